@@ -1,0 +1,91 @@
+# Every target makes the environment it needs: Python >= 3.11 with venv, a C compiler and make are enough.
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+# Peers and instrumented kernels stay out of the environment that tests and linters use.
+VENV_PEERS := .venv-peers
+VENV_SANITIZE := .venv-sanitize
+
+# Folders are listed too, so that a deleted file counts as a change. Cython writes its C beside the .pyx; that is not a source.
+SOURCES := pyproject.toml setup.py $(shell find src \( -name __pycache__ -o -path 'src/_kernels/_*.c' -o -name '*.so' \) -prune -o -print)
+C_SOURCES := $(shell find src/_kernels -mindepth 2 \( -name '*.c' -o -name '*.h' \))
+CYTHON_SOURCES := $(shell find src/_kernels \( -name '*.pyx' -o -name '*.pxd' \))
+
+comma := ,
+BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"]))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Two targets that install into one environment at a time would break it.
+.NOTPARALLEL:
+.PHONY: help demo test test-long bench lint docs sanitize format hooks clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/installed-demo  ## privatise the sample data and compare before and after
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python examples/demo.py
+
+test: $(VENV)/installed-test  ## the default tests, on the installed package
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+test-long: $(VENV)/installed-test  ## all tests, the long ones too
+	$(VENV)/bin/python -m pytest -m "long or not long" $(PYTEST_ARGS)
+
+bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds, and print the ratios
+	$(VENV_PEERS)/bin/python -m pytest benchmarks $(PYTEST_ARGS)
+
+lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	PYTHONPATH=src $(VENV)/bin/lint-imports
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint $(CYTHON_SOURCES)
+	$(VENV)/bin/clang-format --dry-run --Werror $(C_SOURCES)
+
+docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html; a warning is an error
+	$(VENV)/bin/sphinx-build --fail-on-warning --keep-going --fresh-env -b html docs docs/_build/html
+
+# The interpreter is not instrumented, so the runtime is loaded before it; the C++ runtime beside it, as NumPy and SciPy throw across it.
+sanitize: $(VENV_SANITIZE)/installed-sanitize  ## kernel tests under AddressSanitizer and UBSan (Linux, gcc)
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) libstdc++.so.6" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	$(VENV_SANITIZE)/bin/python -m pytest tests/kernels $(PYTEST_ARGS)
+
+format: $(VENV)/installed-lint  ## rewrite Python and C in the house style
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+	$(VENV)/bin/clang-format -i $(C_SOURCES)
+
+hooks: $(VENV)/installed-lint  ## run the linters before every commit
+	$(VENV)/bin/pre-commit install
+
+clean:  ## remove everything that make has made
+	rm -rf .venv .venv-peers .venv-sanitize build dist wheelhouse *.egg-info docs/_build out
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
+	rm -f src/_kernels/_*.c
+	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
+
+# One environment with what the build itself needs, so that builds run inside it, reuse the objects in build/ and fetch nothing twice.
+%/build-ready: pyproject.toml
+	test -x $*/bin/python || $(PYTHON) -m venv $*
+	$*/bin/python -c '$(BUILD_REQUIRES)' > $*/build-requires.txt
+	$*/bin/python -m pip install --quiet -r $*/build-requires.txt
+	touch $@
+
+# $(1): environment, $(2): target, $(3): extras, $(4): environment variables of the build. Python files left from an older build are
+# removed first: setuptools would pack them.
+define install
+$(1)/installed-$(2): $(1)/build-ready $(SOURCES)
+	if [ -d build ]; then find build -path '*/lib*' -name '*.py*' -delete; fi
+	$(4) $(1)/bin/python -m pip install --quiet --no-build-isolation '.[$(3)]'
+	touch $$@
+endef
+
+$(eval $(call install,$(VENV),demo,batch))
+$(eval $(call install,$(VENV),test,batch$(comma)test$(comma)packaging))
+$(eval $(call install,$(VENV),lint,dev))
+$(eval $(call install,$(VENV),docs,batch$(comma)docs))
+$(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
+$(eval $(call install,$(VENV_SANITIZE),sanitize,test,DPCORE_SANITIZE=1))

@@ -1,0 +1,82 @@
+"""Builds the kernels: C once per CPU level, then the Cython modules that link them. Everything else is in pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_clib import build_clib
+from setuptools.command.build_ext import build_ext
+
+KERNELS = Path("src/_kernels")
+HEADERS = [str(p) for p in sorted([*KERNELS.rglob("*.h"), *KERNELS.rglob("*.inc.c"), *KERNELS.rglob("*.pxd")])]
+INCLUDE = [str(KERNELS / "include")]
+MSVC = sys.platform == "win32"
+X86 = platform.machine().lower() in {"x86_64", "amd64"}
+# `make sanitize`: instrumented objects, in a build folder of their own so that the ordinary ones stay as they are.
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"]
+INSTRUMENT = SANITIZERS if os.environ.get("DPCORE_SANITIZE") == "1" else []
+
+# Contraction stays off: the bounds in docs/exactness.md count every rounding, fused ones where the source says fma.
+COMMON = (
+    ["/O2", "/std:c11", "/fp:precise"]
+    if MSVC
+    else ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wall", "-Wextra"]
+)
+LEVEL_FLAGS = {
+    "baseline": [],
+    "x86_v3": ["/arch:AVX2"] if MSVC else ["-march=x86-64-v3", "-maes"],
+    "x86_v4": ["/arch:AVX512"] if MSVC else ["-march=x86-64-v4", "-mprefer-vector-width=512", "-maes", "-mvaes"],
+}
+LEVELS = list(LEVEL_FLAGS) if X86 else ["baseline"]
+MACROS = [("DPK_X86", "1")] if X86 else []
+
+
+def library(name: str, sources: list[Path], flags: list[str]) -> tuple[str, dict[str, object]]:
+    """One static library of `build_clib`; the headers make it rebuild when a kernel changes."""
+    files = [str(p) for p in sources]
+    info = {"sources": files, "obj_deps": {"": HEADERS}, "include_dirs": INCLUDE, "cflags": COMMON + flags + INSTRUMENT, "macros": MACROS}
+    return name, info
+
+
+LIBRARIES = [
+    library("dpk_core", sorted((KERNELS / "core").glob("*.c")), []),
+    *[library(f"dpk_{level}", [KERNELS / "isa" / f"{level}.c"], LEVEL_FLAGS[level]) for level in LEVELS],
+]
+
+
+class BuildExt(build_ext):
+    """`build_ext` that builds the C libraries first, which `--inplace` alone does not."""
+
+    def run(self) -> None:
+        self.run_command("build_clib")
+        super().run()
+
+
+def extension(name: str) -> Extension:
+    """A Cython module of `dpcore._kernels`, linked to every level."""
+    return Extension(
+        f"dpcore._kernels.{name}",
+        [str(KERNELS / f"{name}.pyx")],
+        include_dirs=INCLUDE,
+        depends=HEADERS,
+        extra_compile_args=(["/O2"] if MSVC else ["-O2", "-fvisibility=hidden"]) + INSTRUMENT,
+        extra_link_args=INSTRUMENT,
+        define_macros=MACROS,
+    )
+
+
+setup(
+    libraries=LIBRARIES,
+    ext_modules=cythonize(
+        [extension(name) for name in ("_dispatch", "_noise")],
+        include_path=INCLUDE,
+        compiler_directives={"language_level": 3, "freethreading_compatible": True, "binding": False},
+    ),
+    options={"build": {"build_base": "build/sanitize"}} if INSTRUMENT else {},
+    cmdclass={"build_ext": BuildExt, "build_clib": build_clib},
+)

@@ -1,0 +1,1 @@
+"""Compiled kernels of dpcore. Only `dpcore._backend` imports them."""

@@ -1,0 +1,49 @@
+from typing import Any
+
+LAPLACE: int
+GAUSSIAN: int
+DISCRETE_LAPLACE: int
+GAUSSIAN_TABLE: int
+GAUSSIAN_ROUNDED: int
+CHACHA20: int
+AES256: int
+DONE: int
+NONFINITE: int
+PENDING_FULL: int
+DTYPES: dict[str, int]
+
+class Law:
+    def __init__(
+        self,
+        kind: int,
+        step_scale: float,
+        grid: float = ...,
+        offset: tuple[float, float] = ...,
+        short: list[int] | None = ...,
+        long: list[int] | None = ...,
+        quick: float = ...,
+        terms: list[float] | None = ...,
+    ) -> None: ...
+
+class Call:
+    def __init__(
+        self,
+        kind: int,
+        laws: tuple[Law, ...],
+        values: Any,
+        out: Any,
+        key: bytes,
+        nonce: int,
+        first_element: int,
+        cipher: int,
+        *,
+        which: Any = ...,
+        scales: Any = ...,
+        fixed_grid: float = ...,
+        tier: int = ...,
+        bound_factor: float = ...,
+    ) -> None: ...
+    def run(self, start: int, stop: int) -> tuple[int, int, list[tuple[int, int, float, float, int, int]]]: ...
+    def first_nonfinite(self, start: int, stop: int) -> int: ...
+
+def scalar(law: Law, x: float, key: bytes, nonce: int, first_element: int, cipher: int) -> float | None: ...

@@ -1,0 +1,193 @@
+"""Exact noise: a `Law` holds the constants of one distribution, a `Call` one array's way through the kernels."""
+
+from cpython.buffer cimport PyBUF_RECORDS, PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from dpk cimport (
+    DPK_AES256, DPK_MAX_DIMS, DPK_NONFINITE, dpk_call, dpk_first_nonfinite, dpk_has_aes, dpk_kernels, dpk_law, dpk_noise_run, dpk_pending,
+    dpk_stream_init, dpk_view, dpk_view_coalesce,
+)
+
+from dpcore._kernels import _dispatch
+
+cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+
+LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN_TABLE, GAUSSIAN_ROUNDED = range(5)
+CHACHA20, AES256 = 0, 1
+DONE, NONFINITE, PENDING_FULL = 0, 1, 2
+
+cdef enum:
+    CAPACITY = 4096  # pending samples a run can hold: more than a block has, so that every run advances
+
+DTYPES = {"float64": 0, "float32": 1, "float16": 2, "int64": 3, "int32": 4, "int16": 5, "int8": 6, "uint32": 7, "uint16": 8, "uint8": 9}
+
+
+cdef class Law:
+    """Constants of one distribution at one scale. Immutable; shared by threads."""
+
+    cdef dpk_law law
+    cdef uint32_t *short_
+    cdef uint64_t *high
+    cdef uint64_t *low
+
+    def __cinit__(self, int kind, double step_scale, double grid=1.0, tuple offset=(0.0, 0.0), list short=None, list long=None,
+                  double quick=0.0, list terms=None):
+        cdef size_t i, n
+        memset(&self.law, 0, sizeof(dpk_law))
+        self.law.kind = kind
+        self.law.step_scale = step_scale
+        self.law.grid = grid
+        self.law.inverse_grid = 1.0 / grid
+        self.law.offset_high, self.law.offset_low = offset
+        if short is not None:
+            self._set_table(short, long)
+        if terms is not None:
+            n = len(terms)
+            if n > 16:
+                raise ValueError("too many terms")
+            self.law.acceptance.quick = quick
+            self.law.acceptance.n_terms = <int32_t> n
+            for i in range(n):
+                self.law.acceptance.terms[i] = terms[i]
+
+    cdef int _set_table(self, list short, list long) except -1:
+        cdef size_t i
+        self.short_ = <uint32_t *> malloc(4 * len(short))
+        self.high = <uint64_t *> malloc(8 * len(long))
+        self.low = <uint64_t *> malloc(8 * len(long))
+        if self.short_ == NULL or self.high == NULL or self.low == NULL:
+            raise MemoryError
+        for i in range(len(short)):
+            self.short_[i] = short[i]
+        for i in range(len(long)):
+            self.high[i] = long[i] >> 64
+            self.low[i] = long[i] & 0xffffffffffffffff
+        self.law.table.n_short = <int32_t> len(short)
+        self.law.table.n_long = <int32_t> len(long)
+        self.law.table.short_ = self.short_
+        self.law.table.high = self.high
+        self.law.table.low = self.low
+        return 0
+
+    def __dealloc__(self):
+        free(self.short_)
+        free(self.high)
+        free(self.low)
+
+
+cdef int fill_view(dpk_view *view, Py_buffer *buffer, int dtype) except -1:
+    cdef int i
+    if buffer.ndim > DPK_MAX_DIMS:
+        raise ValueError("too many dimensions")
+    view.data = <char *> buffer.buf
+    view.dtype = dtype
+    view.ndim = buffer.ndim
+    for i in range(buffer.ndim):
+        view.shape[i] = buffer.shape[i]
+        view.strides[i] = buffer.strides[i]
+    dpk_view_coalesce(view)
+    return 0
+
+
+cdef class Call:
+    """One array's way through the kernels. `run` may be called from several threads on separate ranges."""
+
+    cdef dpk_call call
+    cdef dpk_law *laws
+    cdef object kept  # the laws own their tables
+    cdef Py_buffer buffers[4]
+    cdef int n_buffers
+
+    def __cinit__(self, int kind, tuple laws, values, out, bytes key, uint32_t nonce, uint64_t first_element, int cipher, *,
+                  which=None, scales=None, double fixed_grid=0.0, int tier=0, double bound_factor=1.0):
+        cdef size_t i
+        memset(&self.call, 0, sizeof(dpk_call))
+        if PyBytes_GET_SIZE(key) != 32:
+            raise ValueError("key must have 32 bytes")
+        if cipher == DPK_AES256 and not dpk_has_aes(level[0]):
+            raise ValueError("this level has no AES")
+        self.kept = laws
+        self.laws = <dpk_law *> malloc((len(laws) + 1) * sizeof(dpk_law))
+        if self.laws == NULL:
+            raise MemoryError
+        memset(self.laws, 0, (len(laws) + 1) * sizeof(dpk_law))
+        for i in range(len(laws)):
+            memcpy(&self.laws[i], &(<Law?> laws[i]).law, sizeof(dpk_law))
+        self.call.kernels = level[0]
+        dpk_stream_init(&self.call.stream, level[0], cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
+        self.call.first_element = first_element
+        self.call.kind = kind
+        self.call.tier = tier
+        self.call.bound_factor = bound_factor
+        self.call.n_laws = len(laws)
+        self.call.laws = self.laws
+        self.call.fixed_grid = fixed_grid
+        self._attach(&self.call.values, values, False)
+        self._attach(&self.call.out, out, True)
+        if which is not None:
+            self._attach(&self.call.which, which, False)
+        if scales is not None:
+            self.call.has_scales = 1
+            self._attach(&self.call.scales, scales, False)
+
+    cdef int _attach(self, dpk_view *view, array, bint writable) except -1:
+        cdef Py_buffer *buffer = &self.buffers[self.n_buffers]
+        PyObject_GetBuffer(array, buffer, PyBUF_RECORDS if writable else PyBUF_RECORDS_RO)
+        self.n_buffers += 1
+        return fill_view(view, buffer, DTYPES[array.dtype.name])
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.n_buffers):
+            PyBuffer_Release(&self.buffers[i])
+        free(self.laws)
+
+    def run(self, int64_t start, int64_t stop):
+        """Positions [start, stop): (status, position reached, pending samples)."""
+        cdef int64_t count = 0, reached = start, i
+        cdef int status
+        cdef dpk_pending *pending = <dpk_pending *> malloc(CAPACITY * sizeof(dpk_pending))
+        if pending == NULL:
+            raise MemoryError
+        try:
+            with nogil:
+                status = dpk_noise_run(&self.call, start, stop, pending, CAPACITY, &count, &reached)
+            return status, reached, [
+                (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law) for i in range(count)
+            ]
+        finally:
+            free(pending)
+
+    def first_nonfinite(self, int64_t start, int64_t stop):
+        """Position of the first NaN or infinity among the values, or -1."""
+        cdef int64_t found
+        with nogil:
+            found = dpk_first_nonfinite(self.call.kernels, &self.call.values, start, stop)
+        return found
+
+
+def scalar(Law law, double x, bytes key, uint32_t nonce, uint64_t first_element, int cipher):
+    """One float value through the kernels: the sample, or None if it needs the exact tier."""
+    cdef dpk_call call
+    cdef dpk_pending pending[1]
+    cdef int64_t count = 0, reached = 0
+    cdef double y = x
+    cdef int status
+    if PyBytes_GET_SIZE(key) != 32 or (cipher == DPK_AES256 and not dpk_has_aes(level[0])):
+        raise ValueError("key must have 32 bytes and the level the cipher")
+    memset(&call, 0, sizeof(dpk_call))
+    call.kernels = level[0]
+    dpk_stream_init(&call.stream, level[0], cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
+    call.first_element = first_element
+    call.kind = law.law.kind
+    call.bound_factor = 1.0
+    call.n_laws = 1
+    call.laws = &law.law
+    call.values.data = <char *> &x
+    call.out.data = <char *> &y
+    status = dpk_noise_run(&call, 0, 1, pending, 1, &count, &reached)
+    return None if status != 0 or count else y

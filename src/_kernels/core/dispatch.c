@@ -1,0 +1,89 @@
+/* Which levels this CPU and this operating system can run. */
+#include <string.h>
+
+#include "dpk.h"
+
+#if defined(DPK_X86)
+#if defined(_MSC_VER)
+#include <intrin.h>
+static void cpuid(uint32_t leaf, uint32_t sub, uint32_t r[4]) { __cpuidex((int *)r, (int)leaf, (int)sub); }
+static uint64_t saved_registers(void) { return _xgetbv(0); }
+#else
+#include <cpuid.h>
+static void cpuid(uint32_t leaf, uint32_t sub, uint32_t r[4]) {
+    r[0] = r[1] = r[2] = r[3] = 0;
+    __get_cpuid_count(leaf, sub, &r[0], &r[1], &r[2], &r[3]);
+}
+static uint64_t saved_registers(void) {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return ((uint64_t)high << 32) | low;
+}
+#endif
+
+static int has_all(uint32_t r, uint32_t mask) { return (r & mask) == mask; }
+
+typedef struct {
+    int v3, v4, aes, vaes;
+} features;
+
+/* A feature counts only if the operating system saves its registers (xgetbv), not just if the CPU has it. */
+static features detect(void) {
+    enum { FMA = 1 << 12, SSE41 = 1 << 19, SSE42 = 1 << 20, MOVBE = 1 << 22, POPCNT = 1 << 23, AES = 1 << 25, OSXSAVE = 1 << 27,
+           AVX = 1 << 28, F16C = 1 << 29, BMI1 = 1 << 3, AVX2 = 1 << 5, BMI2 = 1 << 8, VAES = 1 << 9, LZCNT = 1 << 5 };
+    const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
+    uint32_t one[4], seven[4], extended[4];
+    features f = {0, 0, 0, 0};
+    cpuid(1, 0, one);
+    if (!has_all(one[2], OSXSAVE)) return f;
+    cpuid(7, 0, seven);
+    cpuid(0x80000001u, 0, extended);
+    uint64_t saved = saved_registers();
+    f.v3 = (saved & 0x6) == 0x6 && has_all(one[2], FMA | SSE41 | SSE42 | MOVBE | POPCNT | AVX | F16C) &&
+           has_all(seven[1], BMI1 | AVX2 | BMI2) && has_all(extended[2], LZCNT);
+    f.v4 = f.v3 && (saved & 0xe6) == 0xe6 && has_all(seven[1], avx512);
+    f.aes = f.v3 && has_all(one[2], AES);
+    f.vaes = f.v4 && f.aes && has_all(seven[2], VAES);
+    return f;
+}
+#endif
+
+static int supported(const dpk_kernels *k) {
+#if defined(DPK_X86)
+    features f = detect();
+    if (k == &dpk_kernels_x86_v3) return f.v3;
+    if (k == &dpk_kernels_x86_v4) return f.v4;
+#endif
+    return k == &dpk_kernels_baseline;
+}
+
+static const dpk_kernels *const levels[] = {
+#if defined(DPK_X86)
+    &dpk_kernels_x86_v4,
+    &dpk_kernels_x86_v3,
+#endif
+    &dpk_kernels_baseline,
+};
+enum { N_LEVELS = sizeof levels / sizeof levels[0] };
+
+const dpk_kernels *dpk_find_level(const char *name) {
+    for (int i = 0; i < N_LEVELS; i++)
+        if (strcmp(levels[i]->name, name) == 0) return supported(levels[i]) ? levels[i] : NULL;
+    return NULL;
+}
+
+const dpk_kernels *dpk_best_level(void) {
+    for (int i = 0; i < N_LEVELS; i++)
+        if (supported(levels[i])) return levels[i];
+    return &dpk_kernels_baseline;
+}
+
+int dpk_has_aes(const dpk_kernels *k) {
+#if defined(DPK_X86)
+    features f = detect();
+    if (k == &dpk_kernels_x86_v3) return k->aes256 != NULL && f.aes;
+    if (k == &dpk_kernels_x86_v4) return k->aes256 != NULL && f.vaes;
+#endif
+    (void)k;
+    return 0;
+}

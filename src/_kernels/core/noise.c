@@ -1,0 +1,245 @@
+/* The way of a call: blocks of words in L1, one kernel of the level, the undecided samples once more in the accurate tier. */
+#include <fenv.h>
+#include <math.h>
+#include <string.h>
+
+#include "dpk.h"
+
+/* Error bounds of a unit sample, in multiples of u = 2^-53: alpha + beta |sample|. docs/exactness.md. */
+static const double ALPHA = 8 * 0x1p-53, BETA_LAPLACE = 5 * 0x1p-53, BETA_GAUSSIAN = 10 * 0x1p-53, SLACK = 0x1p-50;
+
+/* Buffers of one block, all in L1, and where the block lies. */
+typedef struct {
+    const dpk_call *call;
+    int64_t start;      /* first position of the block in the arrays */
+    size_t offset, n;   /* lanes [offset, offset + n) of `width` are wanted */
+    size_t width;
+    uint64_t element;   /* keystream index of lane 0 */
+    dpk_lanes lanes;
+    uint64_t words[DPK_BLOCK];
+    double x[DPK_BLOCK], x_low[DPK_BLOCK], y[DPK_BLOCK];
+    int64_t x_int[DPK_BLOCK], y_int[DPK_BLOCK], z[DPK_BLOCK], which[DPK_BLOCK];
+    double step[DPK_BLOCK], grid[DPK_BLOCK], inverse[DPK_BLOCK];
+    uint16_t accept[4 * DPK_GROUP];
+} block;
+
+typedef struct {
+    dpk_pending *items;
+    int64_t capacity, count;
+} pending_list;
+
+static int is_discrete(int kind) { return kind >= DPK_DISCRETE_LAPLACE; }
+
+static double power_of_two(int exponent) { return ldexp(1.0, exponent); }
+
+/* Grid 2^(floor(log2 scale) - 25) for each scale, or the call's own. */
+static void load_scales(block *b) {
+    const dpk_call *call = b->call;
+    dpk_load_real(&call->scales, b->start, b->n, b->step + b->offset, b->x_low);
+    for (size_t i = b->offset; i < b->offset + b->n; i++) {
+        int exponent;
+        frexp(b->step[i], &exponent);
+        b->grid[i] = call->fixed_grid > 0.0 ? call->fixed_grid : power_of_two(exponent - 26);
+        b->inverse[i] = 1.0 / b->grid[i];
+        b->step[i] *= b->inverse[i];
+    }
+}
+
+static dpk_law law_of(const block *b, size_t lane) {
+    const dpk_call *call = b->call;
+    if (call->has_scales) {
+        dpk_law law;
+        memset(&law, 0, sizeof law);
+        law.kind = call->kind;
+        law.step_scale = b->step[lane];
+        law.grid = b->grid[lane];
+        law.inverse_grid = b->inverse[lane];
+        return law;
+    }
+    return call->laws[call->n_laws > 1 ? b->which[lane] : 0];
+}
+
+static int add_pending(pending_list *list, const block *b, size_t lane, double x_low, int64_t x_int) {
+    if (list->count == list->capacity) return 1;
+    dpk_pending *p = &list->items[list->count++];
+    p->index = b->start + (int64_t)(lane - b->offset);
+    p->element = b->element + lane;
+    p->x = b->x[lane];
+    p->x_low = x_low;
+    p->x_int = x_int;
+    p->law = b->call->n_laws > 1 ? b->which[lane] : 0;
+    return 0;
+}
+
+/* Starts a block at `position`: the lanes it covers and their bulk words. */
+static void open_block(block *b, int64_t position, int64_t stop) {
+    const dpk_call *call = b->call;
+    uint64_t element = call->first_element + (uint64_t)position;
+    b->start = position;
+    b->offset = (size_t)(element % DPK_BLOCK);
+    b->element = element - b->offset;
+    int64_t room = (int64_t)(DPK_BLOCK - b->offset);
+    b->n = (size_t)(stop - position < room ? stop - position : room);
+    size_t skipped = b->offset / DPK_GROUP * DPK_GROUP; /* whole groups before the first wanted lane */
+    b->offset -= skipped;
+    b->element += skipped;
+    b->width = (b->offset + b->n + DPK_GROUP - 1) / DPK_GROUP * DPK_GROUP;
+}
+
+static void draw_words(block *b) {
+    const dpk_call *call = b->call;
+    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, b->element / DPK_GROUP, b->width / DPK_GROUP, b->words);
+    if (call->kind == DPK_GAUSSIAN_ROUNDED) {
+        uint64_t accept[DPK_GROUP];
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_ACCEPT, b->element / (4 * DPK_GROUP), 1, accept);
+        memcpy(b->accept, accept, sizeof accept);
+    }
+}
+
+/* Fixes the undecided lanes of a float block. A non-finite input stops the call. */
+static int settle_real(block *b, int has_low, pending_list *list, int64_t *bad) {
+    const dpk_call *call = b->call;
+    for (size_t i = b->offset; i < b->offset + b->n; i++) {
+        if (!isnan(b->y[i])) continue;
+        if (!isfinite(b->x[i])) {
+            *bad = b->start + (int64_t)(i - b->offset);
+            return DPK_NONFINITE;
+        }
+        dpk_law law = law_of(b, i);
+        double low = has_low ? b->x_low[i] : 0.0;
+        if (call->tier < DPK_TIER_EXACT &&
+            !dpk_accurate_real(&call->stream, call->kernels, &law, b->element + i, b->x[i], low, &b->y[i]))
+            continue;
+        if (add_pending(list, b, i, low, 0)) return DPK_PENDING_FULL;
+        b->y[i] = 0.0;
+    }
+    return DPK_OK;
+}
+
+static int run_real(block *b, pending_list *list, int64_t *bad) {
+    const dpk_call *call = b->call;
+    const dpk_kernels *k = call->kernels;
+    int has_low = call->values.dtype == DPK_I64, undecided = 1;
+    if (call->has_scales) load_scales(b);
+    dpk_load_real(&call->values, b->start, b->n, b->x + b->offset, b->x_low + b->offset);
+    if (call->tier == DPK_TIER_FAST)
+        undecided = (call->kind == DPK_LAPLACE ? k->laplace : k->gaussian)(&b->lanes, b->words, b->x, has_low ? b->x_low : NULL, b->y,
+                                                                           b->width);
+    else
+        for (size_t i = 0; i < b->width; i++) b->y[i] = NAN;
+    return undecided ? settle_real(b, has_low, list, bad) : DPK_OK;
+}
+
+static int settle_int(block *b, pending_list *list) {
+    const dpk_call *call = b->call;
+    for (size_t i = b->offset; i < b->offset + b->n; i++) {
+        if (b->z[i] != INT64_MIN) continue;
+        dpk_law law = law_of(b, i);
+        if (call->tier < DPK_TIER_EXACT && !dpk_accurate_int(&call->stream, call->kernels, &law, b->element + i, &b->z[i])) continue;
+        if (add_pending(list, b, i, 0.0, b->x_int[i])) return DPK_PENDING_FULL;
+        b->z[i] = 0;
+    }
+    return DPK_OK;
+}
+
+/* One discrete kernel over the block; several laws go lane by lane through the accurate tier's tables, but for Laplace kinds. */
+static int sample_int(block *b) {
+    const dpk_call *call = b->call;
+    const dpk_kernels *k = call->kernels;
+    if (call->n_laws > 1) {
+        dpk_load_int(&call->which, b->start, b->n, b->which + b->offset);
+        if (call->kind == DPK_DISCRETE_LAPLACE && call->tier == DPK_TIER_FAST)
+            for (size_t i = b->offset; i < b->offset + b->n; i++) {
+                const dpk_law *law = &call->laws[b->which[i]];
+                b->step[i] = law->step_scale;
+                b->grid[i] = law->step_scale * law->offset_high - 0.5;
+            }
+    }
+    if (call->tier != DPK_TIER_FAST || (call->n_laws > 1 && call->kind != DPK_DISCRETE_LAPLACE)) {
+        for (size_t i = 0; i < b->width; i++) b->z[i] = INT64_MIN;
+        return 1;
+    }
+    if (call->kind == DPK_DISCRETE_LAPLACE) return k->discrete_laplace(&b->lanes, b->words, b->z, b->width);
+    if (call->kind == DPK_GAUSSIAN_TABLE) return k->gaussian_table(&call->laws[0].table, b->words, b->z, b->width);
+    return k->gaussian_rounded(&b->lanes, &call->laws[0].acceptance, b->words, b->accept + b->element % (4 * DPK_GROUP), b->z, b->width);
+}
+
+static int run_int(block *b, pending_list *list) {
+    const dpk_call *call = b->call;
+    dpk_load_int(&call->values, b->start, b->n, b->x_int + b->offset);
+    if (sample_int(b)) {
+        int status = settle_int(b, list);
+        if (status != DPK_OK) return status;
+    }
+    call->kernels->add_saturating(b->x_int, b->z, b->y_int, b->width);
+    return DPK_OK;
+}
+
+static void set_lanes(block *b) {
+    const dpk_call *call = b->call;
+    const dpk_law *law = &call->laws[0];
+    dpk_lanes *p = &b->lanes;
+    double f = call->bound_factor;
+    p->alpha = f * ALPHA;
+    p->beta = f * (call->kind == DPK_GAUSSIAN || call->kind == DPK_GAUSSIAN_ROUNDED ? BETA_GAUSSIAN : BETA_LAPLACE);
+    p->slack = f * SLACK;
+    p->uniform = !call->has_scales && call->n_laws <= 1;
+    p->step_scale = b->step;
+    p->grid = b->grid;
+    p->inverse_grid = b->inverse;
+    p->offset = b->grid;
+    if (!p->uniform) return;
+    b->step[0] = law->step_scale;
+    b->grid[0] = call->kind == DPK_DISCRETE_LAPLACE ? law->step_scale * law->offset_high - 0.5 : law->grid;
+    b->inverse[0] = law->inverse_grid;
+}
+
+/* Pre: 0 <= start <= stop <= size; out may be the values themselves. Post: out[start, *reached) is written, but for the pending items.
+   Errors: DPK_NONFINITE with *reached the position, nothing of that block written; DPK_PENDING_FULL: resume at *reached.
+   Source: docs/exactness.md. The floating-point environment is the default one inside, whatever the caller's is. */
+int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
+                  int64_t *reached) {
+    block b;
+    fenv_t caller;
+    pending_list list = {pending, capacity, 0};
+    int status = DPK_OK;
+    memset(&b, 0, sizeof b); /* lanes outside the array are computed too, and dropped */
+    b.call = call;
+    set_lanes(&b);
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    *reached = start;
+    while (*reached < stop) {
+        int64_t before = list.count, bad = 0;
+        open_block(&b, *reached, stop);
+        draw_words(&b);
+        status = is_discrete(call->kind) ? run_int(&b, &list) : run_real(&b, &list, &bad);
+        if (status != DPK_OK) {
+            list.count = before;
+            if (status == DPK_NONFINITE) *reached = bad;
+            break;
+        }
+        if (is_discrete(call->kind)) dpk_store(&call->out, b.start, b.n, b.y_int + b.offset);
+        else dpk_store(&call->out, b.start, b.n, b.y + b.offset);
+        *reached += (int64_t)b.n;
+    }
+    fesetenv(&caller);
+    *n_pending = list.count;
+    return status;
+}
+
+/* Post: position of the first NaN or infinity in [start, stop), or -1. Errors: none. */
+int64_t dpk_first_nonfinite(const dpk_kernels *k, const dpk_view *v, int64_t start, int64_t stop) {
+    double x[DPK_BLOCK];
+    while (start < stop) {
+        size_t n = (size_t)(stop - start < DPK_BLOCK ? stop - start : DPK_BLOCK);
+        const double *items = x;
+        if (v->dtype == DPK_F64 && dpk_view_is_contiguous(v)) items = (const double *)v->data + start;
+        else dpk_load_real(v, start, n, x, NULL);
+        if (!k->all_finite(items, n))
+            for (size_t i = 0; i < n; i++)
+                if (!isfinite(items[i])) return start + (int64_t)i;
+        start += (int64_t)n;
+    }
+    return -1;
+}

@@ -1,0 +1,170 @@
+/* Structs, error codes and the kernel table shared by the C core and the Cython modules. docs/exactness.md derives every bound. */
+#ifndef DPK_H
+#define DPK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "dpcore's keystream layout is defined on little-endian machines"
+#endif
+
+enum {
+    DPK_GROUP = 128,    /* elements whose words come from one call of a cipher: 1024 bytes */
+    DPK_BLOCK = 512,    /* elements a kernel treats at once: words, input and output stay in L1 */
+    DPK_MAX_DIMS = 64,
+    DPK_AES_ROUNDS = 14
+};
+
+typedef enum { DPK_CHACHA20 = 0, DPK_AES256 = 1 } dpk_cipher;
+
+/* Domains separate the uses of one key. A word is addressed by (key, nonce, domain, element, attempt). */
+typedef enum {
+    DPK_DOMAIN_BULK = 0,         /* one word per element, in groups */
+    DPK_DOMAIN_ACCEPT = 1,       /* 16 bits per element, in groups: first bits of an acceptance uniform */
+    DPK_DOMAIN_MORE = 2,         /* further bits of the element's bulk word */
+    DPK_DOMAIN_MORE_PARTNER = 3, /* second uniform of a retried normal */
+    DPK_DOMAIN_MORE_ACCEPT = 4   /* further bits of the acceptance uniform */
+} dpk_domain;
+
+typedef struct {
+    uint32_t key[8];
+    uint32_t nonce;
+    int32_t cipher;
+    uint8_t round_keys[DPK_AES_ROUNDS + 1][16]; /* only for DPK_AES256 */
+} dpk_stream;
+
+typedef enum { DPK_LAPLACE = 0, DPK_GAUSSIAN = 1, DPK_DISCRETE_LAPLACE = 2, DPK_GAUSSIAN_TABLE = 3, DPK_GAUSSIAN_ROUNDED = 4 } dpk_kind;
+
+/* The lowest tier a call may use: tests force the others. */
+typedef enum { DPK_TIER_FAST = 0, DPK_TIER_ACCURATE = 1, DPK_TIER_EXACT = 2 } dpk_tier;
+
+typedef enum {
+    DPK_OK = 0,
+    DPK_NONFINITE = 1,    /* a value is NaN or infinite; its index is reported */
+    DPK_PENDING_FULL = 2, /* undecided samples fill their buffer; resume after the reported count */
+    DPK_BAD_LEVEL = 3
+} dpk_status;
+
+typedef enum { DPK_F64, DPK_F32, DPK_F16, DPK_I64, DPK_I32, DPK_I16, DPK_I8, DPK_U32, DPK_U16, DPK_U8 } dpk_dtype;
+
+/* A strided array of any shape, read in C order. */
+typedef struct {
+    char *data;
+    int32_t dtype;
+    int32_t ndim;
+    int64_t shape[DPK_MAX_DIMS];
+    int64_t strides[DPK_MAX_DIMS];
+} dpk_view;
+
+/* Inversion table of a small discrete Gaussian: entry k separates |z| <= k from |z| > k. */
+typedef struct {
+    int32_t n_short;          /* entries compared by the fast path */
+    int32_t n_long;           /* entries of the 127-bit table */
+    const uint32_t *short_;   /* floor(2^31 P(|Z| <= k)) */
+    const uint64_t *high;     /* floor(2^127 P(|Z| <= k)), upper 63 bits */
+    const uint64_t *low;      /* lower 64 bits */
+} dpk_table;
+
+/* Acceptance of a rounded normal y: I(0)/I(y), see docs/exactness.md. */
+typedef struct {
+    double quick;             /* accept at once if (a16 + 1)/2^16 <= 1 - quick*y^2/2^16 */
+    int32_t n_terms;
+    double terms[16];         /* I(y)/I(0) = sum_j terms[j] (y/sigma)^(2j) */
+} dpk_acceptance;
+
+/* What one scale needs. Float kinds work in units of the grid: step_scale = scale/grid. */
+typedef struct {
+    int32_t kind;
+    double step_scale;        /* scale/grid; the scale itself for discrete kinds */
+    double grid, inverse_grid;
+    double offset_high, offset_low; /* discrete Laplace: c as a double-double */
+    dpk_table table;
+    dpk_acceptance acceptance;
+} dpk_law;
+
+/* Lanes of one block. A parameter array has one value if uniform, else one per lane. */
+typedef struct {
+    const double *step_scale, *grid, *inverse_grid, *offset;
+    double slack;             /* absolute part of the error bound, in grid units */
+    double alpha, beta;       /* error bound of a unit-scale sample: alpha + beta*|sample| */
+    int32_t uniform;
+} dpk_lanes;
+
+/* One level's kernels. n is a multiple of DPK_GROUP and at most DPK_BLOCK; arrays do not overlap.
+   The float kernels mark undecided lanes by NaN, the discrete ones by INT64_MIN; they return nonzero if there is any. */
+typedef struct {
+    const char *name;
+    void (*chacha20)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
+    void (*aes256)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
+    void (*aes256_schedule)(dpk_stream *);
+    void (*aes256_block)(const dpk_stream *, const uint64_t in[2], uint64_t out[2]);
+    int (*laplace)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
+    int (*gaussian)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
+    int (*discrete_laplace)(const dpk_lanes *, const uint64_t *words, int64_t *z, size_t n);
+    int (*gaussian_table)(const dpk_table *, const uint64_t *words, int64_t *z, size_t n);
+    int (*gaussian_rounded)(const dpk_lanes *, const dpk_acceptance *, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n);
+    void (*add_saturating)(const int64_t *x, const int64_t *z, int64_t *y, size_t n);
+    int (*all_finite)(const double *x, size_t n);
+    void (*exponential_raw)(const uint64_t *words, double *e, size_t n); /* -ln|X|, for measurements */
+    void (*normal_raw)(const uint64_t *words, double *z, size_t n);      /* Box-Muller pairs, for measurements */
+} dpk_kernels;
+
+extern const dpk_kernels dpk_kernels_baseline;
+#if defined(DPK_X86)
+extern const dpk_kernels dpk_kernels_x86_v3;
+extern const dpk_kernels dpk_kernels_x86_v4;
+#endif
+
+/* core/dispatch.c */
+const dpk_kernels *dpk_find_level(const char *name); /* NULL if unknown, not built or not supported by this CPU and OS */
+const dpk_kernels *dpk_best_level(void);
+int dpk_has_aes(const dpk_kernels *);
+
+/* core/stream.c */
+void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t key[32], uint32_t nonce);
+void dpk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t out[16]);
+uint32_t dpk_tag(uint32_t domain, uint32_t attempt, uint32_t chunk);
+void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words);
+void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk, uint64_t out[8]);
+
+/* core/view.c */
+int dpk_view_is_contiguous(const dpk_view *);
+void dpk_view_coalesce(dpk_view *);
+void dpk_load_real(const dpk_view *, int64_t start, size_t n, double *high, double *low); /* low may be NULL unless dtype is I64 */
+void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out);
+void dpk_store(const dpk_view *, int64_t start, size_t n, const void *items); /* 8-byte items */
+
+/* A sample that needs the exact tier. */
+typedef struct {
+    int64_t index;      /* position in the call's arrays */
+    uint64_t element;   /* index in the keystream */
+    double x, x_low;    /* input of a float kind */
+    int64_t x_int;      /* input of a discrete kind */
+    int64_t law;        /* which law */
+} dpk_pending;
+
+/* core/accurate.c: 0 if decided. */
+int dpk_accurate_real(const dpk_stream *, const dpk_kernels *, const dpk_law *, uint64_t element, double x, double x_low, double *y);
+int dpk_accurate_int(const dpk_stream *, const dpk_kernels *, const dpk_law *, uint64_t element, int64_t *z);
+
+/* core/noise.c */
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_stream stream;
+    uint64_t first_element;
+    int32_t kind, tier;
+    double bound_factor;      /* 1, or a fraction in the tests that must fail */
+    int64_t n_laws;
+    const dpk_law *laws;      /* one, or one for each distinct scale of a discrete kind */
+    dpk_view which;           /* with several laws: the index of each element's, int64 */
+    int32_t has_scales;       /* float kinds: a scale per element */
+    double fixed_grid;        /* with has_scales: the grid, or 0 for the default of each scale */
+    dpk_view scales;
+    dpk_view values, out;
+} dpk_call;
+
+int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending, int64_t *reached);
+int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop); /* -1 if none */
+
+#endif

@@ -1,0 +1,92 @@
+# Declarations of dpk.h for the Cython modules; nothing is defined here.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "dpk.h" nogil:
+    enum:
+        DPK_GROUP
+        DPK_BLOCK
+        DPK_MAX_DIMS
+        DPK_CHACHA20
+        DPK_AES256
+        DPK_OK
+        DPK_NONFINITE
+        DPK_PENDING_FULL
+
+    ctypedef struct dpk_stream:
+        uint32_t key[8]
+        uint32_t nonce
+        int32_t cipher
+
+    ctypedef struct dpk_view:
+        char *data
+        int32_t dtype
+        int32_t ndim
+        int64_t shape[64]
+        int64_t strides[64]
+
+    ctypedef struct dpk_table:
+        int32_t n_short
+        int32_t n_long
+        const uint32_t *short_
+        const uint64_t *high
+        const uint64_t *low
+
+    ctypedef struct dpk_acceptance:
+        double quick
+        int32_t n_terms
+        double terms[16]
+
+    ctypedef struct dpk_law:
+        int32_t kind
+        double step_scale
+        double grid
+        double inverse_grid
+        double offset_high
+        double offset_low
+        dpk_table table
+        dpk_acceptance acceptance
+
+    ctypedef struct dpk_kernels:
+        const char *name
+        void (*aes256_block)(const dpk_stream *, const uint64_t *, uint64_t *) noexcept nogil
+        void (*exponential_raw)(const uint64_t *, double *, size_t) noexcept nogil
+        void (*normal_raw)(const uint64_t *, double *, size_t) noexcept nogil
+
+    const dpk_kernels *dpk_find_level(const char *name)
+    const dpk_kernels *dpk_best_level()
+    int dpk_has_aes(const dpk_kernels *)
+
+    void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t *key, uint32_t nonce)
+    void dpk_chacha20_block(const uint32_t *key, uint32_t counter, const uint32_t *nonce, uint32_t *out)
+    void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words)
+    void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk,
+                        uint64_t *out)
+
+    void dpk_view_coalesce(dpk_view *)
+
+    ctypedef struct dpk_pending:
+        int64_t index
+        uint64_t element
+        double x
+        double x_low
+        int64_t x_int
+        int64_t law
+
+    ctypedef struct dpk_call:
+        const dpk_kernels *kernels
+        dpk_stream stream
+        uint64_t first_element
+        int32_t kind
+        int32_t tier
+        double bound_factor
+        int64_t n_laws
+        const dpk_law *laws
+        dpk_view which
+        int32_t has_scales
+        double fixed_grid
+        dpk_view scales
+        dpk_view values
+        dpk_view out
+
+    int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity, int64_t *n_pending, int64_t *reached)
+    int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)

@@ -1,0 +1,33 @@
+/* Everything that is compiled once per CPU level, and the level's table. Included by isa/<level>.c, which defines DPK_ISA. */
+#include "lanes.h"
+
+#include "chacha20.inc.c"
+#include "aes256.inc.c"
+#include "laplace.inc.c"
+#include "gaussian.inc.c"
+#include "discrete.inc.c"
+
+/* Post: whether all of x is finite. Errors: none. */
+static int all_finite(const double *DPK_RESTRICT x, size_t n) {
+    uint64_t bad = 0;
+    for (size_t i = 0; i < n; i++) bad |= (uint64_t)!(fabs(x[i]) <= 0x1.fffffffffffffp+1023);
+    return bad == 0;
+}
+
+#define DPK_PASTE(a, b) a##b
+#define DPK_TABLE(isa) DPK_PASTE(dpk_kernels_, isa)
+
+const dpk_kernels DPK_TABLE(DPK_ISA) = {
+    .name = DPK_ISA_NAME,
+    .chacha20 = chacha20_groups,
+    AES256_ENTRIES,
+    .laplace = laplace,
+    .gaussian = gaussian,
+    .discrete_laplace = discrete_laplace,
+    .gaussian_table = gaussian_table,
+    .gaussian_rounded = gaussian_rounded,
+    .add_saturating = add_saturating,
+    .all_finite = all_finite,
+    .exponential_raw = exponential_raw,
+    .normal_raw = normal_raw,
+};

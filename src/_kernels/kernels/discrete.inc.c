@@ -1,0 +1,97 @@
+/* Discrete noise: floor of a shifted exponential, inversion of a short table, rounded normals with an acceptance step. */
+
+DPK_INLINE int discrete_laplace_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n, int uniform) {
+    uint64_t undecided = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t k = uniform ? 0 : i;
+        double magnitude;
+        double e = exponential_lane(words[i], &magnitude);
+        double t = muladd(p->step_scale[k], e, p->offset[k]); /* t(E + c) - 1/2, so the floor is a rounding */
+        double floored = nearest(t);
+        double bound = muladd(p->step_scale[k], muladd(p->beta, e, p->alpha), p->slack);
+        int decided = (fabs(t - floored) < 0.5 - bound) & (t < 0x1p50) & (magnitude >= 0x1p51);
+        double sample = double_of(bits_of(floored) ^ (words[i] & 0x8000000000000000u));
+        undecided |= (uint64_t)!decided;
+        z[i] = decided ? to_int64(sample) : INT64_MIN;
+    }
+    return undecided != 0;
+}
+
+/* Pre: offset[k] = t c - 1/2. Post: z[i] discrete Laplace, INT64_MIN if undecided. Errors: returns whether any is undecided.
+   Source: docs/exactness.md, "Discrete Laplace". */
+static int discrete_laplace(const dpk_lanes *p, const uint64_t *words, int64_t *z, size_t n) {
+    return p->uniform ? discrete_laplace_body(p, words, z, n, 1) : discrete_laplace_body(p, words, z, n, 0);
+}
+
+/* Pre: entry k of the table separates |z| <= k from |z| > k at 31 bits; the last entry bounds what is decided here.
+   Post: z[i] discrete Gaussian, INT64_MIN on a tie or beyond the table. Errors: returns whether any is undecided.
+   Source: docs/exactness.md, "Discrete Gaussian". */
+static int gaussian_table(const dpk_table *table, const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n) {
+    int32_t magnitude[DPK_BLOCK], count[DPK_BLOCK], tie[DPK_BLOCK];
+    int32_t last = (int32_t)table->short_[table->n_short - 1];
+    uint64_t undecided = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t top = (int32_t)(words[i] >> 32);
+        magnitude[i] = top ^ (top >> 31);
+    }
+    for (size_t i = 0; i < n; i += 64) {
+        for (size_t j = i; j < i + 64; j++) {
+            count[j] = 0;
+            tie[j] = magnitude[j] > last;
+        }
+        for (int32_t k = 0; k < table->n_short; k++) {
+            int32_t threshold = (int32_t)table->short_[k];
+            for (size_t j = i; j < i + 64; j++) {
+                count[j] += magnitude[j] > threshold;
+                tie[j] |= magnitude[j] == threshold;
+            }
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        int64_t sign = (int64_t)words[i] >> 63;
+        int64_t sample = ((int64_t)count[i] ^ sign) - sign;
+        undecided |= (uint64_t)tie[i];
+        z[i] = tie[i] ? INT64_MIN : sample;
+    }
+    return undecided != 0;
+}
+
+DPK_INLINE int64_t accepted_lane(double t, double bound, double quick, uint16_t accept, int rare, uint64_t *undecided) {
+    double n = nearest(t);
+    /* (a16 + 1)/2^16 <= 1 - quick n^2/2^16, with a quarter of a unit to spare for the rounding of the left side. */
+    int taken = muladd(n * n, quick, (double)(int32_t)accept) <= 65534.75;
+    int decided = (fabs(t - n) < 0.5 - bound) & (fabs(t) < 0x1p50) & taken & !rare;
+    *undecided |= (uint64_t)!decided;
+    return decided ? to_int64(n) : INT64_MIN;
+}
+
+/* Pre: one law; accept[i] the first 16 bits of element i's acceptance uniform. Post: z[i] the rounded normal of attempt 0 where it
+   is surely accepted, else INT64_MIN. Errors: returns whether any is undecided. Source: docs/exactness.md, "Discrete Gaussian". */
+static int gaussian_rounded(const dpk_lanes *p, const dpk_acceptance *acceptance, const uint64_t *DPK_RESTRICT words,
+                            const uint16_t *DPK_RESTRICT accept, int64_t *DPK_RESTRICT z, size_t n) {
+    double sigma = p->step_scale[0], quick = acceptance->quick;
+    double alpha = muladd(sigma, p->alpha, p->slack), beta = sigma * p->beta;
+    uint64_t undecided = 0;
+    for (size_t g = 0; g < n; g += DPK_GROUP) {
+        for (size_t i = g; i < g + HALF_GROUP; i++) {
+            size_t j = i + HALF_GROUP;
+            int rare;
+            double cosine, sine;
+            double radius = radius_lane(words[i], &rare);
+            circle_lane(words[j], &cosine, &sine);
+            double bound = muladd(beta, radius, alpha);
+            z[i] = accepted_lane(sigma * (radius * cosine), bound, quick, accept[i], rare, &undecided);
+            z[j] = accepted_lane(sigma * (radius * sine), bound, quick, accept[j], rare, &undecided);
+        }
+    }
+    return undecided != 0;
+}
+
+/* Post: y[i] = x[i] + z[i], saturated at the edges of int64. Errors: none. */
+static void add_saturating(const int64_t *DPK_RESTRICT x, const int64_t *DPK_RESTRICT z, int64_t *DPK_RESTRICT y, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int64_t sum = (int64_t)((uint64_t)x[i] + (uint64_t)z[i]);
+        int64_t edge = (x[i] >> 63) ^ INT64_MAX;
+        y[i] = ((x[i] ^ sum) & (z[i] ^ sum)) < 0 ? edge : sum;
+    }
+}

@@ -1,0 +1,48 @@
+/* Gaussian noise by Box-Muller. In a group, word i < 64 is the radius of elements i (cosine) and i + 64 (sine), word i + 64 their angle. */
+
+enum { HALF_GROUP = DPK_GROUP / 2 };
+
+DPK_INLINE int gaussian_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, const double *DPK_RESTRICT x,
+                             const double *DPK_RESTRICT x_low, double *DPK_RESTRICT y, size_t n, int uniform, int with_low) {
+    dpk_lanes lanes = *p;
+    uint64_t undecided = 0;
+    lanes.uniform = uniform;
+    for (size_t g = 0; g < n; g += DPK_GROUP) {
+        for (size_t i = g; i < g + HALF_GROUP; i++) {
+            size_t j = i + HALF_GROUP;
+            int rare;
+            double cosine, sine;
+            double radius = radius_lane(words[i], &rare);
+            circle_lane(words[j], &cosine, &sine);
+            double a = release_lane(&lanes, i, x[i], with_low ? x_low[i] : 0.0, with_low, radius * cosine, radius);
+            double b = release_lane(&lanes, j, x[j], with_low ? x_low[j] : 0.0, with_low, radius * sine, radius);
+            a = rare ? NAN : a;
+            b = rare ? NAN : b;
+            undecided |= (uint64_t)(a != a) | (uint64_t)(b != b);
+            y[i] = a;
+            y[j] = b;
+        }
+    }
+    return undecided != 0;
+}
+
+/* Pre: n a multiple of DPK_GROUP. Post: y[i] = R(x[i] + scale N_i), NaN if undecided. Errors: returns whether any is undecided.
+   Source: docs/exactness.md, "Gaussian". */
+static int gaussian(const dpk_lanes *p, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n) {
+    if (x_low) return p->uniform ? gaussian_body(p, words, x, x_low, y, n, 1, 1) : gaussian_body(p, words, x, x_low, y, n, 0, 1);
+    return p->uniform ? gaussian_body(p, words, x, x, y, n, 1, 0) : gaussian_body(p, words, x, x, y, n, 0, 0);
+}
+
+/* Post: z[i] standard normal pairs before rounding to a grid. For measurements of the bound. */
+static void normal_raw(const uint64_t *DPK_RESTRICT words, double *DPK_RESTRICT z, size_t n) {
+    for (size_t g = 0; g < n; g += DPK_GROUP) {
+        for (size_t i = g; i < g + HALF_GROUP; i++) {
+            int rare;
+            double cosine, sine;
+            double radius = radius_lane(words[i], &rare);
+            circle_lane(words[i + HALF_GROUP], &cosine, &sine);
+            z[i] = radius * cosine;
+            z[i + HALF_GROUP] = radius * sine;
+        }
+    }
+}

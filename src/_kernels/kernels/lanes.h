@@ -1,0 +1,147 @@
+/* One lane of the transforms: plain C that compilers vectorise. u = 2^-53; the error of every line is counted in docs/exactness.md. */
+#ifndef DPK_LANES_H
+#define DPK_LANES_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "dpk.h"
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#define DPK_INLINE static __forceinline
+#define DPK_RESTRICT __restrict
+#else
+#define DPK_INLINE static inline __attribute__((always_inline))
+#define DPK_RESTRICT restrict
+#endif
+
+DPK_INLINE uint64_t bits_of(double x) {
+    uint64_t b;
+    memcpy(&b, &x, 8);
+    return b;
+}
+
+DPK_INLINE double double_of(uint64_t b) {
+    double x;
+    memcpy(&x, &b, 8);
+    return x;
+}
+
+/* a*b + c with one rounding or two; the bounds allow both. */
+DPK_INLINE double muladd(double a, double b, double c) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* Nearest integer, ties to even. */
+DPK_INLINE double nearest(double x) {
+#if defined(__SSE4_1__) || defined(__aarch64__)
+    return __builtin_rint(x);
+#else
+    double big = double_of((bits_of(x) & 0x8000000000000000u) | 0x4330000000000000u);
+    return fabs(x) < 0x1p52 ? (x + big) - big : x;
+#endif
+}
+
+/* A signed 64-bit integer, rounded once. */
+DPK_INLINE double from_int64(int64_t v) {
+#if defined(__AVX512DQ__) || defined(__aarch64__)
+    return (double)v;
+#else
+    /* 2^84 + 2^63 + high half, then the low half on top of 2^52; the last addition is the only rounding. */
+    double high = double_of((((uint64_t)v ^ 0x8000000000000000u) >> 32) | 0x4530000000000000u);
+    double low = double_of(((uint64_t)v & 0xffffffffu) | 0x4330000000000000u);
+    return (high - 0x1.00000801p84) + low;
+#endif
+}
+
+/* An integer-valued double below 2^51 in magnitude. */
+DPK_INLINE int64_t to_int64(double x) {
+    return (int64_t)(bits_of(x + 0x1.8p52) - 0x4338000000000000u);
+}
+
+/* (2 atanh(s)/s - 2)/s^2 for z = s^2 <= 0.02944; weighted error 2^-59.1. From fit_polynomials.py. */
+DPK_INLINE double atanh_tail(double z) {
+    double p = 0x1.2b584aae78a57p-3;
+    p = muladd(p, z, 0x1.39fe606542ddep-3);
+    p = muladd(p, z, 0x1.7462b4ab2ef6bp-3);
+    p = muladd(p, z, 0x1.c71c62e5800a1p-3);
+    p = muladd(p, z, 0x1.2492492df148dp-2);
+    p = muladd(p, z, 0x1.99999999952e2p-2);
+    return muladd(p, z, 0x1.5555555555558p-1);
+}
+
+/* sin(pi r/2)/r and (cos(pi r/2) - 1)/r^2 for z = r^2 <= 1/4; weighted errors 2^-53.2 and 2^-52.1. */
+DPK_INLINE double sin_over_r(double z) {
+    double p = 0x1.e3f1e6baa60d8p-25;
+    p = muladd(p, z, -0x1.e3006d7728134p-19);
+    p = muladd(p, z, 0x1.50782fd612a49p-13);
+    p = muladd(p, z, -0x1.32d2cce2e25bap-8);
+    p = muladd(p, z, 0x1.466bc677587d2p-4);
+    p = muladd(p, z, -0x1.4abbce625be41p-1);
+    return muladd(p, z, 0x1.921fb54442d18p+0);
+}
+
+DPK_INLINE double cos_tail(double z) {
+    double p = 0x1.f4b5360bfa5bfp-22;
+    p = muladd(p, z, -0x1.a6cc32ceef7bcp-16);
+    p = muladd(p, z, 0x1.e1f50093e2472p-11);
+    p = muladd(p, z, -0x1.55d3c7e101525p-6);
+    p = muladd(p, z, 0x1.03c1f081b4b74p-2);
+    return muladd(p, z, -0x1.3bd3cc9be45dbp+0);
+}
+
+/* A positive double d = 2^k m with m in [sqrt(1/2), sqrt(2)): returns m and k + 1023, biased, as a double minus `bias`. */
+DPK_INLINE double reduce(double d, double bias, double *negated_exponent) {
+    uint64_t biased = (bits_of(d) - 0x3fe6a09e667f3bcdu + 0x3ff0000000000000u) >> 52;
+    *negated_exponent = bias - double_of(biased | 0x4330000000000000u);
+    return double_of(bits_of(d) - (biased << 52) + 0x3ff0000000000000u);
+}
+
+#define DPK_LN2 0x1.62e42fefa39efp-1
+
+/* Pre: |X| = |w + fraction| * 2^-63, w signed. Post: -ln|X| up to u(7 + 2.3 E) if |w| >= 2^51; *magnitude = |w|. */
+DPK_INLINE double exponential_lane(uint64_t w, double *magnitude) {
+    double d = fabs(from_int64((int64_t)w));
+    double c;
+    double m = reduce(d, 0x1p52 + 1023 + 63, &c);
+    double s = (m - 1.0) / (m + 1.0);
+    double z = s * s;
+    *magnitude = d;
+    return muladd(c, DPK_LN2, -s * muladd(z, atanh_tail(z), 2.0));
+}
+
+/* Pre: U = (w + fraction) * 2^-64. Post: sqrt(-2 ln U) up to u(7.2 + 2.2 R) unless *rare (U < 2^-12 or 1 - U <= 2^-24).
+   Near U = 1 the signed reading of w gives U - 1 itself, so the root keeps its relative precision. */
+DPK_INLINE double radius_lane(uint64_t w, int *rare) {
+    double a = from_int64((int64_t)w);
+    double d = a < 0.0 ? a + 0x1p64 : a;
+    double c;
+    double m = reduce(d, 0x1p52 + 1023 + 64, &c);
+    double f = c == 0.0 ? a * 0x1p-64 : m - 1.0;
+    double s = f / (2.0 + f);
+    double z = s * s;
+    double e = muladd(c, 2 * DPK_LN2, -2.0 * s * muladd(z, atanh_tail(z), 2.0));
+    *rare = (a >= -0x1p40) & (a < 0x1p52);
+    return sqrt(e);
+}
+
+/* Pre: V = (v + fraction) * 2^-64. Post: cos and sin of 2 pi V up to 4u. */
+DPK_INLINE void circle_lane(uint64_t v, double *cosine, double *sine) {
+    double r = from_int64((int64_t)(v << 2)) * 0x1p-64;
+    uint64_t octant = v + 0x2000000000000000u; /* top two bits: which multiple of pi/2 is nearest */
+    double z = r * r;
+    double near_zero = r * sin_over_r(z);
+    double near_one = muladd(z, cos_tail(z), 1.0);
+    int odd = (octant & 0x4000000000000000u) != 0;
+    double co = odd ? near_zero : near_one;
+    double si = odd ? near_one : near_zero;
+    *cosine = double_of(bits_of(co) ^ ((octant ^ (octant << 1)) & 0x8000000000000000u));
+    *sine = double_of(bits_of(si) ^ (octant & 0x8000000000000000u));
+}
+
+#endif

@@ -1,0 +1,101 @@
+"""Sources of randomness: the stream protocol and the secure source."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import NoReturn, Protocol, runtime_checkable
+
+from dpcore.errors import EntropyError, ParameterTypeError
+
+KEY_BYTES = 32
+STREAM_VERSION = 1
+"""Version of the map from (key, nonce, domain, element, attempt) to random words."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPosition:
+    """Where one kernel call takes its random words from.
+
+    Attributes
+    ----------
+    key : bytes
+        256-bit key.
+    nonce : int
+        32-bit number that separates the calls made under one key.
+    first_element : int
+        64-bit index of the call's first element.
+    """
+
+    key: bytes
+    nonce: int = 0
+    first_element: int = 0
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """What every drawing function accepts as `rng`."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether the words come from the operating system's randomness."""
+
+    def position(self) -> StreamPosition:
+        """Position for one kernel call; a later call to this method gives a fresh one."""
+
+
+def _os_key() -> bytes:
+    try:
+        key = os.urandom(KEY_BYTES)
+    except (OSError, NotImplementedError) as error:
+        raise EntropyError(f"the operating system's random source failed: {type(error).__name__}") from error
+    if len(key) != KEY_BYTES:
+        raise EntropyError(f"the operating system's random source gave {len(key)} bytes instead of {KEY_BYTES}")
+    return key
+
+
+class SecureRandom:
+    """The secure source: a fresh 256-bit key from the operating system for every kernel call.
+
+    There is no seed and no state, so fork, threads and copies cannot repeat a stream. Each key is expanded by ChaCha20 (RFC 8439's
+    block function) or, where the CPU has AES instructions, by AES-256 in counter mode.
+
+    Examples
+    --------
+    >>> import dpcore
+    >>> dpcore.noise.laplace(0.0, 1.0, rng=dpcore.SecureRandom()) == dpcore.noise.laplace(0.0, 1.0)
+    False
+    """
+
+    __slots__ = ()
+
+    @property
+    def secure(self) -> bool:
+        """Always True."""
+        return True
+
+    def position(self) -> StreamPosition:
+        """Take a fresh key; raises `EntropyError` if the operating system gives none."""
+        return StreamPosition(_os_key())
+
+    def __repr__(self) -> str:
+        return "SecureRandom()"
+
+
+def resolve(rng: Stream | None) -> Stream:
+    """Return the stream that `rng` stands for; None is the secure source."""
+    if rng is None:
+        return _SECURE
+    if isinstance(rng, type) or not isinstance(rng, Stream):
+        _refuse(rng)
+    return rng
+
+
+def _refuse(rng: object) -> NoReturn:
+    raise ParameterTypeError(
+        f"rng must be None, dpcore.SecureRandom() or dpcore.testing.KeyedRandom(key), got {type(rng).__name__}; "
+        "NumPy's generators are not cryptographically secure and are refused"
+    )
+
+
+_SECURE = SecureRandom()

@@ -1,0 +1,97 @@
+"""Keyed randomness for tests and reproduced experiments. Nothing made with it is private."""
+
+from __future__ import annotations
+
+import threading
+
+from dpcore._validation import check_integer
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.rng import KEY_BYTES, StreamPosition
+
+
+class KeyedRandom:
+    """A reproducible stream under a 32-byte key: call number c of this object uses nonce c.
+
+    Whoever knows the key can remove the noise. Use it for tests and for experiments that must be repeated bit for bit; every
+    report made with it says `secure = false`.
+
+    Parameters
+    ----------
+    key : bytes
+        32 bytes.
+
+    Raises
+    ------
+    ParameterTypeError, ParameterError
+        If `key` is not bytes, or not 32 of them.
+
+    Examples
+    --------
+    >>> from dpcore import noise
+    >>> from dpcore.testing import KeyedRandom
+    >>> noise.laplace(0.0, 1.0, rng=KeyedRandom(bytes(32))) == noise.laplace(0.0, 1.0, rng=KeyedRandom(bytes(32)))
+    True
+    """
+
+    __slots__ = ("_calls", "_key", "_lock")
+
+    def __init__(self, key: bytes) -> None:
+        if not isinstance(key, bytes):
+            raise ParameterTypeError(f"key must be bytes, got {type(key).__name__}")
+        if len(key) != KEY_BYTES:
+            raise ParameterError(f"key must have {KEY_BYTES} bytes, got {len(key)}")
+        self._key = key
+        self._calls = 0
+        self._lock = threading.Lock()
+
+    @property
+    def secure(self) -> bool:
+        """Always False."""
+        return False
+
+    def position(self) -> StreamPosition:
+        """Position of the next call: nonce c for the c-th call, element 0."""
+        with self._lock:
+            nonce = self._calls
+            if nonce >= 2**32:
+                raise ParameterError("a KeyedRandom serves 2**32 calls; this one is used up")
+            self._calls = nonce + 1
+        return StreamPosition(self._key, nonce)
+
+    def at(self, nonce: int, element: int = 0) -> PositionedRandom:
+        """A stream fixed at one nonce and first element, for work that is cut into pieces.
+
+        Parameters
+        ----------
+        nonce : int
+            In [0, 2**32 − 1].
+        element : int, default 0
+            Index of the first element, in [0, 2**63 − 1].
+        """
+        nonce = check_integer("nonce", nonce, low=0, high=2**32 - 1)
+        element = check_integer("element", element, low=0, high=2**63 - 1)
+        return PositionedRandom(StreamPosition(self._key, nonce, element))
+
+    def __repr__(self) -> str:
+        return f"KeyedRandom(<key>, calls={self._calls})"
+
+
+class PositionedRandom:
+    """A keyed stream that stands still: every call with it sees the same words. Made by `KeyedRandom.at`."""
+
+    __slots__ = ("_position",)
+
+    def __init__(self, position: StreamPosition) -> None:
+        self._position = position
+
+    @property
+    def secure(self) -> bool:
+        """Always False."""
+        return False
+
+    def position(self) -> StreamPosition:
+        """The fixed position."""
+        return self._position
+
+    def __repr__(self) -> str:
+        return f"PositionedRandom(<key>, nonce={self._position.nonce}, element={self._position.first_element})"

@@ -1,0 +1,110 @@
+"""An sdist can be made from the tree and a wheel from that sdist alone, and both hold what they should and nothing more."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import dpcore
+
+pytestmark = pytest.mark.source_tree
+
+INTERPRETERS = ("cp311", "cp312", "cp313", "cp314", "cp314t")
+PLATFORMS = {
+    "linux": ("manylinux_x86_64", "manylinux_aarch64", "musllinux_x86_64", "musllinux_aarch64"),
+    "macos": ("macosx_x86_64", "macosx_arm64"),
+    "windows": ("win_amd64",),
+}
+
+
+def run(*arguments: str, cwd: Path) -> str:
+    # Variables that steer a compiler or setuptools would make another build than the one a user gets.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("DPCORE_", "PYTHON", "DIST"))}
+    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def sdist(repository, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sdist")
+    run("-m", "build", "--sdist", "--no-isolation", "--outdir", str(folder), str(repository), cwd=folder)
+    (path,) = folder.glob("*.tar.gz")
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (tree,) = folder.iterdir()
+    run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(tree), cwd=folder)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_sdist_holds_what_a_build_and_the_tests_need(sdist):
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "benchmarks",
+        "docs/index.md",
+        "examples/demo.py",
+        "setup.py",
+        "src/_kernels/_noise.pyx",
+        "src/_kernels/_noise.pyi",
+        "src/_kernels/include/dpk.h",
+        "src/dpcore/py.typed",
+        "tests/conftest.py",
+    } <= names
+    made_by_a_build = [name for name in names if re.search(r"\.(so|pyd|o|a|pyc)$|^src/_kernels/[^/]*\.c$|^docs/_build", name)]
+    assert made_by_a_build == []
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[0] for name in names} == {"dpcore", f"dpcore-{dpcore.__version__}.dist-info"}
+    endings = {Path(name).suffix for name in names if name.startswith("dpcore/")}
+    assert endings <= {".py", ".pyi", ".so", ".pyd", ".typed"}
+    assert "dpcore/py.typed" in names
+    kernels = {Path(name).name.split(".")[0] for name in names if name.endswith((".so", ".pyd"))}
+    stubs = {Path(name).stem for name in names if name.endswith(".pyi")}
+    assert kernels == stubs
+    assert "_noise" in kernels
+
+
+def test_wheel_from_the_sdist_has_the_files_of_the_installed_package(wheel):
+    installed = Path(dpcore.__file__).parent
+    here = {path.relative_to(installed.parent).as_posix() for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    with zipfile.ZipFile(wheel) as archive:
+        there = {name for name in archive.namelist() if name.startswith("dpcore/")}
+    assert here == there
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="auditwheel reads Linux wheels")
+def test_wheel_needs_no_newer_c_library_than_manylinux_2_28(wheel):
+    pytest.importorskip("auditwheel")
+    report = " ".join(run("-m", "auditwheel", "show", str(wheel), cwd=wheel.parent).split())
+    allowed = re.search(r'platform tag: "manylinux_2_(\d+)_', report)
+    assert allowed, report
+    assert int(allowed[1]) <= 28, report
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_wheels_are_configured_for_every_interpreter_and_platform(platform, repository):
+    pytest.importorskip("cibuildwheel")
+    printed = run("-m", "cibuildwheel", "--platform", platform, "--print-build-identifiers", str(repository), cwd=repository)
+    wanted = {f"{interpreter}-{tag}" for interpreter in INTERPRETERS for tag in PLATFORMS[platform]}
+    assert set(printed.split()) == wanted

@@ -1,0 +1,89 @@
+"""The documents tell the truth: their examples run, their commands exist, their links lead somewhere, every module has its page."""
+
+from __future__ import annotations
+
+import doctest
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import dpcore
+
+pytestmark = pytest.mark.source_tree
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+MODULES = {"dpcore." + info.name for info in pkgutil.iter_modules(dpcore.__path__) if not info.name.startswith("_")}
+
+identify = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+
+
+def blocks(document: Path, language: str) -> list[tuple[int, str]]:
+    """First line number and text of every fenced block in a language."""
+    text = document.read_text(encoding="utf-8")
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [(text.count("\n", 0, match.start(1)), match[1]) for match in found]
+
+
+@identify
+def test_examples_run(document, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    parser = doctest.DocTestParser()
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    names: dict[str, object] = {}
+    for line, text in blocks(document, "pycon"):
+        example = parser.get_doctest(text, names, document.name, str(document), line)
+        runner.run(example, clear_globs=False)
+        # What one block defines, the next one on the page may use.
+        names = example.globs
+    assert runner.summarize(verbose=False).failed == 0
+
+
+@identify
+def test_python_blocks_are_programs_that_run(document, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for line, text in blocks(document, "python"):
+        exec(compile("\n" * line + text, str(document), "exec"), names)
+
+
+@identify
+def test_make_targets_exist(document):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    text = document.read_text(encoding="utf-8")
+    used = set(re.findall(r"`make ([a-z-]+)", text))
+    for language in ("console", "sh"):
+        used |= {name for _, block in blocks(document, language) for name in re.findall(r"^(?:\$ )?make ([a-z-]+)", block, re.MULTILINE)}
+    assert used <= targets
+
+
+@identify
+def test_links_lead_to_files(document):
+    text = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link and not link.startswith("#")]
+    assert [target for target in targets if target and not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_every_module_has_a_page(module):
+    pages = (ROOT / "docs" / "reference").glob("*.md")
+    assert any(re.search(rf"automodule:: {re.escape(module)}$", page.read_text(encoding="utf-8"), re.MULTILINE) for page in pages)
+
+
+@pytest.mark.parametrize("page", ["tutorial", "how-to", "threat-model", "stability", "platforms", "exactness", "mechanisms", "batch"])
+def test_pages_of_the_contract_exist_and_are_listed(page):
+    assert (ROOT / "docs" / f"{page}.md").is_file()
+    assert re.search(rf"^{page}$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_readme_names_commands_that_exist():
+    click = pytest.importorskip("click")
+    from dpcore import cli
+
+    (group,) = {id(member): member for member in vars(cli).values() if isinstance(member, click.Group)}.values()
+    text = "".join(block for _, block in blocks(ROOT / "README.md", "console"))
+    named = set(re.findall(r"^\$ dpcore ([a-z-]+)", text, re.MULTILINE))
+    assert named
+    assert named <= set(group.commands)
