@@ -63,7 +63,7 @@ def extension(name: str) -> Extension:
         f"dpcore._kernels.{name}",
         [str(KERNELS / f"{name}.pyx")],
         include_dirs=INCLUDE,
-        depends=HEADERS,
+        depends=HEADERS + [str(p) for p in sorted((KERNELS / "core").glob("*.c"))],  # the libraries alone would not relink it
         extra_compile_args=(["/O2"] if MSVC else ["-O2", "-fvisibility=hidden"]) + INSTRUMENT,
         extra_link_args=INSTRUMENT,
         define_macros=MACROS,

@@ -9,7 +9,47 @@
 static const dd LN2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 static const dd HALF_PI = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};
 #define BOUND 0x1p-68
-enum { LOG_TERMS = 22, CIRCLE_TERMS = 14 };
+
+/* Series coefficients. Terms whose weight is below 2^-50 of the sum need only a double: LOG_DD and CIRCLE_DD terms are double-doubles. */
+enum { LOG_TERMS = 22, LOG_DD = 11, CIRCLE_TERMS = 14, CIRCLE_DD = 8 };
+
+/* 1/(2k + 1) */
+static const dd ODD_RECIPROCAL[LOG_DD] = {
+    {0x1.0000000000000p+0, 0x0.0p+0},
+    {0x1.5555555555555p-2, 0x1.5555555555555p-56},
+    {0x1.999999999999ap-3, -0x1.999999999999ap-57},
+    {0x1.2492492492492p-3, 0x1.2492492492492p-57},
+    {0x1.c71c71c71c71cp-4, 0x1.c71c71c71c71cp-58},
+    {0x1.745d1745d1746p-4, -0x1.745d1745d1746p-59},
+    {0x1.3b13b13b13b14p-4, -0x1.3b13b13b13b14p-58},
+    {0x1.1111111111111p-4, 0x1.1111111111111p-60},
+    {0x1.e1e1e1e1e1e1ep-5, 0x1.e1e1e1e1e1e1ep-61},
+    {0x1.af286bca1af28p-5, 0x1.af286bca1af28p-59},
+    {0x1.8618618618618p-5, 0x1.8618618618618p-59},
+};
+/* (-1)^k/(2k)! and (-1)^k/(2k + 1)! */
+static const dd CIRCLE[2][CIRCLE_DD] = {
+    {
+        {0x1.0000000000000p+0, 0x0.0p+0},
+        {-0x1.0000000000000p-1, 0x0.0p+0},
+        {0x1.5555555555555p-5, 0x1.5555555555555p-59},
+        {-0x1.6c16c16c16c17p-10, 0x1.f49f49f49f49fp-65},
+        {0x1.a01a01a01a01ap-16, 0x1.a01a01a01a01ap-76},
+        {-0x1.27e4fb7789f5cp-22, -0x1.cbbc05b4fa99ap-76},
+        {0x1.1eed8eff8d898p-29, -0x1.2aec959e14c06p-83},
+        {-0x1.93974a8c07c9dp-37, -0x1.05d6f8a2efd1fp-92},
+    },
+    {
+        {0x1.0000000000000p+0, 0x0.0p+0},
+        {-0x1.5555555555555p-3, -0x1.5555555555555p-57},
+        {0x1.1111111111111p-7, 0x1.1111111111111p-63},
+        {-0x1.a01a01a01a01ap-13, -0x1.a01a01a01a01ap-73},
+        {0x1.71de3a556c734p-19, -0x1.c154f8ddc6c00p-73},
+        {-0x1.ae64567f544e4p-26, 0x1.c062e06d1f209p-80},
+        {0x1.6124613a86d09p-33, 0x1.f28e0cc748ebep-87},
+        {-0x1.ae7f3e733b81fp-41, -0x1.1d8656b0ee8cbp-97},
+    },
+};
 
 typedef struct {
     uint64_t high, low;
@@ -46,8 +86,10 @@ static dd negative_log(u128 v, u128 one_minus) {
     dd numerator = exponent == 0 && one_minus.high != 0 ? dd_negate(to_dd(one_minus)) : dd_add_double(m, -1.0);
     dd s = dd_divide(numerator, dd_add_double(m, 1.0));
     dd z = dd_multiply(s, s);
-    dd p = dd_divide_double((dd){1.0, 0.0}, 2 * LOG_TERMS + 1);
-    for (int k = LOG_TERMS - 1; k >= 0; k--) p = dd_add(dd_multiply(p, z), dd_divide_double((dd){1.0, 0.0}, 2 * k + 1));
+    double tail = 0.0;
+    for (int k = LOG_TERMS; k >= LOG_DD; k--) tail = tail * z.high + 1.0 / (2 * k + 1);
+    dd p = {tail, 0.0};
+    for (int k = LOG_DD - 1; k >= 0; k--) p = dd_add(dd_multiply(p, z), ODD_RECIPROCAL[k]);
     dd ln_m = dd_multiply(dd_scale(s, 2.0), p);
     return dd_negate(dd_add(ln_m, dd_scale(LN2, exponent)));
 }
@@ -58,13 +100,15 @@ static dd square_root(dd a) {
     return fast_two_sum(r, rest.high / (2.0 * r));
 }
 
-/* cos (first = 0) or sin (first = 1) of x, |x| <= pi/4, by Taylor's series in nested form. */
+/* cos (first = 0) or sin (first = 1) of x, |x| <= pi/4, by Taylor's series. */
 static dd circle_series(dd x, int first) {
-    dd z = dd_multiply(x, x), p = {1.0, 0.0};
-    for (int k = CIRCLE_TERMS; k >= 1; k--) {
-        double divisor = (2.0 * k - 1.0 + first) * (2.0 * k + first);
-        p = dd_add_double(dd_negate(dd_divide_double(dd_multiply(z, p), divisor)), 1.0);
-    }
+    dd z = dd_multiply(x, x);
+    double tail = 0.0;
+    for (int k = CIRCLE_TERMS; k >= CIRCLE_DD; k--) /* nested: each step carries the factorial of its own terms */
+        tail = (1.0 - tail) * z.high / ((2.0 * k - 1.0 + first) * (2.0 * k + first));
+    const dd *c = CIRCLE[first];
+    dd p = dd_scale(c[CIRCLE_DD - 1], 1.0 - tail);
+    for (int k = CIRCLE_DD - 2; k >= 0; k--) p = dd_add(dd_multiply(p, z), c[k]);
     return first ? dd_multiply(x, p) : p;
 }
 
@@ -83,40 +127,42 @@ static dd circle(u128 v, int member) {
     return (turned & 3) == 1 || (turned & 3) == 2 ? dd_negate(c) : c;
 }
 
+static void more_words(const dpk_sample *s, uint32_t domain, uint64_t element, uint32_t attempt, uint64_t out[8]) {
+    dpk_more_words(s->stream, s->kernels, domain, element, attempt, 0, out);
+}
+
 /* |X| of an element as 128 bits of a fraction (value in [v, v + 2] * 2^-128), and the sign of X. */
-static u128 magnitude(const dpk_stream *s, const dpk_kernels *k, uint64_t element, int *negative) {
-    uint64_t words[DPK_GROUP], more[8];
-    dpk_bulk_words(s, k, DPK_DOMAIN_BULK, element / DPK_GROUP, 1, words);
-    dpk_more_words(s, k, DPK_DOMAIN_MORE, element, 0, 0, more);
-    u128 v = {words[element % DPK_GROUP], more[0]};
+static u128 magnitude(const dpk_sample *s, int *negative) {
+    uint64_t more[8];
+    more_words(s, DPK_DOMAIN_MORE, s->element, 0, more);
+    u128 v = {s->words[s->element % DPK_GROUP], more[0]};
     *negative = v.high >> 63 != 0;
     if (*negative) v = (u128){~v.high, ~v.low};
     return shift_left(v, 1);
 }
 
 /* The two uniforms of a normal: attempt 0 is the element's pair, later attempts have words of their own. Returns the member. */
-static int normal_uniforms(const dpk_stream *s, const dpk_kernels *k, uint64_t element, uint32_t attempt, u128 *radius, u128 *angle) {
-    uint64_t words[DPK_GROUP], more[8];
+static int normal_uniforms(const dpk_sample *s, uint32_t attempt, u128 *radius, u128 *angle) {
+    uint64_t more[8];
     if (attempt > 0) {
-        dpk_more_words(s, k, DPK_DOMAIN_MORE, element, attempt, 0, more);
+        more_words(s, DPK_DOMAIN_MORE, s->element, attempt, more);
         *radius = (u128){more[0], more[1]};
-        dpk_more_words(s, k, DPK_DOMAIN_MORE_PARTNER, element, attempt, 0, more);
+        more_words(s, DPK_DOMAIN_MORE_PARTNER, s->element, attempt, more);
         *angle = (u128){more[0], more[1]};
         return 0;
     }
-    uint64_t half = DPK_GROUP / 2, first = element & ~half;
-    dpk_bulk_words(s, k, DPK_DOMAIN_BULK, element / DPK_GROUP, 1, words);
-    dpk_more_words(s, k, DPK_DOMAIN_MORE, first, 0, 0, more);
-    *radius = (u128){words[first % DPK_GROUP], more[0]};
-    dpk_more_words(s, k, DPK_DOMAIN_MORE, first + half, 0, 0, more);
-    *angle = (u128){words[(first + half) % DPK_GROUP], more[0]};
-    return element & half ? 1 : 0;
+    uint64_t half = DPK_GROUP / 2, first = s->element & ~half;
+    more_words(s, DPK_DOMAIN_MORE, first, 0, more);
+    *radius = (u128){s->words[first % DPK_GROUP], more[0]};
+    more_words(s, DPK_DOMAIN_MORE, first + half, 0, more);
+    *angle = (u128){s->words[(first + half) % DPK_GROUP], more[0]};
+    return s->element & half ? 1 : 0;
 }
 
 /* A standard normal; returns nonzero where the bound does not hold (U or 1 - U below 2^-40). */
-static int standard_normal(const dpk_stream *s, const dpk_kernels *k, uint64_t element, uint32_t attempt, dd *z) {
+static int standard_normal(const dpk_sample *s, uint32_t attempt, dd *z) {
     u128 radius, angle;
-    int member = normal_uniforms(s, k, element, attempt, &radius, &angle);
+    int member = normal_uniforms(s, attempt, &radius, &angle);
     u128 one_minus = {~radius.high, ~radius.low};
     if (radius.high < (1u << 24) || one_minus.high < (1u << 24)) return 1;
     *z = dd_multiply(square_root(dd_scale(negative_log(radius, one_minus), 2.0)), circle(angle, member));
@@ -124,8 +170,8 @@ static int standard_normal(const dpk_stream *s, const dpk_kernels *k, uint64_t e
 }
 
 /* A standard Laplace sample's magnitude; nonzero where |X| is below 2^-39. */
-static int standard_exponential(const dpk_stream *s, const dpk_kernels *k, uint64_t element, dd *e, int *negative) {
-    u128 v = magnitude(s, k, element, negative);
+static int standard_exponential(const dpk_sample *s, dd *e, int *negative) {
+    u128 v = magnitude(s, negative);
     if (v.high < (1u << 25)) return 1;
     *e = negative_log(v, (u128){0, 0});
     return 0;
@@ -143,14 +189,15 @@ static int nearest_integer(dd t, double bound, double *n) {
 
 /* Pre: law of a float kind. Post: *y = R(x + x_low + scale W). Errors: nonzero if undecided; *y is NaN if x is not finite.
    Source: docs/exactness.md, "The accurate tier". */
-int dpk_accurate_real(const dpk_stream *s, const dpk_kernels *k, const dpk_law *law, uint64_t element, double x, double x_low, double *y) {
+int dpk_accurate_real(const dpk_sample *s, double x, double x_low, double *y) {
+    const dpk_law *law = s->law;
     dd w;
     double n, scaled = x * law->inverse_grid, step = law->step_scale;
     int negative;
     if (law->kind == DPK_LAPLACE) {
-        if (standard_exponential(s, k, element, &w, &negative)) return 1;
+        if (standard_exponential(s, &w, &negative)) return 1;
         if (negative) w = dd_negate(w);
-    } else if (standard_normal(s, k, element, 0, &w)) return 1;
+    } else if (standard_normal(s, 0, &w)) return 1;
     if (!(fabs(scaled) < 0x1p1000) || step < 0x1p-200) return 1;
     double whole = rint(scaled);
     dd part = two_sum(scaled - whole, x_low * law->inverse_grid);
@@ -160,20 +207,22 @@ int dpk_accurate_real(const dpk_stream *s, const dpk_kernels *k, const dpk_law *
     return 0;
 }
 
-static int accurate_discrete_laplace(const dpk_stream *s, const dpk_kernels *k, const dpk_law *law, uint64_t element, int64_t *z) {
+static int accurate_discrete_laplace(const dpk_sample *s, int64_t *z) {
+    const dpk_law *law = s->law;
     dd e, offset = {law->offset_high, law->offset_low};
     double n;
     int negative;
-    if (standard_exponential(s, k, element, &e, &negative)) return 1;
+    if (standard_exponential(s, &e, &negative)) return 1;
     dd t = dd_add_double(dd_scale(dd_add(e, offset), law->step_scale), -0.5);
     if (nearest_integer(t, law->step_scale * BOUND + 0x1p-90, &n)) return 1;
     *z = (int64_t)(negative ? -n : n);
     return 0;
 }
 
-static int accurate_table(const dpk_stream *s, const dpk_kernels *k, const dpk_table *table, uint64_t element, int64_t *z) {
+static int accurate_table(const dpk_sample *s, int64_t *z) {
+    const dpk_table *table = &s->law->table;
     int negative, low = 0, high = table->n_long;
-    u128 v = magnitude(s, k, element, &negative); /* 127 bits, then a zero */
+    u128 v = magnitude(s, &negative); /* 127 bits, then a zero */
     u128 m = {v.high >> 1, v.high << 63 | v.low >> 1};
     while (low < high) { /* first entry not below m */
         int middle = (low + high) / 2;
@@ -188,30 +237,26 @@ static int accurate_table(const dpk_stream *s, const dpk_kernels *k, const dpk_t
 }
 
 /* Whether attempt's proposal n is taken: acceptance uniform < I(0)/I(n). 1 yes, 0 no, -1 undecided. */
-static int accepted(const dpk_stream *s, const dpk_kernels *k, const dpk_law *law, uint64_t element, uint32_t attempt, double n) {
-    uint64_t words[DPK_GROUP], more[8];
-    const dpk_acceptance *a = &law->acceptance;
-    dpk_more_words(s, k, DPK_DOMAIN_MORE_ACCEPT, element, attempt, 0, more);
-    uint64_t top = more[0];
-    if (attempt == 0) {
-        uint64_t position = element % (4 * DPK_GROUP);
-        dpk_bulk_words(s, k, DPK_DOMAIN_ACCEPT, element / (4 * DPK_GROUP), 1, words);
-        top = (words[position / 4] >> (16 * (position % 4)) & 0xffff) << 48 | more[0] >> 16;
-    }
-    double ratio = n / law->step_scale, square = ratio * ratio, sum = 0.0;
+static int accepted(const dpk_sample *s, uint32_t attempt, double n) {
+    uint64_t more[8];
+    const dpk_acceptance *a = &s->law->acceptance;
+    more_words(s, DPK_DOMAIN_MORE_ACCEPT, s->element, attempt, more);
+    uint64_t top = attempt == 0 ? (uint64_t)s->accept << 48 | more[0] >> 16 : more[0];
+    double ratio = n / s->law->step_scale, square = ratio * ratio, sum = 0.0;
     for (int j = a->n_terms - 1; j >= 0; j--) sum = sum * square + a->terms[j];
     double product = (double)top * 0x1p-64 * sum; /* compared with 1; relative error below 40 u */
     if (product < 1.0 - 0x1p-46) return 1;
     return product > 1.0 + 0x1p-46 ? 0 : -1;
 }
 
-static int accurate_rounded(const dpk_stream *s, const dpk_kernels *k, const dpk_law *law, uint64_t element, int64_t *z) {
+static int accurate_rounded(const dpk_sample *s, int64_t *z) {
+    double scale = s->law->step_scale;
     for (uint32_t attempt = 0; attempt < 4096; attempt++) {
         dd w;
         double n;
-        if (standard_normal(s, k, element, attempt, &w)) return 1;
-        if (nearest_integer(dd_scale(w, law->step_scale), law->step_scale * BOUND, &n)) return 1;
-        int taken = accepted(s, k, law, element, attempt, n);
+        if (standard_normal(s, attempt, &w)) return 1;
+        if (nearest_integer(dd_scale(w, scale), scale * BOUND, &n)) return 1;
+        int taken = accepted(s, attempt, n);
         if (taken < 0) return 1;
         if (taken) {
             *z = (int64_t)n;
@@ -222,8 +267,8 @@ static int accurate_rounded(const dpk_stream *s, const dpk_kernels *k, const dpk
 }
 
 /* Pre: law of a discrete kind. Post: *z the sample. Errors: nonzero if undecided. Source: docs/exactness.md, "The accurate tier". */
-int dpk_accurate_int(const dpk_stream *s, const dpk_kernels *k, const dpk_law *law, uint64_t element, int64_t *z) {
-    if (law->kind == DPK_DISCRETE_LAPLACE) return accurate_discrete_laplace(s, k, law, element, z);
-    if (law->kind == DPK_GAUSSIAN_TABLE) return accurate_table(s, k, &law->table, element, z);
-    return accurate_rounded(s, k, law, element, z);
+int dpk_accurate_int(const dpk_sample *s, int64_t *z) {
+    if (s->law->kind == DPK_DISCRETE_LAPLACE) return accurate_discrete_laplace(s, z);
+    if (s->law->kind == DPK_GAUSSIAN_TABLE) return accurate_table(s, z);
+    return accurate_rounded(s, z);
 }

@@ -60,6 +60,4 @@ static inline dd dd_divide(dd a, dd b) {
     return dd_add_double(q, r.high / b.high);
 }
 
-static inline dd dd_divide_double(dd a, double b) { return dd_divide(a, (dd){b, 0.0}); }
-
 #endif

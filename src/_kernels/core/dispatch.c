@@ -24,16 +24,16 @@ static uint64_t saved_registers(void) {
 static int has_all(uint32_t r, uint32_t mask) { return (r & mask) == mask; }
 
 typedef struct {
-    int v3, v4, aes, vaes;
+    int known, v3, v4, aes, vaes;
 } features;
 
 /* A feature counts only if the operating system saves its registers (xgetbv), not just if the CPU has it. */
-static features detect(void) {
+static features look(void) {
     enum { FMA = 1 << 12, SSE41 = 1 << 19, SSE42 = 1 << 20, MOVBE = 1 << 22, POPCNT = 1 << 23, AES = 1 << 25, OSXSAVE = 1 << 27,
            AVX = 1 << 28, F16C = 1 << 29, BMI1 = 1 << 3, AVX2 = 1 << 5, BMI2 = 1 << 8, VAES = 1 << 9, LZCNT = 1 << 5 };
     const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
     uint32_t one[4], seven[4], extended[4];
-    features f = {0, 0, 0, 0};
+    features f = {1, 0, 0, 0, 0};
     cpuid(1, 0, one);
     if (!has_all(one[2], OSXSAVE)) return f;
     cpuid(7, 0, seven);
@@ -45,6 +45,13 @@ static features detect(void) {
     f.aes = f.v3 && has_all(one[2], AES);
     f.vaes = f.v4 && f.aes && has_all(seven[2], VAES);
     return f;
+}
+
+/* cpuid traps into the hypervisor on virtual machines, at tens of microseconds: ask once. Import does, before there are threads. */
+static features detect(void) {
+    static features seen;
+    if (!seen.known) seen = look();
+    return seen;
 }
 #endif
 
@@ -81,8 +88,9 @@ const dpk_kernels *dpk_best_level(void) {
 int dpk_has_aes(const dpk_kernels *k) {
 #if defined(DPK_X86)
     features f = detect();
-    if (k == &dpk_kernels_x86_v3) return k->aes256 != NULL && f.aes;
-    if (k == &dpk_kernels_x86_v4) return k->aes256 != NULL && f.vaes;
+    /* by name: each extension module links its own copy of the tables */
+    if (strcmp(k->name, "x86_v3") == 0) return k->aes256 != NULL && f.aes;
+    if (strcmp(k->name, "x86_v4") == 0) return k->aes256 != NULL && f.vaes;
 #endif
     (void)k;
     return 0;

@@ -59,6 +59,13 @@ static dpk_law law_of(const block *b, size_t lane) {
     return call->laws[call->n_laws > 1 ? b->which[lane] : 0];
 }
 
+static dpk_sample sample_of(const block *b, const dpk_law *law, size_t lane) {
+    const dpk_call *call = b->call;
+    uint64_t element = b->element + lane;
+    return (dpk_sample){&call->stream, call->kernels, law, element, b->words + lane / DPK_GROUP * DPK_GROUP,
+                        b->accept[element % (4 * DPK_GROUP)]};
+}
+
 static int add_pending(pending_list *list, const block *b, size_t lane, double x_low, int64_t x_int) {
     if (list->count == list->capacity) return 1;
     dpk_pending *p = &list->items[list->count++];
@@ -107,9 +114,8 @@ static int settle_real(block *b, int has_low, pending_list *list, int64_t *bad) 
         }
         dpk_law law = law_of(b, i);
         double low = has_low ? b->x_low[i] : 0.0;
-        if (call->tier < DPK_TIER_EXACT &&
-            !dpk_accurate_real(&call->stream, call->kernels, &law, b->element + i, b->x[i], low, &b->y[i]))
-            continue;
+        dpk_sample sample = sample_of(b, &law, i);
+        if (call->tier < DPK_TIER_EXACT && !dpk_accurate_real(&sample, b->x[i], low, &b->y[i])) continue;
         if (add_pending(list, b, i, low, 0)) return DPK_PENDING_FULL;
         b->y[i] = 0.0;
     }
@@ -135,7 +141,8 @@ static int settle_int(block *b, pending_list *list) {
     for (size_t i = b->offset; i < b->offset + b->n; i++) {
         if (b->z[i] != INT64_MIN) continue;
         dpk_law law = law_of(b, i);
-        if (call->tier < DPK_TIER_EXACT && !dpk_accurate_int(&call->stream, call->kernels, &law, b->element + i, &b->z[i])) continue;
+        dpk_sample sample = sample_of(b, &law, i);
+        if (call->tier < DPK_TIER_EXACT && !dpk_accurate_int(&sample, &b->z[i])) continue;
         if (add_pending(list, b, i, 0.0, b->x_int[i])) return DPK_PENDING_FULL;
         b->z[i] = 0;
     }
@@ -194,6 +201,18 @@ static void set_lanes(block *b) {
     b->inverse[0] = law->inverse_grid;
 }
 
+/* Lanes outside the array are computed too, and dropped: give them values that are numbers. */
+static void clear_spare_lanes(block *b, int64_t size) {
+    size_t lanes = size < DPK_GROUP ? 2 * DPK_GROUP : DPK_BLOCK;
+    memset(b->x, 0, lanes * sizeof *b->x);
+    memset(b->x_low, 0, lanes * sizeof *b->x_low);
+    memset(b->x_int, 0, lanes * sizeof *b->x_int);
+    if (b->lanes.uniform) return;
+    memset(b->step, 0, sizeof b->step);
+    memset(b->grid, 0, sizeof b->grid);
+    memset(b->inverse, 0, sizeof b->inverse);
+}
+
 /* Pre: 0 <= start <= stop <= size; out may be the values themselves. Post: out[start, *reached) is written, but for the pending items.
    Errors: DPK_NONFINITE with *reached the position, nothing of that block written; DPK_PENDING_FULL: resume at *reached.
    Source: docs/exactness.md. The floating-point environment is the default one inside, whatever the caller's is. */
@@ -203,9 +222,9 @@ int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending
     fenv_t caller;
     pending_list list = {pending, capacity, 0};
     int status = DPK_OK;
-    memset(&b, 0, sizeof b); /* lanes outside the array are computed too, and dropped */
     b.call = call;
     set_lanes(&b);
+    clear_spare_lanes(&b, stop - start);
     fegetenv(&caller);
     fesetenv(FE_DFL_ENV);
     *reached = start;

@@ -144,9 +144,19 @@ typedef struct {
     int64_t law;        /* which law */
 } dpk_pending;
 
+/* One sample on its way through the accurate tier. */
+typedef struct {
+    const dpk_stream *stream;
+    const dpk_kernels *kernels;
+    const dpk_law *law;
+    uint64_t element;
+    const uint64_t *words; /* the bulk words of the element's group */
+    uint16_t accept;       /* the element's first acceptance bits, for rounded normals */
+} dpk_sample;
+
 /* core/accurate.c: 0 if decided. */
-int dpk_accurate_real(const dpk_stream *, const dpk_kernels *, const dpk_law *, uint64_t element, double x, double x_low, double *y);
-int dpk_accurate_int(const dpk_stream *, const dpk_kernels *, const dpk_law *, uint64_t element, int64_t *z);
+int dpk_accurate_real(const dpk_sample *, double x, double x_low, double *y);
+int dpk_accurate_int(const dpk_sample *, int64_t *z);
 
 /* core/noise.c */
 typedef struct {

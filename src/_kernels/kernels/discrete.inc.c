@@ -23,34 +23,49 @@ static int discrete_laplace(const dpk_lanes *p, const uint64_t *words, int64_t *
     return p->uniform ? discrete_laplace_body(p, words, z, n, 1) : discrete_laplace_body(p, words, z, n, 0);
 }
 
+#if CHACHA_LANES > 1
+typedef int32_t table_vec __attribute__((vector_size(4 * CHACHA_LANES)));
+#define TABLE_TRUE(comparison) (-(comparison)) /* comparisons of vectors give 0 and -1 */
+#else
+typedef int32_t table_vec;
+#define TABLE_TRUE(comparison) (comparison)
+#endif
+enum { TABLE_LANES = sizeof(table_vec) / 4, TABLE_VECTORS = 4 };
+
+/* Counts the thresholds below each magnitude, TABLE_VECTORS vectors at a time, and marks those that meet one or pass the last. */
+DPK_INLINE void search_table(const dpk_table *table, const int32_t *magnitude, int32_t *count, int32_t *tie) {
+    table_vec m[TABLE_VECTORS], c[TABLE_VECTORS], t[TABLE_VECTORS];
+    memcpy(m, magnitude, sizeof m);
+    for (int v = 0; v < TABLE_VECTORS; v++) {
+        c[v] = m[v] ^ m[v];
+        t[v] = TABLE_TRUE(m[v] > (int32_t)table->short_[table->n_short - 1]);
+    }
+    for (int32_t k = 0; k < table->n_short; k++) {
+        int32_t threshold = (int32_t)table->short_[k];
+        for (int v = 0; v < TABLE_VECTORS; v++) {
+            c[v] += TABLE_TRUE(m[v] > threshold);
+            t[v] |= m[v] == threshold;
+        }
+    }
+    memcpy(count, c, sizeof c);
+    memcpy(tie, t, sizeof t);
+}
+
 /* Pre: entry k of the table separates |z| <= k from |z| > k at 31 bits; the last entry bounds what is decided here.
    Post: z[i] discrete Gaussian, INT64_MIN on a tie or beyond the table. Errors: returns whether any is undecided.
    Source: docs/exactness.md, "Discrete Gaussian". */
 static int gaussian_table(const dpk_table *table, const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n) {
     int32_t magnitude[DPK_BLOCK], count[DPK_BLOCK], tie[DPK_BLOCK];
-    int32_t last = (int32_t)table->short_[table->n_short - 1];
     uint64_t undecided = 0;
     for (size_t i = 0; i < n; i++) {
         int32_t top = (int32_t)(words[i] >> 32);
         magnitude[i] = top ^ (top >> 31);
     }
-    for (size_t i = 0; i < n; i += 64) {
-        for (size_t j = i; j < i + 64; j++) {
-            count[j] = 0;
-            tie[j] = magnitude[j] > last;
-        }
-        for (int32_t k = 0; k < table->n_short; k++) {
-            int32_t threshold = (int32_t)table->short_[k];
-            for (size_t j = i; j < i + 64; j++) {
-                count[j] += magnitude[j] > threshold;
-                tie[j] |= magnitude[j] == threshold;
-            }
-        }
-    }
+    for (size_t i = 0; i < n; i += TABLE_LANES * TABLE_VECTORS) search_table(table, magnitude + i, count + i, tie + i);
     for (size_t i = 0; i < n; i++) {
         int64_t sign = (int64_t)words[i] >> 63;
         int64_t sample = ((int64_t)count[i] ^ sign) - sign;
-        undecided |= (uint64_t)tie[i];
+        undecided |= (uint64_t)(tie[i] != 0);
         z[i] = tie[i] ? INT64_MIN : sample;
     }
     return undecided != 0;

@@ -4,23 +4,22 @@ enum { HALF_GROUP = DPK_GROUP / 2 };
 
 DPK_INLINE int gaussian_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, const double *DPK_RESTRICT x,
                              const double *DPK_RESTRICT x_low, double *DPK_RESTRICT y, size_t n, int uniform, int with_low) {
-    dpk_lanes lanes = *p;
     uint64_t undecided = 0;
-    lanes.uniform = uniform;
+    lane_scale same = scale_of(p, 0);
     for (size_t g = 0; g < n; g += DPK_GROUP) {
         for (size_t i = g; i < g + HALF_GROUP; i++) {
             size_t j = i + HALF_GROUP;
-            int rare;
+            int rare, first, second;
             double cosine, sine;
             double radius = radius_lane(words[i], &rare);
             circle_lane(words[j], &cosine, &sine);
-            double a = release_lane(&lanes, i, x[i], with_low ? x_low[i] : 0.0, with_low, radius * cosine, radius);
-            double b = release_lane(&lanes, j, x[j], with_low ? x_low[j] : 0.0, with_low, radius * sine, radius);
-            a = rare ? NAN : a;
-            b = rare ? NAN : b;
-            undecided |= (uint64_t)(a != a) | (uint64_t)(b != b);
-            y[i] = a;
-            y[j] = b;
+            double a = release_lane(uniform ? same : scale_of(p, i), x[i], with_low ? x_low + i : NULL, radius * cosine, radius, &first);
+            double b = release_lane(uniform ? same : scale_of(p, j), x[j], with_low ? x_low + j : NULL, radius * sine, radius, &second);
+            first &= !rare;
+            second &= !rare;
+            undecided |= (uint64_t)!(first & second);
+            y[i] = first ? a : NAN;
+            y[j] = second ? b : NAN;
         }
     }
     return undecided != 0;

@@ -64,35 +64,33 @@ DPK_INLINE int64_t to_int64(double x) {
     return (int64_t)(bits_of(x + 0x1.8p52) - 0x4338000000000000u);
 }
 
-/* (2 atanh(s)/s - 2)/s^2 for z = s^2 <= 0.02944; weighted error 2^-59.1. From fit_polynomials.py. */
+/* (2 atanh(s)/s - 2)/s^2 for z = s^2 <= 0.02944; weighted error 2^-59.1. From fit_polynomials.py. The pairs of coefficients are
+   evaluated side by side (Estrin): the chain of dependent operations is what limits the loop. */
 DPK_INLINE double atanh_tail(double z) {
-    double p = 0x1.2b584aae78a57p-3;
-    p = muladd(p, z, 0x1.39fe606542ddep-3);
-    p = muladd(p, z, 0x1.7462b4ab2ef6bp-3);
-    p = muladd(p, z, 0x1.c71c62e5800a1p-3);
-    p = muladd(p, z, 0x1.2492492df148dp-2);
-    p = muladd(p, z, 0x1.99999999952e2p-2);
-    return muladd(p, z, 0x1.5555555555558p-1);
+    double z2 = z * z;
+    double p01 = muladd(0x1.99999999952e2p-2, z, 0x1.5555555555558p-1);
+    double p23 = muladd(0x1.c71c62e5800a1p-3, z, 0x1.2492492df148dp-2);
+    double p45 = muladd(0x1.39fe606542ddep-3, z, 0x1.7462b4ab2ef6bp-3);
+    double high = muladd(muladd(0x1.2b584aae78a57p-3, z2, p45), z2, p23);
+    return muladd(high, z2, p01);
 }
 
 /* sin(pi r/2)/r and (cos(pi r/2) - 1)/r^2 for z = r^2 <= 1/4; weighted errors 2^-53.2 and 2^-52.1. */
 DPK_INLINE double sin_over_r(double z) {
-    double p = 0x1.e3f1e6baa60d8p-25;
-    p = muladd(p, z, -0x1.e3006d7728134p-19);
-    p = muladd(p, z, 0x1.50782fd612a49p-13);
-    p = muladd(p, z, -0x1.32d2cce2e25bap-8);
-    p = muladd(p, z, 0x1.466bc677587d2p-4);
-    p = muladd(p, z, -0x1.4abbce625be41p-1);
-    return muladd(p, z, 0x1.921fb54442d18p+0);
+    double z2 = z * z;
+    double p01 = muladd(-0x1.4abbce625be41p-1, z, 0x1.921fb54442d18p+0);
+    double p23 = muladd(-0x1.32d2cce2e25bap-8, z, 0x1.466bc677587d2p-4);
+    double p45 = muladd(-0x1.e3006d7728134p-19, z, 0x1.50782fd612a49p-13);
+    double high = muladd(muladd(0x1.e3f1e6baa60d8p-25, z2, p45), z2, p23);
+    return muladd(high, z2, p01);
 }
 
 DPK_INLINE double cos_tail(double z) {
-    double p = 0x1.f4b5360bfa5bfp-22;
-    p = muladd(p, z, -0x1.a6cc32ceef7bcp-16);
-    p = muladd(p, z, 0x1.e1f50093e2472p-11);
-    p = muladd(p, z, -0x1.55d3c7e101525p-6);
-    p = muladd(p, z, 0x1.03c1f081b4b74p-2);
-    return muladd(p, z, -0x1.3bd3cc9be45dbp+0);
+    double z2 = z * z;
+    double p01 = muladd(0x1.03c1f081b4b74p-2, z, -0x1.3bd3cc9be45dbp+0);
+    double p23 = muladd(0x1.e1f50093e2472p-11, z, -0x1.55d3c7e101525p-6);
+    double p45 = muladd(0x1.f4b5360bfa5bfp-22, z, -0x1.a6cc32ceef7bcp-16);
+    return muladd(muladd(p45, z2, p23), z2, p01);
 }
 
 /* A positive double d = 2^k m with m in [sqrt(1/2), sqrt(2)): returns m and k + 1023, biased, as a double minus `bias`. */
