@@ -40,7 +40,7 @@ lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-f
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
-	PYTHONPATH=src $(VENV)/bin/lint-imports
+	PYTHONPATH=src $(VENV)/bin/lint-imports --no-logo
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint $(CYTHON_SOURCES)
 	$(VENV)/bin/clang-format --dry-run --Werror $(C_SOURCES)
 
@@ -69,9 +69,10 @@ clean:  ## remove everything that make has made
 
 # One environment with what the build itself needs, so that builds run inside it, reuse the objects in build/ and fetch nothing twice.
 %/build-ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dpcore needs Python 3.11 or later: make PYTHON=python3.12 ...")'
 	test -x $*/bin/python || $(PYTHON) -m venv $*
 	$*/bin/python -c '$(BUILD_REQUIRES)' > $*/build-requires.txt
-	$*/bin/python -m pip install --quiet -r $*/build-requires.txt
+	$*/bin/python -m pip --disable-pip-version-check install --quiet -r $*/build-requires.txt
 	touch $@
 
 # $(1): environment, $(2): target, $(3): extras, $(4): environment variables of the build. Python files left from an older build are
@@ -79,7 +80,7 @@ clean:  ## remove everything that make has made
 define install
 $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
 	if [ -d build ]; then find build -path '*/lib*' -name '*.py*' -delete; fi
-	$(4) $(1)/bin/python -m pip install --quiet --no-build-isolation '.[$(3)]'
+	$(4) $(1)/bin/python -m pip --disable-pip-version-check install --quiet --no-build-isolation '.[$(3)]'
 	touch $$@
 endef
 

@@ -23,6 +23,10 @@ DONE, NONFINITE, PENDING_FULL = 0, 1, 2
 cdef enum:
     CAPACITY = 4096  # pending samples a run can hold: more than a block has, so that every run advances
 
+cdef enum:
+    FLOAT64 = 0
+    INT64 = 3
+
 DTYPES = {"float64": 0, "float32": 1, "float16": 2, "int64": 3, "int32": 4, "int16": 5, "int8": 6, "uint32": 7, "uint16": 8, "uint8": 9}
 
 
@@ -36,7 +40,7 @@ cdef class Law:
 
     def __cinit__(self, int kind, double step_scale, double grid=1.0, tuple offset=(0.0, 0.0), list short=None, list long=None,
                   double quick=0.0, list terms=None):
-        cdef size_t i, n
+        cdef Py_ssize_t i, n
         memset(&self.law, 0, sizeof(dpk_law))
         self.law.kind = kind
         self.law.step_scale = step_scale
@@ -55,7 +59,7 @@ cdef class Law:
                 self.law.acceptance.terms[i] = terms[i]
 
     cdef int _set_table(self, list short, list long) except -1:
-        cdef size_t i
+        cdef Py_ssize_t i
         self.short_ = <uint32_t *> malloc(4 * len(short))
         self.high = <uint64_t *> malloc(8 * len(long))
         self.low = <uint64_t *> malloc(8 * len(long))
@@ -104,7 +108,7 @@ cdef class Call:
 
     def __cinit__(self, int kind, tuple laws, values, out, bytes key, uint32_t nonce, uint64_t first_element, int cipher, *,
                   which=None, scales=None, double fixed_grid=0.0, int tier=0, double bound_factor=1.0):
-        cdef size_t i
+        cdef Py_ssize_t i
         memset(&self.call, 0, sizeof(dpk_call))
         if PyBytes_GET_SIZE(key) != 32:
             raise ValueError("key must have 32 bytes")
@@ -170,13 +174,11 @@ cdef class Call:
         return found
 
 
-def scalar(Law law, double x, bytes key, uint32_t nonce, uint64_t first_element, int cipher):
-    """One float value through the kernels: the sample, or None if it needs the exact tier."""
+cdef int run_scalar(Law law, void *x, int dtype, void *y, bytes key, uint32_t nonce, uint64_t first_element, int cipher) except -1:
+    """One value through the kernels; 1 if it needs the exact tier."""
     cdef dpk_call call
     cdef dpk_pending pending[1]
     cdef int64_t count = 0, reached = 0
-    cdef double y = x
-    cdef int status
     if PyBytes_GET_SIZE(key) != 32 or (cipher == DPK_AES256 and not dpk_has_aes(level[0])):
         raise ValueError("key must have 32 bytes and the level the cipher")
     memset(&call, 0, sizeof(dpk_call))
@@ -187,7 +189,19 @@ def scalar(Law law, double x, bytes key, uint32_t nonce, uint64_t first_element,
     call.bound_factor = 1.0
     call.n_laws = 1
     call.laws = &law.law
-    call.values.data = <char *> &x
-    call.out.data = <char *> &y
-    status = dpk_noise_run(&call, 0, 1, pending, 1, &count, &reached)
-    return None if status != 0 or count else y
+    call.values.data = <char *> x
+    call.values.dtype = dtype
+    call.out.data = <char *> y
+    return dpk_noise_run(&call, 0, 1, pending, 1, &count, &reached) != 0 or count != 0
+
+
+def scalar(Law law, double x, bytes key, uint32_t nonce, uint64_t first_element, int cipher):
+    """One float through the kernels: the released number, or None if it needs the exact tier."""
+    cdef double y = 0.0
+    return None if run_scalar(law, &x, FLOAT64, &y, key, nonce, first_element, cipher) else y
+
+
+def scalar_int(Law law, int64_t x, bytes key, uint32_t nonce, uint64_t first_element, int cipher):
+    """One integer through the kernels: the released number, or None if it needs the exact tier."""
+    cdef int64_t y = 0
+    return None if run_scalar(law, &x, INT64, &y, key, nonce, first_element, cipher) else y

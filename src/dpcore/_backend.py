@@ -71,6 +71,11 @@ def _cipher(*, secure: bool) -> int:
     return int(_noise.AES256 if secure and secure_cipher() == "aes256" else _noise.CHACHA20)
 
 
+def make_keystream(n_words: int, cipher: str = "chacha20") -> None:
+    """Make the keystream of `n_words` 64-bit words in a buffer that stays in L1: the bound that benchmarks compare with."""
+    _dispatch.keystream_in_cache(bytes(32), _noise.AES256 if cipher == "aes256" else _noise.CHACHA20, n_words)
+
+
 def info() -> dict[str, object]:
     """What runs on this machine: level, ciphers, threads, platform."""
     return {
@@ -302,6 +307,27 @@ def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, posi
     return real(kind, _KernelWords(key, nonce, cipher), Pending(0, first, value, 0.0, 0, 0), scale, grid)
 
 
+def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position, *, secure: bool) -> int:
+    """One integer of int64's range."""
+    key, nonce, first = position
+    cipher = _cipher(secure=secure)
+    if not Testing.tier:
+        result = _noise.scalar_int(_discrete_law(kind, scale), value, key, nonce, first, cipher)
+        if result is not None:
+            return int(result)
+    return integer(kind, _KernelWords(key, nonce, cipher), Pending(0, first, 0.0, 0.0, value, 0), scale)
+
+
+def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[list[float], npt.NDArray[np.int64] | None]:
+    """Distinct scales, and which one each element has; taken from the array as given, so that a row of per-column scales stays a row."""
+    if isinstance(scale, float):
+        return [scale], None
+    distinct, inverse = np.unique(scale, return_inverse=True)
+    if len(distinct) <= 1:
+        return [float(s) for s in distinct] or [1.0], None
+    return [float(s) for s in distinct], np.broadcast_to(inverse.reshape(scale.shape).astype(np.int64), shape)
+
+
 def int_noise(
     kind: Kind,
     values: npt.NDArray[Any],
@@ -316,12 +342,7 @@ def int_noise(
     key, nonce, first = position
     cipher = _cipher(secure=secure)
     result = np.empty(values.shape, np.int64) if out is None else out
-    scales, which = [scale], None
-    if not isinstance(scale, float):
-        # distinct scales of the array as given: a row of per-column scales stays a row
-        distinct, inverse = np.unique(scale, return_inverse=True)
-        scales = [float(s) for s in distinct]
-        which = np.broadcast_to(inverse.reshape(scale.shape).astype(np.int64), values.shape) if len(scales) > 1 else None
+    scales, which = _distinct(scale, values.shape)
     if kind == "discrete_gaussian" and which is not None:
         code = _noise.GAUSSIAN_TABLE  # lane by lane: each law knows its own kind
     else:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from mpmath import libmp  # type: ignore[import-untyped]
+from mpmath import libmp
 
 from dpcore._intervals import Interval, exp, log, pi, refined, sqrt
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal, Protocol
 
 from dpcore import _exact
+from dpcore._intervals import Interval
 
 Kind = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"]
 GROUP = 128
@@ -48,7 +49,7 @@ def _bulk(words: Words, element: int) -> int:
     return words.group(BULK, element // GROUP)[element % GROUP]
 
 
-def _normal(words: Words, element: int, attempt: int) -> Callable[[int], _exact.Interval]:
+def _normal(words: Words, element: int, attempt: int) -> Callable[[int], Interval]:
     if attempt:
         radius = _exact.Uniform(0, 0, _more(words, MORE, element, attempt))
         angle = _exact.Uniform(0, 0, _more(words, MORE_PARTNER, element, attempt))

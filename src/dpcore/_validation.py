@@ -106,7 +106,9 @@ def check_out(out: object, dtype: type, shape: tuple[int, ...]) -> npt.NDArray[A
     return out
 
 
-def check_scale(value: object, *, low: float, high: float, shape: tuple[int, ...], include_low: bool = True) -> float | npt.NDArray[np.float64]:
+def check_scale(
+    value: object, *, low: float, high: float, shape: tuple[int, ...], include_low: bool = True
+) -> float | npt.NDArray[np.float64]:
     """Return the noise scale as a float, or as a float64 array that broadcasts to `shape`; every entry in [low, high]."""
     if type(value) is float or np.ndim(value) == 0:  # type: ignore[arg-type]
         number = value.item() if isinstance(value, np.ndarray) else value

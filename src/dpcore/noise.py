@@ -30,6 +30,7 @@ FLOAT_SCALE = (2.0**-960, 2.0**960)
 DISCRETE_SCALE = (2.0**-20, 2.0**40)
 """Range of the scale of discrete noise; the lower end is excluded."""
 FINEST_GRID_BITS = 40
+INT64 = np.iinfo(np.int64)
 _GRID_RANGE = (2.0**-1000, 2.0**1023)
 
 
@@ -55,7 +56,9 @@ def default_grid(scale: float) -> float:
 
 
 @overload
-def laplace(values: Real, scale: float, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...
+def laplace(
+    values: Real, scale: float, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+) -> float: ...
 @overload
 def laplace(
     values: npt.ArrayLike,
@@ -66,7 +69,9 @@ def laplace(
     out: npt.NDArray[np.float64] | None = ...,
     threads: int | None = ...,
 ) -> npt.NDArray[np.float64]: ...
-def laplace(values: Any, scale: Any, *, grid: float | None = None, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
+def laplace(
+    values: Any, scale: Any, *, grid: float | None = None, rng: Stream | None = None, out: Any = None, threads: int | None = None
+) -> Any:
     r"""Add Laplace noise with density e^(−|w|/b)/(2b), b = `scale`, to every value.
 
     Parameters
@@ -119,7 +124,9 @@ def laplace(values: Any, scale: Any, *, grid: float | None = None, rng: Stream |
 
 
 @overload
-def gaussian(values: Real, scale: float, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...
+def gaussian(
+    values: Real, scale: float, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+) -> float: ...
 @overload
 def gaussian(
     values: npt.ArrayLike,
@@ -130,7 +137,9 @@ def gaussian(
     out: npt.NDArray[np.float64] | None = ...,
     threads: int | None = ...,
 ) -> npt.NDArray[np.float64]: ...
-def gaussian(values: Any, scale: Any, *, grid: float | None = None, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
+def gaussian(
+    values: Any, scale: Any, *, grid: float | None = None, rng: Stream | None = None, out: Any = None, threads: int | None = None
+) -> Any:
     r"""Add Gaussian noise with standard deviation `scale` to every value.
 
     Parameters
@@ -181,7 +190,9 @@ def gaussian(values: Any, scale: Any, *, grid: float | None = None, rng: Stream 
 
 
 @overload
-def discrete_laplace(values: int | np.integer[Any], scale: float, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> int: ...
+def discrete_laplace(
+    values: int | np.integer[Any], scale: float, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+) -> int: ...
 @overload
 def discrete_laplace(
     values: npt.ArrayLike, scale: Scale, *, rng: Stream | None = ..., out: npt.NDArray[np.int64] | None = ..., threads: int | None = ...
@@ -233,7 +244,9 @@ def discrete_laplace(values: Any, scale: Any, *, rng: Stream | None = None, out:
 
 
 @overload
-def discrete_gaussian(values: int | np.integer[Any], scale: float, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> int: ...
+def discrete_gaussian(
+    values: int | np.integer[Any], scale: float, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+) -> int: ...
 @overload
 def discrete_gaussian(
     values: npt.ArrayLike, scale: Scale, *, rng: Stream | None = ..., out: npt.NDArray[np.int64] | None = ..., threads: int | None = ...
@@ -290,7 +303,9 @@ def _check_grid(grid: object, largest_scale: float) -> float:
     if math.frexp(number)[0] != 0.5:
         raise ParameterError(f"grid must be a power of two, got {number!r}")
     if number < math.ldexp(largest_scale, -FINEST_GRID_BITS):
-        raise ParameterError(f"grid must be at least scale·2^-{FINEST_GRID_BITS} = {math.ldexp(largest_scale, -FINEST_GRID_BITS)!r}, got {number!r}")
+        raise ParameterError(
+            f"grid must be at least scale·2^-{FINEST_GRID_BITS} = {math.ldexp(largest_scale, -FINEST_GRID_BITS)!r}, got {number!r}"
+        )
     return number
 
 
@@ -302,26 +317,32 @@ def _float_noise(kind: Kind, values: Any, scale: Any, grid: float | None, rng: S
         stream = resolve(rng)
         if not math.isfinite(values):
             raise DataError("values must be finite; the number given is not")
-        return _backend.scalar_float_noise(kind, values, step, fixed, _position(stream), secure=stream.secure)
+        return _backend.scalar_float_noise(kind, values, step, fixed, stream.position(), secure=stream.secure)
     array = check_array("values", values, REAL_DTYPES)
     scales = check_scale(scale, low=low, high=high, shape=array.shape)
     fixed_grid = None if grid is None else _check_grid(grid, scales if isinstance(scales, float) else float(scales.max(initial=0.0)))
     if fixed_grid is None and isinstance(scales, float):
         fixed_grid = _backend.default_grid(scales)
     stream, array, out = _check_rest(array, rng, out, threads, np.float64)
-    result = _backend.float_noise(kind, array, scales, fixed_grid, _position(stream), secure=stream.secure, out=out, threads=threads)
+    result = _backend.float_noise(kind, array, scales, fixed_grid, stream.position(), secure=stream.secure, out=out, threads=threads)
     return result if out is not None or not _is_scalar(values) else float(result[()])
 
 
 def _int_noise(kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any, threads: int | None) -> Any:
+    if type(values) is int and type(scale) is float and out is None and threads is None and INT64.min <= values <= INT64.max:
+        t = check_real("scale", scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], include_low=False)
+        stream = resolve(rng)
+        return _backend.scalar_int_noise(kind, values, t, stream.position(), secure=stream.secure)
     array = check_array("values", values, INTEGER_DTYPES)
     scales = check_scale(scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], shape=array.shape, include_low=False)
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
-    result = _backend.int_noise(kind, array, scales, _position(stream), secure=stream.secure, out=out, threads=threads)
+    result = _backend.int_noise(kind, array, scales, stream.position(), secure=stream.secure, out=out, threads=threads)
     return result if out is not None or not _is_scalar(values) else int(result[()])
 
 
-def _check_rest(array: npt.NDArray[Any], rng: Stream | None, out: Any, threads: int | None, dtype: type) -> tuple[Stream, npt.NDArray[Any], Any]:
+def _check_rest(
+    array: npt.NDArray[Any], rng: Stream | None, out: Any, threads: int | None, dtype: type
+) -> tuple[Stream, npt.NDArray[Any], Any]:
     stream = resolve(rng)
     if threads is not None:
         check_integer("threads", threads, low=1, high=4096)
@@ -331,11 +352,6 @@ def _check_rest(array: npt.NDArray[Any], rng: Stream | None, out: Any, threads: 
         if not same and np.may_share_memory(out, array):
             array = array.copy()  # a partial overlap: what is written must not be read again
     return stream, array, out
-
-
-def _position(stream: Stream) -> tuple[bytes, int, int]:
-    position = stream.position()
-    return position.key, position.nonce, position.first_element
 
 
 def _is_scalar(values: object) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import NoReturn, Protocol, runtime_checkable
+from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 
 from dpcore.errors import EntropyError, ParameterTypeError
 
@@ -13,8 +12,7 @@ STREAM_VERSION = 1
 """Version of the map from (key, nonce, domain, element, attempt) to random words."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPosition:
+class StreamPosition(NamedTuple):
     """Where one kernel call takes its random words from.
 
     Attributes

@@ -29,8 +29,22 @@ typedef struct {
 
 /* A feature counts only if the operating system saves its registers (xgetbv), not just if the CPU has it. */
 static features look(void) {
-    enum { FMA = 1 << 12, SSE41 = 1 << 19, SSE42 = 1 << 20, MOVBE = 1 << 22, POPCNT = 1 << 23, AES = 1 << 25, OSXSAVE = 1 << 27,
-           AVX = 1 << 28, F16C = 1 << 29, BMI1 = 1 << 3, AVX2 = 1 << 5, BMI2 = 1 << 8, VAES = 1 << 9, LZCNT = 1 << 5 };
+    enum {
+        FMA = 1 << 12,
+        SSE41 = 1 << 19,
+        SSE42 = 1 << 20,
+        MOVBE = 1 << 22,
+        POPCNT = 1 << 23,
+        AES = 1 << 25,
+        OSXSAVE = 1 << 27,
+        AVX = 1 << 28,
+        F16C = 1 << 29,
+        BMI1 = 1 << 3,
+        AVX2 = 1 << 5,
+        BMI2 = 1 << 8,
+        VAES = 1 << 9,
+        LZCNT = 1 << 5
+    };
     const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
     uint32_t one[4], seven[4], extended[4];
     features f = {1, 0, 0, 0, 0};

@@ -11,10 +11,10 @@ static const double ALPHA = 8 * 0x1p-53, BETA_LAPLACE = 5 * 0x1p-53, BETA_GAUSSI
 /* Buffers of one block, all in L1, and where the block lies. */
 typedef struct {
     const dpk_call *call;
-    int64_t start;      /* first position of the block in the arrays */
-    size_t offset, n;   /* lanes [offset, offset + n) of `width` are wanted */
+    int64_t start;    /* first position of the block in the arrays */
+    size_t offset, n; /* lanes [offset, offset + n) of `width` are wanted */
     size_t width;
-    uint64_t element;   /* keystream index of lane 0 */
+    uint64_t element; /* keystream index of lane 0 */
     dpk_lanes lanes;
     uint64_t words[DPK_BLOCK];
     double x[DPK_BLOCK], x_low[DPK_BLOCK], y[DPK_BLOCK];
@@ -62,8 +62,8 @@ static dpk_law law_of(const block *b, size_t lane) {
 static dpk_sample sample_of(const block *b, const dpk_law *law, size_t lane) {
     const dpk_call *call = b->call;
     uint64_t element = b->element + lane;
-    return (dpk_sample){&call->stream, call->kernels, law, element, b->words + lane / DPK_GROUP * DPK_GROUP,
-                        b->accept[element % (4 * DPK_GROUP)]};
+    return (dpk_sample){
+        &call->stream, call->kernels, law, element, b->words + lane / DPK_GROUP * DPK_GROUP, b->accept[element % (4 * DPK_GROUP)]};
 }
 
 static int add_pending(pending_list *list, const block *b, size_t lane, double x_low, int64_t x_int) {
@@ -129,8 +129,8 @@ static int run_real(block *b, pending_list *list, int64_t *bad) {
     if (call->has_scales) load_scales(b);
     dpk_load_real(&call->values, b->start, b->n, b->x + b->offset, b->x_low + b->offset);
     if (call->tier == DPK_TIER_FAST)
-        undecided = (call->kind == DPK_LAPLACE ? k->laplace : k->gaussian)(&b->lanes, b->words, b->x, has_low ? b->x_low : NULL, b->y,
-                                                                           b->width);
+        undecided =
+            (call->kind == DPK_LAPLACE ? k->laplace : k->gaussian)(&b->lanes, b->words, b->x, has_low ? b->x_low : NULL, b->y, b->width);
     else
         for (size_t i = 0; i < b->width; i++) b->y[i] = NAN;
     return undecided ? settle_real(b, has_low, list, bad) : DPK_OK;

@@ -6,10 +6,14 @@
 #define ROTATE(x, n) (((x) << (n)) | ((x) >> (32 - (n))))
 
 static void quarter(uint32_t s[16], int a, int b, int c, int d) {
-    s[a] += s[b]; s[d] = ROTATE(s[d] ^ s[a], 16);
-    s[c] += s[d]; s[b] = ROTATE(s[b] ^ s[c], 12);
-    s[a] += s[b]; s[d] = ROTATE(s[d] ^ s[a], 8);
-    s[c] += s[d]; s[b] = ROTATE(s[b] ^ s[c], 7);
+    s[a] += s[b];
+    s[d] = ROTATE(s[d] ^ s[a], 16);
+    s[c] += s[d];
+    s[b] = ROTATE(s[b] ^ s[c], 12);
+    s[a] += s[b];
+    s[d] = ROTATE(s[d] ^ s[a], 8);
+    s[c] += s[d];
+    s[b] = ROTATE(s[b] ^ s[c], 7);
 }
 
 static void chacha20_permute(const uint32_t initial[16], uint32_t out[16]) {

@@ -75,12 +75,12 @@ static double from_half(uint16_t h) {
 }
 
 /* One strided run of a C type into doubles or int64: the loop the compiler specialises. */
-#define RUN(ctype, target, convert)                                                                                    \
-    for (size_t i = 0; i < n; i++, at += stride) {                                                                     \
-        ctype item;                                                                                                    \
-        memcpy(&item, at, sizeof item);                                                                                \
-        target = convert(item);                                                                                        \
-    }                                                                                                                  \
+#define RUN(ctype, target, convert)                \
+    for (size_t i = 0; i < n; i++, at += stride) { \
+        ctype item;                                \
+        memcpy(&item, at, sizeof item);            \
+        target = convert(item);                    \
+    }                                              \
     break
 
 static void run_real(int32_t dtype, const char *at, int64_t stride, size_t n, double *out) {
@@ -91,14 +91,22 @@ static void run_real(int32_t dtype, const char *at, int64_t stride, size_t n, do
             break;
         }
         RUN(double, out[i], );
-    case DPK_F32: RUN(float, out[i], (double));
-    case DPK_F16: RUN(uint16_t, out[i], from_half);
-    case DPK_I32: RUN(int32_t, out[i], (double));
-    case DPK_I16: RUN(int16_t, out[i], (double));
-    case DPK_I8: RUN(int8_t, out[i], (double));
-    case DPK_U32: RUN(uint32_t, out[i], (double));
-    case DPK_U16: RUN(uint16_t, out[i], (double));
-    case DPK_U8: RUN(uint8_t, out[i], (double));
+    case DPK_F32:
+        RUN(float, out[i], (double));
+    case DPK_F16:
+        RUN(uint16_t, out[i], from_half);
+    case DPK_I32:
+        RUN(int32_t, out[i], (double));
+    case DPK_I16:
+        RUN(int16_t, out[i], (double));
+    case DPK_I8:
+        RUN(int8_t, out[i], (double));
+    case DPK_U32:
+        RUN(uint32_t, out[i], (double));
+    case DPK_U16:
+        RUN(uint16_t, out[i], (double));
+    case DPK_U8:
+        RUN(uint8_t, out[i], (double));
     }
 }
 
@@ -120,25 +128,31 @@ static void run_int(int32_t dtype, const char *at, int64_t stride, size_t n, int
             break;
         }
         RUN(int64_t, out[i], );
-    case DPK_I32: RUN(int32_t, out[i], );
-    case DPK_I16: RUN(int16_t, out[i], );
-    case DPK_I8: RUN(int8_t, out[i], );
-    case DPK_U32: RUN(uint32_t, out[i], );
-    case DPK_U16: RUN(uint16_t, out[i], );
-    case DPK_U8: RUN(uint8_t, out[i], );
+    case DPK_I32:
+        RUN(int32_t, out[i], );
+    case DPK_I16:
+        RUN(int16_t, out[i], );
+    case DPK_I8:
+        RUN(int8_t, out[i], );
+    case DPK_U32:
+        RUN(uint32_t, out[i], );
+    case DPK_U16:
+        RUN(uint16_t, out[i], );
+    case DPK_U8:
+        RUN(uint8_t, out[i], );
     }
 }
 
 /* Calls `body` for each run of the block [start, start + n); `count` items from `c.at`, `done` items before it. */
-#define FOR_RUNS(v, start, n, body)                                                                                    \
-    cursor c;                                                                                                          \
-    int64_t stride = (v)->ndim ? (v)->strides[(v)->ndim - 1] : 0;                                                      \
-    cursor_seek(&c, v, start);                                                                                         \
-    for (size_t done = 0; done < (n);) {                                                                               \
-        size_t count = (size_t)c.left < (n) - done ? (size_t)c.left : (n) - done;                                      \
-        body;                                                                                                          \
-        done += count;                                                                                                 \
-        if (done < (n)) cursor_next_run(&c, v);                                                                        \
+#define FOR_RUNS(v, start, n, body)                                               \
+    cursor c;                                                                     \
+    int64_t stride = (v)->ndim ? (v)->strides[(v)->ndim - 1] : 0;                 \
+    cursor_seek(&c, v, start);                                                    \
+    for (size_t done = 0; done < (n);) {                                          \
+        size_t count = (size_t)c.left < (n) - done ? (size_t)c.left : (n) - done; \
+        body;                                                                     \
+        done += count;                                                            \
+        if (done < (n)) cursor_next_run(&c, v);                                   \
     }
 
 /* Pre: [start, start + n) inside the array. Post: the values as doubles; int64 as exact pairs. Errors: none. */

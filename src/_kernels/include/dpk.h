@@ -10,8 +10,8 @@
 #endif
 
 enum {
-    DPK_GROUP = 128,    /* elements whose words come from one call of a cipher: 1024 bytes */
-    DPK_BLOCK = 512,    /* elements a kernel treats at once: words, input and output stay in L1 */
+    DPK_GROUP = 128, /* elements whose words come from one call of a cipher: 1024 bytes */
+    DPK_BLOCK = 512, /* elements a kernel treats at once: words, input and output stay in L1 */
     DPK_MAX_DIMS = 64,
     DPK_AES_ROUNDS = 14
 };
@@ -59,24 +59,24 @@ typedef struct {
 
 /* Inversion table of a small discrete Gaussian: entry k separates |z| <= k from |z| > k. */
 typedef struct {
-    int32_t n_short;          /* entries compared by the fast path */
-    int32_t n_long;           /* entries of the 127-bit table */
-    const uint32_t *short_;   /* floor(2^31 P(|Z| <= k)) */
-    const uint64_t *high;     /* floor(2^127 P(|Z| <= k)), upper 63 bits */
-    const uint64_t *low;      /* lower 64 bits */
+    int32_t n_short;        /* entries compared by the fast path */
+    int32_t n_long;         /* entries of the 127-bit table */
+    const uint32_t *short_; /* floor(2^31 P(|Z| <= k)) */
+    const uint64_t *high;   /* floor(2^127 P(|Z| <= k)), upper 63 bits */
+    const uint64_t *low;    /* lower 64 bits */
 } dpk_table;
 
 /* Acceptance of a rounded normal y: I(0)/I(y), see docs/exactness.md. */
 typedef struct {
-    double quick;             /* accept at once if (a16 + 1)/2^16 <= 1 - quick*y^2/2^16 */
+    double quick; /* accept at once if (a16 + 1)/2^16 <= 1 - quick*y^2/2^16 */
     int32_t n_terms;
-    double terms[16];         /* I(y)/I(0) = sum_j terms[j] (y/sigma)^(2j) */
+    double terms[16]; /* I(y)/I(0) = sum_j terms[j] (y/sigma)^(2j) */
 } dpk_acceptance;
 
 /* What one scale needs. Float kinds work in units of the grid: step_scale = scale/grid. */
 typedef struct {
     int32_t kind;
-    double step_scale;        /* scale/grid; the scale itself for discrete kinds */
+    double step_scale; /* scale/grid; the scale itself for discrete kinds */
     double grid, inverse_grid;
     double offset_high, offset_low; /* discrete Laplace: c as a double-double */
     dpk_table table;
@@ -86,8 +86,8 @@ typedef struct {
 /* Lanes of one block. A parameter array has one value if uniform, else one per lane. */
 typedef struct {
     const double *step_scale, *grid, *inverse_grid, *offset;
-    double slack;             /* absolute part of the error bound, in grid units */
-    double alpha, beta;       /* error bound of a unit-scale sample: alpha + beta*|sample| */
+    double slack;       /* absolute part of the error bound, in grid units */
+    double alpha, beta; /* error bound of a unit-scale sample: alpha + beta*|sample| */
     int32_t uniform;
 } dpk_lanes;
 
@@ -126,7 +126,8 @@ void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_
 void dpk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t out[16]);
 uint32_t dpk_tag(uint32_t domain, uint32_t attempt, uint32_t chunk);
 void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words);
-void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk, uint64_t out[8]);
+void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk,
+                    uint64_t out[8]);
 
 /* core/view.c */
 int dpk_view_is_contiguous(const dpk_view *);
@@ -137,11 +138,11 @@ void dpk_store(const dpk_view *, int64_t start, size_t n, const void *items); /*
 
 /* A sample that needs the exact tier. */
 typedef struct {
-    int64_t index;      /* position in the call's arrays */
-    uint64_t element;   /* index in the keystream */
-    double x, x_low;    /* input of a float kind */
-    int64_t x_int;      /* input of a discrete kind */
-    int64_t law;        /* which law */
+    int64_t index;    /* position in the call's arrays */
+    uint64_t element; /* index in the keystream */
+    double x, x_low;  /* input of a float kind */
+    int64_t x_int;    /* input of a discrete kind */
+    int64_t law;      /* which law */
 } dpk_pending;
 
 /* One sample on its way through the accurate tier. */
@@ -164,17 +165,18 @@ typedef struct {
     dpk_stream stream;
     uint64_t first_element;
     int32_t kind, tier;
-    double bound_factor;      /* 1, or a fraction in the tests that must fail */
+    double bound_factor; /* 1, or a fraction in the tests that must fail */
     int64_t n_laws;
-    const dpk_law *laws;      /* one, or one for each distinct scale of a discrete kind */
-    dpk_view which;           /* with several laws: the index of each element's, int64 */
-    int32_t has_scales;       /* float kinds: a scale per element */
-    double fixed_grid;        /* with has_scales: the grid, or 0 for the default of each scale */
+    const dpk_law *laws; /* one, or one for each distinct scale of a discrete kind */
+    dpk_view which;      /* with several laws: the index of each element's, int64 */
+    int32_t has_scales;  /* float kinds: a scale per element */
+    double fixed_grid;   /* with has_scales: the grid, or 0 for the default of each scale */
     dpk_view scales;
     dpk_view values, out;
 } dpk_call;
 
-int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending, int64_t *reached);
+int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
+                  int64_t *reached);
 int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop); /* -1 if none */
 
 #endif

@@ -11,12 +11,12 @@ static __m128i schedule_step(__m128i key, __m128i assist) {
 }
 
 /* One pair of round keys: the even one from the rotated last word, the odd one from the substituted last word. */
-#define SCHEDULE_PAIR(i, constant)                                                                                     \
-    even = schedule_step(even, _mm_shuffle_epi32(_mm_aeskeygenassist_si128(odd, constant), 0xff));                     \
-    _mm_storeu_si128((__m128i *)stream->round_keys[i], even);                                                          \
-    if ((i) < DPK_AES_ROUNDS) {                                                                                        \
-        odd = schedule_step(odd, _mm_shuffle_epi32(_mm_aeskeygenassist_si128(even, 0), 0xaa));                         \
-        _mm_storeu_si128((__m128i *)stream->round_keys[(i) + 1], odd);                                                 \
+#define SCHEDULE_PAIR(i, constant)                                                                 \
+    even = schedule_step(even, _mm_shuffle_epi32(_mm_aeskeygenassist_si128(odd, constant), 0xff)); \
+    _mm_storeu_si128((__m128i *)stream->round_keys[i], even);                                      \
+    if ((i) < DPK_AES_ROUNDS) {                                                                    \
+        odd = schedule_step(odd, _mm_shuffle_epi32(_mm_aeskeygenassist_si128(even, 0), 0xaa));     \
+        _mm_storeu_si128((__m128i *)stream->round_keys[(i) + 1], odd);                             \
     }
 
 static void aes256_schedule(dpk_stream *stream) {
@@ -43,7 +43,7 @@ static void aes256_block(const dpk_stream *stream, const uint64_t in[2], uint64_
 
 #if defined(__VAES__) && defined(__AVX512F__)
 typedef __m512i aes_vec;
-#define AES_COUNTERS(block, tag)                                                                                       \
+#define AES_COUNTERS(block, tag)                                                                                           \
     _mm512_add_epi64(_mm512_set_epi64((long long)(tag), 3, (long long)(tag), 2, (long long)(tag), 1, (long long)(tag), 0), \
                      _mm512_maskz_set1_epi64(0x55, (long long)(block)))
 #define AES_KEY(r) _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)stream->round_keys[r]))
@@ -68,8 +68,7 @@ static void aes256_groups(const dpk_stream *stream, uint32_t tag, uint64_t group
     uint64_t block = 64 * group, end = 64 * (group + n_groups);
     for (; block < end; block += AES_BLOCKS * AES_AT_ONCE, words += 2 * AES_BLOCKS * AES_AT_ONCE) {
         aes_vec state[AES_AT_ONCE];
-        for (int i = 0; i < AES_AT_ONCE; i++)
-            state[i] = AES_XOR(AES_COUNTERS(block + (uint64_t)(AES_BLOCKS * i), tag), AES_KEY(0));
+        for (int i = 0; i < AES_AT_ONCE; i++) state[i] = AES_XOR(AES_COUNTERS(block + (uint64_t)(AES_BLOCKS * i), tag), AES_KEY(0));
         for (int r = 1; r < DPK_AES_ROUNDS; r++)
             for (int i = 0; i < AES_AT_ONCE; i++) state[i] = AES_ROUND(state[i], AES_KEY(r));
         for (int i = 0; i < AES_AT_ONCE; i++) AES_STORE(words + 2 * AES_BLOCKS * i, AES_LAST(state[i], AES_KEY(DPK_AES_ROUNDS)));

@@ -28,9 +28,19 @@ typedef uint32_t chacha_vec;
 #define ROTATE8(x) ROTATE(x, 8)
 #endif
 #define ROTATE(x, n) (((x) << (n)) | ((x) >> (32 - (n))))
-#define QUARTER(a, b, c, d)                                                                                            \
-    a += b; d ^= a; d = ROTATE16(d); c += d; b ^= c; b = ROTATE(b, 12);                                                \
-    a += b; d ^= a; d = ROTATE8(d); c += d; b ^= c; b = ROTATE(b, 7)
+#define QUARTER(a, b, c, d) \
+    a += b;                 \
+    d ^= a;                 \
+    d = ROTATE16(d);        \
+    c += d;                 \
+    b ^= c;                 \
+    b = ROTATE(b, 12);      \
+    a += b;                 \
+    d ^= a;                 \
+    d = ROTATE8(d);         \
+    c += d;                 \
+    b ^= c;                 \
+    b = ROTATE(b, 7)
 
 static void chacha20_lanes(const uint32_t initial[16], uint64_t block, uint32_t *rows) {
     chacha_vec s[16], counter_low, counter_high;

@@ -1,6 +1,7 @@
 /* Discrete noise: floor of a shifted exponential, inversion of a short table, rounded normals with an acceptance step. */
 
-DPK_INLINE int discrete_laplace_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n, int uniform) {
+DPK_INLINE int discrete_laplace_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n,
+                                     int uniform) {
     uint64_t undecided = 0;
     for (size_t i = 0; i < n; i++) {
         size_t k = uniform ? 0 : i;

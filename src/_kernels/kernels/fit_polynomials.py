@@ -60,7 +60,7 @@ if __name__ == "__main__":
 
     def cos_tail(z: mpf) -> mpf:
         """(cos(πr/2) − 1)/z with z = r²."""
-        return (mp.cos(mp.pi * mp.sqrt(z) / 2) - 1) / z if z > mpf(10) ** -30 else -mp.pi**2 / 8
+        return (mp.cos(mp.pi * mp.sqrt(z) / 2) - 1) / z if z > mpf(10) ** -30 else -(mp.pi**2) / 8
 
     report("LOG", atanh_tail, S2, 6, lambda z: mp.sqrt(z) * z)
     report("SIN", sin_over_r, mpf(1) / 4, 6, mp.sqrt)

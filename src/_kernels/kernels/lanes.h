@@ -60,9 +60,7 @@ DPK_INLINE double from_int64(int64_t v) {
 }
 
 /* An integer-valued double below 2^51 in magnitude. */
-DPK_INLINE int64_t to_int64(double x) {
-    return (int64_t)(bits_of(x + 0x1.8p52) - 0x4338000000000000u);
-}
+DPK_INLINE int64_t to_int64(double x) { return (int64_t)(bits_of(x + 0x1.8p52) - 0x4338000000000000u); }
 
 /* (2 atanh(s)/s - 2)/s^2 for z = s^2 <= 0.02944; weighted error 2^-59.1. From fit_polynomials.py. The pairs of coefficients are
    evaluated side by side (Estrin): the chain of dependent operations is what limits the loop. */

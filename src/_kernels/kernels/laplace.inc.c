@@ -22,7 +22,7 @@ DPK_INLINE double release_lane(lane_scale s, double x, const double *x_low, doub
     double n = nearest(t);
     double uncertain = muladd(s.beta, size, fabs(t - n));
     if (x_low) uncertain = muladd(0x1p-52, fabs(part), fabs(t) < 0x1p51 ? uncertain : 1.0); /* without x_low, |t| < 2^46 */
-    double y = muladd(whole + n, s.grid, 0.0); /* + 0.0 turns -0.0 into 0.0 */
+    double y = muladd(whole + n, s.grid, 0.0);                                              /* + 0.0 turns -0.0 into 0.0 */
     *decided = (uncertain < s.room) & (fabs(y) <= 0x1.fffffffffffffp+1023);
     return y;
 }
