@@ -36,15 +36,21 @@ LEVELS = list(LEVEL_FLAGS) if X86 else ["baseline"]
 MACROS = [("DPK_X86", "1")] if X86 else []
 
 
-def library(name: str, sources: list[Path], flags: list[str]) -> tuple[str, dict[str, object]]:
+def library(name: str, sources: list[Path], flags: list[str], *macros: tuple[str, str]) -> tuple[str, dict[str, object]]:
     """One static library of `build_clib`; the headers make it rebuild when a kernel changes."""
     files = [str(p) for p in sources]
-    info = {"sources": files, "obj_deps": {"": HEADERS}, "include_dirs": INCLUDE, "cflags": COMMON + flags + INSTRUMENT, "macros": MACROS}
+    info = {
+        "sources": files,
+        "obj_deps": {"": HEADERS},
+        "include_dirs": INCLUDE,
+        "cflags": COMMON + flags + INSTRUMENT,
+        "macros": [*MACROS, *macros],
+    }
     return name, info
 
 
 LIBRARIES = [
-    library("dpk_core", sorted((KERNELS / "core").glob("*.c")), []),
+    library("dpk_core", sorted((KERNELS / "core").glob("*.c")), [], *([] if MSVC else [("DPK_BUILD_FLAGS", f'"{" ".join(COMMON)}"')])),
     *[library(f"dpk_{level}", [KERNELS / "isa" / f"{level}.c"], LEVEL_FLAGS[level]) for level in LEVELS],
 ]
 

@@ -7,8 +7,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from dpk cimport (
-    DPK_AES256, DPK_GROUP, dpk_best_level, dpk_bulk_words, dpk_chacha20_block, dpk_find_level, dpk_has_aes, dpk_kernels, dpk_more_words,
-    dpk_stream, dpk_stream_init,
+    DPK_AES256, DPK_GROUP, dpk_best_level, dpk_build_flags, dpk_bulk_words, dpk_chacha20_block, dpk_compiler, dpk_find_level, dpk_has_aes,
+    dpk_kernels, dpk_more_words, dpk_stream, dpk_stream_init,
 )
 
 LEVELS = ("baseline", "x86_v3", "x86_v4")
@@ -41,6 +41,11 @@ def available():
 def has_aes():
     """Whether the level in use has AES-256 for the secure source."""
     return bool(dpk_has_aes(current))
+
+
+def build():
+    """Compiler and the flags that all levels share."""
+    return dpk_compiler().decode(), dpk_build_flags().decode()
 
 
 cdef int open_stream(dpk_stream *stream, bytes key, uint32_t nonce, int cipher) except -1:

@@ -78,12 +78,15 @@ def make_keystream(n_words: int, cipher: str = "chacha20") -> None:
 
 def info() -> dict[str, object]:
     """What runs on this machine: level, ciphers, threads, platform."""
+    compiler, flags = _dispatch.build()
     return {
         "cpu_level": selected_level(),
         "cpu_levels_available": list(available_levels()),
         "secure_cipher": secure_cipher(),
         "keyed_cipher": "chacha20",
         "threads": default_threads(),
+        "compiler": compiler,
+        "build_flags": flags,
         "machine": platform.machine(),
         "python": platform.python_version(),
         "numpy": np.__version__,

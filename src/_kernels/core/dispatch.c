@@ -109,3 +109,19 @@ int dpk_has_aes(const dpk_kernels *k) {
     (void)k;
     return 0;
 }
+
+#if !defined(DPK_BUILD_FLAGS)
+#define DPK_BUILD_FLAGS "not recorded"
+#endif
+
+const char *dpk_build_flags(void) { return DPK_BUILD_FLAGS; }
+
+const char *dpk_compiler(void) {
+#if defined(__clang__)
+    return "clang " __clang_version__;
+#elif defined(__GNUC__)
+    return "gcc " __VERSION__;
+#else
+    return "msvc";
+#endif
+}

@@ -120,6 +120,8 @@ extern const dpk_kernels dpk_kernels_x86_v4;
 const dpk_kernels *dpk_find_level(const char *name); /* NULL if unknown, not built or not supported by this CPU and OS */
 const dpk_kernels *dpk_best_level(void);
 int dpk_has_aes(const dpk_kernels *);
+const char *dpk_compiler(void);
+const char *dpk_build_flags(void);
 
 /* core/stream.c */
 void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t key[32], uint32_t nonce);

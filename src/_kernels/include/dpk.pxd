@@ -55,6 +55,8 @@ cdef extern from "dpk.h" nogil:
     const dpk_kernels *dpk_find_level(const char *name)
     const dpk_kernels *dpk_best_level()
     int dpk_has_aes(const dpk_kernels *)
+    const char *dpk_compiler()
+    const char *dpk_build_flags()
 
     void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t *key, uint32_t nonce)
     void dpk_chacha20_block(const uint32_t *key, uint32_t counter, const uint32_t *nonce, uint32_t *out)
