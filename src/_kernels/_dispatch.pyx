@@ -129,7 +129,7 @@ def more_words(bytes key, uint32_t nonce, int cipher, uint32_t domain, uint64_t 
     if attempt >= 4096 or chunk >= 4096:
         raise ValueError("attempt and chunk must be below 4096")
     open_stream(&stream, key, nonce, cipher)
-    dpk_more_words(&stream, current, domain, element, attempt, chunk, out)
+    dpk_more_words(&stream, current, domain, element, attempt, chunk, 8, out)
     return [out[i] for i in range(8)]
 
 

@@ -7,7 +7,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -122,18 +122,20 @@ class _Pool:
     """The process's worker threads, made on first use and made anew after fork."""
 
     def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
-        self._workers = 0
+        self.forget()
 
     def get(self, workers: int) -> ThreadPoolExecutor:
-        if self._executor is None or workers > self._workers:
-            self._executor = ThreadPoolExecutor(workers, thread_name_prefix="dpcore")
-            self._workers = workers
-        return self._executor
+        """An executor with at least this many threads."""
+        with self._lock:
+            if self._executor is None or workers > self._workers:
+                self._executor = ThreadPoolExecutor(workers, thread_name_prefix="dpcore")
+                self._workers = workers
+            return self._executor
 
     def forget(self) -> None:
-        """A child of fork has the object but not its threads."""
-        self._executor = None
+        """Start without threads: a child of fork has the object but not its threads, and perhaps a lock that no one will open."""
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
         self._workers = 0
 
 
@@ -166,14 +168,13 @@ def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None)
     futures: list[Future[None]] = [_pool.get(workers - 1).submit(drain) for _ in range(workers - 1)]
     try:
         drain()
-        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        for future in done:
-            future.result()
     finally:
+        # Nothing is left to start; wait for the ranges that are being worked on, so that no one writes after the return.
         stopped.append(True)
-        for future in futures:
-            future.cancel()
-        wait(futures)
+        running = [future for future in futures if not future.cancel()]
+        wait(running)
+    for future in running:
+        future.result()
 
 
 # Words for the exact tier

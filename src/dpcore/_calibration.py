@@ -65,12 +65,13 @@ def gaussian_delta(epsilon: float, ratio: Fraction) -> float:
 @lru_cache(maxsize=CACHED)
 def gaussian_ratio(epsilon: float, delta: float) -> Interval:
     """Solve δ(ε, s) = δ for s = Δ/σ to some 100 bits; the caller certifies what it makes of it."""
-    precision = 256 + 2 * abs(math.frexp(delta)[1]) + 2 * abs(math.frexp(epsilon)[1])
-    target = Interval.of(delta, precision)
+    precision = 256 + 2 * max(0, math.frexp(epsilon)[1])
+    loss, target = Interval.of(epsilon, precision), Interval.of(delta, precision)
     z = sqrt(-2 * log(target))
     # Both starts are below the solution: δ(s) < Φ(−u(s)) ≤ e^(−u²/2), and δ(s) ≤ s/√(2π).
-    ratio = 2 * epsilon / (z + sqrt(z * z + 2 * Interval.of(epsilon, precision)))
-    ratio = (ratio if (2.5 * target).at_most(ratio) else 2.5 * target).middle()
+    start = 2 * loss / (z + sqrt(z * z + 2 * loss))
+    ratio = (start if (2.5 * target).at_most(start) else 2.5 * target).middle()
+    ratio.precision += 2 * max(0, -math.frexp(ratio.upper())[1])
     for _ in range(200):
         density, gap = _density_and_gap(epsilon, ratio)
         # d ln δ / d ln s = s/(R(u) − R(u+s)), which falls in s: from below, Newton's steps never pass the solution.

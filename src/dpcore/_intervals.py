@@ -207,13 +207,19 @@ def normal_density(x: Interval) -> Interval:
 def mills_ratio(x: Interval) -> Interval:
     """Enclose R(x) = Φ(−x)/φ(x), which neither under- nor overflows as the tail does.
 
-    Source: Laplace's continued fraction for x ≥ 4 (DLMF 7.9.1), the power series of Φ for |x| < 4 (DLMF 7.6.2), 1/φ(x) − R(−x) below.
+    Source: Laplace's continued fraction for large x (DLMF 7.9.1), the power series of Φ near 0 (DLMF 7.6.2), 1/φ(x) − R(−x) below.
+    The border between them grows with the precision, where the fraction would need more terms than the series.
     """
-    if Interval.of(4, x.precision).at_most(x):
+    border = max(4.0, math.sqrt(x.precision) / 2)
+    if Interval.of(border, x.precision).at_most(x):
         return _mills_fraction(x)
-    if x.at_most(-4):
+    if x.at_most(-border):
         return 1 / normal_density(x) - _mills_fraction(-x)
-    return 1 / (2 * normal_density(x)) - _mills_series(x)
+    if x.at_most(2 * border) and Interval.of(-2 * border, x.precision).at_most(x):
+        return 1 / (2 * normal_density(x)) - _mills_series(x)
+    # Too wide for the series, whose length grows with x²: R falls, so its values at the two ends enclose the rest.
+    low, high = (Interval(end, end, x.precision) for end in (x.low, x.high))
+    return mills_ratio(high).hull(mills_ratio(low))
 
 
 def _mills_fraction(x: Interval) -> Interval:
@@ -228,12 +234,13 @@ def _mills_fraction(x: Interval) -> Interval:
 
 
 def _mills_series(x: Interval) -> Interval:
-    # (Φ(x) − 1/2)/φ(x) = Σ x^(2n+1)/(1·3·…·(2n+1)): all terms have the sign of x, and once x² < n the rest is below the last term.
+    # (Φ(x) − 1/2)/φ(x) = Σ x^(2n+1)/(1·3·…·(2n+1)): all terms have the sign of x, and from n ≥ x² on each is below half of the last.
     square = x * x
+    fewest = square.ceiling()
     term = total = x
     negligible = power_of_two(-2 * x.precision, x.precision)
     n = 0
-    while n < 32 or not (term * term).at_most(negligible):
+    while n < fewest or not (term * term).at_most(negligible):
         n += 1
         term = term * square / (2 * n + 1)
         total = total + term

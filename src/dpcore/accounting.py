@@ -140,7 +140,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) ->
     Examples
     --------
     >>> analytic_gaussian_scale(1.0, 1e-5, 1.0)
-    3.730631634816464
+    3.730631634815942
     """
     from dpcore import _calibration
 
@@ -217,7 +217,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     Examples
     --------
     >>> print(f"{zcdp_delta(0.1, 2.0):.3g}")
-    2.02e-06
+    4.33e-06
     """
     from dpcore import _calibration
 
@@ -253,7 +253,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     Examples
     --------
     >>> print(f"{zcdp_epsilon(0.1, 1e-6):.4f}")
-    2.0708
+    2.1419
     """
     from dpcore import _calibration
 
@@ -290,7 +290,7 @@ def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: floa
     Examples
     --------
     >>> print(f"{zcdp_discrete_gaussian_scale(1.0, 1e-6, 1.0):.4f}")
-    4.6002
+    4.5309
     """
     from dpcore import _calibration
 
@@ -329,8 +329,8 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
 
     Examples
     --------
-    >>> [round(discrete_gaussian_delta(2.0, scale, 1), 3) for scale in (0.52, 0.56)]
-    [0.105, 0.127]
+    >>> [round(discrete_gaussian_delta(2.0, scale, 1), 3) for scale in (0.50, 0.52, 0.56)]
+    [0.105, 0.117, 0.136]
     """
     from dpcore import _calibration
 
@@ -370,7 +370,7 @@ def exact_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: int
     Examples
     --------
     >>> round(exact_discrete_gaussian_scale(2.0, 0.11, 1), 3)
-    0.494
+    0.499
     """
     from dpcore import _calibration
 

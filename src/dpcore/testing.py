@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import NoReturn
 
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterError, ParameterTypeError
@@ -71,6 +72,9 @@ class KeyedRandom:
         nonce = check_integer("nonce", nonce, low=0, high=2**32 - 1)
         element = check_integer("element", element, low=0, high=2**63 - 1)
         return PositionedRandom(StreamPosition(self._key, nonce, element))
+
+    def __reduce__(self) -> NoReturn:
+        raise ParameterTypeError("a KeyedRandom is not copied or pickled, two copies would repeat calls; hand out `.at(nonce)` instead")
 
     def __repr__(self) -> str:
         return f"KeyedRandom(<key>, calls={self._calls})"

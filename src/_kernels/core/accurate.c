@@ -127,13 +127,13 @@ static dd circle(u128 v, int member) {
     return (turned & 3) == 1 || (turned & 3) == 2 ? dd_negate(c) : c;
 }
 
-static void more_words(const dpk_sample *s, uint32_t domain, uint64_t element, uint32_t attempt, uint64_t out[8]) {
-    dpk_more_words(s->stream, s->kernels, domain, element, attempt, 0, out);
+static void more_words(const dpk_sample *s, uint32_t domain, uint64_t element, uint32_t attempt, uint64_t out[2]) {
+    dpk_more_words(s->stream, s->kernels, domain, element, attempt, 0, 2, out);
 }
 
 /* |X| of an element as 128 bits of a fraction (value in [v, v + 2] * 2^-128), and the sign of X. */
 static u128 magnitude(const dpk_sample *s, int *negative) {
-    uint64_t more[8];
+    uint64_t more[2];
     more_words(s, DPK_DOMAIN_MORE, s->element, 0, more);
     u128 v = {s->words[s->element % DPK_GROUP], more[0]};
     *negative = v.high >> 63 != 0;
@@ -143,7 +143,7 @@ static u128 magnitude(const dpk_sample *s, int *negative) {
 
 /* The two uniforms of a normal: attempt 0 is the element's pair, later attempts have words of their own. Returns the member. */
 static int normal_uniforms(const dpk_sample *s, uint32_t attempt, u128 *radius, u128 *angle) {
-    uint64_t more[8];
+    uint64_t more[2];
     if (attempt > 0) {
         more_words(s, DPK_DOMAIN_MORE, s->element, attempt, more);
         *radius = (u128){more[0], more[1]};
@@ -238,7 +238,7 @@ static int accurate_table(const dpk_sample *s, int64_t *z) {
 
 /* Whether attempt's proposal n is taken: acceptance uniform < I(0)/I(n). 1 yes, 0 no, -1 undecided. */
 static int accepted(const dpk_sample *s, uint32_t attempt, double n) {
-    uint64_t more[8];
+    uint64_t more[2];
     const dpk_acceptance *a = &s->law->acceptance;
     more_words(s, DPK_DOMAIN_MORE_ACCEPT, s->element, attempt, more);
     uint64_t top = attempt == 0 ? (uint64_t)s->accept << 48 | more[0] >> 16 : more[0];

@@ -223,10 +223,10 @@ int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending
     pending_list list = {pending, capacity, 0};
     int status = DPK_OK;
     b.call = call;
-    set_lanes(&b);
-    clear_spare_lanes(&b, stop - start);
     fegetenv(&caller);
     fesetenv(FE_DFL_ENV);
+    set_lanes(&b);
+    clear_spare_lanes(&b, stop - start);
     *reached = start;
     while (*reached < stop) {
         int64_t before = list.count, bad = 0;

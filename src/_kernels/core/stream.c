@@ -49,16 +49,18 @@ void dpk_bulk_words(const dpk_stream *s, const dpk_kernels *k, uint32_t domain, 
     (s->cipher == DPK_AES256 ? k->aes256 : k->chacha20)(s, dpk_tag(domain, 0, 0), group, n_groups, words);
 }
 
-/* Pre: attempt and chunk below 4096. Post: eight further words of one element, chunk by chunk. Errors: none. */
+/* Pre: attempt and chunk below 4096. n_words even and at most 8. Post: the first n_words of an element's chunk of eight. Errors: none. */
 void dpk_more_words(const dpk_stream *s, const dpk_kernels *k, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk,
-                    uint64_t out[8]) {
+                    size_t n_words, uint64_t *out) {
     if (s->cipher == DPK_AES256) {
-        for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t i = 0; i < n_words / 2; i++) {
             uint64_t counter[2] = {element, dpk_tag(domain, attempt, 4 * chunk + i)};
             k->aes256_block(s, counter, out + 2 * i);
         }
         return;
     }
     uint32_t nonce[3] = {(uint32_t)(element >> 32), dpk_tag(domain, attempt, chunk), s->nonce};
-    dpk_chacha20_block(s->key, (uint32_t)element, nonce, (uint32_t *)out);
+    uint32_t block[16];
+    dpk_chacha20_block(s->key, (uint32_t)element, nonce, block);
+    memcpy(out, block, 8 * n_words);
 }

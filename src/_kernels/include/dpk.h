@@ -129,7 +129,7 @@ void dpk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t 
 uint32_t dpk_tag(uint32_t domain, uint32_t attempt, uint32_t chunk);
 void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words);
 void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk,
-                    uint64_t out[8]);
+                    size_t n_words, uint64_t *out);
 
 /* core/view.c */
 int dpk_view_is_contiguous(const dpk_view *);

@@ -62,7 +62,7 @@ cdef extern from "dpk.h" nogil:
     void dpk_chacha20_block(const uint32_t *key, uint32_t counter, const uint32_t *nonce, uint32_t *out)
     void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words)
     void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk,
-                        uint64_t *out)
+                        size_t n_words, uint64_t *out)
 
     void dpk_view_coalesce(dpk_view *)
 

@@ -10,7 +10,7 @@ DPK_INLINE int discrete_laplace_body(const dpk_lanes *p, const uint64_t *DPK_RES
         double t = muladd(p->step_scale[k], e, p->offset[k]); /* t(E + c) - 1/2, so the floor is a rounding */
         double floored = nearest(t);
         double bound = muladd(p->step_scale[k], muladd(p->beta, e, p->alpha), p->slack);
-        int decided = (fabs(t - floored) < 0.5 - bound) & (t < 0x1p50) & (magnitude >= 0x1p51);
+        int decided = (fabs(t - floored) < 0.5 - bound) & (t < 0x1p50) & (magnitude >= DPK_RARE_EXPONENTIAL);
         double sample = double_of(bits_of(floored) ^ (words[i] & 0x8000000000000000u));
         undecided |= (uint64_t)!decided;
         z[i] = decided ? to_int64(sample) : INT64_MIN;

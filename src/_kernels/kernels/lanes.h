@@ -100,7 +100,10 @@ DPK_INLINE double reduce(double d, double bias, double *negated_exponent) {
 
 #define DPK_LN2 0x1.62e42fefa39efp-1
 
-/* Pre: |X| = |w + fraction| * 2^-63, w signed. Post: -ln|X| up to u(7 + 2.3 E) if |w| >= 2^51; *magnitude = |w|. */
+/* Below this |w| (|X| < 2^-13) the bits not seen yet weigh too much; the accurate tier has more of them. */
+#define DPK_RARE_EXPONENTIAL 0x1p50
+
+/* Pre: |X| = |w + fraction| * 2^-63, w signed. Post: -ln|X| up to u(3 + 2.3 E) and 2^-63/|X| for the fraction; *magnitude = |w|. */
 DPK_INLINE double exponential_lane(uint64_t w, double *magnitude) {
     double d = fabs(from_int64((int64_t)w));
     double c;
@@ -111,7 +114,7 @@ DPK_INLINE double exponential_lane(uint64_t w, double *magnitude) {
     return muladd(c, DPK_LN2, -s * muladd(z, atanh_tail(z), 2.0));
 }
 
-/* Pre: U = (w + fraction) * 2^-64. Post: sqrt(-2 ln U) up to u(7.2 + 2.2 R) unless *rare (U < 2^-12 or 1 - U <= 2^-24).
+/* Pre: U = (w + fraction) * 2^-64. Post: sqrt(-2 ln U) up to u(7.2 + 2.2 R) unless *rare (U < 2^-15 or 1 - U <= 2^-24).
    Near U = 1 the signed reading of w gives U - 1 itself, so the root keeps its relative precision. */
 DPK_INLINE double radius_lane(uint64_t w, int *rare) {
     double a = from_int64((int64_t)w);
@@ -122,7 +125,7 @@ DPK_INLINE double radius_lane(uint64_t w, int *rare) {
     double s = f / (2.0 + f);
     double z = s * s;
     double e = muladd(c, 2 * DPK_LN2, -2.0 * s * muladd(z, atanh_tail(z), 2.0));
-    *rare = (a >= -0x1p40) & (a < 0x1p52);
+    *rare = (a >= -0x1p40) & (a < 0x1p49);
     return sqrt(e);
 }
 

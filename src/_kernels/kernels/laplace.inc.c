@@ -37,7 +37,7 @@ DPK_INLINE int laplace_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT wor
         double e = exponential_lane(words[i], &magnitude);
         double sample = double_of(bits_of(e) ^ (words[i] & 0x8000000000000000u));
         double r = release_lane(uniform ? same : scale_of(p, i), x[i], with_low ? x_low + i : NULL, sample, e, &decided);
-        decided &= magnitude >= 0x1p51;
+        decided &= magnitude >= DPK_RARE_EXPONENTIAL;
         undecided |= (uint64_t)!decided;
         y[i] = decided ? r : NAN;
     }
