@@ -1,0 +1,95 @@
+/* Prints a digest of every kernel's keyed output, for each level this machine has: the same lines on every platform. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dpk.h"
+
+enum { N = 100003 };
+static double x[N], y[N];
+static int64_t xi[N], yi[N];
+static dpk_pending pending[4096];
+
+static uint64_t digest(const void *data, size_t size) {
+    const unsigned char *p = data;
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3u;
+    return h;
+}
+
+static dpk_view view(void *data, int dtype) {
+    dpk_view v;
+    memset(&v, 0, sizeof v);
+    v.data = data;
+    v.dtype = dtype;
+    v.ndim = 1;
+    v.shape[0] = N;
+    v.strides[0] = 8;
+    return v;
+}
+
+static void run(const dpk_kernels *k, const char *name, dpk_law law, int tier) {
+    static const uint8_t key[32] = "a key of thirty-two bytes, known";
+    int64_t n = 0, reached = 0;
+    dpk_call call;
+    memset(&call, 0, sizeof call);
+    call.kernels = k;
+    dpk_stream_init(&call.stream, k, DPK_CHACHA20, key, 7);
+    call.kind = law.kind;
+    call.tier = tier;
+    call.bound_factor = 1.0;
+    call.n_laws = 1;
+    call.laws = &law;
+    int real = law.kind <= DPK_GAUSSIAN;
+    call.values = view(real ? (void *)x : (void *)xi, real ? DPK_F64 : DPK_I64);
+    call.out = view(real ? (void *)y : (void *)yi, real ? DPK_F64 : DPK_I64);
+    int status = dpk_noise_run(&call, 0, N, pending, 4096, &n, &reached);
+    printf("%s tier %d status %d pending %d %016llx\n", name, tier, status, (int)n,
+           (unsigned long long)digest(real ? (void *)y : (void *)yi, sizeof y));
+}
+
+static void run_level(const dpk_kernels *k) {
+    /* thresholds of a made-up symmetric law: the search is what is digested */
+    static const uint32_t short_[] = {0x30000000, 0x58000000, 0x70000000, 0x7c000000, 0x7ff00000};
+    static const uint64_t high[] = {0x3000000000000000, 0x5800000000000000, 0x7000000000000000, 0x7c00000000000000, 0x7ff0000000000000,
+                                    0x7fffffffffffffff};
+    static const uint64_t low[] = {1, 2, 3, 4, 5, 6};
+    dpk_law law[5];
+    memset(law, 0, sizeof law);
+    for (int i = 0; i < 2; i++) {
+        law[i].kind = i;
+        law[i].step_scale = 0x1.8p40; /* the finest grid: one sample in a few hundred takes the accurate tier */
+        law[i].grid = 0x1p-40;
+        law[i].inverse_grid = 0x1p40;
+    }
+    law[2].kind = DPK_DISCRETE_LAPLACE;
+    law[2].step_scale = 0x1.9p30;
+    law[2].offset_high = 0x1.47ae147ae147bp-32;
+    law[3].kind = DPK_GAUSSIAN_TABLE;
+    law[3].step_scale = 2.0;
+    law[3].table = (dpk_table){5, 6, short_, high, low};
+    law[4].kind = DPK_GAUSSIAN_ROUNDED;
+    law[4].step_scale = 8.5;
+    law[4].acceptance.quick = 65536.0 / 24 / (8.5 * 8.5 * 8.5 * 8.5) * 1.0000001;
+    law[4].acceptance.n_terms = 3;
+    law[4].acceptance.terms[0] = 1.0;
+    law[4].acceptance.terms[1] = 1.0 / (24 * 8.5 * 8.5);
+    static const char *const names[] = {"laplace", "gaussian", "discrete_laplace", "gaussian_table", "gaussian_rounded"};
+    for (int i = 0; i < 5; i++)
+        for (int tier = DPK_TIER_FAST; tier <= DPK_TIER_ACCURATE; tier++) run(k, names[i], law[i], tier);
+}
+
+int main(void) {
+    static const char *const levels[] = {"baseline", "x86_v3", "x86_v4"};
+    for (int i = 0; i < N; i++) {
+        x[i] = (i - N / 2) * 0x1.123456789abcdp-3;
+        xi[i] = (int64_t)i * 1000003 - 17;
+    }
+    for (int i = 0; i < 3; i++) {
+        const dpk_kernels *k = dpk_find_level(levels[i]);
+        if (k == NULL) continue;
+        printf("level %s\n", levels[i]);
+        run_level(k);
+    }
+    return 0;
+}
