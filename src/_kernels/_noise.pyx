@@ -21,7 +21,7 @@ CHACHA20, AES256 = 0, 1
 DONE, NONFINITE, PENDING_FULL = 0, 1, 2
 
 cdef enum:
-    CAPACITY = 4096  # pending samples a run can hold: more than a block has, so that every run advances
+    CAPACITY = 512  # pending samples a run can hold: as many as a block has, so that every run advances; small enough for the heap
 
 cdef enum:
     FLOAT64 = 0

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcore._intervals import Interval, discrete_tail_ratio, exp, log, mills_ratio, normal_density, refined, sqrt
+from dpcore._intervals import (
+    Interval,
+    complement_exp,
+    discrete_tail_ratio,
+    exp,
+    log,
+    log_complement,
+    mills_ratio,
+    normal_density,
+    normal_upper_quantile,
+    power_of_two,
+    refined,
+    sqrt,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,3 +271,54 @@ def _follow_gaussian(epsilon: float, delta: float, shift: int, limit: float) -> 
         if abs(step) < 2.0**-48:
             break
     return scale
+
+
+# Accuracy: the least half-width that the largest of k independent |noise| terms exceeds with probability at most β.
+
+_QUANTILE_PRECISION = 256
+
+
+def tail_probability(beta: float, k: int) -> Interval:
+    """Enclose p = 1 − (1−β)^(1/k), what each of k independent terms may exceed the width with; relative precision at any β and k."""
+    return complement_exp(log_complement(Interval.of(beta, _QUANTILE_PRECISION)) / k)
+
+
+def laplace_width(scale: float, p: Interval, slack: float) -> float:
+    """Round up −b·ln p + slack."""
+    return (slack - scale * log(p)).upper()
+
+
+def gaussian_width(scale: float, p: Interval, slack: float) -> float:
+    """Round up σ·z + slack for a z that certainly has 2Φ(−z) ≤ p."""
+    z = normal_upper_quantile(log(p / 2))
+    nudge = power_of_two(-100, _QUANTILE_PRECISION)
+    while not (2 * mills_ratio(z) * normal_density(z)).at_most(p):
+        z = (z * (1 + nudge) + power_of_two(-1200, _QUANTILE_PRECISION)).middle()
+        nudge = nudge * 16
+    return (scale * z + slack).upper()
+
+
+def discrete_laplace_width(scale: float, p: Interval) -> int:
+    """Find the least integer a ≥ 0 with P(|Z| > a) = 2r^(a+1)/(1+r) ≤ p, r = e^(−1/t)."""
+    r = exp(Interval.of(-1 / Fraction(scale), _QUANTILE_PRECISION))
+    return max(0, (-scale * (log(p) + log((1 + r) / 2))).ceiling() - 1)
+
+
+def discrete_gaussian_width(scale: float, p: Interval) -> int:
+    """Find the least integer a ≥ 0 with P(|Z| > a) certainly ≤ p."""
+    norm = discrete_norm(scale, _QUANTILE_PRECISION)
+
+    def met(a: int) -> bool:
+        return (2 * discrete_upper_tail(a + 1, scale, _QUANTILE_PRECISION) / norm).at_most(p)
+
+    guess = max(0, (scale * normal_upper_quantile(log(p / 2)) - 1.5).ceiling())
+    low, high, step = guess - 1, guess + 1, 1
+    while not met(high):
+        low, high, step = high, high + step, 2 * step
+    while low >= 0 and met(low):
+        low, high, step = low - step, low, 2 * step
+    low = max(low, -1)  # −1 stands for what fails by definition
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high

@@ -324,7 +324,7 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
 
     Notes
     -----
-    Not monotone in σ, and up to 1.9 times the continuous Gaussian's δ for σ < 1. Cost: 1 to 60 ms, whatever the scale.
+    Not monotone in σ, and for σ < 1 up to some five times the continuous Gaussian's δ. Cost: 1 to 60 ms, whatever the scale.
     Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 7.
 
     Examples

@@ -67,6 +67,8 @@ def _with_exit_code(action: Callable[[], object]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except SystemExit:
+        return SYSTEM  # click's way to say that nobody reads standard output any more
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted; nothing was left behind", INTERRUPTED)
     except Terminated:
