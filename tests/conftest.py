@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 # A wheel without the `batch` extra is complete (the core needs numpy, scipy and mpmath only); the tests of the extra then have no subject.
 if importlib.util.find_spec("pyarrow") is None:
-    collect_ignore_glob = ["batch/*", "cli/*"]
+    collect_ignore_glob = ["*test_batch_*", "*test_cli_*"]
 
 # A kernel's first call can pay for a thread pool; a deadline per example would time that, and timed tests are banned.
 settings.register_profile("dpcore", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

@@ -1,6 +1,6 @@
 """dpcore: exact differential privacy at memory speed."""
 
-from dpcore import noise
+from dpcore import mechanisms, noise
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, EntropyError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
@@ -16,5 +16,6 @@ __all__ = [
     "Privacy",
     "SecureRandom",
     "__version__",
+    "mechanisms",
     "noise",
 ]

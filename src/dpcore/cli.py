@@ -51,8 +51,11 @@ def run(arguments: list[str]) -> int:
         print(f"dpcore: the command line needs the extra `batch` (not installed: {', '.join(absent)}):", file=sys.stderr)
         print("    pip install 'dpcore[batch]'", file=sys.stderr)
         return REFUSED
-    signal.signal(signal.SIGTERM, _terminate)
-    return _with_exit_code(lambda: command_group().main(arguments, prog_name="dpcore", standalone_mode=False))
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _with_exit_code(lambda: command_group().main(arguments, prog_name="dpcore", standalone_mode=False))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:

@@ -1,0 +1,177 @@
+"""Local privacy for tables: every row is privatised on its own, and rows stream from input to output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from dpcore._backend import default_threads
+from dpcore._validation import check_integer
+from dpcore.batch.columns import CellError, NoisyColumn
+from dpcore.batch.contributions import check_contributions
+from dpcore.batch.output import Output
+from dpcore.batch.pieces import Cut
+from dpcore.batch.pipeline import Pipeline
+from dpcore.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dpcore.batch.pieces import Piece
+    from dpcore.batch.plan import Plan
+    from dpcore.testing import KeyedRandom
+
+PIECE_BYTES = 8 << 20
+MAX_PIECE_ROWS = 1 << 17
+MIN_PIECE_ROWS = 1 << 8
+"""Pieces stay in the cache when columns are few, and memory stays bounded when they are many."""
+
+
+class Progress(Protocol):
+    """Who wants to know how far the job is."""
+
+    def update(self, rows: int, fraction: float) -> None:
+        """`rows` are written, and about `fraction` of the input is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Consecutive rows on their way: a piece, its file, and the position of its first row in the whole input."""
+
+    piece: Piece
+    path: Path
+    first: int
+    done: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a finished job wrote."""
+
+    plan: Plan
+    rows: int
+
+
+def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | None = None, piece_rows: int | None = None) -> Summary:
+    """Run a planned job.
+
+    Parameters
+    ----------
+    plan : Plan
+        From `make_plan`.
+    threads : int, optional
+        Threads that add noise; one more reads and one writes. Default: the CPUs this process may use.
+    progress : Progress, optional
+        Told a few times a second, on the calling thread.
+    piece_rows : int, optional
+        Rows handled at a time; the output does not depend on it.
+
+    Raises
+    ------
+    DataError
+        If a row does not fit its declaration; the message names file, row and column, never a value.
+    StorageError
+        If the input cannot be read on or the output not written. Whatever is raised, nothing is left under the output's name.
+    """
+    threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
+    output = Output(plan)
+    try:
+        check_contributions(plan, output.spill, threads)
+        _stream(plan, output, threads, progress, piece_rows or _piece_rows(plan))
+        output.commit()
+    except BaseException:
+        output.abort()
+        raise
+    return Summary(plan, output.rows)
+
+
+def privatize_rows(
+    columns: tuple[NoisyColumn, ...], schema: pa.Schema, batch: pa.RecordBatch, key: KeyedRandom | None, first: int
+) -> pa.RecordBatch:
+    """Privatise the rows of one batch: kept columns first, then those with noise.
+
+    Parameters
+    ----------
+    columns : tuple of NoisyColumn
+        The columns that get noise.
+    schema : pyarrow.Schema
+        Of the result; its other columns are copied.
+    batch : pyarrow.RecordBatch
+        Holds all of them.
+    key : KeyedRandom or None
+        None is the secure source, with a key of its own for each column of each batch.
+    first : int
+        Position of the batch's first row in the whole input. A keyed job addresses its noise by column and row, so its output does
+        not depend on how the rows are cut.
+
+    Raises
+    ------
+    CellError
+        If a cell is missing and its column declares no `missing`.
+    """
+    arrays = [_kept(batch.column(field.name), field.type) for field in list(schema)[: len(schema) - len(columns)]]
+    for position, column in enumerate(columns):
+        rng = None if key is None else key.at(nonce=position, element=first)
+        try:
+            arrays.append(column.privatize(batch.column(column.name), rng))
+        except CellError as error:
+            raise CellError(error.row, f"column {column.name!r}: {error.problem}") from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _kept(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if values.type == kind else values.cast(kind)
+
+
+def _stream(plan: Plan, output: Output, threads: int, progress: Progress | None, piece_rows: int) -> None:
+    key = _key(plan)
+    done = 0.0
+
+    def transform(rows: Rows) -> tuple[pa.RecordBatch, float]:
+        try:
+            return privatize_rows(plan.columns, plan.schema, rows.piece.batch, key, rows.first), rows.done
+        except CellError as error:
+            row = rows.piece.row + error.row
+            raise DataError(f"{rows.path}: row {row} (counted from 0), {error.problem}") from None
+
+    def write(result: tuple[pa.RecordBatch, float]) -> None:
+        nonlocal done
+        output.write(result[0])
+        done = result[1]
+
+    def tick() -> None:
+        if progress is not None:
+            progress.update(output.rows, done)
+
+    source = read_rows(plan, Cut(piece_rows, use_threads=threads > 1))
+    Pipeline(source, transform, write, threads=threads).run(tick)
+    if progress is not None:
+        progress.update(output.rows, 1.0)
+
+
+def read_rows(plan: Plan, cut: Cut) -> Iterator[Rows]:
+    """All rows of the input, file after file."""
+    first, bytes_done, all_bytes = 0, 0, max(sum(plan.inputs.sizes), 1)
+    for path, size in zip(plan.inputs.paths, plan.inputs.sizes, strict=True):
+        in_file = 0
+        for piece in plan.inputs.reader.pieces(path, plan.read_types, cut):
+            yield Rows(piece, path, first + piece.row, (bytes_done + piece.done * size) / all_bytes)
+            in_file = piece.row + len(piece.batch)
+        first += in_file
+        bytes_done += size
+
+
+def _piece_rows(plan: Plan) -> int:
+    return min(max(PIECE_BYTES // (8 * len(plan.read_types)), MIN_PIECE_ROWS), MAX_PIECE_ROWS)
+
+
+def _key(plan: Plan) -> KeyedRandom | None:
+    testing = plan.job.testing
+    if testing is None:
+        return None
+    from dpcore.testing import KeyedRandom  # Only a keyed job may hold the class whose output is not private.
+
+    return KeyedRandom(bytes.fromhex(testing.key_hex))

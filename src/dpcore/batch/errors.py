@@ -1,0 +1,24 @@
+"""Errors of batch jobs, one class per exit code that `dpcore.errors` does not already cover."""
+
+from __future__ import annotations
+
+import os
+
+from dpcore.errors import DpcoreError, ParameterError
+
+
+class JobError(ParameterError):
+    """The job file, the input's schema or the installation rules the job out (exit code 2)."""
+
+
+class StorageError(DpcoreError, OSError):
+    """The system failed the job: unreadable input, no space, no permission (exit code 4)."""
+
+
+def reason(error: BaseException) -> str:
+    """The operating system's words for `error`, or nothing that could quote data.
+
+    Messages of pyarrow may contain cells of the table, so only an `errno` is ever translated.
+    """
+    code = getattr(error, "errno", None)
+    return f": {os.strerror(code)}" if isinstance(code, int) and code > 0 else ""

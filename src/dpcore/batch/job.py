@@ -1,0 +1,344 @@
+"""The schema of `job.toml`, and the texts that explain what is wrong with one."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+
+from dpcore._validation import check_integer, check_positive, check_real
+from dpcore.batch.errors import JobError, StorageError, reason
+from dpcore.batch.job_errors import explain
+from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
+from dpcore.rng import KEY_BYTES
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+def _checked(check: Any, **limits: Any) -> BeforeValidator:
+    """Turn a check of `_validation` into a pydantic validator; pydantic passes on ValueErrors only."""
+
+    def validate(value: object, info: ValidationInfo) -> object:
+        try:
+            return check(info.field_name, value, **limits)
+        except (ParameterError, ParameterTypeError) as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(validate)
+
+
+Positive = Annotated[float, _checked(check_positive)]
+Finite = Annotated[float, _checked(check_real, low=-sys.float_info.max, high=sys.float_info.max)]
+Delta = Annotated[float, _checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
+DeltaLimit = Annotated[float, _checked(check_real, low=0.0, high=1.0, include_high=False)]
+Int64 = Annotated[int, _checked(check_integer, low=INT64_MIN, high=INT64_MAX)]
+RowCount = Annotated[int, _checked(check_integer, low=1, high=2**31 - 1)]
+Name = Annotated[str, Field(min_length=1)]
+Format = Literal["parquet", "csv", "arrow"]
+SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
+
+
+class Section(BaseModel):
+    """A table of the job file: every key known, nothing converted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class InputSection(Section):
+    """`[input]`: what is read."""
+
+    path: Name
+    format: Format | None = None
+
+
+class OutputSection(Section):
+    """`[output]`: what is written."""
+
+    path: Name
+    format: Format | None = None
+    compression: Literal["zstd", "snappy", "gzip", "brotli", "lz4", "none"] | None = None
+
+    COMPRESSIONS: ClassVar[dict[Format, tuple[str, ...]]] = {
+        "parquet": ("zstd", "snappy", "gzip", "brotli", "lz4", "none"),
+        "arrow": ("none", "zstd", "lz4"),
+        "csv": ("none",),
+    }
+
+    @model_validator(mode="after")
+    def _format_is_known_and_takes_the_compression(self) -> Self:
+        if self.format is None and Path(self.path).suffix.lower() not in SUFFIXES:
+            raise ValueError(f"path = {self.path!r}: cannot tell the format from its ending; end it in {', '.join(SUFFIXES)} or set format")
+        allowed = self.COMPRESSIONS[self.resolved_format]
+        if self.compression is not None and self.compression not in allowed:
+            raise ValueError(f"compression = {self.compression!r}: {self.resolved_format} takes {', '.join(map(repr, allowed))}")
+        return self
+
+    @property
+    def resolved_format(self) -> Format:
+        """The format named, or the one the path's ending stands for."""
+        return self.format or SUFFIXES[Path(self.path).suffix.lower()]
+
+    @property
+    def resolved_compression(self) -> str:
+        """The compression named, or the format's default: zstd for Parquet, none for Arrow and CSV."""
+        return self.compression or self.COMPRESSIONS[self.resolved_format][0]
+
+
+class PrivacySection(Section):
+    """`[privacy]`: what the job may spend, and whose data it protects."""
+
+    max_epsilon: Positive
+    max_delta: DeltaLimit = 0.0
+    unit: Name = "row"
+    max_rows_per_unit: RowCount | None = None
+
+    @model_validator(mode="after")
+    def _a_column_as_unit_needs_a_bound(self) -> Self:
+        if self.unit == "row" and self.max_rows_per_unit is not None:
+            raise ValueError("max_rows_per_unit is for jobs whose unit is a column; with unit = 'row' each row is its own unit")
+        if self.unit != "row" and self.max_rows_per_unit is None:
+            raise ValueError(f"max_rows_per_unit is required with unit = {self.unit!r}: an integer in [1, {2**31 - 1}]")
+        return self
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Rows that one unit may own."""
+        return self.max_rows_per_unit or 1
+
+
+class TestingSection(Section):
+    """`[testing]`: a key that makes the noise reproducible, and worthless."""
+
+    __test__: ClassVar[bool] = False
+
+    key_hex: Annotated[str, Field(pattern=f"^[0-9a-fA-F]{{{2 * KEY_BYTES}}}$")]
+
+
+class ColumnSection(Section):
+    """What every `[[column]]` has."""
+
+    name: Name
+    mechanism: str
+    epsilon: Positive
+
+    @property
+    def privacy(self) -> Privacy:
+        """The guarantee of one record's cell."""
+        return Privacy(self.epsilon)
+
+
+class RealColumn(ColumnSection):
+    """A column of real numbers: clamped to [lower, upper], then noise on float64."""
+
+    lower: Finite
+    upper: Finite
+    missing: Finite | None = None
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        _check_bounds(self.lower, self.upper, self.missing)
+        return self
+
+
+class IntegerColumn(ColumnSection):
+    """A column of integers: clamped to [lower, upper], then noise on int64."""
+
+    lower: Int64
+    upper: Int64
+    missing: Int64 | None = None
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        _check_bounds(self.lower, self.upper, self.missing)
+        return self
+
+
+def _check_bounds(lower: float, upper: float, missing: float | None) -> None:
+    if not lower < upper:
+        raise ValueError(f"lower = {lower!r} must be less than upper = {upper!r}")
+    if missing is not None and not lower <= missing <= upper:
+        raise ValueError(f"missing must be in [lower, upper] = [{lower!r}, {upper!r}], got {missing!r}")
+
+
+class LaplaceColumn(RealColumn):
+    """`mechanism = "laplace"`: ε-DP noise on real numbers."""
+
+    mechanism: Literal["laplace"]
+
+
+class GaussianColumn(RealColumn):
+    """`mechanism = "gaussian"`: (ε, δ)-DP noise on real numbers."""
+
+    mechanism: Literal["gaussian"]
+    delta: Delta
+
+    @property
+    def privacy(self) -> Privacy:
+        """The guarantee of one record's cell."""
+        return Privacy(self.epsilon, self.delta)
+
+
+class DiscreteLaplaceColumn(IntegerColumn):
+    """`mechanism = "discrete_laplace"`: ε-DP integer noise on integers."""
+
+    mechanism: Literal["discrete_laplace"]
+
+
+class DiscreteGaussianColumn(IntegerColumn):
+    """`mechanism = "discrete_gaussian"`: (ε, δ)-DP integer noise on integers."""
+
+    mechanism: Literal["discrete_gaussian"]
+    delta: Delta
+
+    @property
+    def privacy(self) -> Privacy:
+        """The guarantee of one record's cell."""
+        return Privacy(self.epsilon, self.delta)
+
+
+JobColumn = LaplaceColumn | GaussianColumn | DiscreteLaplaceColumn | DiscreteGaussianColumn
+COLUMN_SECTIONS: dict[str, type[Section]] = {
+    "laplace": LaplaceColumn,
+    "gaussian": GaussianColumn,
+    "discrete_laplace": DiscreteLaplaceColumn,
+    "discrete_gaussian": DiscreteGaussianColumn,
+}
+
+
+class Job(Section):
+    """A whole job file.
+
+    Attributes
+    ----------
+    version : int
+        1.
+    keep : list of str
+        Columns that are public and are copied as they are.
+    input, output, privacy : InputSection, OutputSection, PrivacySection
+        The tables of the same names.
+    testing : TestingSection or None
+        Present in jobs whose noise must be repeatable; their output is not private.
+    column : list of JobColumn
+        The `[[column]]` entries, at least one.
+    """
+
+    version: Literal[1]
+    keep: list[Name] = Field(default_factory=list)
+    input: InputSection
+    output: OutputSection
+    privacy: PrivacySection
+    testing: TestingSection | None = None
+    column: list[Annotated[JobColumn, Field(discriminator="mechanism")]] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        for name, times in Counter(column.name for column in self.column).items():
+            if times > 1:
+                raise ValueError(f"column: {times} [[column]] entries are named {name!r}; a column is privatised once")
+        for name, times in Counter(self.keep).items():
+            if times > 1:
+                raise ValueError(f"keep names {name!r} {times} times")
+        for name in self.keep:
+            if any(column.name == name for column in self.column):
+                raise ValueError(f"keep: {name!r} is also a [[column]]; publishing it as it is would undo its noise")
+        if self.privacy.unit in self.keep:
+            raise ValueError(f"keep: {self.privacy.unit!r} is the privacy unit; publishing it would name whose data each row holds")
+        return self
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise comes from the operating system's randomness."""
+        return self.testing is None
+
+    @property
+    def total(self) -> Privacy:
+        """Basic composition over all columns and all rows of one unit."""
+        epsilon = sum(_decimal(column.epsilon) for column in self.column) * self.privacy.rows_per_unit
+        delta = sum(_decimal(column.privacy.delta) for column in self.column) * self.privacy.rows_per_unit
+        # A sum of deltas of 1 or more protects nothing and is over every max_delta; Privacy cannot hold it.
+        return Privacy(float(epsilon), min(float(delta), 1 - 2**-53))
+
+
+def _decimal(value: float) -> Decimal:
+    """The decimal that was written in the job, so that 0.1 + 0.2 fits into 0.3."""
+    return Decimal(repr(value))
+
+
+def check_budget(job: Job) -> None:
+    """Raise `BudgetError` if the columns together spend more than `[privacy]` allows."""
+    total, limits = job.total, job.privacy
+    for key, spent, limit in (("epsilon", total.epsilon, limits.max_epsilon), ("delta", total.delta, limits.max_delta)):
+        if spent > limit:
+            parts = " + ".join(f"{getattr(column.privacy, key)!r} ({column.name})" for column in job.column[:10])
+            more = f" + … ({len(job.column) - 10} more columns)" if len(job.column) > 10 else ""
+            times = "" if job.privacy.unit == "row" else f", times {job.privacy.rows_per_unit} rows per {job.privacy.unit!r}"
+            raise BudgetError(f"the job spends {key} = {spent!r}, but privacy.max_{key} = {limit!r}: {parts}{more}{times}")
+
+
+def parse_job(document: dict[str, Any]) -> Job:
+    """Check a parsed job file.
+
+    Parameters
+    ----------
+    document : dict
+        What `tomllib` made of the file.
+
+    Raises
+    ------
+    JobError
+        One line per mistake: the key's path, its value, what is allowed.
+    BudgetError
+        If the columns spend more than `[privacy]` allows.
+    """
+    sections: dict[str, type[Section]] = {
+        "": Job,
+        "input": InputSection,
+        "output": OutputSection,
+        "privacy": PrivacySection,
+        "testing": TestingSection,
+    }
+    try:
+        job = Job.model_validate(document)
+    except ValidationError as error:
+        raise JobError(explain(error, document, sections, COLUMN_SECTIONS)) from None
+    check_budget(job)
+    return job
+
+
+def load_job(path: str | Path) -> Job:
+    """Read and check a job file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A TOML file.
+
+    Raises
+    ------
+    JobError
+        If it is not TOML or not a job.
+    BudgetError
+        If the columns spend more than `[privacy]` allows.
+    StorageError
+        If it cannot be read.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot read the job file {path}{reason(error)}") from None
+    try:
+        document = tomllib.loads(content.decode())
+    except UnicodeDecodeError:
+        raise JobError(f"{path} is not UTF-8 text, as TOML must be") from None
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(f"{path} is not valid TOML: {error}") from None
+    try:
+        return parse_job(document)
+    except JobError as error:
+        raise JobError(f"{path} is not a valid job:\n{error}") from None

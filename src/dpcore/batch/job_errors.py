@@ -1,0 +1,115 @@
+"""Turns pydantic's findings about a job file into lines that a newcomer can act on."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
+Sections = Mapping[str, "type[BaseModel]"]
+Location = tuple[int | str, ...]
+
+WANTED = {
+    "string_type": "a string",
+    "string_too_short": "a string that is not empty",
+    "string_pattern_mismatch": "64 hexadecimal digits",
+    "list_type": "a list",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "dict_type": "a table",
+}
+"""What belongs in the place of a value of the wrong kind."""
+
+
+def explain(error: ValidationError, document: Mapping[str, Any], sections: Sections, columns: Sections) -> str:
+    """One line per mistake: the dotted path of the key, its value and what is allowed.
+
+    Parameters
+    ----------
+    error : pydantic.ValidationError
+        Raised by the model of the whole job.
+    document : mapping
+        The job, for the names of its columns.
+    sections : mapping
+        Model of each table, "" being the whole file.
+    columns : mapping
+        Model of a `[[column]]` for each mechanism.
+    """
+    lines = [_line(details, sections, columns) + _named(details["loc"], document) for details in error.errors(include_url=False)]
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _named(location: Location, document: Mapping[str, Any]) -> str:
+    """The name of the column that a path like `column[3]` stands for."""
+    if len(location) < 2 or location[0] != "column":
+        return ""
+    entry = document["column"][location[1]]
+    name = entry.get("name") if isinstance(entry, dict) else None
+    return f" (column {name!r})" if isinstance(name, str) else ""
+
+
+def _line(details: ErrorDetails, sections: Sections, columns: Sections) -> str:
+    location, kind, value = details["loc"], details["type"], details["input"]
+    path = dotted_path(location, columns)
+    match kind:
+        case "extra_forbidden":
+            return _unknown_key(location, sections, columns)
+        case "missing":
+            return f"{path} is required"
+        case "union_tag_not_found":
+            return f"{path}.mechanism is required: one of {_words(columns)}"
+        case "union_tag_invalid":
+            given = value.get("mechanism") if isinstance(value, dict) else None
+            return f"{path}.mechanism = {given!r} is unknown: must be one of {_words(columns)}{_guess(given, columns)}"
+        case "literal_error":
+            return f"{path} = {_shown(value)}: must be {details['ctx']['expected']}"
+        case "too_short":
+            return f"{path}: at least one [[column]] is required"
+        case "value_error":
+            return f"{path}: {details['ctx']['error']}" if path else str(details["ctx"]["error"])
+        case "string_pattern_mismatch":
+            return f"{path}: must be {WANTED[kind]}"
+        case _:
+            return f"{path} = {_shown(value)}: must be {WANTED.get(kind, details['msg'])}"
+
+
+def dotted_path(location: Location, columns: Sections) -> str:
+    """Write ("column", 0, "laplace", "epsilon") as `column[0].epsilon`: the tag of the union is no key of the file."""
+    path = ""
+    for position, part in enumerate(location):
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif not (position == 2 and location[0] == "column" and part in columns):
+            path += f".{part}" if path else part
+    return path
+
+
+def _unknown_key(location: Location, sections: Sections, columns: Sections) -> str:
+    *table, key = location
+    in_column = len(table) == 3 and table[0] == "column"
+    model = columns[str(table[2])] if in_column else sections[str(table[0]) if table else ""]
+    line = f"{dotted_path(location, columns)}: unknown key; allowed here: {', '.join(model.model_fields)}"
+    guess = _guess(key, list(model.model_fields))
+    elsewhere = [name for name, section in sections.items() if key in section.model_fields]
+    if guess or not elsewhere:
+        return line + guess
+    place = f"[{elsewhere[0]}]" if elsewhere[0] else "the top of the file, before the first [table]"
+    return f"{line}; {key} belongs in {place}"
+
+
+def _guess(word: object, known: Sequence[str] | Mapping[str, object]) -> str:
+    close = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _words(known: Mapping[str, object]) -> str:
+    return ", ".join(map(repr, known))
+
+
+def _shown(value: object) -> str:
+    return reprlib.repr(value)

@@ -1,0 +1,71 @@
+"""What an output says about itself: the `dpcore` metadata of its columns and of the file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dpcore._version import __version__
+from dpcore.rng import STREAM_VERSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from dpcore.batch.columns import NoisyColumn
+    from dpcore.batch.job import Job
+
+KEY = b"dpcore"
+FORMAT = 1
+
+
+def field_metadata(column: NoisyColumn) -> dict[str, Any]:
+    """Everything that an estimator needs to know about one column; keys that its mechanism lacks are null."""
+    return {
+        "format": FORMAT,
+        "mechanism": column.mechanism,
+        "epsilon": column.privacy.epsilon,
+        "delta": column.privacy.delta,
+        "lower": column.lower,
+        "upper": column.upper,
+        "k": None,
+        "categories": None,
+        "missing": column.missing,
+        "unknown": None,
+        "grid": column.grid,
+    }
+
+
+def schema_metadata(job: Job) -> dict[str, Any]:
+    """What the whole file spent, and for whom."""
+    return {
+        "format": FORMAT,
+        "epsilon": job.total.epsilon,
+        "delta": job.total.delta,
+        "unit": job.privacy.unit,
+        "secure": job.secure,
+        "stream_version": STREAM_VERSION,
+        "version": __version__,
+    }
+
+
+def encode(metadata: dict[str, Any]) -> dict[bytes, bytes]:
+    """Arrow's key-value form of one metadata object."""
+    return {KEY: json.dumps(metadata, ensure_ascii=False).encode()}
+
+
+def sidecar_path(output: Path) -> Path:
+    """Where a CSV file, which has no place for metadata, keeps it."""
+    return output.with_name(f"{output.name}.dpcore.json")
+
+
+def sidecar(job: Job, columns: tuple[NoisyColumn, ...]) -> bytes:
+    """Content of the sidecar of a CSV output."""
+    document = {"schema": schema_metadata(job), "fields": {column.name: field_metadata(column) for column in columns}}
+    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def is_noisy(field: pa.Field) -> bool:
+    """Whether an output field carries noise."""
+    return field.metadata is not None and KEY in field.metadata

@@ -1,0 +1,63 @@
+"""What the readers of all formats hand over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What a file says about itself before any row is read.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column names, in order.
+    types : dict or None
+        Type of each column; None if the format has none and takes the types that are demanded of it.
+    rows : int or None
+        Number of rows; None if only reading would tell.
+    """
+
+    names: tuple[str, ...]
+    types: dict[str, pa.DataType] | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a reader cuts a file; the rows are the same however it is cut.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of a piece, at most; a reader of text goes by bytes instead.
+    use_threads : bool
+        Whether Arrow may decode on several threads.
+    """
+
+    rows: int
+    use_threads: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive rows of one file.
+
+    Attributes
+    ----------
+    batch : pyarrow.RecordBatch
+        At least the columns asked for.
+    row : int
+        Position in the file of the first row.
+    done : float
+        Fraction of the file that has been read, for the progress bar.
+    """
+
+    batch: pa.RecordBatch
+    row: int
+    done: float

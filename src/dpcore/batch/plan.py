@@ -1,0 +1,182 @@
+"""What a job will do, settled from the job file and the input's schema before any row is read."""
+
+from __future__ import annotations
+
+import difflib
+import io
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpcore.batch import metadata
+from dpcore.batch.columns import NoisyColumn, ready
+from dpcore.batch.errors import JobError
+from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
+from dpcore.batch.writers import open_writer
+
+if TYPE_CHECKING:
+    from dpcore.batch.job import Job
+    from dpcore.batch.pieces import FileInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job that nothing but its rows or the system can stop any more.
+
+    Attributes
+    ----------
+    job : Job
+        The job file.
+    inputs : Inputs
+        The files.
+    columns : tuple of NoisyColumn
+        In the order of the job, which is the order of their nonces and of the output.
+    read_types : dict
+        Type of each column that is read: first the kept ones, then those with noise.
+    schema : pyarrow.Schema
+        Of the output, metadata included.
+    output : Path
+        The file to write.
+    rows : int or None
+        Rows of the input; None if only reading would tell.
+    unit_type : pyarrow.DataType or None
+        Type of the column that holds the privacy unit; None if the unit is the row.
+    """
+
+    job: Job
+    inputs: Inputs
+    columns: tuple[NoisyColumn, ...]
+    read_types: dict[str, pa.DataType]
+    schema: pa.Schema
+    output: Path
+    rows: int | None
+    unit_type: pa.DataType | None
+
+
+def make_plan(job: Job, *, overwrite: bool = False) -> Plan:
+    """Check a job against its input's schema and its output's place; writes nothing.
+
+    Parameters
+    ----------
+    job : Job
+        A job within its budget.
+    overwrite : bool, default False
+        Accept an output that exists.
+
+    Raises
+    ------
+    JobError
+        If a column is missing or of a type its mechanism does not take, or the output is in the way.
+    StorageError
+        If the input cannot be read.
+    """
+    columns = tuple(ready(position, column) for position, column in enumerate(job.column))
+    inputs = discover(job.input)
+    output = Path(job.output.path)
+    check_output_is_not_input(output, job.input, inputs)
+    _check_output_is_free(output, overwrite=overwrite)
+    found = _inspect_all(job, inputs, columns)
+    schema = _output_schema(job, columns, found.read_types)
+    return Plan(job, inputs, columns, found.read_types, schema, output, found.rows, found.unit_type)
+
+
+def _check_output_is_free(output: Path, *, overwrite: bool) -> None:
+    if output.is_dir():
+        raise JobError(f"output.path = {str(output)!r} is a folder; name a file")
+    if not overwrite and (output.exists() or output.is_symlink()):
+        raise JobError(
+            f"output.path = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
+            "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
+        )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the schemas of all files say together."""
+
+    read_types: dict[str, pa.DataType]
+    rows: int | None = 0
+    unit_type: pa.DataType | None = None
+
+
+def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...]) -> _Found:
+    found = _Found({})
+    for path in inputs.paths:
+        info = inputs.reader.inspect(path)
+        _check_names(info, path, job, columns)
+        for name in job.keep:
+            kept = info.types[name] if info.types is not None else pa.string()
+            if found.read_types.setdefault(name, kept) != kept:
+                raise JobError(f"{path}: kept column {name!r} has type {kept}, but {inputs.paths[0]} has it as {found.read_types[name]}")
+        for column in columns:
+            found.read_types[column.name] = _noisy_type(info, path, column)
+        if job.privacy.unit != "row":
+            found.unit_type = _unit_type(info, path, job.privacy.unit, found.unit_type)
+        found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
+    return found
+
+
+def _check_names(info: FileInfo, path: Path, job: Job, columns: tuple[NoisyColumn, ...]) -> None:
+    for name, times in Counter(info.names).items():
+        if times > 1:
+            raise JobError(f"{path}: {times} columns are named {name!r}; rename all but one")
+    unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
+    present = set(info.names)
+    for name in [*job.keep, *(column.name for column in columns), *unit]:
+        if name not in present:
+            close = difflib.get_close_matches(name, info.names, n=1)
+            guess = f" Did you mean {close[0]!r}?" if close else ""
+            listed = ", ".join(info.names[:30]) + (", …" if len(info.names) > 30 else "")
+            raise JobError(f"{path}: there is no column {name!r}.{guess} The columns are: {listed}")
+
+
+def _unit_type(info: FileInfo, path: Path, unit: str, before: pa.DataType | None) -> pa.DataType:
+    """Type of the unit, decoded; units are counted by equality, which floats do not have."""
+    kind = pa.string() if info.types is None else info.types[unit]
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_timestamp)
+    if not any(is_kind(kind) for is_kind in kinds):
+        raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}; a unit is an integer, a string, a date or a timestamp")
+    if before is not None and before != kind:
+        raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}, but the files before have it as {before}")
+    return kind
+
+
+def _noisy_type(info: FileInfo, path: Path, column: NoisyColumn) -> pa.DataType:
+    if info.types is None:
+        return column.output_type
+    kind = info.types[column.name]
+    if kind not in column.accepted_types:
+        wanted = ", ".join(map(str, column.accepted_types))
+        raise JobError(f"{path}: column {column.name!r} has type {kind}, but {column.mechanism} takes one of {wanted}")
+    return kind
+
+
+def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[str, pa.DataType]) -> pa.Schema:
+    """Kept columns in the order of `keep`, then those with noise in the order of the job."""
+    fields = [pa.field(name, _kept_type(job, read_types[name])) for name in job.keep]
+    for field in fields:
+        _check_writable(job, field)
+    for column in columns:
+        said = metadata.encode(metadata.field_metadata(column))
+        fields.append(pa.field(column.name, column.output_type, nullable=False, metadata=said))
+    return pa.schema(fields, metadata=metadata.encode(metadata.schema_metadata(job)))
+
+
+def _kept_type(job: Job, kind: pa.DataType) -> pa.DataType:
+    # The dictionaries of two batches may differ, which only Parquet can write.
+    decode = pa.types.is_dictionary(kind) and job.output.resolved_format != "parquet"
+    return kind.value_type if decode else kind
+
+
+def _check_writable(job: Job, field: pa.Field) -> None:
+    try:
+        writer = open_writer(job.output.resolved_format, io.BytesIO(), pa.schema([field]), job.output.resolved_compression)
+        writer.write(pa.RecordBatch.from_pylist([], schema=pa.schema([field])))
+        writer.close()
+    except (pa.ArrowException, ValueError):
+        message = f"keep: column {field.name!r} of type {field.type} cannot be written as {job.output.resolved_format}"
+        raise JobError(message) from None

@@ -1,0 +1,74 @@
+"""How far a job is: a bar on a terminal, plain lines elsewhere, both on standard error."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpcore.batch.engine import Progress
+
+STEPS = 10
+"""Plain lines that a job prints."""
+
+
+class _Bar:
+    """A rich bar with rows, rate and time left."""
+
+    def __init__(self, bar: RichProgress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("privatising", total=1.0, rows=0, rate=0)
+        self._start = time.monotonic()
+
+    def update(self, rows: int, fraction: float) -> None:
+        """Redraw."""
+        rate = rows / max(time.monotonic() - self._start, 1e-9)
+        self._bar.update(self._task, completed=fraction, rows=rows, rate=rate)
+
+
+class _Lines:
+    """One line for each tenth of the input."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._start = time.monotonic()
+        self._step = 0
+
+    def update(self, rows: int, fraction: float) -> None:
+        """Print if another tenth is done."""
+        if int(fraction * STEPS) <= self._step:
+            return
+        self._step = int(fraction * STEPS)
+        elapsed = max(time.monotonic() - self._start, 1e-9)
+        left = elapsed * (1 - fraction) / fraction
+        line = f"{fraction:4.0%}  {rows:,} rows  {rows / elapsed:,.0f} rows/s"
+        self._stream.write(f"{line}  {left:,.0f} s left\n" if fraction < 1 else f"{line}\n")
+        self._stream.flush()
+
+
+@contextmanager
+def shown_on(stream: TextIO) -> Iterator[Progress]:
+    """Show progress on `stream` for as long as the context lasts."""
+    console = Console(file=stream)
+    if not console.is_terminal:
+        yield _Lines(stream)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TextColumn("{task.fields[rate]:,.0f} rows/s"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with RichProgress(*columns, console=console) as bar:
+        yield _Bar(bar)

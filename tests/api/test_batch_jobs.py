@@ -1,0 +1,354 @@
+"""Everything that a job file, the input's schema or the installation can get wrong ends with exit code 2, says what, and writes nothing."""
+
+from __future__ import annotations
+
+import sys
+
+import pyarrow as pa
+import pytest
+from support.jobs import COLUMNS, FORMATS, Workplace, job_text, people, start, write_table
+
+from dpcore.batch import JobError, load_job, make_plan, parse_job
+from dpcore.errors import BudgetError
+
+VISITS, COST, INCOME = COLUMNS["visits"], COLUMNS["cost"], COLUMNS["income"]
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    place = Workplace(tmp_path, capsys)
+    write_table(people(20), place.source)
+    place.write_job()
+    return place
+
+
+def refused(place, *words, arguments=()):
+    """Exit code 2 with all of `words` in the message, and nothing written."""
+    before = sorted(place.folder.rglob("*"))
+    done = place.privatize(*arguments)
+    assert done.code == 2, done.said
+    for word in words:
+        assert word in done.err, (word, done.err)
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert sorted(place.folder.rglob("*")) == before
+
+
+def edit(place, old, new):
+    text = place.job.read_text(encoding="utf-8")
+    assert old in text
+    place.job.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("version = 1", "version = 2", ["version = 2", "must be 1"]),
+        ("version = 1\n", "", ["version is required"]),
+        ("version = 1", "version = 1\ncolour = 3", ["colour: unknown key", "allowed here: version, keep, input"]),
+        ("[input]", "[input]\nformt = 'csv'", ["input.formt: unknown key", "allowed here: path, format", "did you mean 'format'"]),
+        ("[output]", "[output]\nkeep = ['state']", ["output.keep: unknown key", "keep belongs in the top of the file"]),
+        ("[output]", "[output]\nmax_epsilon = 3", ["output.max_epsilon: unknown key", "max_epsilon belongs in [privacy]"]),
+        ("[output]", "[output]\ncompression = 'zip'", ["output.compression = 'zip'", "'zstd'"]),
+        ("[output]", "[output]\nformat = 'xlsx'", ["output.format = 'xlsx'", "'parquet', 'csv' or 'arrow'"]),
+        ("max_epsilon = 4.0", "max_epsilon = -1", ["privacy.max_epsilon: ", "max_epsilon must be in", "got -1"]),
+        ("max_epsilon = 4.0", "max_epsilon = 'four'", ["privacy.max_epsilon", "'four'"]),
+        ("max_epsilon = 4.0", "max_epsilon = nan", ["max_epsilon must be in", "nan"]),
+        ("max_epsilon = 4.0\n", "", ["privacy.max_epsilon is required"]),
+        ("max_delta = 2e-06", "max_delta = 1.0", ["max_delta must be in [0.0, 1.0)", "got 1.0"]),
+        ("[privacy]", "[privacy]\nmax_rows_per_unit = 3", ["max_rows_per_unit is for jobs whose unit is a column"]),
+        ("[privacy]", "[privacy]\nunit = 'person'", ["max_rows_per_unit is required with unit = 'person'"]),
+        ("[privacy]", "[privacy]\nunit = 'person'\nmax_rows_per_unit = 0", ["max_rows_per_unit must be in [1, ", "got 0"]),
+        ('key_hex = "00', 'key_hex = "zz', ["testing.key_hex", "64 hexadecimal digits"]),
+        ('"discrete_laplace"', '"laplac"', ["column[0].mechanism = 'laplac' is unknown", "'discrete_gaussian'", "did you mean 'laplace'"]),
+        ('mechanism = "discrete_laplace"\n', "", ["column[0].mechanism is required"]),
+        ("epsilon = 1.0\nlower = 0\n", "epsilon = 0\nlower = 0\n", ["column[0].epsilon", "epsilon must be in", "got 0"]),
+        ("epsilon = 1.0\nlower = 0\n", "epsilon = true\nlower = 0\n", ["column[0].epsilon", "must be a real number, got True"]),
+        ("epsilon = 1.0\nlower = 0\n", "epsilon = inf\nlower = 0\n", ["column[0].epsilon", "got inf"]),
+        ("epsilon = 1.0\nlower = 0\n", "lower = 0\n", ["column[0].epsilon is required (column 'visits')"]),
+        ("lower = 0\n", "lower = 0\ndelta = 1e-6\n", ["column[0].delta: unknown key", "name, mechanism, epsilon, lower, upper, missing"]),
+        ("lower = 0\n", "lower = 0.5\n", ["column[0].lower", "lower must be an integer, got 0.5"]),
+        ("lower = 0\n", "lower = 20\n", ["column[0]", "lower = 20 must be less than upper = 20"]),
+        ("lower = 0\n", "lower = 0\nmissing = 21\n", ["column[0]", "missing must be in [lower, upper] = [0, 20], got 21"]),
+        ("lower = 0.0\n", "lower = -inf\n", ["column[2].lower", "lower must be in", "got -inf"]),
+        ("delta = 1e-06\n", "", ["column[1].delta is required"]),
+        ("delta = 1e-06\n", "delta = 0.0\n", ["column[1].delta", "delta must be in (0.0, 1.0)", "got 0.0"]),
+        ("upper = 20\n", "", ["column[0].upper is required"]),
+        ('name = "age"', 'name = "visits"', ["2 [[column]] entries are named 'visits'"]),
+        ("keep = []", 'keep = ["visits"]', ["keep: 'visits' is also a [[column]]"]),
+        ("keep = []", 'keep = ["state", "state"]', ["keep names 'state' 2 times"]),
+        ("keep = []", "keep = 3", ["keep = 3", "must be a list"]),
+        ("keep = []", "keep = [3]", ["keep[0] = 3", "must be a string"]),
+        ("[output]", "[output", ["is not valid TOML", "line 5"]),
+    ],
+)
+def test_mistakes_in_the_job_file(place, old, new, words):
+    edit(place, old, new)
+    refused(place, *words)
+
+
+def test_every_mistake_is_listed_at_once(place):
+    edit(place, "version = 1", "version = 2\ncolour = 3")
+    edit(place, "upper = 20", "upper = 'twenty'")
+    refused(place, "version = 2", "colour: unknown key", "column[0].upper")
+
+
+@pytest.mark.parametrize("missing", ["[input]", "[output]", "[privacy]"])
+def test_a_table_is_missing(place, missing):
+    lines = place.job.read_text().splitlines()
+    first = lines.index(missing)
+    last = next(i for i in range(first + 1, len(lines)) if lines[i].startswith("["))
+    place.job.write_text("\n".join(lines[:first] + lines[last:]))
+    refused(place, f"{missing[1:-1]} is required")
+
+
+def test_no_column(place):
+    text = place.job.read_text()
+    place.job.write_text(text[: text.index("[[column]]")])
+    refused(place, "column is required")
+
+
+def test_a_job_that_is_not_text(place):
+    place.job.write_bytes(b"\xff\xfe\x00")
+    refused(place, "is not UTF-8 text")
+
+
+def test_epsilon_over_budget(place):
+    edit(place, "max_epsilon = 4.0", "max_epsilon = 3.9")
+    refused(place, "spends epsilon = 4.0, but privacy.max_epsilon = 3.9", "1.0 (visits) + 1.0 (age)")
+
+
+def test_delta_over_budget(place):
+    edit(place, "max_delta = 2e-06", "max_delta = 1.9e-6")
+    refused(place, "spends delta = 2e-06, but privacy.max_delta = 1.9e-06", "1e-06 (age)")
+
+
+def test_delta_is_not_allowed_by_default(place):
+    edit(place, "max_delta = 2e-06\n", "")
+    refused(place, "privacy.max_delta = 0.0")
+
+
+def test_rows_per_unit_count_in_the_budget(place):
+    place.write_job(privacy={"max_epsilon": 4.0, "max_delta": 1e-5, "unit": "person", "max_rows_per_unit": 3})
+    refused(place, "spends epsilon = 12.0", "times 3 rows per 'person'")
+
+
+def test_a_sum_of_decimals_is_the_sum_that_was_written():
+    columns = {name: {**INCOME, "epsilon": epsilon} for name, epsilon in (("a", 0.1), ("b", 0.2))}
+    document = {
+        "version": 1,
+        "input": {"path": "a.csv"},
+        "output": {"path": "b.csv"},
+        "privacy": {"max_epsilon": 0.3},
+        "column": [{"name": name, **column} for name, column in columns.items()],
+    }
+    assert parse_job(document).total.epsilon == 0.3
+    document["privacy"] = {"max_epsilon": 0.29999999999999993}
+    with pytest.raises(BudgetError):
+        parse_job(document)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"x": {**COST, "delta": 1e-300, "upper": 1e308, "lower": -1e308}}, ["column[0] ('x', gaussian)", "sensitivity"]),
+        ({"x": {**VISITS, "lower": -(2**62), "upper": 2**62}}, ["column[0] ('x', discrete_laplace)"]),
+        ({"x": {**VISITS, "epsilon": 1e12}}, ["column[0] ('x', discrete_laplace)"]),
+    ],
+)
+def test_ranges_that_a_mechanism_refuses(place, columns, words):
+    place.write_job(columns, privacy={"max_epsilon": 1e13, "max_delta": 0.5})
+    refused(place, *words)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_missing_column(place, ending):
+    place.source = write_table(people(5), place.folder / f"in.{ending}")
+    place.write_job({"vists": VISITS})
+    refused(place, f"in.{ending}", "there is no column 'vists'", "Did you mean 'visits'?", "person, visits, age")
+
+
+def test_a_missing_kept_column_and_unit(place):
+    place.write_job(keep=["nowhere"])
+    refused(place, "there is no column 'nowhere'")
+    place.write_job(privacy={"max_epsilon": 12.0, "max_delta": 1e-5, "unit": "persn", "max_rows_per_unit": 3})
+    refused(place, "there is no column 'persn'", "Did you mean 'person'?")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+@pytest.mark.parametrize(
+    ("name", "column", "words"),
+    [
+        ("note", INCOME, ["column 'note' has type string", "laplace takes one of", "double"]),
+        ("state", VISITS, ["column 'state' has type dictionary"]),
+        ("income", VISITS, ["column 'income' has type double", "discrete_laplace takes one of", "int64"]),
+    ],
+)
+def test_a_column_of_the_wrong_type(place, ending, name, column, words):
+    place.source = write_table(people(5), place.folder / f"in.{ending}")
+    place.write_job({name: column})
+    refused(place, *words)
+
+
+def test_a_boolean_is_no_number(place):
+    write_table(pa.table({"yes": [True, False]}), place.source)
+    place.write_job({"yes": INCOME})
+    refused(place, "column 'yes' has type bool")
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_two_columns_of_one_name(place, ending):
+    place.source = place.folder / f"in.{ending}"
+    if ending == "csv":
+        place.source.write_text("visits,visits\n1,2\n")
+    else:
+        write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["visits", "visits"]), place.source)
+    place.write_job({"visits": VISITS})
+    refused(place, "2 columns are named 'visits'")
+
+
+def test_a_csv_needs_a_header(place):
+    place.source = place.folder / "in.csv"
+    place.source.write_bytes(b"")
+    place.write_job({"visits": VISITS})
+    refused(place, "in.csv", "the first line must be a header")
+    place.source.write_bytes(b"\xff\xfe,\x80\n1,2\n")
+    refused(place, "the header is not comma-separated UTF-8 text")
+
+
+def test_files_of_a_folder_that_do_not_fit_together(place):
+    place.source = place.folder / "in"
+    write_table(people(5), place.source / "a.parquet")
+    write_table(people(5).drop_columns(["visits"]), place.source / "b.parquet")
+    place.write_job()
+    refused(place, "b.parquet", "there is no column 'visits'")
+    write_table(people(5).set_column(6, "note", pa.array(range(5))), place.source / "b.parquet")
+    place.write_job(keep=["note"])
+    refused(place, "b.parquet", "kept column 'note' has type int64", "a.parquet has it as string")
+    write_table(people(5), place.source / "b.csv")
+    refused(place, "cannot tell the format from the endings '.csv', '.parquet'", "set input.format")
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int8())])])
+def test_a_kept_column_that_csv_cannot_hold(place, kind):
+    place.target = place.folder / "out/private.csv"
+    write_table(people(5).append_column("nested", pa.nulls(5, kind)), place.source)
+    place.write_job(keep=["nested"])
+    refused(place, "keep: column 'nested' of type", "cannot be written as csv")
+
+
+def test_csv_takes_no_compression(place):
+    place.target = place.folder / "out/private.csv"
+    place.write_job(compression="zstd")
+    refused(place, "compression = 'zstd': csv takes 'none'")
+
+
+def test_an_ending_that_says_nothing(place):
+    place.target = place.folder / "out/private.data"
+    place.write_job()
+    refused(place, "cannot tell the format from its ending", ".parquet, .csv, .arrow")
+    place.source = place.source.rename(place.folder / "in.data")
+    place.target = place.folder / "out/private.csv"
+    place.write_job()
+    refused(place, "cannot tell the format from the ending '.data'", "set input.format")
+
+
+def test_an_output_that_exists(place):
+    place.target.parent.mkdir()
+    place.target.write_text("precious")
+    refused(place, "exists", "spend its privacy budget a second time", "--overwrite")
+    refused(place, "exists", arguments=["--dry-run"])
+    assert place.target.read_text() == "precious"
+    assert place.privatize("--overwrite").code == 0
+
+
+def test_a_dangling_link_is_an_output_that_exists(place):
+    place.target.parent.mkdir()
+    place.target.symlink_to(place.folder / "nowhere")
+    refused(place, "exists")
+
+
+def test_the_output_is_a_folder(place):
+    place.target.mkdir(parents=True)
+    refused(place, "is a folder; name a file", arguments=["--overwrite"])
+
+
+def test_the_output_is_the_input(place):
+    before = place.source.read_bytes()
+    for alias in ("same", "symlink", "hardlink"):
+        place.target = place.folder / f"{alias}.parquet"
+        match alias:
+            case "same":
+                place.target = place.folder / "x/../in.parquet"
+                (place.folder / "x").mkdir()
+            case "symlink":
+                place.target.symlink_to(place.source)
+            case "hardlink":
+                place.target.hardlink_to(place.source)
+        place.write_job()
+        refused(place, "is the input itself", arguments=["--overwrite"])
+    assert place.source.read_bytes() == before
+
+
+def test_the_output_would_become_input(place):
+    place.source = place.folder / "in"
+    write_table(people(5), place.source / "a.parquet")
+    place.target = place.source / "sub/private.parquet"
+    place.write_job()
+    refused(place, "is inside the input", "write it somewhere else")
+    place.source = place.folder / "in/*.parquet"
+    place.target = place.folder / "in/private.parquet"
+    place.write_job()
+    refused(place, "is inside the input")
+    place.target = place.folder / "in/sub/private.parquet"
+    place.write_job()
+    assert place.privatize().code == 0
+
+
+def test_a_unit_must_be_comparable(place):
+    place.write_job(privacy={"max_epsilon": 12.0, "max_delta": 1e-5, "unit": "income", "max_rows_per_unit": 3})
+    refused(place, "privacy.unit = 'income' has type double", "an integer, a string, a date or a timestamp")
+
+
+def test_a_unit_must_not_be_published(place):
+    place.write_job(keep=["person"], privacy={"max_epsilon": 12.0, "max_delta": 1e-5, "unit": "person", "max_rows_per_unit": 3})
+    refused(place, "keep: 'person' is the privacy unit")
+
+
+def test_usage_errors(place):
+    assert place.dpcore("privatise").code == 2
+    assert place.dpcore("privatize").code == 2
+    assert place.dpcore("privatize", place.job, "--threads", "0").code == 2
+    assert place.dpcore("privatize", place.job, "--dry-run", "--report", place.folder).code == 2
+    assert place.left_behind() == []
+
+
+@pytest.mark.parametrize("absent", ["pyarrow", "click", "rich", "pydantic", "duckdb"])
+def test_without_the_extra_the_command_says_what_to_install(absent):
+    script = f"""
+import importlib.util, sys
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == {absent!r} else find_spec(name, *rest)
+sys.modules[{absent!r}] = None
+from dpcore.cli import main
+main()
+"""
+    process = start("info", script=script)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, "")
+    assert "pip install 'dpcore[batch]'" in err
+    assert absent in err
+
+
+def test_a_report_without_jinja2(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    refused(place, "pip install 'dpcore[report]'", arguments=["--report", str(place.folder / "report")])
+
+
+def test_the_library_raises_what_the_command_reports(place):
+    place.write_job({"vists": VISITS})
+    with pytest.raises(JobError, match="there is no column 'vists'"):
+        make_plan(load_job(place.job))
+    place.job.write_text(job_text("a.csv", "b.csv", {"x": {**INCOME, "epsilon": -1}}))
+    with pytest.raises(JobError, match="epsilon must be in"):
+        load_job(place.job)

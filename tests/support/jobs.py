@@ -1,0 +1,151 @@
+"""Tables, job files and runs of the `dpcore` command for the tests of batch jobs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+from pyarrow import ipc
+
+KEY = bytes(range(32))
+FORMATS = ("parquet", "csv", "arrow")
+COLUMNS: dict[str, dict[str, Any]] = {
+    "visits": {"mechanism": "discrete_laplace", "epsilon": 1.0, "lower": 0, "upper": 20},
+    "age": {"mechanism": "discrete_gaussian", "epsilon": 1.0, "delta": 1e-6, "lower": 18, "upper": 90},
+    "income": {"mechanism": "laplace", "epsilon": 1.0, "lower": 0.0, "upper": 50_000.0},
+    "cost": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "lower": 0.0, "upper": 400.0},
+}
+"""One column for each mechanism."""
+
+
+def people(rows: int) -> pa.Table:
+    """A table with the columns of `COLUMNS` and three more; some values lie outside the bounds."""
+    index = np.arange(rows)
+    return pa.table(
+        {
+            "person": pa.array(index // 3),
+            "visits": pa.array(index * 7 % 30),
+            "age": pa.array(index * 11 % 100, pa.int32()),
+            "income": pa.array(index * 7919 % 60_000 / 4.0),
+            "cost": pa.array(index * 31 % 500 / 8.0),
+            "state": pa.array([f"state {i % 5}" for i in range(rows)]).dictionary_encode(),
+            "note": pa.array([f'a "quoted", note {i}' for i in range(rows)]),
+        }
+    )
+
+
+def write_table(table: pa.Table, path: Path, *, row_group_rows: int | None = None) -> Path:
+    """Write in the format of the path's ending."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    match path.suffix:
+        case ".parquet":
+            pq.write_table(table, path, row_group_size=row_group_rows)
+        case ".csv":
+            arrow_csv.write_csv(decoded(table), path)
+        case ".arrow":
+            with ipc.new_file(path, table.schema) as writer:
+                writer.write_table(table, max_chunksize=row_group_rows)
+    return path
+
+
+def read_table(path: Path) -> pa.Table:
+    """Read in the format of the path's ending."""
+    match path.suffix:
+        case ".parquet":
+            return pq.read_table(path)
+        case ".csv":
+            return arrow_csv.read_csv(path, convert_options=arrow_csv.ConvertOptions(strings_can_be_null=False))
+        case _:
+            return ipc.open_file(path).read_all()
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """Dictionary columns as plain strings, which is all that CSV and Arrow outputs hold."""
+    fields = [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def toml(value: object) -> str:
+    """A TOML literal: JSON's, for what jobs need."""
+    return json.dumps(value)
+
+
+def job_text(
+    source: Path | str,
+    target: Path | str,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    keep: Iterable[str] = (),
+    key: bytes | None = KEY,
+    privacy: Mapping[str, Any] | None = None,
+    **output: Any,
+) -> str:
+    """A job file; by default with all four mechanisms and a test key."""
+    lines = ["version = 1", f"keep = {toml(list(keep))}", "[input]", f"path = {toml(str(source))}", "[output]", f"path = {toml(str(target))}"]
+    lines += [f"{name} = {toml(value)}" for name, value in output.items()]
+    lines += ["[privacy]", *(f"{name} = {toml(value)}" for name, value in (privacy or {"max_epsilon": 4.0, "max_delta": 2e-6}).items())]
+    lines += [] if key is None else ["[testing]", f'key_hex = "{key.hex()}"']
+    for name, column in (columns or COLUMNS).items():
+        lines += ["[[column]]", f"name = {toml(name)}", *(f"{key} = {toml(value)}" for key, value in column.items())]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a command said and with which code it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """Both streams."""
+        return self.out + self.err
+
+
+class Workplace:
+    """A folder with an input, a job file and an output."""
+
+    def __init__(self, folder: Path, capsys: Any) -> None:
+        self.folder = folder
+        self.job = folder / "job.toml"
+        self.source = folder / "in.parquet"
+        self.target = folder / "out" / "private.parquet"
+        self._capsys = capsys
+
+    def write_job(self, *args: Any, **kwargs: Any) -> None:
+        """Write a job on this folder's input and output."""
+        self.job.write_text(job_text(self.source, self.target, *args, **kwargs), encoding="utf-8")
+
+    def dpcore(self, *arguments: object) -> Finished:
+        """Run the command in this process."""
+        from dpcore.cli import run
+
+        self._capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = self._capsys.readouterr()
+        return Finished(code, captured.out, captured.err)
+
+    def privatize(self, *arguments: object) -> Finished:
+        """Run the job."""
+        return self.dpcore("privatize", self.job, *arguments)
+
+    def left_behind(self) -> list[str]:
+        """Everything beside the output, hidden files included."""
+        return sorted(path.name for path in self.target.parent.iterdir()) if self.target.parent.exists() else []
+
+
+def start(*arguments: object, script: str = "from dpcore.cli import main; main()") -> subprocess.Popen[str]:
+    """Run the command in a process of its own; `script` may break something before it calls `main`."""
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
