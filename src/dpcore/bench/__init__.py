@@ -1,0 +1,1 @@
+"""Timing beside peers and bounds, and the table that shows it."""
