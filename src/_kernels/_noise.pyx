@@ -8,7 +8,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_AES256, DPK_MAX_DIMS, DPK_NONFINITE, dpk_call, dpk_first_nonfinite, dpk_has_aes, dpk_kernels, dpk_law, dpk_noise_run, dpk_pending,
+    DPK_AES256, DPK_MAX_DIMS, dpk_call, dpk_first_nonfinite, dpk_has_aes, dpk_kernels, dpk_law, dpk_noise_run, dpk_pending,
     dpk_stream_init, dpk_view, dpk_view_coalesce,
 )
 
@@ -161,7 +161,8 @@ cdef class Call:
             with nogil:
                 status = dpk_noise_run(&self.call, start, stop, pending, CAPACITY, &count, &reached)
             return status, reached, [
-                (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law) for i in range(count)
+                (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law)
+                for i in range(count)
             ]
         finally:
             free(pending)

@@ -121,6 +121,9 @@ def default_threads() -> int:
 class _Pool:
     """The process's worker threads, made on first use and made anew after fork."""
 
+    _executor: ThreadPoolExecutor | None
+    _workers: int
+
     def __init__(self) -> None:
         self.forget()
 
@@ -135,7 +138,7 @@ class _Pool:
     def forget(self) -> None:
         """Start without threads: a child of fork has the object but not its threads, and perhaps a lock that no one will open."""
         self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor = None
         self._workers = 0
 
 

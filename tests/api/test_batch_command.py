@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from support.jobs import COLUMNS, FORMATS, Workplace, people, write_table
+from support.jobs import COLUMNS, FORMATS, Workplace, damage, people, write_table
 
 import dpcore
 from dpcore import _backend
@@ -74,9 +74,7 @@ def test_a_dry_run_reads_the_schema_only_and_writes_nothing(place, ending):
 
 def test_a_dry_run_of_unreadable_rows_succeeds(place):
     write_table(people(1000), place.source)
-    content = bytearray(place.source.read_bytes())
-    content[4:200] = bytes(196)
-    place.source.write_bytes(content)
+    damage(place.source, 0, "visits")
     place.write_job()
     assert place.privatize("--dry-run").code == 0
     assert place.privatize().code == 4
@@ -200,8 +198,10 @@ def test_a_closed_pipe_is_not_a_bug():
 
 
 def test_a_bug_shows_its_place_but_no_message(place, monkeypatch):
+    secret = "12345"
+
     def broken(*_args, **_kwargs):
-        raise ZeroDivisionError("12345 is a secret")
+        raise ZeroDivisionError(secret)
 
     monkeypatch.setattr("dpcore.batch.command.make_plan", broken)
     place.write_job()
@@ -209,4 +209,4 @@ def test_a_bug_shows_its_place_but_no_message(place, monkeypatch):
     assert done.code == 1
     assert "ZeroDivisionError: this is a bug in dpcore" in done.err
     assert "in broken" in done.err
-    assert "12345" not in done.err.replace('ZeroDivisionError("12345 is a secret")', "")
+    assert "12345" not in done.err

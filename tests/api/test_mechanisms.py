@@ -41,18 +41,19 @@ DRAWS = {
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "scale"),
-    # Solved by bisection of erfc in 60 digits, apart from this library.
+    # Bisection of δ = Φ(1/2σ − εσ) − e^ε Φ(−1/2σ − εσ) in 700 digits, apart from this library.
     [
-        (1.0, 1e-5, 3.7306316348),
-        (0.1, 1e-9, 50.209818263),
-        (1.0, 1e-6, 4.2246788893),
-        (1e-10, 1e-5, 39894.228035),
-        (700.0, 1e-300, 0.0640325878),
+        (1.0, 1e-5, "3.7306316348159418139"),
+        (0.1, 1e-9, "50.209818263015327992"),
+        (0.5, 1e-6, "8.0576184807250442744"),
+        (1e-10, 1e-5, "39894.028571268135731"),
+        (700.0, 1e-300, "0.064032587750874309205"),
     ],
 )
 def test_analytic_scale_has_its_known_value(epsilon, delta, scale):
-    assert accounting.analytic_gaussian_scale(epsilon, delta, 1.0) == pytest.approx(scale, rel=1e-9)
-    assert Gaussian(epsilon, delta, 3.0).scale == pytest.approx(3.0 * scale, rel=1e-9)
+    found = accounting.analytic_gaussian_scale(epsilon, delta, 1.0)
+    assert Fraction(math.nextafter(found, 0.0)) < Fraction(scale) <= Fraction(found)
+    assert Gaussian(epsilon, delta, 3.0).scale == pytest.approx(3.0 * found, rel=1e-15)
 
 
 def test_analytic_gaussian_saves_a_third_of_the_classical_variance():
@@ -80,7 +81,7 @@ def test_more_discrete_gaussian_noise_can_be_less_private():
     at = {scale: accounting.discrete_gaussian_delta(2.0, scale, 1) for scale in (0.52, 0.56)}
     assert at[0.52] < at[0.56]
     assert at[0.52] > 0.11 > accounting.discrete_gaussian_delta(2.0, DiscreteGaussian(2.0, 0.11, 1, calibration="exact").scale, 1)
-    # The continuous Gaussian's calibration would be wrong here: between 0.5 and 0.67 or so, twice its δ is not unusual.
+    # The continuous Gaussian's calibration does not carry over.
     borrowed = accounting.analytic_gaussian_scale(10.0, 1e-7, 1.0)
     assert accounting.discrete_gaussian_delta(10.0, borrowed, 1) > 1.5e-7
 
@@ -88,7 +89,7 @@ def test_more_discrete_gaussian_noise_can_be_less_private():
 def test_zcdp_conversions_agree_with_one_another():
     rho = 0.1
     delta = accounting.zcdp_delta(rho, 2.0)
-    assert delta == pytest.approx(4.3252160668e-6, rel=1e-6)
+    assert delta == pytest.approx(4.32521086909256e-6, rel=1e-13)
     assert accounting.zcdp_epsilon(rho, delta) == pytest.approx(2.0, rel=1e-12)
     scale = accounting.zcdp_discrete_gaussian_scale(2.0, delta, 3.0)
     assert 9.0 / (2 * scale**2) == pytest.approx(rho, rel=1e-12)
@@ -217,7 +218,7 @@ REFUSALS = [
     (lambda: Laplace(1.0, 0.0), r"sensitivity .* got 0\.0"),
     (lambda: Laplace(1.0, math.inf), r"sensitivity .* got inf"),
     (lambda: Laplace(1.0, math.nan), r"sensitivity .* got nan"),
-    (lambda: Laplace(2.0**900, 2.0**-100), r"epsilon=.*, sensitivity=.* " + SCALE + r"\[2\*\*-960, 2\*\*960\], got scale 1\.\d*e-301"),
+    (lambda: Laplace(2.0**900, 2.0**-100), r"epsilon=.*, sensitivity=.* " + SCALE + r"\[2\*\*-960, 2\*\*960\], got scale 9\.\d*e-302"),
     (lambda: Laplace(1e-300, 1e300), r"epsilon=1e-300, sensitivity=1e\+300 " + SCALE + r".*got scale inf"),
     (lambda: Laplace(1.0, 1.0, relation="swap"), r"relation must be one of 'replace', 'add_remove', got 'swap'"),
     (lambda: Gaussian(1.0, 0.0, 1.0), r"delta must be in \(0\.0, 1\.0\), got 0\.0"),
@@ -236,7 +237,7 @@ REFUSALS = [
     (lambda: DiscreteLaplace(2.0**-41, 1), SCALE + r"\(2\*\*-20, 2\*\*40\], got scale 2199023255552\.0"),
     (lambda: DiscreteGaussian(1.0, 0.0, 1), r"delta .* got 0\.0"),
     (lambda: DiscreteGaussian(1e-13, 1e-6, 1e9), SCALE + r"\(2\*\*-20, 2\*\*40\]"),
-    (lambda: DiscreteGaussian(1e-308, 1e-300, 1e300), SCALE + r".* got scale inf"),
+    (lambda: DiscreteGaussian(1e-300, 1e-300, 1e300), SCALE + r".* got scale inf"),
     (lambda: DiscreteGaussian(1.0, 1e-6, 0, "exact"), r"sensitivity must be in \[1, 9007199254740992\], got 0"),
     (lambda: DiscreteGaussian(1.0, 1e-6, 1, "analytic"), r"calibration must be one of 'zcdp', 'exact', got 'analytic'"),
     (lambda: Laplace(1.0, 1.0).accuracy(0.0), r"beta must be in \(0\.0, 1\.0\), got 0\.0"),
@@ -283,12 +284,12 @@ def test_a_parameter_of_the_wrong_type_is_refused(make, message):
 # Cost
 
 
-def test_importing_the_package_loads_neither_mpmath_nor_scipy():
-    program = "import sys, dpcore; print([name for name in ('mpmath', 'scipy') if name in sys.modules])"
+def test_importing_the_package_loads_no_calibration_code():
+    program = "import sys, dpcore; print([name for name in ('dpcore._calibration', 'scipy') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("mechanism", EXAMPLES[1::2], ids=repr)
+@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
 def test_a_calibration_is_solved_once(mechanism, monkeypatch):
     from dpcore import _calibration
 

@@ -99,6 +99,17 @@ def job_text(
     return "\n".join(lines) + "\n"
 
 
+def damage(path: Path, group: int, name: str) -> None:
+    """Overwrite one column of one Parquet row group with zeros."""
+    metadata = pq.ParquetFile(path).metadata
+    index = metadata.schema.to_arrow_schema().get_field_index(name)
+    chunk = metadata.row_group(group).column(index)
+    content = bytearray(path.read_bytes())
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content[start : start + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    path.write_bytes(content)
+
+
 @dataclass(frozen=True)
 class Finished:
     """What a command said and with which code it ended."""

@@ -8,9 +8,6 @@ cdef extern from "dpk.h" nogil:
         DPK_MAX_DIMS
         DPK_CHACHA20
         DPK_AES256
-        DPK_OK
-        DPK_NONFINITE
-        DPK_PENDING_FULL
 
     ctypedef struct dpk_stream:
         uint32_t key[8]

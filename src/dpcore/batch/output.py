@@ -10,7 +10,7 @@ import pyarrow as pa
 from dpcore.batch import metadata
 from dpcore.batch.atomic import AtomicFile, remove_stale, sync_folder
 from dpcore.batch.errors import StorageError, reason
-from dpcore.batch.writers import open_writer
+from dpcore.batch.writers import TableWriter, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +45,8 @@ class Output:
         remove_stale(plan.output)
         self._table = AtomicFile(plan.output)
         self._sidecar: AtomicFile | None = None
+        self._sink: pa.NativeFile | None = None
+        self._writer: TableWriter | None = None
         try:
             if plan.job.output.resolved_format == "csv":
                 self._add_sidecar(plan)
@@ -81,8 +83,11 @@ class Output:
 
     def abort(self) -> None:
         """Leave nothing behind."""
-        with contextlib.suppress(AttributeError, OSError, pa.ArrowException):
-            self._sink.close()
+        if self._writer is not None:
+            self._writer.discard()
+        if self._sink is not None:
+            with contextlib.suppress(OSError, pa.ArrowException):
+                self._sink.close()
         self._table.abort()
         if self._sidecar is not None:
             self._sidecar.abort()

@@ -28,6 +28,9 @@ class TableWriter(Protocol):
     def close(self) -> None:
         """Complete the file."""
 
+    def discard(self) -> None:
+        """Give the file up as it is."""
+
 
 class ParquetTable:
     """Gathers batches into row groups: many small ones would slow every later reader down."""
@@ -52,6 +55,11 @@ class ParquetTable:
         if self._rows:
             self._flush()
         self._writer.close()
+
+    def discard(self) -> None:
+        """Drop what is pending, and keep the writer from adding a footer when it is collected."""
+        self._pending.clear()
+        self._writer.is_open = False
 
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._pending)
@@ -78,6 +86,9 @@ class ArrowTable:
         """Write the footer."""
         self._writer.close()
 
+    def discard(self) -> None:
+        """Nothing is pending."""
+
 
 class CsvTable:
     """Writes comma-separated UTF-8 text with a header; floats as the shortest text that reads back to the same number."""
@@ -92,6 +103,9 @@ class CsvTable:
     def close(self) -> None:
         """Flush."""
         self._writer.close()
+
+    def discard(self) -> None:
+        """Nothing is pending."""
 
 
 def open_writer(output_format: Format, sink: Any, schema: pa.Schema, compression: str) -> TableWriter:

@@ -1,0 +1,176 @@
+"""Rows that do not fit their declaration end the job with exit code 3, a position, no value, and no output."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
+
+from dpcore.batch import load_job, make_plan, privatize
+from dpcore.errors import DataError
+
+SECRET = "48151623"
+INTEGERS = {"n": {"mechanism": "discrete_laplace", "epsilon": 1.0, "lower": 0, "upper": 20}}
+REALS = {"n": {"mechanism": "laplace", "epsilon": 1.0, "lower": 0, "upper": 20}}
+BLOCK = 4 << 20
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    return Workplace(tmp_path, capsys)
+
+
+def refused(place, *words):
+    before = place.source.read_bytes() if place.source.is_file() else None
+    done = place.privatize()
+    assert done.code == 3, done.said
+    for word in words:
+        assert word in done.err, (word, done.err)
+    assert SECRET not in done.said
+    assert "Traceback" not in done.err
+    assert done.out == ""
+    assert place.left_behind() == []
+    if before is not None:
+        assert place.source.read_bytes() == before
+
+
+@pytest.mark.parametrize("columns", [INTEGERS, REALS])
+@pytest.mark.parametrize("source", FORMATS)
+def test_a_null_without_missing(place, source, columns):
+    place.source = write_table(pa.table({"n": pa.array([1, 2, None, None]), "m": ["a", "b", SECRET, "d"]}), place.folder / f"in.{source}")
+    place.write_job(columns)
+    refused(place, f"in.{source}: row 2 (counted from 0), column 'n': null or NaN, and the job declares no `missing`")
+
+
+@pytest.mark.parametrize("source", ["parquet", "arrow"])
+def test_a_nan_without_missing(place, source):
+    place.source = write_table(pa.table({"n": [1.0, float("inf"), float("nan")]}), place.folder / f"in.{source}")
+    place.write_job(REALS)
+    refused(place, "row 2 (counted from 0), column 'n'")
+
+
+def test_the_first_bad_row_is_named_whatever_the_threads_do(place):
+    values = [None if i in {7777, 9000} else i for i in range(10_000)]
+    write_table(pa.table({"n": pa.array(values, pa.int64())}), place.source, row_group_rows=1000)
+    place.write_job(INTEGERS)
+    for threads in (1, 2, 8):
+        with pytest.raises(DataError, match=r"row 7777 \(counted from 0\)"):
+            privatize(make_plan(load_job(place.job)), threads=threads, piece_rows=100)
+        assert place.left_behind() == []
+
+
+def test_the_row_counts_within_its_file(place):
+    write_table(pa.table({"n": [1, 2, 3]}), place.folder / "in/a.parquet")
+    write_table(pa.table({"n": pa.array([4, None])}), place.folder / "in/b.parquet")
+    place.source = place.folder / "in"
+    place.write_job(INTEGERS)
+    refused(place, "b.parquet: row 1 (counted from 0)")
+
+
+@pytest.mark.parametrize(
+    ("columns", "cell", "kind"),
+    [
+        (INTEGERS, SECRET + "x", "an integer"),
+        (INTEGERS, SECRET + ".5", "an integer"),
+        (INTEGERS, SECRET * 4, "an integer"),
+        (REALS, SECRET + "x", "a number"),
+        (REALS, "12," + SECRET, "3 cells, but the header has 2"),
+    ],
+)
+@pytest.mark.parametrize("row", [0, 3, 900_000])
+def test_a_csv_cell_that_does_not_parse(place, columns, cell, kind, row):
+    place.source = place.folder / "in.csv"
+    lines = ["m,n", *["a,1"] * row, f"b,{cell}", "c,2"]
+    place.source.write_text("\n".join(lines) + "\n")
+    assert row < 1000 or place.source.stat().st_size < BLOCK
+    place.write_job(columns)
+    refused(place, f"in.csv: row {row} (counted from 0 below the header)", kind, *([] if "cells" in kind else ["column 'n'"]))
+
+
+def test_a_csv_cell_beyond_the_first_block(place):
+    place.source = place.folder / "in.csv"
+    rows = 2_000_000
+    place.source.write_text("m,n\n" + "a,1\n" * rows + f"b,{SECRET}x\n")
+    assert place.source.stat().st_size > BLOCK
+    place.write_job(INTEGERS)
+    refused(place, f"row {rows} (counted from 0 below the header), column 'n': the cell is not an integer")
+
+
+def test_a_csv_row_too_few_cells_and_quoted_line_breaks(place):
+    place.source = place.folder / "in.csv"
+    place.source.write_text(f'm,n\n"{SECRET}\n\n",1\n"b,c",2\nonly\n')
+    place.write_job(INTEGERS)
+    refused(place, "row 2 (counted from 0 below the header): 1 cells, but the header has 2")
+
+
+def test_a_csv_row_longer_than_a_block(place):
+    place.source = place.folder / "in.csv"
+    place.source.write_text("m,n\na,1\n" + SECRET * (BLOCK // 4) + ",2\n")
+    place.write_job(INTEGERS)
+    refused(place, "a row longer than 4 MiB")
+
+
+def test_kept_csv_text_must_be_text(place):
+    place.source = place.folder / "in.csv"
+    place.source.write_bytes(b"m,n\na,1\n" + SECRET.encode() + b"\xff,2\n")
+    place.write_job(INTEGERS, keep=["m"])
+    refused(place, "row 1 (counted from 0 below the header), column 'm': the cell is not UTF-8 text")
+
+
+# The privacy unit
+
+
+def unit(columns, rows, **changes):
+    epsilon = sum(column["epsilon"] for column in columns.values())
+    return {"max_epsilon": epsilon * rows, "max_delta": 1e-5, "unit": "person", "max_rows_per_unit": rows, **changes}
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_a_unit_with_as_many_rows_as_declared(place, source):
+    place.source = write_table(people(300), place.folder / f"in.{source}")
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 3))
+    done = place.privatize()
+    assert done.code == 0, done.err
+    assert "epsilon = 3.0, delta = 0.0: the guarantee protects one 'person' with at most 3 rows." in done.out
+    result = read_table(place.target)
+    assert (len(result), result.column_names) == (300, ["visits"])
+    assert b'"epsilon": 3.0' in result.schema.metadata[b"dpcore"]
+    assert b'"unit": "person"' in result.schema.metadata[b"dpcore"]
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_a_unit_with_more_rows_than_declared(place, source):
+    table = people(300)
+    extra = table.slice(30, 1)
+    place.source = write_table(pa.concat_tables([table, extra]).combine_chunks(), place.folder / f"in.{source}")
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 3))
+    refused(place, "row 30 (counted from 0): the 'person' of this row has more than max_rows_per_unit = 3 rows; nothing was written")
+
+
+def test_a_unit_is_counted_over_all_files_and_named_within_one(place):
+    for name in ("a", "b"):
+        write_table(people(6), place.folder / f"in/{name}.parquet")
+    write_table(people(3).set_column(0, "person", pa.array([SECRET_NUMBER] * 3)), place.folder / "in/c.parquet")
+    write_table(people(1).set_column(0, "person", pa.array([SECRET_NUMBER])), place.folder / "in/d.parquet")
+    place.source = place.folder / "in"
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 6))
+    assert place.privatize().code == 0
+    place.target = place.folder / "out2/private.parquet"
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 5))
+    refused(place, "a.parquet: row 0 (counted from 0)")
+    for name in ("a", "b"):
+        (place.folder / f"in/{name}.parquet").unlink()
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 3))
+    refused(place, "c.parquet: row 0 (counted from 0)")
+
+
+@pytest.mark.parametrize("source", ["parquet", "arrow"])
+def test_a_row_without_a_unit(place, source):
+    table = people(6).set_column(0, "person", pa.array(["x", "y", "x", None, "z", None]).dictionary_encode())
+    place.source = write_table(table, place.folder / f"in.{source}")
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 2))
+    refused(place, "row 3 (counted from 0), column 'person': null, so the row belongs to no unit")
+
+
+INTEGERS_OF_PEOPLE = {"visits": COLUMNS["visits"]}
+SECRET_NUMBER = int(SECRET)
