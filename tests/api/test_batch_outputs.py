@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import ipc
 from support.jobs import COLUMNS, FORMATS, KEY, Workplace, decoded, people, read_table, write_table
 
 import dpcore
@@ -273,6 +274,20 @@ def test_parquet_compression(place, compression):
     assert place.privatize().code == 0
     used = pq.ParquetFile(place.target).metadata.row_group(0).column(0).compression
     assert used.lower() == {"none": "uncompressed"}.get(compression, compression)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_a_compressed_arrow_input(place, compression):
+    table = people(100)
+    place.source = place.folder / "in.arrow"
+    with ipc.new_file(place.source, table.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table, max_chunksize=30)
+    place.write_job(keep=["note"])
+    assert place.privatize().code == 0
+    result = read_table(place.target)
+    for position, name in enumerate(COLUMNS):
+        assert np.array_equal(result[name].to_numpy(), expected(table, name, position)), name
+    assert result["note"].to_pylist() == table["note"].to_pylist()
 
 
 def test_the_format_key_overrides_the_endings(place):

@@ -98,6 +98,24 @@ def test_zcdp_conversions_agree_with_one_another():
     assert accounting.zcdp_epsilon(1e-9, 0.5) == 0.0
 
 
+@pytest.mark.parametrize("misled", ["_scan_small_scales", "gaussian_ratio"])
+def test_what_a_search_finds_is_certified_before_it_is_returned(misled, monkeypatch):
+    from dpcore import _calibration
+
+    search = getattr(_calibration, misled)
+    # A scale that is 2^-40 or 2^-49 too small: what a search with a wrong last step would give.
+    wrong = {"_scan_small_scales": lambda *a: search(*a) * (1 - 2.0**-40), "gaussian_ratio": lambda *a: search(*a) * (1 + 2.0**-49)}
+    monkeypatch.setattr(_calibration, misled, wrong[misled])
+    if misled == "gaussian_ratio":
+        scale = _calibration.analytic_gaussian_scale.__wrapped__(1.5, 1e-6, 1.0)
+        assert accounting.gaussian_delta(1.5, scale, 1.0) <= 1e-6 < accounting.gaussian_delta(1.5, scale * (1 - 2.0**-50), 1.0)
+    else:
+        scale = _calibration.exact_discrete_gaussian_scale.__wrapped__(1.5, 1e-6, 1)
+        assert (
+            accounting.discrete_gaussian_delta(1.5, scale, 1) <= 1e-6 < accounting.discrete_gaussian_delta(1.5, scale * (1 - 2.0**-30), 1)
+        )
+
+
 # Errata
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import random
+import runpy
 import signal
 import sys
 import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from support.jobs import COLUMNS, FORMATS, Workplace, damage, people, read_table, start, write_table
+from support.jobs import COLUMNS, FORMATS, Workplace, damage, peak_memory, people, read_table, start, write_table
 
 from dpcore.batch import atomic, metadata
 
@@ -317,16 +319,6 @@ def test_two_jobs_at_once_do_not_disturb_each_other(place):
 # Memory
 
 
-PEAK = """
-import resource, sys
-from dpcore.cli import run
-code = run(sys.argv[1:])
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(peak if sys.platform == "darwin" else peak * 1024, file=sys.stderr)
-sys.exit(code)
-"""
-
-
 @posix
 @pytest.mark.parametrize("source", ["parquet", "arrow"])
 def test_memory_does_not_grow_with_a_row_group(place, source):
@@ -336,8 +328,21 @@ def test_memory_does_not_grow_with_a_row_group(place, source):
     table = table.append_column("income", table["visits"].cast(pa.float64()))
     place.source = write_table(table, place.folder / f"in.{source}", row_group_rows=rows)
     place.write_job({name: COLUMNS[name] for name in ("visits", "income")})
-    process = start("privatize", place.job, script=PEAK)
-    _, err = process.communicate()
-    assert process.returncode == 0, err
+    code, peak, err = peak_memory("privatize", place.job)
+    assert code == 0, err
     # Loading the row group alone would take 192 MB more than this process needs.
-    assert int(err.split()[-1]) < 420 << 20
+    assert peak < 350 << 20
+
+
+@posix
+@pytest.mark.long
+@pytest.mark.source_tree
+def test_peak_memory_on_a_hundred_million_rows(place, repository):
+    rows = 100_000_000
+    make_rows = runpy.run_path(str(repository / "benchmarks/make_rows.py"))
+    make_rows["make_rows"](rows, place.source)
+    place.job.write_text(make_rows["JOB"].format(source=place.source, target=place.target), encoding="utf-8")
+    code, peak, err = peak_memory("privatize", place.job)
+    assert code == 0, err
+    assert pq.ParquetFile(place.target).metadata.num_rows == rows
+    assert peak <= 600 << 20

@@ -160,3 +160,26 @@ def start(*arguments: object, script: str = "from dpcore.cli import main; main()
     """Run the command in a process of its own; `script` may break something before it calls `main`."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+from dpcore.cli import run
+code = run(sys.argv[1:])
+status = Path("/proc/self/status")
+if status.exists():
+    # What getrusage says in a child includes what its parent held at the moment of the fork.
+    peak = next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+else:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(f"peak {peak}", file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def peak_memory(*arguments: object) -> tuple[int, int, str]:
+    """Run the command; return its exit code, the peak of its resident memory in bytes, and what it said on standard error."""
+    process = start(*arguments, script=PEAK)
+    _, err = process.communicate()
+    return process.returncode, int(err.rpartition("peak ")[2]), err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,25 +21,29 @@ RESIDENT_BYTES = 64 << 20
 
 def inspect(path: Path) -> FileInfo:
     """Read the schema in the footer."""
-    with _opened(path, None) as (reader, _):
-        schema = reader.schema
-        return FileInfo(tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)), None)
+    schema = _open(_mapped(path), path, None).schema
+    return FileInfo(tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)), None)
 
 
 def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
     """Slice the file's record batches, which may be as large as the file: they are mapped, not loaded."""
-    with _opened(path, types) as (reader, mapped):
-        done, touched = 0, 0
-        for index in range(reader.num_record_batches):
+    mapped = _mapped(path)
+    reader = _open(mapped, path, None)
+    done, touched = 0, 0
+    for index in range(reader.num_record_batches):
+        batch = _record_batch(reader, path, index)
+        if index == 0 and not _lies_in(mapped, batch):
+            # Compressed: now every column costs memory, and asking for some of them pays.
+            reader = _open(mapped, path, types)
             batch = _record_batch(reader, path, index)
-            for start in range(0, len(batch), cut.rows):
-                piece = batch.slice(start, cut.rows)
-                yield Piece(piece, done, (index + (start + len(piece)) / len(batch)) / reader.num_record_batches)
-                done += len(piece)
-                touched += piece.nbytes
-                if touched > RESIDENT_BYTES:
-                    _hand_back(mapped)
-                    touched = 0
+        for start in range(0, len(batch), cut.rows):
+            piece = batch.slice(start, cut.rows)
+            yield Piece(piece, done, (index + (start + len(piece)) / len(batch)) / reader.num_record_batches)
+            done += len(piece)
+            touched += piece.nbytes
+            if touched > RESIDENT_BYTES:
+                _hand_back(mapped)
+                touched = 0
 
 
 def _record_batch(reader: ipc.RecordBatchFileReader, path: Path, index: int) -> pa.RecordBatch:
@@ -53,19 +56,31 @@ def _record_batch(reader: ipc.RecordBatchFileReader, path: Path, index: int) -> 
     return batch
 
 
-@contextmanager
-def _opened(path: Path, types: Mapping[str, pa.DataType] | None) -> Iterator[tuple[ipc.RecordBatchFileReader, mmap.mmap]]:
+def _mapped(path: Path) -> mmap.mmap:
     try:
         with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        source = pa.BufferReader(pa.py_buffer(mapped))
-        reader = ipc.open_file(source)
-        if types is not None:
-            fields = [reader.schema.get_field_index(name) for name in types]
-            reader = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=fields))
-    except (OSError, ValueError) as error:  # mmap refuses an empty file by a ValueError; ArrowInvalid is one as well.
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # A ValueError is how mmap refuses an empty file.
         raise StorageError(f"{path}: cannot be read as an Arrow IPC file{reason(error)}") from None
-    yield reader, mapped
+
+
+def _open(mapped: mmap.mmap, path: Path, types: Mapping[str, pa.DataType] | None) -> ipc.RecordBatchFileReader:
+    """Open the file; naming the columns makes pyarrow copy them, so it is for compressed files."""
+    source = pa.BufferReader(pa.py_buffer(mapped))
+    try:
+        reader = ipc.open_file(source)
+        if types is None:
+            return reader
+        fields = [reader.schema.get_field_index(name) for name in types]
+        return ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=fields))
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: cannot be read as an Arrow IPC file{reason(error)}") from None
+
+
+def _lies_in(mapped: mmap.mmap, batch: pa.RecordBatch) -> bool:
+    whole = pa.py_buffer(mapped)
+    buffers = [buffer for column in batch.columns for buffer in column.buffers() if buffer is not None and buffer.size]
+    return all(whole.address <= buffer.address < whole.address + whole.size for buffer in buffers)
 
 
 def _hand_back(mapped: mmap.mmap) -> None:

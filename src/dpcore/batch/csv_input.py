@@ -53,9 +53,11 @@ def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[P
 
 def _header(path: Path) -> tuple[str, ...]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        # The buffer reaches beyond the header, where other bytes may stand in columns that nobody asks for.
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             first = next(csv.reader(file), [])
-    except (UnicodeDecodeError, csv.Error):
+        "".join(first).encode()
+    except (UnicodeEncodeError, csv.Error):
         raise JobError(f"{path}: the header is not comma-separated UTF-8 text") from None
     except OSError as error:
         raise StorageError(f"{path}: cannot be read{reason(error)}") from None

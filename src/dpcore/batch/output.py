@@ -10,7 +10,7 @@ import pyarrow as pa
 from dpcore.batch import metadata
 from dpcore.batch.atomic import AtomicFile, remove_stale, sync_folder
 from dpcore.batch.errors import StorageError, reason
-from dpcore.batch.writers import TableWriter, open_writer
+from dpcore.batch.writers import open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,22 +41,20 @@ class Output:
     def __init__(self, plan: Plan) -> None:
         self.rows = 0
         self._path = plan.output
+        section = plan.job.output
         _make_folder(plan.output.parent)
         remove_stale(plan.output)
-        self._table = AtomicFile(plan.output)
-        self._sidecar: AtomicFile | None = None
-        self._sink: pa.NativeFile | None = None
-        self._writer: TableWriter | None = None
-        try:
-            if plan.job.output.resolved_format == "csv":
-                self._add_sidecar(plan)
-            with self._refusals():
-                section = plan.job.output
-                self._sink = pa.OSFile(str(self._table.temporary), "wb")
-                self._writer = open_writer(section.resolved_format, self._sink, plan.schema, section.resolved_compression)
-        except BaseException:
-            self.abort()
-            raise
+        with contextlib.ExitStack() as undo, self._refusals():
+            self._table = AtomicFile(plan.output)
+            undo.callback(self._table.abort)
+            self._sidecar = _sidecar(plan) if section.resolved_format == "csv" else None
+            if self._sidecar is not None:
+                undo.callback(self._sidecar.abort)
+            self._sink = pa.OSFile(str(self._table.temporary), "wb")
+            undo.callback(_close, self._sink)
+            self._writer = open_writer(section.resolved_format, self._sink, plan.schema, section.resolved_compression)
+            undo.callback(self._writer.discard)
+            self._undo = undo.pop_all()
 
     @property
     def spill(self) -> Path:
@@ -83,20 +81,7 @@ class Output:
 
     def abort(self) -> None:
         """Leave nothing behind."""
-        if self._writer is not None:
-            self._writer.discard()
-        if self._sink is not None:
-            with contextlib.suppress(OSError, pa.ArrowException):
-                self._sink.close()
-        self._table.abort()
-        if self._sidecar is not None:
-            self._sidecar.abort()
-
-    def _add_sidecar(self, plan: Plan) -> None:
-        path = metadata.sidecar_path(plan.output)
-        remove_stale(path)
-        self._sidecar = AtomicFile(path)
-        self._sidecar.write(metadata.sidecar(plan.job, plan.columns))
+        self._undo.close()
 
     @contextlib.contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -113,3 +98,21 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot make the folder {folder}{reason(error)}") from None
+
+
+def _sidecar(plan: Plan) -> AtomicFile:
+    path = metadata.sidecar_path(plan.output)
+    remove_stale(path)
+    file = AtomicFile(path)
+    try:
+        file.write(metadata.sidecar(plan.job, plan.columns))
+    except BaseException:
+        file.abort()
+        raise
+    return file
+
+
+def _close(sink: pa.NativeFile) -> None:
+    # What could not be flushed belongs to a file that is about to be removed.
+    with contextlib.suppress(OSError, pa.ArrowException):
+        sink.close()

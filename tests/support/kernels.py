@@ -1,0 +1,102 @@
+"""Levels, tiers and laws that the tests of the kernels share. Every change of a hook is undone on leaving its `with` block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import _backend, noise
+from dpcore.testing import KeyedRandom
+
+KEY = bytes(range(32))
+LEVELS = _backend.available_levels()
+FAST, ACCURATE, EXACT = range(3)
+
+Array = npt.NDArray[Any]
+
+
+@contextmanager
+def at_level(name: str) -> Iterator[None]:
+    """Run at one CPU level."""
+    before = _backend.selected_level()
+    _backend.select_level(name)
+    try:
+        yield
+    finally:
+        _backend.select_level(before)
+
+
+@contextmanager
+def at_tier(tier: int, bound_factor: float = 1.0) -> Iterator[None]:
+    """Force the lowest tier used, and scale the fast path's error bound."""
+    before = _backend.Testing.tier, _backend.Testing.bound_factor
+    _backend.Testing.tier, _backend.Testing.bound_factor = tier, bound_factor
+    try:
+        yield
+    finally:
+        _backend.Testing.tier, _backend.Testing.bound_factor = before
+
+
+@dataclass(frozen=True)
+class Law:
+    """One distribution at one scale; picklable, so that worker processes can be told what to draw."""
+
+    kind: str
+    scale: float
+    grid: float | None = None
+
+    @property
+    def discrete(self) -> bool:
+        """Whether values and results are integers."""
+        return self.kind.startswith("discrete")
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The public function that draws from this law."""
+        return getattr(noise, self.kind)  # type: ignore[no-any-return]
+
+    def add(self, values: Any, element: int = 0, *, nonce: int = 0, **options: Any) -> Any:
+        """Noisy values under the tests' key; `scale` in the options replaces the law's own."""
+        scale = options.pop("scale", self.scale)
+        if not self.discrete:
+            options.setdefault("grid", self.grid)
+        return self.function(values, scale, rng=KeyedRandom(KEY).at(nonce, element), **options)
+
+    def zeros(self, shape: Any) -> Array:
+        """Zeros of the dtype that comes out."""
+        return np.zeros(shape, np.int64 if self.discrete else np.float64)
+
+    def draw(self, n: int, element: int = 0, **options: Any) -> Array:
+        """Noise of n zeros."""
+        return self.add(self.zeros(n), element, **options)  # type: ignore[no-any-return]
+
+    def values(self, shape: Any) -> Array:
+        """Values with many bits, some large; the same for every call."""
+        plain = np.random.default_rng(20240)
+        if self.discrete:
+            return plain.integers(-(2**40), 2**40, shape)
+        return plain.standard_normal(shape) * 10.0 ** plain.integers(-3, 9, shape)
+
+    def __str__(self) -> str:
+        grid = "" if self.grid is None else f"-grid{self.grid:g}"
+        return f"{self.kind}-{self.scale:g}{grid}"
+
+
+LAWS = (
+    Law("laplace", 1.7),
+    Law("gaussian", 1.7),
+    Law("discrete_laplace", 3.3),
+    Law("discrete_gaussian", 3.3),  # inversion of a table
+    Law("discrete_gaussian", 20.5),  # rounded normal with an acceptance step
+)
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two results are equal bit for bit; a NaN or a -0.0 where the other has a 0.0 is a difference."""
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
