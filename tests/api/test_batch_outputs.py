@@ -76,7 +76,9 @@ def test_without_a_key_every_run_differs_and_stays_near(place):
         first, second = (run[name].to_numpy() for run in runs)
         # Equal neighbours within one run would mean a repeated stream; equal runs a repeated key.
         assert (first == second).mean() < 0.2
-        assert np.abs(first.mean() - np.clip(table[name].to_numpy(), COLUMNS[name]["lower"], COLUMNS[name]["upper"]).mean()) < scale_of(name)
+        assert np.abs(first.mean() - np.clip(table[name].to_numpy(), COLUMNS[name]["lower"], COLUMNS[name]["upper"]).mean()) < scale_of(
+            name
+        )
 
 
 @pytest.mark.parametrize("row_group_rows", [1, 7, 64, 5000])
@@ -144,7 +146,9 @@ def test_five_thousand_columns(place):
         assert np.array_equal(result[position].to_numpy(), drawn)
 
 
-@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "float16"])
+@pytest.mark.parametrize(
+    "kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "float16"]
+)
 def test_every_numeric_type_is_widened(place, kind):
     values = np.array([0, 1, 100, 3, 17], dtype=kind)
     write_table(pa.table({"x": values}), place.source)
@@ -156,7 +160,9 @@ def test_every_numeric_type_is_widened(place, kind):
 
 def test_bounds_beyond_a_narrow_type_and_integers_beyond_floats(place):
     big = 2**60
-    table = pa.table({"narrow": pa.array([-128, 127], pa.int8()), "huge": pa.array([0, 2**64 - 1], pa.uint64()), "exact": [big + 1, big + 3]})
+    table = pa.table(
+        {"narrow": pa.array([-128, 127], pa.int8()), "huge": pa.array([0, 2**64 - 1], pa.uint64()), "exact": [big + 1, big + 3]}
+    )
     write_table(table, place.source)
     columns = {
         "narrow": {"mechanism": "discrete_laplace", "epsilon": 1.0, "lower": -1000, "upper": 100},

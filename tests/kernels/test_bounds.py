@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mpmath import MPContext, mpf
-from support.kernels import KEY, LEVELS, Array, at_level
+from mpmath import MPContext
 
 from dpcore._kernels import _dispatch
+from support.kernels import KEY, LEVELS, Array, at_level
 
 U = 2.0**-53
 ALPHA, BETA_LAPLACE, BETA_GAUSSIAN = 8.0, 5.0, 10.0
@@ -51,7 +51,7 @@ def exponential_errors(words: Array) -> list[float]:
         magnitude = word if word >= 0 else -word - 1
         if magnitude < 2**50:
             continue
-        error = max(abs(mpf(e) + mp.log(mpf(end) / 2**63)) for end in (magnitude, magnitude + 1) if end)
+        error = max(abs(mp.mpf(e) + mp.log(mp.mpf(end) / 2**63)) for end in (magnitude, magnitude + 1) if end)
         ratios.append(float(error) / (U * (ALPHA + BETA_LAPLACE * e)))
     return ratios
 
@@ -67,10 +67,10 @@ def normal_errors(words: Array) -> list[float]:
             radius, angle = int(words[i]), int(words[i + HALF])
             if radius < 2**49 or radius > 2**64 - 2**40:
                 continue
-            r = mp.sqrt(-2 * mp.log((mpf(radius) + mpf(1) / 2) / 2**64))
-            turn = 2 * mp.pi * (mpf(angle) + mpf(1) / 2) / 2**64
+            r = mp.sqrt(-2 * mp.log((mp.mpf(radius) + mp.mpf(1) / 2) / 2**64))
+            turn = 2 * mp.pi * (mp.mpf(angle) + mp.mpf(1) / 2) / 2**64
             for z, ideal in ((out[i], r * mp.cos(turn)), (out[i + HALF], r * mp.sin(turn))):
-                ratios.append(float(abs(mpf(float(z)) - ideal)) / (U * (ALPHA + BETA_GAUSSIAN * float(r))))
+                ratios.append(float(abs(mp.mpf(float(z)) - ideal)) / (U * (ALPHA + BETA_GAUSSIAN * float(r))))
     return ratios
 
 
@@ -126,8 +126,8 @@ def test_polynomials_have_the_error_their_comment_names() -> None:
 
     def worst(function: str, ideal: object, weight: object, high: float) -> float:
         c = coefficients(function)
-        grid = [mpf(high) * (2 * i + 1) / 8000 for i in range(4000)]
-        return float(max(abs(weight(z) * (ideal(z) - sum(a * z**k for k, a in enumerate(c)))) for z in grid))  # type: ignore[operator]
+        grid = [mp.mpf(high) * (2 * i + 1) / 8000 for i in range(4000)]
+        return float(max(abs(weight(z) * (ideal(z) - sum(mp.mpf(a) * z**k for k, a in enumerate(c)))) for z in grid))  # type: ignore[operator]
 
     largest = float((mp.sqrt(2) - 1) ** 2 / (mp.sqrt(2) + 1) ** 2)
     log_error = worst("atanh_tail", lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, lambda z: z * mp.sqrt(z), largest)

@@ -29,8 +29,6 @@ def numpys(x: float) -> Array:
     return x + np.random.default_rng(int(x * 8)).laplace(size=N)
 
 
-
-
 def grid_of(outputs: Array) -> float:
     """The coarsest power of two that divides all outputs."""
     exponent = 60

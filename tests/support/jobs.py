@@ -90,7 +90,14 @@ def job_text(
     **output: Any,
 ) -> str:
     """A job file; by default with all four mechanisms and a test key."""
-    lines = ["version = 1", f"keep = {toml(list(keep))}", "[input]", f"path = {toml(str(source))}", "[output]", f"path = {toml(str(target))}"]
+    lines = [
+        "version = 1",
+        f"keep = {toml(list(keep))}",
+        "[input]",
+        f"path = {toml(str(source))}",
+        "[output]",
+        f"path = {toml(str(target))}",
+    ]
     lines += [f"{name} = {toml(value)}" for name, value in output.items()]
     lines += ["[privacy]", *(f"{name} = {toml(value)}" for name, value in (privacy or {"max_epsilon": 4.0, "max_delta": 2e-6}).items())]
     lines += [] if key is None else ["[testing]", f'key_hex = "{key.hex()}"']

@@ -7,15 +7,17 @@ error printed is that of the rounded ones. Run by hand: python fit_polynomials.p
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from mpmath import MPContext, mpf
+from mpmath import MPContext
 
 mp = MPContext()
 mp.prec = 240
-Function = Callable[[mpf], mpf]
+mpf = mp.mpf
+Function = Callable[[Any], Any]
 
 
-def interpolate(f: Function, high: mpf, degree: int) -> list[mpf]:
+def interpolate(f: Function, high: Any, degree: int) -> list[Any]:
     """Monomial coefficients of the Chebyshev interpolant of f on [0, high]."""
     n = degree + 1
     nodes = [high / 2 * (1 + mp.cos(mp.pi * (2 * i + 1) / (2 * n))) for i in range(n)]
@@ -28,13 +30,13 @@ def interpolate(f: Function, high: mpf, degree: int) -> list[mpf]:
     return list(mp.lu_solve(vandermonde, values))
 
 
-def worst(f: Function, coefficients: list[float], high: mpf, weight: Function) -> mpf:
+def worst(f: Function, coefficients: list[float], high: Any, weight: Function) -> Any:
     """Largest |weight·(f − polynomial)| on a dense grid."""
     grid = [high * (mpf(i) + mpf(1) / 2) / 4000 for i in range(4000)]
-    return max(abs(weight(x) * (f(x) - sum(c * x**k for k, c in enumerate(coefficients)))) for x in grid)
+    return max(abs(weight(x) * (f(x) - sum(mpf(c) * x**k for k, c in enumerate(coefficients)))) for x in grid)
 
 
-def report(name: str, f: Function, high: mpf, degree: int, weight: Function) -> None:
+def report(name: str, f: Function, high: Any, degree: int, weight: Function) -> None:
     """Print one table."""
     coefficients = [float(c) for c in interpolate(f, high, degree)]
     error = worst(f, coefficients, high, weight)
@@ -46,19 +48,19 @@ def report(name: str, f: Function, high: mpf, degree: int, weight: Function) -> 
 if __name__ == "__main__":
     S2 = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2
 
-    def atanh_tail(z: mpf) -> mpf:
+    def atanh_tail(z: Any) -> Any:
         """(2·atanh(s)/s − 2)/z with z = s²."""
         if z < mpf(10) ** -20:
             return mpf(2) / 3 + 2 * z / 5
         s = mp.sqrt(z)
         return (2 * mp.atanh(s) / s - 2) / z
 
-    def sin_over_r(z: mpf) -> mpf:
+    def sin_over_r(z: Any) -> Any:
         """sin(πr/2)/r with z = r²."""
         r = mp.sqrt(z)
         return mp.sin(mp.pi * r / 2) / r if r else mp.pi / 2
 
-    def cos_tail(z: mpf) -> mpf:
+    def cos_tail(z: Any) -> Any:
         """(cos(πr/2) − 1)/z with z = r²."""
         return (mp.cos(mp.pi * mp.sqrt(z) / 2) - 1) / z if z > mpf(10) ** -30 else -(mp.pi**2) / 8
 

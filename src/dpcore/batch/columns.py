@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 INTEGER_TYPES = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 REAL_TYPES = (pa.float16(), pa.float32(), pa.float64(), *INTEGER_TYPES)
+# A DataType's own to_pandas_dtype needs pandas in older pyarrow.
+_NUMPY_TYPES = {
+    kind: np.dtype({"halffloat": "float16", "float": "float32", "double": "float64"}.get(str(kind), str(kind))) for kind in REAL_TYPES
+}
 
 
 class CellError(DataError):
@@ -154,9 +158,8 @@ class NoisyColumn:
 
 def _buffer_view(values: pa.Array) -> NDArray[Any]:
     """The values buffer of a primitive array, without a copy; what it holds under a null is arbitrary."""
-    buffer = values.buffers()[1]
-    dtype = np.dtype(values.type.to_pandas_dtype())
-    return np.frombuffer(buffer, dtype=dtype)[values.offset : values.offset + len(values)]
+    whole = np.frombuffer(values.buffers()[1], dtype=_NUMPY_TYPES[values.type])
+    return whole[values.offset : values.offset + len(values)]
 
 
 def _are_int64(*numbers: float | None) -> bool:
