@@ -10,13 +10,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore._kernels import _dispatch, _noise
-from dpcore._slow_path import TABLE_LIMIT, Kind, Pending, integer, real
+from dpcore._sample import TABLE_LIMIT, Kind, Pending
 from dpcore.errors import DataError, ParameterError
 
 Position = tuple[bytes, int, int]  # key, nonce, first element; rng.StreamPosition, which this layer must not import
@@ -204,6 +205,12 @@ class _KernelWords:
         return words
 
 
+def _slow_path() -> ModuleType:
+    from dpcore import _slow_path as module  # imports mpmath, which most processes never need
+
+    return module
+
+
 # Laws
 
 
@@ -291,7 +298,7 @@ def float_noise(
 
     def resolve(item: Pending) -> float:
         own = scale if isinstance(scale, float) else float(scales.flat[item.index])  # type: ignore[union-attr]
-        return real(kind, words, item, own, grid if grid is not None else default_grid(own))
+        return _slow_path().real(kind, words, item, own, grid if grid is not None else default_grid(own))
 
     for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
     return result
@@ -311,7 +318,7 @@ def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, posi
         result = _noise.scalar(_float_law(code, scale, grid), value, key, nonce, first, cipher)
         if result is not None:
             return float(result)
-    return real(kind, _KernelWords(key, nonce, cipher), Pending(0, first, value, 0.0, 0, 0), scale, grid)
+    return _slow_path().real(kind, _KernelWords(key, nonce, cipher), Pending(0, first, value, 0.0, 0, 0), scale, grid)
 
 
 def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position, *, secure: bool) -> int:
@@ -322,7 +329,7 @@ def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position, *
         result = _noise.scalar_int(_discrete_law(kind, scale), value, key, nonce, first, cipher)
         if result is not None:
             return int(result)
-    return integer(kind, _KernelWords(key, nonce, cipher), Pending(0, first, 0.0, 0.0, value, 0), scale)
+    return _slow_path().integer(kind, _KernelWords(key, nonce, cipher), Pending(0, first, 0.0, 0.0, value, 0), scale)
 
 
 def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[list[float], npt.NDArray[np.int64] | None]:
@@ -363,7 +370,7 @@ def int_noise(
     words = _KernelWords(key, nonce, cipher)
 
     def resolve(item: Pending) -> int:
-        return integer(kind, words, item, scales[item.law])
+        return _slow_path().integer(kind, words, item, scales[item.law])
 
     for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
     return result

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Protocol
 
 from dpcore import _exact
 from dpcore._intervals import Interval
+from dpcore._sample import TABLE_LIMIT, Kind, Pending
 
-Kind = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"]
 GROUP = 128
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 BULK, ACCEPT, MORE, MORE_PARTNER, MORE_ACCEPT = range(5)
-TABLE_LIMIT = 8.0
-"""Below this σ the discrete Gaussian is inverted from a table, from it on it is a rounded normal with an acceptance step."""
 
 
 class Words(Protocol):
@@ -27,18 +24,6 @@ class Words(Protocol):
 
     def more(self, domain: int, element: int, attempt: int, chunk: int) -> list[int]:
         """Eight further words of one element."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A sample the faster tiers left undecided."""
-
-    index: int
-    element: int
-    x: float
-    x_low: float
-    x_int: int
-    law: int
 
 
 def _more(words: Words, domain: int, element: int, attempt: int = 0) -> Callable[[int], list[int]]:
