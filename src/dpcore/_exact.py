@@ -83,7 +83,7 @@ def round_release(value: Fraction, scale: float, grid: float, unit_sample: Calla
     try:
         return float(released)
     except OverflowError:
-        return math.copysign(LARGEST_FLOAT, released)
+        return LARGEST_FLOAT if released > 0 else -LARGEST_FLOAT
 
 
 def standard_laplace(word: int, more: MoreWords) -> Callable[[int], Interval]:

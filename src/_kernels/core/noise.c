@@ -96,7 +96,7 @@ static void open_block(block *b, int64_t position, int64_t stop) {
 static void draw_words(block *b) {
     const dpk_call *call = b->call;
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, b->element / DPK_GROUP, b->width / DPK_GROUP, b->words);
-    if (call->kind == DPK_GAUSSIAN_ROUNDED) {
+    if (call->kind == DPK_GAUSSIAN_ROUNDED || (call->kind == DPK_GAUSSIAN_TABLE && call->n_laws > 1)) {
         uint64_t accept[DPK_GROUP];
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_ACCEPT, b->element / (4 * DPK_GROUP), 1, accept);
         memcpy(b->accept, accept, sizeof accept);

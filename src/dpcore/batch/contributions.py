@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,19 @@ import pyarrow as pa
 
 from dpcore.batch.errors import StorageError
 from dpcore.batch.pieces import Cut
+from dpcore.batch.pipeline import POLL_SECONDS
 from dpcore.errors import DataError, DpcoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from dpcore.batch.plan import Plan
 
 MEMORY = "256MB"
 """What the count of rows per unit may hold before it spills to disk."""
+COUNTING_THREADS = 2
+"""Each thread of the count needs a share of `MEMORY`; with more of them the shares are too small to spill from."""
 PIECE_ROWS = 1 << 16
 FIRST_ROW_OVER = "select min(first) from (select min(row) as first from units group by unit having count(*) > {limit})"
 
@@ -31,10 +34,12 @@ class _Reading:
     """State of one pass over the unit column, kept outside the database: its own messages may quote values."""
 
     starts: list[int]
+    rows: int = 0
+    done: float = 0.0
     failure: BaseException | None = None
 
 
-def check_contributions(plan: Plan, spill: Path, threads: int) -> None:
+def check_contributions(plan: Plan, spill: Path, threads: int, update: Callable[[int, float], None]) -> None:
     """Read the unit column once and refuse a table in which some unit has more rows than declared.
 
     `privatize` keeps every row, so it cannot drop the excess; it charges ε for the declared number of rows instead, and that
@@ -43,11 +48,13 @@ def check_contributions(plan: Plan, spill: Path, threads: int) -> None:
     Parameters
     ----------
     plan : Plan
-        Names the unit; with unit "row" nothing is read.
+        Names the unit.
     spill : Path
         Folder for what does not fit into memory.
     threads : int
         Threads that count.
+    update : callable
+        Told the rows read and the fraction of the input they are, on the calling thread.
 
     Raises
     ------
@@ -55,10 +62,8 @@ def check_contributions(plan: Plan, spill: Path, threads: int) -> None:
         If some unit has more rows, or a row has no unit; names the row, never the unit.
     """
     privacy = plan.job.privacy
-    if privacy.unit == "row":
-        return
     reading = _Reading([])
-    row = _first_row_over(plan, reading, privacy.rows_per_unit, spill, threads)
+    row = _first_row_over(plan, reading, spill, threads, update)
     if row is not None:
         raise DataError(
             f"{_place(plan, reading, row)}: the {privacy.unit!r} of this row has more than "
@@ -66,19 +71,24 @@ def check_contributions(plan: Plan, spill: Path, threads: int) -> None:
         )
 
 
-def _first_row_over(plan: Plan, reading: _Reading, limit: int, spill: Path, threads: int) -> int | None:
+def _first_row_over(plan: Plan, reading: _Reading, spill: Path, threads: int, update: Callable[[int, float], None]) -> int | None:
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
         "temp_directory": str(spill),
-        "threads": threads,
+        "threads": min(threads, COUNTING_THREADS),
         "preserve_insertion_order": False,
     }
     found: tuple[int | None]
     with duckdb.connect(":memory:", config=settings) as database, ThreadPoolExecutor(1) as worker:
         schema = pa.schema([("unit", plan.unit_type), ("row", pa.int64())])
         database.register("units", pa.RecordBatchReader.from_batches(schema, _units(plan, reading, schema)))
-        counting = worker.submit(lambda: database.execute(FIRST_ROW_OVER.format(limit=limit)).fetchall())
+        # Its own bar would be drawn on standard output.
+        database.execute("set enable_progress_bar = false")
+        query = FIRST_ROW_OVER.format(limit=plan.job.privacy.rows_per_unit)
+        counting = worker.submit(lambda: database.execute(query).fetchall())
         try:
+            while not wait([counting], POLL_SECONDS).done:
+                update(reading.rows, reading.done)
             (found,) = counting.result()
         except duckdb.Error:
             if reading.failure is not None:
@@ -92,21 +102,22 @@ def _first_row_over(plan: Plan, reading: _Reading, limit: int, spill: Path, thre
 
 def _units(plan: Plan, reading: _Reading, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The unit column beside the position of each row."""
-    name, done = plan.job.privacy.unit, 0
+    name, types = plan.job.privacy.unit, {plan.job.privacy.unit: plan.unit_type}
+    all_bytes, bytes_done = max(sum(plan.inputs.sizes), 1), 0
     try:
-        for path in plan.inputs.paths:
-            reading.starts.append(done)
-            types = {name: plan.unit_type}
-            rows = 0
+        for path, size in zip(plan.inputs.paths, plan.inputs.sizes, strict=True):
+            start = reading.rows
+            reading.starts.append(start)
             for piece in plan.inputs.reader.pieces(path, types, Cut(PIECE_ROWS, use_threads=False)):
                 units = piece.batch.column(name)
                 if units.null_count:
                     missing = piece.row + units.is_null().index(pa.scalar(value=True)).as_py()
                     raise DataError(f"{path}: row {missing} (counted from 0), column {name!r}: null, so the row belongs to no unit")
-                positions = pa.array(np.arange(done + piece.row, done + piece.row + len(units)))
+                positions = pa.array(np.arange(start + piece.row, start + piece.row + len(units)))
                 yield pa.RecordBatch.from_arrays([units.cast(plan.unit_type), positions], schema=schema)
-                rows = piece.row + len(units)
-            done += rows
+                reading.rows = start + piece.row + len(units)
+                reading.done = (bytes_done + piece.done * size) / all_bytes
+            bytes_done += size
     except DpcoreError as error:
         reading.failure = error
         raise

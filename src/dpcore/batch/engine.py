@@ -33,8 +33,21 @@ MIN_PIECE_ROWS = 1 << 8
 class Progress(Protocol):
     """Who wants to know how far the job is."""
 
+    def begin(self, stage: str) -> None:
+        """A stage begins: rates and times count from here."""
+
     def update(self, rows: int, fraction: float) -> None:
-        """`rows` are written, and about `fraction` of the input is read."""
+        """`rows` are done, and about `fraction` of the input is read."""
+
+
+class _Silent:
+    """Nobody wants to know."""
+
+    def begin(self, stage: str) -> None:
+        """Say nothing."""
+
+    def update(self, rows: int, fraction: float) -> None:
+        """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +90,14 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
         If the input cannot be read on or the output not written. Whatever is raised, nothing is left under the output's name.
     """
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
+    shown = _Silent() if progress is None else progress
     output = Output(plan)
     try:
-        check_contributions(plan, output.spill, threads)
-        _stream(plan, output, threads, progress, piece_rows or _piece_rows(plan))
+        if plan.unit_type is not None:
+            shown.begin(f"counting rows per {plan.job.privacy.unit!r}")
+            check_contributions(plan, output.spill, threads, shown.update)
+        shown.begin("privatising")
+        _stream(plan, output, threads, shown, piece_rows or _piece_rows(plan))
         output.commit()
     except BaseException:
         output.abort()
@@ -126,7 +143,7 @@ def _kept(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values if values.type == kind else values.cast(kind)
 
 
-def _stream(plan: Plan, output: Output, threads: int, progress: Progress | None, piece_rows: int) -> None:
+def _stream(plan: Plan, output: Output, threads: int, progress: Progress, piece_rows: int) -> None:
     key = _key(plan)
     done = 0.0
 
@@ -143,13 +160,11 @@ def _stream(plan: Plan, output: Output, threads: int, progress: Progress | None,
         done = result[1]
 
     def tick() -> None:
-        if progress is not None:
-            progress.update(output.rows, done)
+        progress.update(output.rows, done)
 
     source = read_rows(plan, Cut(piece_rows, use_threads=threads > 1))
     Pipeline(source, transform, write, threads=threads).run(tick)
-    if progress is not None:
-        progress.update(output.rows, 1.0)
+    progress.update(output.rows, 1.0)
 
 
 def read_rows(plan: Plan, cut: Cut) -> Iterator[Rows]:

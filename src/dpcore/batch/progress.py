@@ -20,11 +20,17 @@ STEPS = 10
 
 
 class _Bar:
-    """A rich bar with rows, rate and time left."""
+    """A rich bar with rows, rate and time left for each stage."""
 
     def __init__(self, bar: RichProgress) -> None:
         self._bar = bar
-        self._task = bar.add_task("privatising", total=1.0, rows=0, rate=0)
+        self.begin("")
+
+    def begin(self, stage: str) -> None:
+        """Take the finished bar away and start a new one."""
+        for task in self._bar.task_ids:
+            self._bar.remove_task(task)
+        self._task = self._bar.add_task(stage, total=1.0, rows=0, rate=0)
         self._start = time.monotonic()
 
     def update(self, rows: int, fraction: float) -> None:
@@ -38,6 +44,11 @@ class _Lines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self.begin("")
+
+    def begin(self, stage: str) -> None:
+        """Start the clock anew."""
+        self._stage = stage
         self._start = time.monotonic()
         self._step = 0
 
@@ -48,7 +59,7 @@ class _Lines:
         self._step = int(fraction * STEPS)
         elapsed = max(time.monotonic() - self._start, 1e-9)
         left = elapsed * (1 - fraction) / fraction
-        line = f"{fraction:4.0%}  {rows:,} rows  {rows / elapsed:,.0f} rows/s"
+        line = f"{self._stage}{fraction:5.0%}  {rows:,} rows  {rows / elapsed:,.0f} rows/s"
         self._stream.write(f"{line}  {left:,.0f} s left\n" if fraction < 1 else f"{line}\n")
         self._stream.flush()
 
