@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
 
-from dpcore.batch import load_job, make_plan, privatize
+from dpcore.batch import contributions, load_job, make_plan, privatize
 from dpcore.errors import DataError
 
 SECRET = "48151623"
@@ -162,6 +162,18 @@ def test_a_unit_is_counted_over_all_files_and_named_within_one(place):
         (place.folder / f"in/{name}.parquet").unlink()
     place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 3))
     refused(place, "c.parquet: row 0 (counted from 0)")
+
+
+def test_units_that_share_a_hash_are_told_apart(place, monkeypatch):
+    count_hashes = contributions.COUNT_HASHES
+    # As if every unit had the same hash: too many rows by hash, and by unit none too many.
+    monkeypatch.setattr(contributions, "COUNT_HASHES", count_hashes.replace("hash(unit) as h, row", "0 as h, row"))
+    monkeypatch.setattr(contributions, "FIRST_ROW_OVER", contributions.FIRST_ROW_OVER.replace("hash(unit) in", "0 in"))
+    write_table(people(300), place.source)
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 3))
+    assert place.privatize().code == 0
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 2))
+    assert place.privatize("--overwrite").code == 3
 
 
 @pytest.mark.parametrize("source", ["parquet", "arrow"])

@@ -1,44 +1,91 @@
-"""A random source that fails or runs short is an error before anything is written."""
+"""The operating system gives too little randomness, or none: `EntropyError`, and nothing is written."""
 
 from __future__ import annotations
 
 import os
-from typing import NoReturn
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import dpcore
 from dpcore import noise
+from dpcore.errors import DpcoreError, EntropyError
+
+FUNCTIONS = (noise.laplace, noise.gaussian, noise.discrete_laplace, noise.discrete_gaussian)
 
 
-def fails(_: int) -> NoReturn:
-    raise OSError("no entropy today")
+def failing(error: Exception) -> Callable[[int], bytes]:
+    def read(n: int) -> bytes:
+        raise error
+
+    return read
 
 
-def not_there(_: int) -> NoReturn:
-    raise NotImplementedError
+FAULTS: dict[str, Callable[[int], bytes]] = {
+    "short": lambda n: bytes(n - 1),
+    "empty": lambda n: b"",
+    "long": lambda n: bytes(n + 1),
+    "OSError": failing(OSError(5, "input/output error")),
+    "NotImplementedError": failing(NotImplementedError("no source")),
+}
 
 
-@pytest.mark.parametrize("broken", [fails, not_there, lambda n: b"\0" * (n - 1), lambda _: b""])
-def test_entropy_failure_writes_nothing(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "urandom", broken)
-    out = np.full(1000, 7.0)
-    whole = np.full(1000, 7)
-    for draw in (
-        lambda: noise.laplace(np.zeros(1000), 1.0, out=out),
-        lambda: noise.gaussian(out, 1.0, out=out),
-        lambda: noise.discrete_gaussian(whole, 3.0, out=whole),
-        lambda: noise.laplace(0.0, 1.0),
-        lambda: noise.discrete_laplace(0, 1.0),
-    ):
-        with pytest.raises(dpcore.EntropyError, match="operating system"):
-            draw()
-    assert (out == 7.0).all()
-    assert (whole == 7).all()
+@pytest.fixture(params=FAULTS)
+def broken_source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(os, "urandom", FAULTS[request.param])
+    return str(request.param)
 
 
-def test_entropy_error_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "urandom", fails)
-    with pytest.raises(OSError, match="OSError"):
+@pytest.mark.parametrize("rng", [None, dpcore.SecureRandom()])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_failing_source_raises_and_writes_nothing(broken_source: str, function: Callable, rng: object) -> None:
+    dtype = np.int64 if function.__name__.startswith("discrete") else np.float64
+    for n in (1, 200, 200_000):
+        values, out = np.arange(n, dtype=dtype), np.full(n, 7, dtype)
+        with pytest.raises(EntropyError, match="random source"):
+            function(values, 2.0, rng=rng, out=out)
+        assert np.all(out == 7)
+        with pytest.raises(EntropyError):
+            function(values, 2.0, rng=rng, out=values)
+        assert np.array_equal(values, np.arange(n, dtype=dtype))
+    for scalar in (dtype(0).item(), dtype(0)):
+        with pytest.raises(EntropyError):
+            function(scalar, 2.0, rng=rng)
+
+
+def test_the_error_is_one_of_ours_and_of_the_system(broken_source: str) -> None:
+    with pytest.raises(EntropyError) as caught:
         dpcore.SecureRandom().position()
+    assert isinstance(caught.value, DpcoreError)
+    assert isinstance(caught.value, OSError)
+    if "Error" in broken_source:
+        assert broken_source in str(caught.value)
+        assert caught.value.__cause__ is not None
+
+
+def test_every_call_reads_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, sizes = os.urandom, []
+
+    def counted(n: int) -> bytes:
+        sizes.append(n)
+        return read(n)
+
+    monkeypatch.setattr(os, "urandom", counted)
+    for calls, function in enumerate(FUNCTIONS, 1):
+        function(np.zeros(1000, np.int64), 2.0)
+        assert sizes == [32] * calls
+
+
+def test_a_repeated_key_would_repeat_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is all that separates two calls: a twin of the tests that find streams distinct."""
+    monkeypatch.setattr(os, "urandom", lambda n: bytes(n))
+    assert np.array_equal(noise.laplace(np.zeros(100), 1.0), noise.laplace(np.zeros(100), 1.0))
+
+
+def test_the_source_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "urandom", FAULTS["short"])
+        with pytest.raises(EntropyError):
+            noise.laplace(0.0, 1.0)
+    assert np.isfinite(noise.laplace(0.0, 1.0))

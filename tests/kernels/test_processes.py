@@ -1,4 +1,4 @@
-"""Processes, threads and copies never share a stream, and the caller's floating-point environment does not matter."""
+"""Streams in forked children, threads, copies and pickles never repeat; the caller's floating-point environment changes nothing."""
 
 from __future__ import annotations
 
@@ -6,101 +6,265 @@ import copy
 import ctypes
 import ctypes.util
 import multiprocessing
+import os
 import pickle
+import platform
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.queues import SimpleQueue
 
 import numpy as np
 import pytest
-from support.kernels import KEY, LAWS, Law, same_bits
+from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
 
 import dpcore
-from dpcore import noise
+from dpcore import _backend, noise
 from dpcore.testing import KeyedRandom
 
-N = 1 << 18
-"""Enough that several threads take part."""
+CHILDREN = THREADS = 8
+SIZE = 3 * _backend.CHUNK  # enough for the pool of threads
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 
 
-def secure_bytes(_: object = None) -> bytes:
-    return noise.laplace(np.zeros(64), 1.0).tobytes()
+def secure_draws(rng: dpcore.SecureRandom | None = None) -> list[float]:
+    """Numbers of 25 random bits at least, from a scalar, an array and an array for the pool."""
+    large = noise.gaussian(np.zeros(SIZE), 1.0, rng=rng, threads=4)
+    return [noise.laplace(0.0, 1.0, rng=rng), *noise.laplace(np.zeros(50), 1.0, rng=rng).tolist(), *large[::SIZE // 50].tolist()]
 
 
-def send_noise(connection: object) -> None:
-    # the pool must work in the child too
-    whole = noise.laplace(np.zeros(N), 1.0, threads=2)
-    connection.send_bytes(whole[:64].tobytes())  # type: ignore[attr-defined]
+def all_distinct(streams: list[list[float]]) -> bool:
+    """Whether no stream is another one, also not shifted: two equal numbers at 2^-25 resolution happen, ten in common do not."""
+    return all(len(set(a) & set(b)) < 10 for i, a in enumerate(streams) for b in streams[:i])
 
 
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="the platform has no fork")
-def test_forked_children_have_streams_of_their_own() -> None:
-    noise.laplace(np.zeros(N), 1.0, threads=2)  # the parent's pool has threads
-    fork = multiprocessing.get_context("fork")
-    pipes = [fork.Pipe(duplex=False) for _ in range(8)]
-    children = [fork.Process(target=send_noise, args=(sender,)) for _, sender in pipes]
+def test_the_comparison_of_streams_finds_a_repeated_one() -> None:
+    one, two = secure_draws(), secure_draws()
+    assert all_distinct([one, two])
+    assert not all_distinct([one, two, one])
+    assert not all_distinct([one, two, [*two[20:], *one[:3]]])
+
+
+# Processes
+
+
+def in_children(task: Callable[[], object], start_method: str, n: int = CHILDREN) -> list[object]:
+    """What the task returns in each of n children."""
+    context = multiprocessing.get_context(start_method)
+    results: SimpleQueue[object] = context.SimpleQueue()
+    children = [context.Process(target=lambda: results.put(task())) for _ in range(n)]
     for child in children:
         child.start()
-    seen = {receiver.recv_bytes() for receiver, _ in pipes}
+    collected = [results.get() for _ in children]
     for child in children:
         child.join(60)
         assert child.exitcode == 0
-    assert len(seen | {secure_bytes()}) == 9
-    noise.laplace(np.zeros(N), 1.0, threads=2)  # and the parent's still work
+    return collected
 
 
-def test_threads_have_streams_of_their_own() -> None:
-    with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(secure_bytes, range(64)))) == 64
+@needs_fork
+def test_forked_children_draw_distinct_streams() -> None:
+    rng = dpcore.SecureRandom()
+    before = secure_draws(rng)  # the pool of threads exists now, and every lazily made object
+    streams = in_children(lambda: secure_draws(rng), "fork")
+    assert all_distinct([before, *streams, secure_draws(rng)])
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))])
-def test_copies_of_the_secure_source_are_fresh(duplicate: object) -> None:
-    source = dpcore.SecureRandom()
-    twin = duplicate(source)  # type: ignore[operator]
-    first, second = (noise.gaussian(np.zeros(16), 1.0, rng=rng) for rng in (source, twin))
-    assert not np.array_equal(first, second)
-    assert twin.secure
+@needs_fork
+def test_children_forked_from_several_threads_have_a_working_pool() -> None:
+    secure_draws()
+    with ThreadPoolExecutor(4) as executor:
+        streams = list(executor.map(lambda _: in_children(secure_draws, "fork", 2), range(4)))
+    assert all_distinct([stream for some in streams for stream in some])
+
+
+@needs_fork
+def test_a_child_gives_the_answer_of_its_parent() -> None:
+    expected = [law.draw(SIZE, threads=4).tobytes() for law in LAWS]
+    for child in in_children(lambda: [law.draw(SIZE, threads=4).tobytes() for law in LAWS], "fork", 2):
+        assert child == expected
+
+
+@needs_fork
+def test_a_fork_while_the_pool_is_locked() -> None:
+    with _backend._pool._lock:  # as if another thread were starting workers at that moment
+        streams = in_children(secure_draws, "fork", 2)
+    assert all_distinct(streams)
+
+
+# Threads
+
+
+def test_threads_draw_distinct_streams() -> None:
+    rng, barrier = dpcore.SecureRandom(), threading.Barrier(THREADS)
+
+    def work(_: int) -> list[float]:
+        barrier.wait(60)
+        return secure_draws(rng)
+
+    with ThreadPoolExecutor(THREADS) as executor:
+        assert all_distinct(list(executor.map(work, range(THREADS))))
+
+
+def test_threads_share_a_keyed_source_without_repeating_a_call() -> None:
+    rng, barrier, calls = KeyedRandom(KEY), threading.Barrier(THREADS), 200
+
+    def work(_: int) -> list[bytes]:
+        barrier.wait(60)
+        return [noise.laplace(np.zeros(8), 1.0, rng=rng).tobytes() for _ in range(calls)]
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(THREADS) as executor:
+            seen = [result for some in executor.map(work, range(THREADS)) for result in some]
+    finally:
+        sys.setswitchinterval(switch)
+    assert set(seen) == {Law("laplace", 1.0).draw(8, nonce=nonce).tobytes() for nonce in range(THREADS * calls)}
+    assert len(seen) == len(set(seen))
+
+
+def test_threads_in_the_pool_and_outside_do_not_disturb_one_another() -> None:
+    expected = [law.draw(SIZE) for law in LAWS]
+    with ThreadPoolExecutor(THREADS) as executor:
+        for _ in range(3):
+            results = list(executor.map(lambda law: law.draw(SIZE, threads=3), LAWS))
+            assert all(same_bits(a, b) for a, b in zip(results, expected, strict=True))
+
+
+# Copies
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))])
+def test_copies_of_the_secure_source_draw_distinct_streams(duplicate: Callable[[object], dpcore.SecureRandom]) -> None:
+    rng = dpcore.SecureRandom()
+    before = secure_draws(rng)
+    copies = [duplicate(rng) for _ in range(8)]
+    assert all_distinct([before, secure_draws(rng), *map(secure_draws, copies)])
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_keyed_source_is_not_copied(duplicate: object) -> None:
-    with pytest.raises(dpcore.ParameterTypeError, match="two copies would repeat calls"):
-        duplicate(KeyedRandom(KEY))  # type: ignore[operator]
+def test_a_keyed_source_refuses_to_be_copied(duplicate: Callable[[object], object]) -> None:
+    """Two copies would use the same nonces for different calls."""
+    with pytest.raises(TypeError, match="KeyedRandom is not copied or pickled"):
+        duplicate(KeyedRandom(KEY))
 
 
-def test_a_positioned_source_is_copied_as_it_is() -> None:
-    here = KeyedRandom(KEY).at(3, 40)
-    there = pickle.loads(pickle.dumps(here))
-    assert same_bits(noise.laplace(np.zeros(9), 1.0, rng=here), noise.laplace(np.zeros(9), 1.0, rng=there))
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))])
+def test_a_fixed_position_is_the_same_after_copying(duplicate: Callable[[object], object]) -> None:
+    rng = KeyedRandom(KEY).at(3, 1000)
+    assert same_bits(noise.gaussian(np.zeros(10), 1.0, rng=duplicate(rng)), Law("gaussian", 1.0).draw(10, 1000, nonce=3))
 
 
-def test_concurrent_keyed_calls_take_each_nonce_once() -> None:
-    rng = KeyedRandom(KEY)
-    with ThreadPoolExecutor(8) as pool:
-        drawn = list(pool.map(lambda _: noise.laplace(np.zeros(8), 1.0, rng=rng).tobytes(), range(400)))
-    alone = KeyedRandom(KEY)
-    assert set(drawn) == {noise.laplace(np.zeros(8), 1.0, rng=alone).tobytes() for _ in range(400)}
+def test_no_source_shows_its_key() -> None:
+    for rng in (KeyedRandom(KEY), KeyedRandom(KEY).at(1)):
+        assert KEY.hex() not in repr(rng)
+        assert repr(KEY)[2:-1] not in repr(rng)
 
 
-@pytest.fixture
-def rounding() -> object:
-    """C's fesetround, and the default restored afterwards."""
-    name = ctypes.util.find_library("m")
-    if name is None:
-        pytest.skip("the C library's floating-point environment cannot be reached here")
-    library = ctypes.CDLL(name)
-    yield library.fesetround
-    library.fesetround(0)
+# The floating-point environment
+
+libm = ctypes.CDLL(ctypes.util.find_library("m")) if platform.system() == "Linux" and ctypes.util.find_library("m") else None
+X86_ROUNDING = {"down": 0x400, "up": 0x800, "toward zero": 0xC00}
+on_x86_linux = pytest.mark.skipif(
+    libm is None or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
+    reason="the environment's layout is known here for glibc on x86-64 only",
+)
+MXCSR_AT, FLUSH_TO_ZERO, DENORMALS_ARE_ZERO = 28, 0x8000, 0x40
 
 
-@pytest.mark.parametrize("direction", [0x400, 0x800, 0xC00], ids=["down", "up", "zero"])
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_the_callers_rounding_direction_does_not_matter(law: Law, direction: int, rounding: object) -> None:
-    values = law.values(5000)
-    expected = law.add(values, threads=1)
-    assert rounding(direction) == 0  # type: ignore[operator]
+@contextmanager
+def environment(change: Callable[[ctypes.Array[ctypes.c_char]], None]) -> Iterator[None]:
+    """A changed floating-point environment on this thread."""
+    assert libm is not None
+    before, changed = ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)
+    libm.fegetenv(before)
+    libm.fegetenv(changed)
+    change(changed)
+    libm.fesetenv(changed)
     try:
-        actual = law.add(values, threads=1)
-        assert rounding(0) == 0  # type: ignore[operator]
+        yield
     finally:
-        rounding(0)  # type: ignore[operator]
-    assert same_bits(expected, actual)
+        libm.fesetenv(before)
+
+
+def flush_subnormals(env: ctypes.Array[ctypes.c_char]) -> None:
+    control = int.from_bytes(env.raw[MXCSR_AT : MXCSR_AT + 4], "little") | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO
+    env[MXCSR_AT : MXCSR_AT + 4] = control.to_bytes(4, "little")
+
+
+def rounding(mode: int) -> Callable[[ctypes.Array[ctypes.c_char]], None]:
+    def change(env: ctypes.Array[ctypes.c_char]) -> None:
+        control = int.from_bytes(env.raw[MXCSR_AT : MXCSR_AT + 4], "little") & ~0x6000 | mode << 3
+        env[MXCSR_AT : MXCSR_AT + 4] = control.to_bytes(4, "little")
+
+    return change
+
+
+ENVIRONMENTS = {"subnormals flushed": flush_subnormals, **{f"rounding {name}": rounding(mode) for name, mode in X86_ROUNDING.items()}}
+SENSITIVE = (*LAWS, Law("laplace", 2.0**-960), Law("gaussian", 1.0, 2.0**1023), Law("gaussian", 1.7, 2.0**-39), Law("discrete_laplace", 2.0**40))
+
+
+def values_for(law: Law) -> Array:
+    """Values of every size; made here, as NumPy computes in the caller's environment."""
+    values = law.values(2000)
+    if not law.discrete:
+        values[:6] = [5e-324, -1e-310, 2.0**-1022, 1e308, -0.0, 1e-300]
+    return values
+
+
+def results_of(law: Law, values: Array) -> list[Array]:
+    """An array, in place with the check that goes before, on threads, with an array of scales, and scalars."""
+    own = values.copy()
+    scales = np.full(2000, law.scale)
+    return [
+        law.add(values),
+        law.add(own, out=own),
+        law.add(values, threads=2),
+        law.add(values, scale=scales),
+        np.array([law.add(value, i) for i, value in enumerate(values[:50].tolist())]),
+    ]
+
+
+def test_the_environment_is_really_changed() -> None:
+    if libm is None or platform.machine() != "x86_64":
+        pytest.skip("no access to the environment here")
+    tiny = np.array([5e-324])
+    with environment(flush_subnormals):
+        flushed = (tiny * np.array([4.0]))[0].hex()
+    third, tenth = np.array([1.0]), np.array([3.0])
+    with environment(rounding(X86_ROUNDING["up"])):
+        up = (third / tenth)[0].hex()
+    assert flushed == "0x0.0p+0"
+    assert up != (third / tenth)[0].hex()
+
+
+@on_x86_linux
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("change", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+@pytest.mark.parametrize("law", SENSITIVE, ids=str)
+def test_the_callers_environment_does_not_matter(law: Law, change: Callable[..., None], level: str) -> None:
+    with at_level(level):
+        values = values_for(law)
+        expected = results_of(law, values)
+        _backend._float_law.cache_clear()
+        _backend._discrete_law.cache_clear()
+        with environment(change):
+            results = results_of(law, values)
+        _backend._float_law.cache_clear()
+        _backend._discrete_law.cache_clear()
+        assert all(same_bits(a, b) for a, b in zip(results, expected, strict=True))
+
+
+@on_x86_linux
+def test_the_callers_environment_is_given_back() -> None:
+    for change in ENVIRONMENTS.values():
+        before, after = ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)
+        with environment(change):
+            libm.fegetenv(before)  # type: ignore[union-attr]
+            LAWS[0].draw(1000)
+            libm.fegetenv(after)  # type: ignore[union-attr]
+        controls = [int.from_bytes(env.raw[MXCSR_AT : MXCSR_AT + 4], "little") & ~0x3F for env in (before, after)]
+        assert controls[0] == controls[1]

@@ -26,17 +26,34 @@ MEMORY = "256MB"
 COUNTING_THREADS = 2
 """Each thread of the count needs a share of `MEMORY`; with more of them the shares are too small to spill from."""
 PIECE_ROWS = 1 << 16
-FIRST_ROW_OVER = "select min(first) from (select min(row) as first from units group by unit having count(*) > {limit})"
+
+# Units are counted by a 64-bit hash first: states of a fixed, small size spill well. Units that share a hash are counted together,
+# so no hash over the limit means no unit over the limit; otherwise the few rows behind the first such hashes are counted exactly.
+COUNT_HASHES = """
+create temp table suspects as
+select h from (select min(row) as first, h from (select hash(unit) as h, row from units) group by h having count(*) > {limit})
+order by first limit 1000
+"""
+FIRST_ROW_OVER = """
+select min(first) from (
+    select min(row) as first from units where hash(unit) in (select h from suspects) group by unit having count(*) > {limit}
+)
+"""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """State of one pass over the unit column, kept outside the database: its own messages may quote values."""
+    """State of a pass over the unit column, kept outside the database: its own messages may quote values."""
 
     starts: list[int]
     rows: int = 0
     done: float = 0.0
     failure: BaseException | None = None
+
+    def rewind(self) -> None:
+        """Begin another pass."""
+        self.starts.clear()
+        self.rows, self.done = 0, 0.0
 
 
 def check_contributions(plan: Plan, spill: Path, threads: int, update: Callable[[int, float], None]) -> None:
@@ -78,18 +95,12 @@ def _first_row_over(plan: Plan, reading: _Reading, spill: Path, threads: int, up
         "threads": min(threads, COUNTING_THREADS),
         "preserve_insertion_order": False,
     }
-    found: tuple[int | None]
     with duckdb.connect(":memory:", config=settings) as database, ThreadPoolExecutor(1) as worker:
-        schema = pa.schema([("unit", plan.unit_type), ("row", pa.int64())])
-        database.register("units", pa.RecordBatchReader.from_batches(schema, _units(plan, reading, schema)))
-        # Its own bar would be drawn on standard output.
-        database.execute("set enable_progress_bar = false")
-        query = FIRST_ROW_OVER.format(limit=plan.job.privacy.rows_per_unit)
-        counting = worker.submit(lambda: database.execute(query).fetchall())
+        counting = worker.submit(_count, database, plan, reading)
         try:
             while not wait([counting], POLL_SECONDS).done:
                 update(reading.rows, reading.done)
-            (found,) = counting.result()
+            return counting.result()
         except duckdb.Error:
             if reading.failure is not None:
                 raise reading.failure from None
@@ -97,6 +108,23 @@ def _first_row_over(plan: Plan, reading: _Reading, spill: Path, threads: int, up
         except BaseException:
             database.interrupt()
             raise
+
+
+def _count(database: duckdb.DuckDBPyConnection, plan: Plan, reading: _Reading) -> int | None:
+    """Position of the first row of a unit over the limit, or None."""
+
+    def answer(query: str) -> list[tuple[int | None]]:
+        reading.rewind()
+        database.register("units", pa.RecordBatchReader.from_batches(schema, _units(plan, reading, schema)))
+        return database.execute(query.format(limit=plan.job.privacy.rows_per_unit)).fetchall()
+
+    schema = pa.schema([("unit", plan.unit_type), ("row", pa.int64())])
+    # Its own bar would be drawn on standard output.
+    database.execute("set enable_progress_bar = false").fetchall()
+    answer(COUNT_HASHES)
+    if not database.execute("select h from suspects").fetchall():
+        return None
+    (found,) = answer(FIRST_ROW_OVER)
     return found[0]
 
 

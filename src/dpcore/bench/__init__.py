@@ -1,1 +1,7 @@
-"""Timing beside peers and bounds, and the table that shows it."""
+"""Timing beside peers and bounds. Every claim of speed is a ratio measured in the same run, the two sides taking turns."""
+
+from dpcore.bench.noise import Case, cases, check_answer
+from dpcore.bench.table import Row, as_json, as_text
+from dpcore.bench.timing import Timing, take_turns
+
+__all__ = ["Case", "Row", "Timing", "as_json", "as_text", "cases", "check_answer", "take_turns"]

@@ -1,0 +1,20 @@
+"""Prints the rows of a session as one table at its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpcore import _backend
+from dpcore.bench import as_text
+from ratios import ABSENT, ROWS
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of ratios, and what could not be measured here."""
+    if not ROWS:
+        return
+    terminalreporter.section("ratios")
+    terminalreporter.write_line(as_text(sorted(ROWS, key=lambda row: (row.ours, row.against, row.level), reverse=True)))
+    missing = [level for level in ("baseline", "x86_v3", "x86_v4") if level not in _backend.available_levels()]
+    for line in [*dict.fromkeys(ABSENT), *(f"{level}: not measured here" for level in missing)]:
+        terminalreporter.write_line(line)

@@ -1,0 +1,37 @@
+"""`python -m dpcore.bench`: throughput of this machine beside its bounds. The peers are in the repository's benchmarks/ (`make bench`)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from dpcore import _backend
+from dpcore.bench.noise import bounds
+from dpcore.bench.table import as_json, as_text
+from dpcore.bench.timing import ROUNDS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print the table, and write it as JSON if asked."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dpcore.bench",
+        description="Nanoseconds a value of the noise functions at every CPU level of this machine, beside the time that any "
+        "implementation needs: the ChaCha20 keystream of the same words and one copy of the array.",
+    )
+    parser.add_argument("--quick", action="store_true", help="10^6 values instead of 10^7")
+    parser.add_argument("--values", type=int, metavar="N", help="number of values")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows as JSON too")
+    options = parser.parse_args(arguments)
+    n = options.values if options.values is not None else 10**6 if options.quick else 10**7
+    if n < 1:
+        parser.error(f"--values must be at least 1, got {n}")
+    rows = bounds(n, ROUNDS)
+    sys.stdout.write(as_text(rows) + "\n")
+    if options.json:
+        options.json.write_text(as_json(rows, _backend.info()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

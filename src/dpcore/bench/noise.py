@@ -1,0 +1,136 @@
+"""What of the noise functions is timed, and the two bounds that any implementation has: making the words, and copying the array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import _backend, noise
+from dpcore.bench.table import Row
+from dpcore.bench.timing import Work, take_turns
+from dpcore.rng import Stream
+
+Array = npt.NDArray[Any]
+BOUND_TARGETS = {"x86_v4": 1.6, "x86_v3": 2.0}
+"""Our time ÷ (keystream of the same words + one copy) stays below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One noise function at one scale.
+
+    Attributes
+    ----------
+    name : str
+        How the report calls it.
+    function : callable
+        A function of `dpcore.noise`.
+    scale : float
+        Its scale.
+    variance : float
+        Variance of the noise, to check the answer.
+    words : float
+        64-bit words a value.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    scale: float
+    variance: float
+    words: float = 1.0
+
+    @property
+    def dtype(self) -> type:
+        """Type of values and results."""
+        return np.int64 if self.name.startswith("discrete") else np.float64
+
+    def work(self, values: Array, out: Array, threads: int, rng: Stream | None = None) -> Work:
+        """Add noise to `values`, into `out`."""
+        return partial(self.function, values, self.scale, out=out, threads=threads, rng=rng)
+
+
+def _geometric_variance(t: float) -> float:
+    r = np.exp(-1 / t)
+    return float(2 * r / (1 - r) ** 2)
+
+
+def cases() -> tuple[Case, ...]:
+    """Everything the speed table of the noise functions names."""
+    gaussians = (Case(f"discrete_gaussian σ={s:g}", noise.discrete_gaussian, s, s * s, 1.0 if s < 8 else 1.25) for s in (3.0, 10.0, 1000.0))
+    return (
+        Case("laplace", noise.laplace, 1.7, 2 * 1.7**2),
+        Case("gaussian", noise.gaussian, 1.7, 1.7**2),
+        Case("discrete_laplace", noise.discrete_laplace, 9.5, _geometric_variance(9.5)),
+        *gaussians,
+    )
+
+
+def check_answer(case: Case, noise_of_zeros: Array) -> None:
+    """Raise if mean or variance is more than seven standard errors off: a benchmark of a wrong answer is worth nothing."""
+    n = noise_of_zeros.size
+    mean, variance = float(noise_of_zeros.mean()), float(np.square(noise_of_zeros, dtype=np.float64).mean())
+    # the variance of the square is at most five variances squared for these laws (Laplace has the most)
+    off = abs(mean) > 7 * (case.variance / n) ** 0.5, abs(variance - case.variance) > 7 * (5 / n) ** 0.5 * case.variance
+    if any(off):
+        raise AssertionError(f"{case.name}: mean {mean!r}, mean square {variance!r}, expected 0 and {case.variance!r}")
+
+
+def bound_row(case: Case, values: Array, out: Array, level: str, threads: int, rounds: int) -> Row:
+    """Ours against ChaCha20's keystream of the same words plus one copy of the array, one thread each."""
+    words, copy_to = int(case.words * values.size), np.empty_like(values)
+
+    def bound() -> None:
+        _backend.make_keystream(words)
+        np.copyto(copy_to, values)
+
+    timing = take_turns(case.work(values, out, threads), bound, rounds)
+    scale = 1e9 / values.size
+    return Row(
+        case.name,
+        "ChaCha20 keystream + copy",
+        level,
+        threads,
+        timing.ours * scale,
+        timing.other * scale,
+        1 / timing.ratio,
+        BOUND_TARGETS.get(level) if threads == 1 else None,
+        bound=True,
+    )
+
+
+def thread_row(case: Case, values: Array, out: Array, level: str, threads: int, rounds: int) -> Row:
+    """One thread against all."""
+    timing = take_turns(case.work(values, out, threads), case.work(values, out, 1), rounds)
+    scale = 1e9 / values.size
+    target = 0.85 * min(4, threads)
+    return Row(case.name, "itself on one thread", level, threads, timing.ours * scale, timing.other * scale, timing.ratio, target)
+
+
+def at_levels() -> Iterator[str]:
+    """Select each CPU level of this machine in turn, and the first one again at the end."""
+    before = _backend.selected_level()
+    try:
+        for level in reversed(_backend.available_levels()):
+            _backend.select_level(level)
+            yield level
+    finally:
+        _backend.select_level(before)
+
+
+def bounds(n: int, rounds: int) -> list[Row]:
+    """The rows that need no peer, at every level of this machine."""
+    rows, threads = [], _backend.default_threads()
+    for level in at_levels():
+        for case in cases():
+            values = np.zeros(n, case.dtype)
+            out = np.empty_like(values)
+            rows.append(bound_row(case, values, out, level, 1, rounds))
+            check_answer(case, out)
+            if threads > 1:
+                rows.append(thread_row(case, values, out, level, threads, rounds))
+    return rows

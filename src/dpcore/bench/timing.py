@@ -1,0 +1,62 @@
+"""Two pieces of work take turns, so that a machine that slows down slows both."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Work = Callable[[], object]
+ROUNDS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Medians over the rounds of one comparison.
+
+    Attributes
+    ----------
+    ours, other : float
+        Seconds of one call.
+    ratio : float
+        Median over the rounds of other ÷ ours: above 1, ours is faster.
+    """
+
+    ours: float
+    other: float
+    ratio: float
+
+
+def _seconds(work: Work) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def take_turns(ours: Work, other: Work, rounds: int = ROUNDS) -> Timing:
+    """Time two pieces of work alternately.
+
+    Parameters
+    ----------
+    ours, other : callable
+        Called without arguments, once to warm up and then once a round, in turns.
+    rounds : int, default 9
+        Number of turns.
+
+    Returns
+    -------
+    Timing
+        Medians of both times and of their ratio within a round.
+    """
+    ours(), other()
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        pairs = [(_seconds(ours), _seconds(other)) for _ in range(rounds)]
+    finally:
+        if collecting:
+            gc.enable()
+    mine, theirs = zip(*pairs, strict=True)
+    return Timing(statistics.median(mine), statistics.median(theirs), statistics.median(b / a for a, b in pairs))
