@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -94,11 +95,17 @@ def rounded_normal(x: Array, out: Array, scale: float) -> None:
     np.add(x, noise.astype(np.int64), out=out)
 
 
+@lru_cache(maxsize=1)
+def mkl_state() -> Any:
+    """MKL's fastest generator; its "doubles" take 2^32 values."""
+    import mkl_random
+
+    return mkl_random.MKLRandomState(1, brng="SFMT19937")
+
+
 def mkl(method: str) -> AddNoise:
     def add(x: Array, out: Array, scale: float) -> None:
-        import mkl_random
-
-        state = mkl_random.RandomState(1, brng="SFMT19937")
+        state = mkl_state()
         if method == "laplace":
             np.add(x, state.laplace(0.0, scale, x.size), out=out)
         elif method == "geometric":

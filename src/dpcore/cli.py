@@ -118,7 +118,7 @@ def command_group() -> click.Group:
     @dpcore.command()
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
     def info(*, as_json: bool) -> None:
-        """Print the version, the CPU level in use, the random source and the build."""
+        """Print version, CPU level, random source and build."""
         facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info()}
         click.echo(json.dumps(facts, indent=2) if as_json else _lines(facts))
 

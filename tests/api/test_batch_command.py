@@ -10,11 +10,11 @@ import subprocess
 import sys
 
 import pytest
-from support.jobs import COLUMNS, FORMATS, Workplace, damage, people, write_table
 
 import dpcore
 from dpcore import _backend
 from dpcore.batch.progress import shown_on
+from support.jobs import COLUMNS, FORMATS, Workplace, damage, people, write_table
 
 WORDS = "the guarantee protects one row; a person with k rows is protected at k·ε"
 SPENT_AGAIN = "Running this job again on the same data spends this budget again"

@@ -6,10 +6,10 @@ import sys
 
 import pyarrow as pa
 import pytest
-from support.jobs import COLUMNS, FORMATS, Workplace, job_text, people, start, write_table
 
 from dpcore.batch import JobError, load_job, make_plan, parse_job
 from dpcore.errors import BudgetError
+from support.jobs import COLUMNS, FORMATS, Workplace, job_text, people, start, write_table
 
 VISITS, COST, INCOME = COLUMNS["visits"], COLUMNS["cost"], COLUMNS["income"]
 
@@ -47,7 +47,7 @@ def edit(place, old, new):
         ("version = 1\n", "", ["version is required"]),
         ("version = 1", "version = 1\ncolour = 3", ["colour: unknown key", "allowed here: version, keep, input"]),
         ("[input]", "[input]\nformt = 'csv'", ["input.formt: unknown key", "allowed here: path, format", "did you mean 'format'"]),
-        ("[output]", "[output]\nkeep = ['state']", ["output.keep: unknown key", "keep belongs in the top of the file"]),
+        ("[output]", "[output]\nkeep = ['state']", ["output.keep: unknown key", "keep belongs at the top of the file"]),
         ("[output]", "[output]\nmax_epsilon = 3", ["output.max_epsilon: unknown key", "max_epsilon belongs in [privacy]"]),
         ("[output]", "[output]\ncompression = 'zip'", ["output.compression = 'zip'", "'zstd'"]),
         ("[output]", "[output]\nformat = 'xlsx'", ["output.format = 'xlsx'", "'parquet', 'csv' or 'arrow'"]),

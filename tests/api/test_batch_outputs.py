@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
-from support.jobs import COLUMNS, FORMATS, KEY, Workplace, decoded, people, read_table, write_table
 
 import dpcore
 from dpcore import mechanisms, noise
 from dpcore.batch import load_job, make_plan, privatize
 from dpcore.rng import STREAM_VERSION
 from dpcore.testing import KeyedRandom
+from support.jobs import COLUMNS, FORMATS, KEY, Workplace, decoded, people, read_table, write_table
 
 ROWS = 1000
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
 
 from dpcore.batch import contributions, load_job, make_plan, privatize
 from dpcore.errors import DataError
+from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
 
 SECRET = "48151623"
 INTEGERS = {"n": {"mechanism": "discrete_laplace", "epsilon": 1.0, "lower": 0, "upper": 20}}

@@ -7,16 +7,15 @@ import os
 import random
 import runpy
 import signal
-import sys
 import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.jobs import COLUMNS, FORMATS, Workplace, damage, peak_memory, people, read_table, start, write_table
 
 from dpcore.batch import atomic, metadata
+from support.jobs import COLUMNS, FORMATS, Workplace, damage, peak_memory, people, read_table, start, write_table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file locks of POSIX are the subject")
 
@@ -184,7 +183,7 @@ def check_nothing_partial(place, rows):
 
 
 def temporary_size(place):
-    found = [path for path in place.target.parent.glob(f".{place.target.name}.*.tmp")] if place.target.parent.exists() else []
+    found = list(place.target.parent.glob(f".{place.target.name}.*.tmp")) if place.target.parent.exists() else []
     try:
         return max(path.stat().st_size for path in found)
     except (ValueError, FileNotFoundError):

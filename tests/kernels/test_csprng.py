@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from support.kernels import KEY, LEVELS, at_level
 
 from dpcore._kernels import _dispatch, _noise
+from support.kernels import KEY, LEVELS, at_level
 
 GROUP, NONCE = 128, 0x89ABCDEF
 BULK, ACCEPT, MORE, MORE_PARTNER, MORE_ACCEPT = range(5)

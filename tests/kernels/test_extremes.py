@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from support.kernels import ACCURATE, EXACT, FAST, LEVELS, Array, Law, at_level, at_tier, same_bits
 
 from dpcore import noise
+from support.kernels import ACCURATE, EXACT, FAST, LEVELS, Array, Law, at_level, at_tier, same_bits
 
 FLOAT_KINDS, INT_KINDS = ("laplace", "gaussian"), ("discrete_laplace", "discrete_gaussian")
 LARGEST = sys.float_info.max

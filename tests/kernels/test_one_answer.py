@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
 
 from dpcore import _backend
 from dpcore.testing import KeyedRandom
+from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
 
 BLOCK = 512
 each_law = pytest.mark.parametrize("law", LAWS, ids=str)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import ctypes
 import ctypes.util
-import multiprocessing
 import os
 import pickle
 import platform
@@ -14,15 +13,14 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing.queues import SimpleQueue
 
 import numpy as np
 import pytest
-from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
 
 import dpcore
 from dpcore import _backend, noise
 from dpcore.testing import KeyedRandom
+from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
 
 CHILDREN = THREADS = 8
 SIZE = 3 * _backend.CHUNK  # enough for the pool of threads
@@ -32,7 +30,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform h
 def secure_draws(rng: dpcore.SecureRandom | None = None) -> list[float]:
     """Numbers of 25 random bits at least, from a scalar, an array and an array for the pool."""
     large = noise.gaussian(np.zeros(SIZE), 1.0, rng=rng, threads=4)
-    return [noise.laplace(0.0, 1.0, rng=rng), *noise.laplace(np.zeros(50), 1.0, rng=rng).tolist(), *large[::SIZE // 50].tolist()]
+    return [noise.laplace(0.0, 1.0, rng=rng), *noise.laplace(np.zeros(50), 1.0, rng=rng).tolist(), *large[:: SIZE // 50].tolist()]
 
 
 def all_distinct(streams: list[list[float]]) -> bool:
@@ -50,25 +48,38 @@ def test_the_comparison_of_streams_finds_a_repeated_one() -> None:
 # Processes
 
 
-def in_children(task: Callable[[], object], start_method: str, n: int = CHILDREN) -> list[object]:
-    """What the task returns in each of n children."""
-    context = multiprocessing.get_context(start_method)
-    results: SimpleQueue[object] = context.SimpleQueue()
-    children = [context.Process(target=lambda: results.put(task())) for _ in range(n)]
-    for child in children:
-        child.start()
-    collected = [results.get() for _ in children]
-    for child in children:
-        child.join(60)
-        assert child.exitcode == 0
-    return collected
+def start_child(task: Callable[[], object]) -> tuple[int, int]:
+    """Fork a child that pickles the task's result into a pipe; multiprocessing cannot be used from several threads."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writer)
+        return child, reader
+    try:
+        with open(writer, "wb") as pipe:
+            pickle.dump(task(), pipe)
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def in_children(task: Callable[[], object], n: int = CHILDREN) -> list[object]:
+    """What the task returns in each of n children that run at the same time."""
+    children = [start_child(task) for _ in range(n)]
+    results = []
+    for child, reader in children:
+        with open(reader, "rb") as pipe:
+            data = pipe.read()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        results.append(pickle.loads(data))
+    return results
 
 
 @needs_fork
 def test_forked_children_draw_distinct_streams() -> None:
     rng = dpcore.SecureRandom()
     before = secure_draws(rng)  # the pool of threads exists now, and every lazily made object
-    streams = in_children(lambda: secure_draws(rng), "fork")
+    streams = in_children(lambda: secure_draws(rng))
     assert all_distinct([before, *streams, secure_draws(rng)])
 
 
@@ -76,21 +87,21 @@ def test_forked_children_draw_distinct_streams() -> None:
 def test_children_forked_from_several_threads_have_a_working_pool() -> None:
     secure_draws()
     with ThreadPoolExecutor(4) as executor:
-        streams = list(executor.map(lambda _: in_children(secure_draws, "fork", 2), range(4)))
+        streams = list(executor.map(lambda _: in_children(secure_draws, 2), range(4)))
     assert all_distinct([stream for some in streams for stream in some])
 
 
 @needs_fork
 def test_a_child_gives_the_answer_of_its_parent() -> None:
     expected = [law.draw(SIZE, threads=4).tobytes() for law in LAWS]
-    for child in in_children(lambda: [law.draw(SIZE, threads=4).tobytes() for law in LAWS], "fork", 2):
+    for child in in_children(lambda: [law.draw(SIZE, threads=4).tobytes() for law in LAWS], 2):
         assert child == expected
 
 
 @needs_fork
 def test_a_fork_while_the_pool_is_locked() -> None:
     with _backend._pool._lock:  # as if another thread were starting workers at that moment
-        streams = in_children(secure_draws, "fork", 2)
+        streams = in_children(secure_draws, 2)
     assert all_distinct(streams)
 
 
@@ -204,7 +215,13 @@ def rounding(mode: int) -> Callable[[ctypes.Array[ctypes.c_char]], None]:
 
 
 ENVIRONMENTS = {"subnormals flushed": flush_subnormals, **{f"rounding {name}": rounding(mode) for name, mode in X86_ROUNDING.items()}}
-SENSITIVE = (*LAWS, Law("laplace", 2.0**-960), Law("gaussian", 1.0, 2.0**1023), Law("gaussian", 1.7, 2.0**-39), Law("discrete_laplace", 2.0**40))
+SENSITIVE = (
+    *LAWS,
+    Law("laplace", 2.0**-960),
+    Law("gaussian", 1.0, 2.0**1023),
+    Law("gaussian", 1.7, 2.0**-39),
+    Law("discrete_laplace", 2.0**40),
+)
 
 
 def values_for(law: Law) -> Array:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+
 from support.exact_pool import ExactPool, exact_pool
 from support.kernels import ACCURATE, EXACT, FAST, LEVELS, Law, at_level, at_tier, same_bits
 

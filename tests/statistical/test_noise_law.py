@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+
 from support.kernels import Array, Law
 from support.laws import (
     ERROR_RATE,
@@ -33,9 +34,7 @@ GRID_LAWS = (
     Law("gaussian", 3.3, 0.25),
     Law("gaussian", 40.0, 1.0),
 )
-DISCRETE_LAWS = tuple(
-    Law(kind, scale) for kind in ("discrete_laplace", "discrete_gaussian") for scale in (0.3, 1.0, 3.0, 7.9, 8.5, 20.0)
-)
+DISCRETE_LAWS = tuple(Law(kind, scale) for kind in ("discrete_laplace", "discrete_gaussian") for scale in (0.3, 1.0, 3.0, 7.9, 8.5, 20.0))
 LAWS = GRID_LAWS + DISCRETE_LAWS
 OFFSET = 0.3
 each_law = pytest.mark.parametrize("law", LAWS, ids=str)

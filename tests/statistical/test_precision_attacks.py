@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy import stats
+
 from support.kernels import Array, Law
 
 ERROR_RATE = 1e-6

@@ -8,9 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
-from support.kernels import EXACT, Array, Law, at_tier
 
 from dpcore import _backend
+from support.kernels import EXACT, Array, Law, at_tier
 
 PIECE = 1000
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import special, stats
+
 from support.kernels import Array, Law
 
 ERROR_RATE = 1e-6

@@ -98,8 +98,8 @@ def _unknown_key(location: Location, sections: Sections, columns: Sections) -> s
     elsewhere = [name for name, section in sections.items() if key in section.model_fields]
     if guess or not elsewhere:
         return line + guess
-    place = f"[{elsewhere[0]}]" if elsewhere[0] else "the top of the file, before the first [table]"
-    return f"{line}; {key} belongs in {place}"
+    place = f"in [{elsewhere[0]}]" if elsewhere[0] else "at the top of the file, before the first [table]"
+    return f"{line}; {key} belongs {place}"
 
 
 def _guess(word: object, known: Sequence[str] | Mapping[str, object]) -> str:
