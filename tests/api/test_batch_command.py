@@ -138,23 +138,29 @@ def test_a_bar_on_a_terminal():
 
     stream = Terminal()
     with shown_on(stream) as progress:
+        progress.begin("counting")
+        progress.update(1000, 1.0)
+        progress.begin("privatising")
         progress.update(500, 0.5)
         progress.update(1000, 1.0)
     shown = stream.getvalue()
     assert "1,000 rows" in shown
     assert "rows/s" in shown
     assert "left" in shown
+    assert "privatising" in shown
 
 
 def test_plain_lines_elsewhere_one_for_each_tenth():
     stream = io.StringIO()
     with shown_on(stream) as progress:
-        for step in range(101):
-            progress.update(10 * step, step / 100)
+        for stage in ("counting", "privatising"):
+            progress.begin(stage)
+            for step in range(101):
+                progress.update(10 * step, step / 100)
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 10
-    assert re.fullmatch(r" 10%  100 rows  [\d,]+ rows/s  [\d,]+ s left", lines[0])
-    assert re.fullmatch(r"100%  1,000 rows  [\d,]+ rows/s", lines[-1])
+    assert len(lines) == 20
+    assert re.fullmatch(r"counting  10%  100 rows  [\d,]+ rows/s  [\d,]+ s left", lines[0])
+    assert re.fullmatch(r"privatising 100%  1,000 rows  [\d,]+ rows/s", lines[-1])
 
 
 def test_info(place):

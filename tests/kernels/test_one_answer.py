@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,11 +19,10 @@ each_level = pytest.mark.parametrize("level", LEVELS)
 
 
 @pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let arrays of a few thousand elements go to the threads, in ranges that are no multiple of a block."""
     monkeypatch.setattr(_backend, "CHUNK", 997)
     monkeypatch.setattr(_backend, "SMALL", 0)
-    yield
 
 
 def portable(law: Law, values: Array, element: int = 0) -> Array:
@@ -89,7 +89,7 @@ def test_pieces_at_their_elements_make_the_whole(law: Law, level: str, start: in
     values = law.values(5000)
     cuts = [0, 1, 2, 65, 128, 129, 500, 640, 641, 1024, 1600, 2047, 4096, 5000]
     with at_level(level):
-        pieces = [law.add(values[a:b], start + a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        pieces = [law.add(values[a:b], start + a) for a, b in pairwise(cuts)]
     assert same_bits(np.concatenate(pieces), portable(law, values, start))
 
 

@@ -56,7 +56,7 @@ def start_child(task: Callable[[], object]) -> tuple[int, int]:
         os.close(writer)
         return child, reader
     try:
-        with open(writer, "wb") as pipe:
+        with os.fdopen(writer, "wb") as pipe:
             pickle.dump(task(), pipe)
         os._exit(0)
     finally:
@@ -68,7 +68,7 @@ def in_children(task: Callable[[], object], n: int = CHILDREN) -> list[object]:
     children = [start_child(task) for _ in range(n)]
     results = []
     for child, reader in children:
-        with open(reader, "rb") as pipe:
+        with os.fdopen(reader, "rb") as pipe:
             data = pipe.read()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         results.append(pickle.loads(data))
