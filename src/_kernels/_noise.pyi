@@ -16,7 +16,7 @@ class Law:
     def __init__(
         self,
         kind: int,
-        step_scale: float,
+        scale: float,
         grid: float = ...,
         offset: tuple[float, float] = ...,
         short: list[int] | None = ...,

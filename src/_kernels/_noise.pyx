@@ -8,8 +8,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_AES256, DPK_MAX_DIMS, dpk_call, dpk_first_nonfinite, dpk_has_aes, dpk_kernels, dpk_law, dpk_noise_run, dpk_pending,
-    dpk_stream_init, dpk_view, dpk_view_coalesce,
+    DPK_AES256, DPK_MAX_DIMS, dpk_call, dpk_first_nonfinite, dpk_has_aes, dpk_kernels, dpk_law, dpk_law_set_grid, dpk_noise_run,
+    dpk_pending, dpk_stream_init, dpk_view, dpk_view_coalesce,
 )
 
 from dpcore._kernels import _dispatch
@@ -38,14 +38,12 @@ cdef class Law:
     cdef uint64_t *high
     cdef uint64_t *low
 
-    def __cinit__(self, int kind, double step_scale, double grid=1.0, tuple offset=(0.0, 0.0), list short=None, list long=None,
+    def __cinit__(self, int kind, double scale, double grid=1.0, tuple offset=(0.0, 0.0), list short=None, list long=None,
                   double quick=0.0, list terms=None):
         cdef Py_ssize_t i, n
         memset(&self.law, 0, sizeof(dpk_law))
         self.law.kind = kind
-        self.law.step_scale = step_scale
-        self.law.grid = grid
-        self.law.inverse_grid = 1.0 / grid
+        dpk_law_set_grid(&self.law, scale, grid)
         self.law.offset_high, self.law.offset_low = offset
         if short is not None:
             self._set_table(short, long)

@@ -216,7 +216,7 @@ def _slow_path() -> ModuleType:
 
 @lru_cache(maxsize=1024)
 def _float_law(kind: int, scale: float, grid: float) -> Any:
-    return _noise.Law(kind, scale / grid, grid)
+    return _noise.Law(kind, scale, grid)
 
 
 @lru_cache(maxsize=4096)

@@ -110,6 +110,8 @@ def check_scale(
     value: object, *, low: float, high: float, shape: tuple[int, ...], include_low: bool = True
 ) -> float | npt.NDArray[np.float64]:
     """Return the noise scale as a float, or as a float64 array that broadcasts to `shape`; every entry in [low, high]."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ParameterTypeError("scale must not be a masked array: its mask would be lost")
     if type(value) is float or np.ndim(value) == 0:  # type: ignore[arg-type]
         number = value.item() if isinstance(value, np.ndarray) else value
         return check_real("scale", number, low=low, high=high, include_low=include_low)

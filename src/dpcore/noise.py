@@ -311,7 +311,7 @@ def _check_grid(grid: object, largest_scale: float) -> float:
 
 def _float_noise(kind: Kind, values: Any, scale: Any, grid: float | None, rng: Stream | None, out: Any, threads: int | None) -> Any:
     low, high = FLOAT_SCALE
-    if type(values) is float and out is None and threads is None:
+    if type(values) is float and type(scale) in {float, int} and out is None and threads is None:
         step = check_real("scale", scale, low=low, high=high)
         fixed = _backend.default_grid(step) if grid is None else _check_grid(grid, step)
         stream = resolve(rng)

@@ -1,4 +1,4 @@
-"""Rule zero of the noise functions: a wrong parameter is named with its value and range, before data are looked at or anything is written."""
+"""Rule zero of the noise functions: a wrong parameter is named with its value and range, before data are read or anything is written."""
 
 from __future__ import annotations
 

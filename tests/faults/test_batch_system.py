@@ -182,22 +182,27 @@ def check_nothing_partial(place, rows):
             assert metadata.sidecar_path(place.target).exists()
 
 
-def temporary_size(place):
-    found = list(place.target.parent.glob(f".{place.target.name}.*.tmp")) if place.target.parent.exists() else []
-    try:
-        return max(path.stat().st_size for path in found)
-    except (ValueError, FileNotFoundError):
-        return -1
+def temporaries(place, pid="*"):
+    return list(place.target.parent.glob(f".{place.target.name}.{pid}.*.tmp")) if place.target.parent.exists() else []
 
 
-def kill_while_writing(place, final_size, number):
-    """Start the job and send `number` when the temporary has reached a random size."""
+def kill_while_writing(place, final_size):
+    """Start the job and kill it when its temporary has reached a random size; return the exit code."""
     threshold = random.randrange(final_size)
     process = start("privatize", place.job)
-    while process.poll() is None and temporary_size(place) < threshold:
+
+    def written():
+        try:
+            return max((path.stat().st_size for path in temporaries(place, process.pid)), default=-1)
+        except FileNotFoundError:  # renamed in between
+            return -1
+
+    while process.poll() is None and written() < threshold:
         time.sleep(0.001)
-    process.send_signal(number)
+    process.kill()
     process.communicate()
+    # The run has cleaned up after the dead ones before it, and leaves only its own remains to the next.
+    assert all(f".{process.pid}." in path.name for path in temporaries(place))
     return process.returncode
 
 
@@ -221,23 +226,45 @@ def test_kill_nine_at_random_moments(place, target, times):
     rows = 3_000_000
     size = prepare(place, target, rows)
     for _ in range(times):
-        code = kill_while_writing(place, size, signal.SIGKILL)
+        code = kill_while_writing(place, size)
         check_nothing_partial(place, rows)
         assert code == -signal.SIGKILL or place.target.exists()
-    assert place.privatize("--overwrite").code == 0
-    # The next run has cleaned up after the dead ones.
+        place.target.unlink(missing_ok=True)
+    assert place.privatize().code == 0
     assert not [name for name in place.left_behind() if name.endswith((".tmp", ".spill"))]
     check_nothing_partial(place, rows)
 
 
+SLOW = """
+import sys, time
+from dpcore.batch.output import Output
+write = Output.write
+def write_slowly(self, batch):
+    write(self, batch)
+    print("writing", file=sys.stderr, flush=True)
+    time.sleep(2)
+Output.write = write_slowly
+from dpcore.cli import main
+main()
+"""
+
+
 @posix
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_an_interrupted_job_cleans_up(place, number, code):
-    rows = 3_000_000
-    size = prepare(place, "parquet", rows)
-    # Below half of the output the job has long to go, so the signal reaches it while it works.
-    returned = kill_while_writing(place, size // 2, number)
-    assert returned == code
+@pytest.mark.parametrize("target", ["parquet", "csv"])
+def test_an_interrupted_job_cleans_up(place, target, number, code):
+    write_table(pa.concat_tables([people(1000)] * 3000), place.source)
+    place.target = place.folder / f"out/private.{target}"
+    place.write_job()
+    process = start("privatize", place.job, script=SLOW)
+    # It has some forty seconds to go when the signal arrives.
+    while process.stderr.readline() != "writing\n":
+        assert process.poll() is None
+    assert temporaries(place)
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (code, "")
+    assert "nothing was left behind" in err
     assert place.left_behind() == []
 
 

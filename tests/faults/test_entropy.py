@@ -79,7 +79,7 @@ def test_every_call_reads_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_repeated_key_would_repeat_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is all that separates two calls: a twin of the tests that find streams distinct."""
-    monkeypatch.setattr(os, "urandom", lambda n: bytes(n))
+    monkeypatch.setattr(os, "urandom", bytes)
     assert np.array_equal(noise.laplace(np.zeros(100), 1.0), noise.laplace(np.zeros(100), 1.0))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpcore._kernels import _dispatch, _noise
-from support.kernels import KEY, LEVELS, at_level
+from support.kernels import AES_LEVELS, KEY, LEVELS, at_level
 
 GROUP, NONCE = 128, 0x89ABCDEF
 BULK, ACCEPT, MORE, MORE_PARTNER, MORE_ACCEPT = range(5)
@@ -22,12 +22,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
-def has_aes(name: str) -> bool:
-    with at_level(name):
-        return bool(_dispatch.has_aes())
-
-
-@pytest.fixture(params=[name for name in LEVELS if has_aes(name)])  # where there is none, pytest reports an empty set as skipped
+@pytest.fixture(params=AES_LEVELS)  # where there is none, pytest reports an empty set as skipped
 def aes_level(request: pytest.FixtureRequest) -> Iterator[str]:
     with at_level(request.param):
         yield request.param

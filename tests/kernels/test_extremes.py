@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore import noise
+from dpcore import _exact, noise
 from support.kernels import ACCURATE, EXACT, FAST, LEVELS, Array, Law, at_level, at_tier, same_bits
 
 FLOAT_KINDS, INT_KINDS = ("laplace", "gaussian"), ("discrete_laplace", "discrete_gaussian")
@@ -168,6 +168,17 @@ def test_integers_are_exact_and_saturate(kind: str, scale: float, edge: int) -> 
     law = Law(kind, scale)
     expected = [min(max(edge + z, INT64.min), INT64.max) for z in law.draw(N).tolist()]
     assert in_every_way(law, np.full(N, edge)).tolist() == expected
+
+
+@pytest.mark.parametrize("scale", [2.0**-19, 0.01, 0.05, 0.0751, 0.08, 0.5, 7.99])
+def test_tables_of_small_scales_have_an_entry(scale: float) -> None:
+    """The kernel reads the last entry unconditionally; and without one, every sample would need the exact tier."""
+    short, long = _exact.threshold_integers(scale)
+    assert 1 <= len(short) <= len(long)
+    assert short == sorted(short)
+    assert long == sorted(long)
+    assert short[-1] < 2**31
+    assert long[-1] < 2**127
 
 
 @each_int_kind

@@ -247,6 +247,18 @@ def test_scale_arrays_are_the_uniform_scales_element_by_element(law: Law, level:
         assert same_bits(law.add(values, scale=one, **options), law.add(values, **options))
 
 
+@each_level
+@pytest.mark.parametrize("law", LAWS[:2], ids=str)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "float32", "float16"])
+def test_scale_arrays_with_values_of_other_dtypes(law: Law, level: str, dtype: str) -> None:
+    values, scales = np.arange(-1000, 1000).reshape(500, 4).astype(dtype), np.array([0.3, 1.0, 8.0, 0.3])
+    with at_level(level):
+        assert same_bits(law.add(values, scale=scales), law.add(values.astype(np.float64), scale=scales))
+        large = (10**17 + 1 + values.astype(np.int64)).copy()
+        columns = [law.add(large, scale=float(s))[:, j] for j, s in enumerate(scales)]
+        assert same_bits(law.add(large, scale=scales), np.stack(columns, axis=1))
+
+
 @each_law
 @pytest.mark.usefixtures("small_chunks")
 def test_scale_arrays_on_threads(law: Law) -> None:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from support.kernels import Array, Law
+from support.kernels import AES_LEVELS, Array, Law, at_level
 from support.laws import (
     ERROR_RATE,
     binomial_p_value,
@@ -40,10 +40,10 @@ OFFSET = 0.3
 each_law = pytest.mark.parametrize("law", LAWS, ids=str)
 
 
-def steps(law: Law, scale: float | None = None) -> Array:
+def steps(law: Law, scale: float | None = None, *, secure: bool = False) -> Array:
     """Draws in units of the grid, added to `OFFSET` where the law is a real one; `scale` replaces the law's own."""
     values = law.zeros(N) if law.discrete else np.full(N, OFFSET)
-    drawn: Array = law.add(values, scale=law.scale if scale is None else scale, out=values)
+    drawn: Array = law.add(values, scale=law.scale if scale is None else scale, out=values, secure=secure)
     return drawn / law.grid if law.grid else drawn
 
 
@@ -56,6 +56,16 @@ def fit(law: Law, drawn: Array) -> float:
 @each_law
 def test_every_outcome_has_its_probability(law: Law) -> None:
     assert fit(law, steps(law)) > ERROR_RATE
+
+
+@pytest.mark.parametrize("level", AES_LEVELS[:1])  # where no level has AES, pytest reports an empty set as skipped
+@each_law
+def test_every_outcome_has_its_probability_under_aes(law: Law, level: str) -> None:
+    with at_level(level):
+        drawn = steps(law, secure=True)
+        assert fit(law, drawn) > ERROR_RATE
+        assert fit(law, steps(law, law.scale * 1.01, secure=True)) <= ERROR_RATE
+    assert not np.array_equal(drawn, steps(law))
 
 
 @each_law

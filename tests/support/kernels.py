@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
+from dpcore.rng import StreamPosition
 from dpcore.testing import KeyedRandom
 
 KEY = bytes(range(32))
 LEVELS = _backend.available_levels()
+"""CPU levels of this machine, least first."""
 FAST, ACCURATE, EXACT = range(3)
 
 Array = npt.NDArray[Any]
@@ -43,6 +45,18 @@ def at_tier(tier: int, bound_factor: float = 1.0) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
+class SecureCipher:
+    """A stream that is expanded as the secure source's are, from a key that stands still."""
+
+    element: int = 0
+    secure: bool = True
+
+    def position(self) -> StreamPosition:
+        """The fixed position."""
+        return StreamPosition(KEY, 0, self.element)
+
+
+@dataclass(frozen=True)
 class Law:
     """One distribution at one scale; picklable, so that worker processes can be told what to draw."""
 
@@ -60,12 +74,13 @@ class Law:
         """The public function that draws from this law."""
         return getattr(noise, self.kind)  # type: ignore[no-any-return]
 
-    def add(self, values: Any, element: int = 0, *, nonce: int = 0, **options: Any) -> Any:
-        """Noisy values under the tests' key; `scale` in the options replaces the law's own."""
+    def add(self, values: Any, element: int = 0, *, nonce: int = 0, secure: bool = False, **options: Any) -> Any:
+        """Noisy values under the tests' key; `scale` in the options replaces the law's own, `secure` takes the secure source's cipher."""
         scale = options.pop("scale", self.scale)
         if not self.discrete:
             options.setdefault("grid", self.grid)
-        return self.function(values, scale, rng=KeyedRandom(KEY).at(nonce, element), **options)
+        rng = SecureCipher(element) if secure else KeyedRandom(KEY).at(nonce, element)
+        return self.function(values, scale, rng=rng, **options)
 
     def zeros(self, shape: Any) -> Array:
         """Zeros of the dtype that comes out."""
@@ -94,6 +109,15 @@ LAWS = (
     Law("discrete_gaussian", 3.3),  # inversion of a table
     Law("discrete_gaussian", 20.5),  # rounded normal with an acceptance step
 )
+
+
+def uses_aes(level: str) -> bool:
+    """Whether the secure source expands its keys by AES-256 at this level."""
+    with at_level(level):
+        return _backend._forced_cipher is None and _backend.secure_cipher() == "aes256"
+
+
+AES_LEVELS = tuple(level for level in LEVELS if uses_aes(level))
 
 
 def same_bits(a: Any, b: Any) -> bool:

@@ -201,6 +201,18 @@ static void set_lanes(block *b) {
     b->inverse[0] = law->inverse_grid;
 }
 
+/* Pre: scale normal, grid a power of two. Post: the law in units of the grid, whatever the caller's floating-point environment.
+   Errors: none. */
+void dpk_law_set_grid(dpk_law *law, double scale, double grid) {
+    fenv_t caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    law->step_scale = scale / grid;
+    law->grid = grid;
+    law->inverse_grid = 1.0 / grid; /* subnormal for the largest grid: lost if the caller flushes those */
+    fesetenv(&caller);
+}
+
 /* Lanes outside the array are computed too, and dropped: give them values that are numbers. */
 static void clear_spare_lanes(block *b, int64_t size) {
     size_t lanes = size < DPK_GROUP ? 2 * DPK_GROUP : DPK_BLOCK;

@@ -179,6 +179,7 @@ typedef struct {
 
 int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                   int64_t *reached);
+void dpk_law_set_grid(dpk_law *, double scale, double grid);
 int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop); /* -1 if none */
 
 #endif
