@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -205,10 +204,16 @@ class _KernelWords:
         return words
 
 
-def _slow_path() -> ModuleType:
-    from dpcore import _slow_path as module  # imports mpmath, which most processes never need
+def _exact_real(kind: Kind, words: _KernelWords, item: Pending, scale: float, grid: float) -> float:
+    from dpcore._slow_path import real  # imports mpmath, which most processes never need
 
-    return module
+    return real(kind, words, item, scale, grid)
+
+
+def _exact_integer(kind: Kind, words: _KernelWords, item: Pending, scale: float) -> int:
+    from dpcore._slow_path import integer
+
+    return integer(kind, words, item, scale)
 
 
 # Laws
@@ -298,7 +303,7 @@ def float_noise(
 
     def resolve(item: Pending) -> float:
         own = scale if isinstance(scale, float) else float(scales.flat[item.index])  # type: ignore[union-attr]
-        return _slow_path().real(kind, words, item, own, grid if grid is not None else default_grid(own))
+        return _exact_real(kind, words, item, own, grid if grid is not None else default_grid(own))
 
     for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
     return result
@@ -318,7 +323,7 @@ def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, posi
         result = _noise.scalar(_float_law(code, scale, grid), value, key, nonce, first, cipher)
         if result is not None:
             return float(result)
-    return _slow_path().real(kind, _KernelWords(key, nonce, cipher), Pending(0, first, value, 0.0, 0, 0), scale, grid)
+    return _exact_real(kind, _KernelWords(key, nonce, cipher), Pending(0, first, value, 0.0, 0, 0), scale, grid)
 
 
 def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position, *, secure: bool) -> int:
@@ -329,7 +334,7 @@ def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position, *
         result = _noise.scalar_int(_discrete_law(kind, scale), value, key, nonce, first, cipher)
         if result is not None:
             return int(result)
-    return _slow_path().integer(kind, _KernelWords(key, nonce, cipher), Pending(0, first, 0.0, 0.0, value, 0), scale)
+    return _exact_integer(kind, _KernelWords(key, nonce, cipher), Pending(0, first, 0.0, 0.0, value, 0), scale)
 
 
 def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[list[float], npt.NDArray[np.int64] | None]:
@@ -370,7 +375,7 @@ def int_noise(
     words = _KernelWords(key, nonce, cipher)
 
     def resolve(item: Pending) -> int:
-        return _slow_path().integer(kind, words, item, scales[item.law])
+        return _exact_integer(kind, words, item, scales[item.law])
 
     for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
     return result

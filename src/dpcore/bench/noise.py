@@ -127,7 +127,7 @@ def bounds(n: int, rounds: int) -> list[Row]:
     rows, threads = [], _backend.default_threads()
     for level in at_levels():
         for case in cases():
-            values = np.zeros(n, case.dtype)
+            values: Array = np.zeros(n, case.dtype)
             out = np.empty_like(values)
             rows.append(bound_row(case, values, out, level, 1, rounds))
             check_answer(case, out)
