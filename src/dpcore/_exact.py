@@ -230,10 +230,13 @@ def threshold_integers(scale: float) -> tuple[list[int], list[int]]:
     thresholds = gaussian_thresholds(scale, precision)
     long: list[int] = []
     for threshold in thresholds:
-        low = _floor(libmp.mpf_shift(threshold.low, 127))
-        if low != _floor(libmp.mpf_shift(threshold.high, 127)) or low >= 2**127 - 1:
-            break  # only far beyond the last entry that matters: equality with it counts as undecided
+        # below 1 whatever the interval says, so the floor is at most 2^127 − 1; equality with an entry counts as undecided
+        low, high = (min(_floor(libmp.mpf_shift(end, 127)), 2**127 - 1) for end in (threshold.low, threshold.high))
+        if low != high:
+            break
         long.append(low)
+        if low == 2**127 - 1:
+            break
     short = [t >> 96 for t in long]
     limit = 2**31 - int(2**31 * TABLE_TAIL)
     enough = next((k for k, t in enumerate(short) if t >= limit), len(short) - 1)
