@@ -127,7 +127,7 @@ def more_words(bytes key, uint32_t nonce, int cipher, uint32_t domain, uint64_t 
     cdef dpk_stream stream
     cdef uint64_t out[8]
     if attempt >= 4096 or chunk >= (1024 if cipher == DPK_AES256 else 4096):
-        raise ValueError("attempt or chunk is beyond the field that addresses it")
+        raise ValueError("attempt and chunk must be below 4096 (chunk below 1024 for AES)")
     open_stream(&stream, key, nonce, cipher)
     dpk_more_words(&stream, current, domain, element, attempt, chunk, 8, out)
     return [out[i] for i in range(8)]

@@ -194,3 +194,11 @@ def test_key_and_nonce_change_every_word() -> None:
 def test_addresses_that_would_wrap_are_refused(attempt: int, chunk: int) -> None:
     with pytest.raises(ValueError, match="below 4096"):
         _dispatch.more_words(KEY, 0, _noise.CHACHA20, MORE, 0, attempt, chunk)
+
+
+@pytest.mark.skipif(not _dispatch.has_aes(), reason="this machine has no AES instructions")
+def test_aes_chunks_have_a_narrower_field() -> None:
+    last = _dispatch.more_words(KEY, 0, _noise.AES256, MORE, 0, 0, 1023)
+    assert last != _dispatch.more_words(KEY, 0, _noise.AES256, MORE, 0, 0, 0)
+    with pytest.raises(ValueError, match="below 1024 for AES"):
+        _dispatch.more_words(KEY, 0, _noise.AES256, MORE, 0, 0, 1024)
