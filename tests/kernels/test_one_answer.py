@@ -21,8 +21,8 @@ each_level = pytest.mark.parametrize("level", LEVELS)
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let arrays of a few thousand elements go to the threads, in ranges that are no multiple of a block."""
-    monkeypatch.setattr(_backend, "CHUNK", 997)
-    monkeypatch.setattr(_backend, "SMALL", 0)
+    monkeypatch.setattr(_backend.threads, "CHUNK", 997)
+    monkeypatch.setattr(_backend.threads, "SMALL", 0)
 
 
 def portable(law: Law, values: Array, element: int = 0) -> Array:
@@ -78,7 +78,7 @@ def test_threads_on_ranges_of_odd_length(law: Law, level: str, threads: int) -> 
 @each_law
 @pytest.mark.parametrize("threads", [2, 4])
 def test_several_full_chunks(law: Law, threads: int) -> None:
-    values = law.values(3 * _backend.CHUNK + 5)
+    values = law.values(3 * _backend.threads.CHUNK + 5)
     assert same_bits(law.add(values, threads=threads), law.add(values, threads=1))
 
 

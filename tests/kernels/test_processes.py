@@ -23,7 +23,7 @@ from dpcore.testing import KeyedRandom
 from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
 
 CHILDREN = THREADS = 8
-SIZE = 3 * _backend.CHUNK  # enough for the pool of threads
+SIZE = 3 * _backend.threads.CHUNK  # enough for the pool of threads
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 
 
@@ -100,7 +100,7 @@ def test_a_child_gives_the_answer_of_its_parent() -> None:
 
 @needs_fork
 def test_a_fork_while_the_pool_is_locked() -> None:
-    with _backend._pool._lock:  # as if another thread were starting workers at that moment
+    with _backend.threads._pool._lock:  # as if another thread were starting workers at that moment
         streams = in_children(secure_draws, 2)
     assert all_distinct(streams)
 
@@ -266,12 +266,12 @@ def test_the_callers_environment_does_not_matter(law: Law, change: Callable[...,
     with at_level(level):
         values = values_for(law)
         expected = results_of(law, values)
-        _backend._float_law.cache_clear()
-        _backend._discrete_law.cache_clear()
+        _backend.noise._float_law.cache_clear()
+        _backend.noise._discrete_law.cache_clear()
         with environment(change):
             results = results_of(law, values)
-        _backend._float_law.cache_clear()
-        _backend._discrete_law.cache_clear()
+        _backend.noise._float_law.cache_clear()
+        _backend.noise._discrete_law.cache_clear()
         assert all(same_bits(a, b) for a, b in zip(results, expected, strict=True))
 
 

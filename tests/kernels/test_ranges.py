@@ -14,8 +14,8 @@ from dpcore import _backend, noise
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_backend, "CHUNK", 100)
-    monkeypatch.setattr(_backend, "SMALL", 10)
+    monkeypatch.setattr(_backend.threads, "CHUNK", 100)
+    monkeypatch.setattr(_backend.threads, "SMALL", 10)
 
 
 class Recorder:

@@ -47,7 +47,7 @@ def test_tiers_agree(law: Law, aes_level: str) -> None:
 
 @each_law
 def test_threads_pieces_and_scalars_agree(law: Law, aes_level: str) -> None:
-    values = law.values(2 * _backend.CHUNK + 5)
+    values = law.values(2 * _backend.threads.CHUNK + 5)
     whole = law.add(values, threads=1, secure=True)
     assert same_bits(law.add(values, threads=3, secure=True), whole)
     cuts = [0, 1, 64, 129, 500, 1024, 2000]

@@ -114,7 +114,7 @@ LAWS = (
 def uses_aes(level: str) -> bool:
     """Whether the secure source expands its keys by AES-256 at this level."""
     with at_level(level):
-        return _backend._forced_cipher is None and _backend.secure_cipher() == "aes256"
+        return _backend.levels._forced_cipher is None and _backend.secure_cipher() == "aes256"
 
 
 AES_LEVELS = tuple(level for level in LEVELS if uses_aes(level))

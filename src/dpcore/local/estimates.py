@@ -1,0 +1,159 @@
+"""What reports add up to, and what is inferred from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import special
+
+from dpcore._validation import check_choice, check_real
+from dpcore.errors import ParameterError, ParameterTypeError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Counts = npt.NDArray[np.int64] | tuple[int, ...]
+
+Target = Literal["population", "sample"]
+TARGETS = ("population", "sample")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate:
+    """What an estimator needs of a set of reports; partitions are combined by `+`.
+
+    Attributes
+    ----------
+    mechanism : object
+        The mechanism that made the reports.
+    n : int
+        Number of reports.
+    counts : ndarray of int64, or tuple of int
+        What was counted, as the mechanism's `aggregate` says; exact integers, so that sums do not depend on their order.
+    """
+
+    mechanism: Any
+    n: int
+    counts: Counts
+
+    def __add__(self, other: object) -> Aggregate:
+        if not isinstance(other, Aggregate):
+            return NotImplemented
+        if self.mechanism != other.mechanism:
+            raise ParameterError(f"aggregates of different mechanisms do not add: {self.mechanism!r} and {other.mechanism!r}")
+        if isinstance(self.counts, tuple) or isinstance(other.counts, tuple):
+            total: Counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        else:
+            total = self.counts + other.counts
+        return Aggregate(self.mechanism, self.n + other.n, total)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Aggregate):
+            return NotImplemented
+        return bool(self.mechanism == other.mechanism and self.n == other.n and np.array_equal(self.counts, other.counts))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """An unbiased estimate with its uncertainty.
+
+    Attributes
+    ----------
+    value : float or ndarray of float64, shape (k,)
+        The estimate. It is unbiased, so a frequency may come out below 0 or above 1; see `dpcore.local.project_to_simplex`.
+    stderr : float or ndarray of float64, shape (k,)
+        Standard error.
+    interval : ndarray of float64, shape (2,) or (k, 2)
+        Lower and upper end of a confidence interval by the normal limit, pointwise.
+    n : int
+        Number of reports.
+    confidence : float
+        Coverage of each interval, in (0, 1).
+    """
+
+    value: float | npt.NDArray[np.float64]
+    stderr: float | npt.NDArray[np.float64]
+    interval: npt.NDArray[np.float64]
+    n: int
+    confidence: float
+
+
+def check_estimation(n: int, confidence: float, target: str) -> float:
+    """Check what every estimator takes; returns the confidence as a float."""
+    check_choice("target", target, TARGETS)
+    confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
+    if n < 1:
+        raise ParameterError(f"reports must be at least one, got {n}")
+    return confidence
+
+
+def with_interval(value: Any, variance: Any, n: int, confidence: float) -> Estimate:
+    """Make an estimate from a value and the variance of one user's contribution to it: value ± z·√(variance/n)."""
+    stderr = np.sqrt(np.asarray(variance, np.float64) / n)
+    half = float(special.ndtri(0.5 + confidence / 2)) * stderr
+    interval = np.stack([value - half, value + half], axis=-1)
+    if np.ndim(value) == 0:
+        return Estimate(float(value), float(stderr), interval, n, confidence)
+    return Estimate(np.asarray(value, np.float64), stderr, interval, n, confidence)
+
+
+def support_variance(f: Any, p: float, q: float, target: str = "population") -> Any:
+    """Variance of one user's contribution to the estimate of a frequency f.
+
+    A report supports the true category with probability p and each other one with probability q:
+    [f·p(1−p) + (1−f)·q(1−q)]/(p−q)² for the sample's frequency, plus f(1−f) for the population's.
+    """
+    within = (f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2
+    return within + f * (1 - f) if target == "population" else within
+
+
+def frequencies(counts: Any, n: int, p: float, q: float, *, confidence: float, target: str) -> Estimate:
+    """Estimate frequencies from support counts: f = (count/n − q)/(p − q), the standard error at f cut to [0, 1]."""
+    confidence = check_estimation(n, confidence, target)
+    value = (np.asarray(counts, np.float64) / n - q) / (p - q)
+    return with_interval(value, support_variance(np.clip(value, 0.0, 1.0), p, q, target), n, confidence)
+
+
+def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the nearest probability vector, in Euclidean distance.
+
+    Post-processing: it costs no privacy. The result is consistent (no negative frequency, sum 1) and no longer unbiased.
+
+    Parameters
+    ----------
+    frequencies : array_like of float, shape (k,)
+        Raw unbiased estimates; finite, k ≥ 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+        argmin ‖f − frequencies‖₂ over f ≥ 0, Σf = 1.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If the argument is not a non-empty vector of finite numbers.
+
+    Notes
+    -----
+    Cost: O(k log k). Source: Wang and Carreira-Perpiñán, 2013 (arXiv 1309.1541), Algorithm 1.
+
+    Examples
+    --------
+    >>> import dpcore
+    >>> dpcore.local.project_to_simplex([0.75, 0.5, -0.05]).tolist()
+    [0.625, 0.375, 0.0]
+    """
+    raw = np.asarray(frequencies)
+    if raw.dtype.kind not in "iuf":
+        raise ParameterTypeError(f"frequencies must be numbers, got an array of dtype {raw.dtype.name}")
+    if raw.ndim != 1 or raw.size == 0 or not np.isfinite(raw).all():
+        raise ParameterError(f"frequencies must be a non-empty vector of finite numbers, got shape {raw.shape}")
+    falling = np.sort(raw.astype(np.float64))[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
+    last = np.flatnonzero(falling > excess)[-1]
+    return np.maximum(raw - excess[last], 0.0)
