@@ -32,6 +32,7 @@ LEVEL_FLAGS = {
     "x86_v3": ["/arch:AVX2"] if MSVC else ["-march=x86-64-v3", "-maes"],
     "x86_v4": ["/arch:AVX512"] if MSVC else ["-march=x86-64-v4", "-mprefer-vector-width=512", "-maes", "-mvaes"],
 }
+EXTENSIONS = sorted(p.stem for p in KERNELS.glob("*.pyx"))
 LEVELS = list(LEVEL_FLAGS) if X86 else ["baseline"]
 MACROS = [("DPK_X86", "1")] if X86 else []
 
@@ -79,7 +80,7 @@ def extension(name: str) -> Extension:
 setup(
     libraries=LIBRARIES,
     ext_modules=cythonize(
-        [extension(name) for name in ("_dispatch", "_noise")],
+        [extension(name) for name in EXTENSIONS],
         include_path=INCLUDE,
         compiler_directives={"language_level": 3, "freethreading_compatible": True, "binding": False},
     ),

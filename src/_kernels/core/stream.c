@@ -64,3 +64,8 @@ void dpk_more_words(const dpk_stream *s, const dpk_kernels *k, uint32_t domain, 
     dpk_chacha20_block(s->key, (uint32_t)element, nonce, block);
     memcpy(out, block, 8 * n_words);
 }
+
+/* Pre: DPK_MORE_LANES elements. Post: the first word of what dpk_more_words gives each, chunk and attempt 0. Errors: none. */
+void dpk_more_first(const dpk_stream *s, const dpk_kernels *k, uint32_t domain, const uint64_t *elements, uint64_t *words) {
+    (s->cipher == DPK_AES256 ? k->aes256_more : k->chacha20_more)(s, dpk_tag(domain, 0, 0), elements, words);
+}

@@ -179,3 +179,32 @@ static void run_store(char *at, int64_t stride, size_t n, const char *items) {
 void dpk_store(const dpk_view *v, int64_t start, size_t n, const void *items) {
     FOR_RUNS(v, start, n, run_store(c.at, stride, count, (const char *)items + 8 * done))
 }
+
+/* int64 items into one strided run of a narrower type. */
+#define RUN_INTO(ctype)                                           \
+    for (size_t i = 0; i < n; i++, at += stride) {                \
+        ctype item = (ctype)items[i];                             \
+        memcpy(at, &item, sizeof item);                           \
+    }                                                             \
+    break
+
+static void run_store_int(int32_t dtype, char *at, int64_t stride, size_t n, const int64_t *items) {
+    switch (dtype) {
+    case DPK_I32:
+    case DPK_U32:
+        RUN_INTO(int32_t);
+    case DPK_I16:
+    case DPK_U16:
+        RUN_INTO(int16_t);
+    case DPK_I8:
+    case DPK_U8:
+        RUN_INTO(int8_t);
+    default:
+        run_store(at, stride, n, (const char *)items);
+    }
+}
+
+/* Pre: every item fits the array's integer type. Post: stored. Errors: none. */
+void dpk_store_int(const dpk_view *v, int64_t start, size_t n, const int64_t *items) {
+    FOR_RUNS(v, start, n, run_store_int(v->dtype, c.at, stride, count, items + done))
+}

@@ -12,6 +12,7 @@
 enum {
     DPK_GROUP = 128, /* elements whose words come from one call of a cipher: 1024 bytes */
     DPK_BLOCK = 512, /* elements a kernel treats at once: words, input and output stay in L1 */
+    DPK_MORE_LANES = 16, /* elements whose further bits are made together */
     DPK_MAX_DIMS = 64,
     DPK_AES_ROUNDS = 14
 };
@@ -24,7 +25,9 @@ typedef enum {
     DPK_DOMAIN_ACCEPT = 1,       /* 16 bits per element, in groups: first bits of an acceptance uniform */
     DPK_DOMAIN_MORE = 2,         /* further bits of the element's bulk word */
     DPK_DOMAIN_MORE_PARTNER = 3, /* second uniform of a retried normal */
-    DPK_DOMAIN_MORE_ACCEPT = 4   /* further bits of the acceptance uniform */
+    DPK_DOMAIN_MORE_ACCEPT = 4,  /* further bits of the acceptance uniform */
+    DPK_DOMAIN_RESPONSE = 5,     /* first bits of a response's uniform, in groups: 8 bit planes, or pieces of 16 or 32 bits */
+    DPK_DOMAIN_MORE_RESPONSE = 6 /* further bits of that uniform */
 } dpk_domain;
 
 typedef struct {
@@ -43,7 +46,9 @@ typedef enum {
     DPK_OK = 0,
     DPK_NONFINITE = 1,    /* a value is NaN or infinite; its index is reported */
     DPK_PENDING_FULL = 2, /* undecided samples fill their buffer; resume after the reported count */
-    DPK_BAD_LEVEL = 3
+    DPK_BAD_LEVEL = 3,
+    DPK_NEED_LIMBS = 4, /* the limbs of a probability do not decide; resume with more of them */
+    DPK_EXHAUSTED = 5    /* 512 further bits of a draw do not decide */
 } dpk_status;
 
 typedef enum { DPK_F64, DPK_F32, DPK_F16, DPK_I64, DPK_I32, DPK_I16, DPK_I8, DPK_U32, DPK_U16, DPK_U8 } dpk_dtype;
@@ -91,12 +96,16 @@ typedef struct {
     int32_t uniform;
 } dpk_lanes;
 
+#include "dpk_response.h"
+
 /* One level's kernels. n is a multiple of DPK_GROUP and at most DPK_BLOCK; arrays do not overlap.
    The float kernels mark undecided lanes by NaN, the discrete ones by INT64_MIN; they return nonzero if there is any. */
 typedef struct {
     const char *name;
     void (*chacha20)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
     void (*aes256)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
+    void (*chacha20_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);
+    void (*aes256_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);
     void (*aes256_schedule)(dpk_stream *);
     void (*aes256_block)(const dpk_stream *, const uint64_t in[2], uint64_t out[2]);
     int (*laplace)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
@@ -106,6 +115,7 @@ typedef struct {
     int (*gaussian_rounded)(const dpk_lanes *, const dpk_acceptance *, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n);
     void (*add_saturating)(const int64_t *x, const int64_t *z, int64_t *y, size_t n);
     int (*all_finite)(const double *x, size_t n);
+    dpk_response_kernels response;
     void (*exponential_raw)(const uint64_t *words, double *e, size_t n); /* -ln|X|, for measurements */
     void (*normal_raw)(const uint64_t *words, double *z, size_t n);      /* Box-Muller pairs, for measurements */
 } dpk_kernels;
@@ -130,6 +140,7 @@ uint32_t dpk_tag(uint32_t domain, uint32_t attempt, uint32_t chunk);
 void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words);
 void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk,
                     size_t n_words, uint64_t *out);
+void dpk_more_first(const dpk_stream *, const dpk_kernels *, uint32_t domain, const uint64_t *elements, uint64_t *words);
 
 /* core/view.c */
 int dpk_view_is_contiguous(const dpk_view *);
@@ -137,6 +148,7 @@ void dpk_view_coalesce(dpk_view *);
 void dpk_load_real(const dpk_view *, int64_t start, size_t n, double *high, double *low); /* low may be NULL unless dtype is I64 */
 void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out);
 void dpk_store(const dpk_view *, int64_t start, size_t n, const void *items); /* 8-byte items */
+void dpk_store_int(const dpk_view *, int64_t start, size_t n, const int64_t *items);
 
 /* A sample that needs the exact tier. */
 typedef struct {
@@ -181,5 +193,58 @@ int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *pe
                   int64_t *reached);
 void dpk_law_set_grid(dpk_law *, double scale, double grid);
 int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop); /* -1 if none */
+
+/* core/uniform.c */
+typedef struct {
+    const dpk_stream *stream;
+    const dpk_kernels *kernels;
+    uint32_t domain; /* of the bits after the first */
+    uint64_t element;
+    uint32_t first; /* the first bits */
+    int32_t n_first;
+} dpk_uniform;
+
+int dpk_is_below(const dpk_uniform *, const dpk_real *p, uint32_t multiple);                /* U < multiple p: 1, 0, or -1 undecided */
+int dpk_uniform_below(const dpk_uniform *, uint32_t bound, uint32_t attempt, uint32_t *out); /* floor(U bound); 0, or -1 undecided */
+uint32_t dpk_leading(const dpk_real *, int bits);                                           /* floor(p 2^bits), bits <= 32 */
+uint64_t dpk_following(const dpk_real *, int bits);                                         /* the 64 bits after those */
+
+/* core/response.c, core/categories.c: one call of a randomiser */
+typedef enum {
+    DPK_FLIP = 0,        /* bytes to bytes of 0 and 1 */
+    DPK_FLIP_PACKED = 1, /* bits to bits; positions are 64-bit words */
+    DPK_BOUNDED = 2,
+    DPK_TABLE = 3,
+    DPK_KARY = 4,
+    DPK_UNARY = 5,
+    DPK_SUBSET = 6,
+    DPK_HASHING = 7,
+    DPK_HADAMARD = 8
+} dpk_response_kind;
+
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_stream stream;
+    uint64_t first_element;
+    int32_t kind;
+    int32_t tier; /* a bounded mean that must not use its fast or its middle tier */
+    int64_t k;
+    int64_t unknown;     /* category that stands for codes outside [0, k); -1 if there are none */
+    int64_t w;           /* subset size */
+    int64_t g;           /* codes of a hash */
+    double scale;        /* k-ary: (e^epsilon + k - 1) 2^-32 */
+    const dpk_real *real; /* flip, k-ary q, unary q, inclusion; a table's probabilities */
+    const dpk_real *own;  /* unary: p of the true position */
+    dpk_bounded bounded;
+    dpk_view values, out;
+} dpk_response;
+
+int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
+                     int64_t *reached);
+int dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below);
+int dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, int64_t *reached);
+void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);
+int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
+int64_t dpk_first_outside(const dpk_view *, int64_t k, int64_t start, int64_t stop); /* -1 if none */
 
 #endif

@@ -6,6 +6,8 @@ cdef extern from "dpk.h" nogil:
         DPK_GROUP
         DPK_BLOCK
         DPK_MAX_DIMS
+        DPK_MAX_LIMBS
+        DPK_HASH_PRIME
         DPK_CHACHA20
         DPK_AES256
 
@@ -43,8 +45,33 @@ cdef extern from "dpk.h" nogil:
         dpk_table table
         dpk_acceptance acceptance
 
+    ctypedef struct dpk_real:
+        int32_t n_limbs
+        int32_t is_exact
+        const uint32_t *limbs
+
+    ctypedef struct dpk_bounded:
+        double lower
+        double upper
+        double missing
+        double width
+        double inverse_width
+        double start
+        double rise
+        double slack
+        double q_high
+        double q_low
+
+    ctypedef struct dpk_response_kernels:
+        void (*hash)(const uint64_t *, const int64_t *, uint32_t, int64_t *, size_t) noexcept nogil
+        void (*support)(const uint64_t *, const uint32_t *, size_t, uint32_t, size_t, int64_t *) noexcept nogil
+        void (*count_columns)(const uint8_t *, size_t, size_t, size_t, int64_t *) noexcept nogil
+        void (*walsh_hadamard)(int64_t *, int) noexcept nogil
+        void (*pack)(const uint8_t *, uint64_t *, size_t) noexcept nogil
+
     ctypedef struct dpk_kernels:
         const char *name
+        dpk_response_kernels response
         void (*aes256_block)(const dpk_stream *, const uint64_t *, uint64_t *) noexcept nogil
         void (*exponential_raw)(const uint64_t *, double *, size_t) noexcept nogil
         void (*normal_raw)(const uint64_t *, double *, size_t) noexcept nogil
@@ -89,4 +116,27 @@ cdef extern from "dpk.h" nogil:
 
     int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity, int64_t *n_pending, int64_t *reached)
     void dpk_law_set_grid(dpk_law *, double scale, double grid)
+    int64_t dpk_first_outside(const dpk_view *, int64_t k, int64_t start, int64_t stop)
+    int64_t dpk_subset_words(int64_t w)
     int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
+
+    ctypedef struct dpk_response:
+        const dpk_kernels *kernels
+        dpk_stream stream
+        uint64_t first_element
+        int32_t kind
+        int32_t tier
+        int64_t k
+        int64_t unknown
+        int64_t w
+        int64_t g
+        double scale
+        const dpk_real *real
+        const dpk_real *own
+        dpk_bounded bounded
+        dpk_view values
+        dpk_view out
+
+    int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity, int64_t *n_pending,
+                         int64_t *reached)
+    void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out)

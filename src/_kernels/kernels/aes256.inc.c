@@ -74,7 +74,22 @@ static void aes256_groups(const dpk_stream *stream, uint32_t tag, uint64_t group
         for (int i = 0; i < AES_AT_ONCE; i++) AES_STORE(words + 2 * AES_BLOCKS * i, AES_LAST(state[i], AES_KEY(DPK_AES_ROUNDS)));
     }
 }
-#define AES256_ENTRIES .aes256 = aes256_groups, .aes256_schedule = aes256_schedule, .aes256_block = aes256_block
+
+/* Pre: the schedule is made. Post: the first word of the further bits of DPK_MORE_LANES elements, as dpk_more_words has it. Errors: none. */
+static void aes256_more(const dpk_stream *stream, uint32_t tag, const uint64_t *elements, uint64_t *words) {
+    __m128i state[DPK_MORE_LANES];
+    __m128i key = _mm_loadu_si128((const __m128i *)stream->round_keys[0]);
+    for (int i = 0; i < DPK_MORE_LANES; i++) state[i] = _mm_xor_si128(_mm_set_epi64x((long long)tag, (long long)elements[i]), key);
+    for (int r = 1; r < DPK_AES_ROUNDS; r++) {
+        key = _mm_loadu_si128((const __m128i *)stream->round_keys[r]);
+        for (int i = 0; i < DPK_MORE_LANES; i++) state[i] = _mm_aesenc_si128(state[i], key);
+    }
+    key = _mm_loadu_si128((const __m128i *)stream->round_keys[DPK_AES_ROUNDS]);
+    for (int i = 0; i < DPK_MORE_LANES; i++) words[i] = (uint64_t)_mm_cvtsi128_si64(_mm_aesenclast_si128(state[i], key));
+}
+
+#define AES256_ENTRIES \
+    .aes256 = aes256_groups, .aes256_schedule = aes256_schedule, .aes256_block = aes256_block, .aes256_more = aes256_more
 #else
-#define AES256_ENTRIES .aes256 = NULL, .aes256_schedule = NULL, .aes256_block = NULL
+#define AES256_ENTRIES .aes256 = NULL, .aes256_schedule = NULL, .aes256_block = NULL, .aes256_more = NULL
 #endif

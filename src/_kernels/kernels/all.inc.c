@@ -6,6 +6,8 @@
 #include "laplace.inc.c"
 #include "gaussian.inc.c"
 #include "discrete.inc.c"
+#include "response.inc.c"
+#include "counts.inc.c"
 
 /* Post: whether all of x is finite. Errors: none. */
 static int all_finite(const double *DPK_RESTRICT x, size_t n) {
@@ -28,6 +30,19 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
     .gaussian_rounded = gaussian_rounded,
     .add_saturating = add_saturating,
     .all_finite = all_finite,
+    .chacha20_more = chacha20_more,
+    .response = {
+        .below_planes = below_planes,
+        .flip_bytes = flip_bytes,
+        .pack = pack_bytes,
+        .bounded = bounded,
+        .kary = kary,
+        .hadamard = hadamard,
+        .hash = hash_codes,
+        .support = support,
+        .count_columns = count_columns,
+        .walsh_hadamard = walsh_hadamard,
+    },
     .exponential_raw = exponential_raw,
     .normal_raw = normal_raw,
 };

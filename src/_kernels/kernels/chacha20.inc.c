@@ -42,12 +42,13 @@ typedef uint32_t chacha_vec;
     b ^= c;                 \
     b = ROTATE(b, 7)
 
-static void chacha20_lanes(const uint32_t initial[16], uint64_t block, uint32_t *rows) {
+/* Blocks at any CHACHA_LANES indices: word j of block i goes to rows[16 j + i]. */
+static void chacha20_lanes(const uint32_t initial[16], const uint64_t *index, uint32_t *rows) {
     chacha_vec s[16], counter_low, counter_high;
     uint32_t low[CHACHA_LANES], high[CHACHA_LANES];
     for (int i = 0; i < CHACHA_LANES; i++) {
-        low[i] = (uint32_t)(block + (uint64_t)i);
-        high[i] = (uint32_t)((block + (uint64_t)i) >> 32);
+        low[i] = (uint32_t)index[i];
+        high[i] = (uint32_t)(index[i] >> 32);
     }
     memcpy(&counter_low, low, sizeof low);
     memcpy(&counter_high, high, sizeof high);
@@ -71,13 +72,31 @@ static void chacha20_lanes(const uint32_t initial[16], uint64_t block, uint32_t 
     }
 }
 
-/* Pre: words has room for n_groups * DPK_GROUP. Post: the keystream of those groups. Errors: none. Source: RFC 8439, section 2.3. */
-static void chacha20_groups(const dpk_stream *stream, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words) {
-    uint32_t initial[16] = {0x61707865u, 0x3320646eu, 0x79622d32u, 0x6b206574u};
+static void chacha20_start(const dpk_stream *stream, uint32_t tag, uint32_t initial[16]) {
+    static const uint32_t constants[4] = {0x61707865u, 0x3320646eu, 0x79622d32u, 0x6b206574u};
+    memcpy(initial, constants, sizeof constants);
     memcpy(initial + 4, stream->key, sizeof stream->key);
+    initial[12] = initial[13] = 0;
     initial[14] = tag;
     initial[15] = stream->nonce;
+}
+
+/* Pre: words has room for n_groups * DPK_GROUP. Post: the keystream of those groups. Errors: none. Source: RFC 8439, section 2.3. */
+static void chacha20_groups(const dpk_stream *stream, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words) {
+    uint32_t initial[16];
+    chacha20_start(stream, tag, initial);
     for (size_t g = 0; g < n_groups; g++)
-        for (int lane = 0; lane < 16; lane += CHACHA_LANES)
-            chacha20_lanes(initial, 16 * (group + g) + (uint64_t)lane, (uint32_t *)(words + g * DPK_GROUP) + lane);
+        for (int lane = 0; lane < 16; lane += CHACHA_LANES) {
+            uint64_t index[CHACHA_LANES];
+            for (int i = 0; i < CHACHA_LANES; i++) index[i] = 16 * (group + g) + (uint64_t)(lane + i);
+            chacha20_lanes(initial, index, (uint32_t *)(words + g * DPK_GROUP) + lane);
+        }
+}
+
+/* Pre: none. Post: the first word of the further bits of DPK_MORE_LANES elements, as dpk_more_words has it. Errors: none. */
+static void chacha20_more(const dpk_stream *stream, uint32_t tag, const uint64_t *elements, uint64_t *words) {
+    uint32_t initial[16], rows[16 * DPK_MORE_LANES];
+    chacha20_start(stream, tag, initial);
+    for (int lane = 0; lane < DPK_MORE_LANES; lane += CHACHA_LANES) chacha20_lanes(initial, elements + lane, rows + lane);
+    for (int i = 0; i < DPK_MORE_LANES; i++) words[i] = rows[i] | (uint64_t)rows[16 + i] << 32;
 }

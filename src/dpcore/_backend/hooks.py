@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class Testing:
-    """Hooks that only tests set: the lowest tier used, and a factor on the fast path's error bound."""
+    """Hooks that only tests set.
+
+    The lowest tier used, a factor on the fast path's error bound, and how many limbs a probability starts with (0: the default).
+    """
 
     tier = 0
     bound_factor = 1.0
+    limbs = 0

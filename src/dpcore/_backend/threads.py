@@ -19,7 +19,6 @@ SMALL = 1 << 15
 """Arrays up to this size stay on the calling thread."""
 
 
-
 def _cgroup_quota() -> float:
     """CPUs that the control group grants, or infinity."""
     try:

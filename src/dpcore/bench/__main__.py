@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from dpcore import _backend
+from dpcore.bench.local import local_bounds
 from dpcore.bench.noise import bounds
 from dpcore.bench.table import as_json, as_text
 from dpcore.bench.timing import ROUNDS
@@ -17,7 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m dpcore.bench",
         description="Nanoseconds a value of the noise functions at every CPU level of this machine, beside the time that any "
-        "implementation needs: the ChaCha20 keystream of the same words and one copy of the array.",
+        "implementation needs: the ChaCha20 keystream of the same words and one copy of the array. Then nanoseconds a record of the local "
+        "randomisers, beside one copy of the records.",
     )
     parser.add_argument("--quick", action="store_true", help="10^6 values instead of 10^7")
     parser.add_argument("--values", type=int, metavar="N", help="number of values")
@@ -26,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     n = options.values if options.values is not None else 10**6 if options.quick else 10**7
     if n < 1:
         parser.error(f"--values must be at least 1, got {n}")
-    rows = bounds(n, ROUNDS)
+    rows = bounds(n, ROUNDS) + local_bounds(n, ROUNDS)
     sys.stdout.write(as_text(rows) + "\n")
     if options.json:
         options.json.write_text(as_json(rows, _backend.info()))

@@ -1,0 +1,147 @@
+"""Aggregation: exact integer counts of reports. Every function may run on several threads."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from dpk cimport DPK_HASH_PRIME, dpk_kernels
+
+from dpcore._kernels import _dispatch
+
+cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+
+HASH_PRIME = DPK_HASH_PRIME
+
+ctypedef fused code_type:
+    int64_t
+    int
+    short
+    signed char
+    uint32_t
+    unsigned short
+    unsigned char
+
+cdef packed struct hashing_report:
+    uint64_t seed
+    uint32_t code
+
+cdef packed struct hadamard_report:
+    uint32_t row
+    uint8_t bit
+
+cdef enum:
+    REPORTS = 256  # a block of reports: what the support kernel takes at a time
+
+
+def count_columns(const uint8_t[:, :] rows, int64_t[::1] counts):
+    """Add the bits of each column of packed rows to `counts`; the bytes of a row follow each other."""
+    cdef size_t n = rows.shape[0], width = rows.shape[1], stride = rows.strides[0]
+    if n == 0 or width == 0:
+        return
+    if <size_t> counts.shape[0] < 8 * width or (width > 1 and rows.strides[1] != 1) or (n > 1 and <Py_ssize_t> stride < rows.shape[1]):
+        raise ValueError("rows must be contiguous and counts have room")
+    with nogil:
+        level[0].response.count_columns(&rows[0, 0], n, width, stride if n > 1 else width, &counts[0])
+
+
+def count_codes(code_type[:] codes, int64_t[::1] counts):
+    """Add how often each code occurs; the position of the first code outside the counts, or -1 and then all are counted."""
+    cdef Py_ssize_t i, outside = -1
+    cdef int64_t k = counts.shape[0], code
+    with nogil:
+        for i in range(codes.shape[0]):
+            code = <int64_t> codes[i]
+            if <uint64_t> code >= <uint64_t> k:
+                outside = i
+                break
+            counts[code] += 1
+    return outside
+
+
+def count_support(const hashing_report[:] reports, uint32_t g, int64_t[::1] counts):
+    """Add how many reports each category's hash supports; the position of the first impossible report, or -1."""
+    cdef uint64_t seeds[REPORTS]
+    cdef uint32_t codes[REPORTS]
+    cdef Py_ssize_t n = reports.shape[0], first = 0, i, m, impossible = -1
+    cdef uint64_t a, b
+    if g < 2:
+        raise ValueError("g must be at least 2")
+    if counts.shape[0] == 0:
+        return -1
+    with nogil:
+        while first < n:
+            m = n - first if n - first < REPORTS else REPORTS
+            for i in range(m):
+                seeds[i] = reports[first + i].seed
+                codes[i] = reports[first + i].code
+                a = seeds[i] & DPK_HASH_PRIME
+                b = seeds[i] >> 31
+                if codes[i] >= g or a == 0 or a == DPK_HASH_PRIME or b >= DPK_HASH_PRIME:
+                    impossible = first + i
+                    break
+            if impossible >= 0:
+                break
+            level[0].response.support(seeds, codes, m, g, counts.shape[0], &counts[0])
+            first += m
+    return impossible
+
+
+def sum_signs(const hadamard_report[:] reports, int64_t[::1] sums):
+    """Add +1 or -1 to each report's row; the position of the first impossible report, or -1."""
+    cdef Py_ssize_t i, impossible = -1
+    cdef uint64_t rows = sums.shape[0]
+    with nogil:
+        for i in range(reports.shape[0]):
+            if reports[i].row >= rows or reports[i].bit > 1:
+                impossible = i
+                break
+            sums[reports[i].row] += 2 * <int64_t> reports[i].bit - 1
+    return impossible
+
+
+def walsh_hadamard(int64_t[::1] x):
+    """Transform in place; the length is a power of two."""
+    cdef int log2_n = 0
+    while (<Py_ssize_t> 1 << log2_n) < x.shape[0]:
+        log2_n += 1
+    if (<Py_ssize_t> 1 << log2_n) != x.shape[0]:
+        raise ValueError("the length must be a power of two")
+    with nogil:
+        level[0].response.walsh_hadamard(&x[0], log2_n)
+
+
+def hash_codes(const uint64_t[::1] seeds, const int64_t[::1] x, uint32_t g, int64_t[::1] out):
+    """h(x) of each pair of a seed and a category."""
+    if seeds.shape[0] != x.shape[0] or out.shape[0] != x.shape[0] or g < 2:
+        raise ValueError("seeds, x and out must have one length")
+    if x.shape[0]:
+        with nogil:
+            level[0].response.hash(&seeds[0], &x[0], g, &out[0], x.shape[0])
+
+
+def count_bits(const uint8_t[::1] packed, int64_t n):
+    """How many of the first n packed bits are set."""
+    cdef int64_t total = 0, whole = n // 8, i = 0
+    cdef uint64_t word
+    if n < 0 or packed.shape[0] * 8 < n:
+        raise ValueError("too few bytes")
+    if n == 0:
+        return 0
+    with nogil:
+        while i + 8 <= whole:
+            memcpy(&word, &packed[i], 8)
+            word -= (word >> 1) & 0x5555555555555555u
+            word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u)
+            word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu
+            total += <int64_t> ((word * 0x0101010101010101u) >> 56)
+            i += 8
+        while 8 * i < n:
+            word = packed[i]
+            if 8 * i + 8 > n:
+                word &= (<uint64_t> 1 << (n - 8 * i)) - 1
+            while word:
+                word &= word - 1
+                total += 1
+            i += 1
+    return total

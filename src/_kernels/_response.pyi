@@ -1,0 +1,50 @@
+from typing import Any
+
+FLIP: int
+FLIP_PACKED: int
+BOUNDED: int
+TABLE: int
+KARY: int
+UNARY: int
+SUBSET: int
+HASHING: int
+HADAMARD: int
+DONE: int
+NONFINITE: int
+PENDING_FULL: int
+BAD_LEVEL: int
+NEED_LIMBS: int
+EXHAUSTED: int
+MAX_LIMBS: int
+DTYPES: dict[str, int]
+
+class Reals:
+    count: int
+    def __init__(self, limbs: Any, exact: list[bool]) -> None: ...
+
+class Call:
+    def __init__(
+        self,
+        kind: int,
+        values: Any,
+        out: Any,
+        key: bytes,
+        nonce: int,
+        first_element: int,
+        cipher: int,
+        *,
+        real: Reals | None = ...,
+        own: Reals | None = ...,
+        k: int = ...,
+        unknown: int = ...,
+        w: int = ...,
+        g: int = ...,
+        scale: float = ...,
+        bounded: tuple[float, ...] | None = ...,
+        tier: int = ...,
+    ) -> None: ...
+    def run(self, start: int, stop: int) -> tuple[int, int, list[tuple[int, int, float, float, int, int]]]: ...
+    def first_nonfinite(self, start: int, stop: int) -> int: ...
+
+def first_outside(codes: Any, k: int, start: int, stop: int) -> int: ...
+def subset_words(w: int) -> int: ...

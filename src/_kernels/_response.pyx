@@ -1,0 +1,169 @@
+"""Local randomisers: `Reals` are probabilities to many bits, a `Call` is one array's way through the kernels."""
+
+from cpython.buffer cimport PyBUF_RECORDS, PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from dpk cimport (
+    DPK_AES256, DPK_MAX_DIMS, DPK_MAX_LIMBS, dpk_bounded, dpk_first_nonfinite, dpk_first_outside, dpk_has_aes, dpk_kernels, dpk_pending, dpk_real,
+    dpk_response, dpk_response_run, dpk_stream_init, dpk_subset_words, dpk_view, dpk_view_coalesce,
+)
+
+from dpcore._kernels import _dispatch
+
+cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+
+FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY, UNARY, SUBSET, HASHING, HADAMARD = range(9)
+DONE, NONFINITE, PENDING_FULL, BAD_LEVEL, NEED_LIMBS, EXHAUSTED = range(6)
+MAX_LIMBS = DPK_MAX_LIMBS
+
+cdef enum:
+    CAPACITY = 512  # pending records a run can hold: as many as a block has, so that every run advances
+
+DTYPES = {
+    "float64": 0, "float32": 1, "float16": 2, "int64": 3, "int32": 4, "int16": 5, "int8": 6, "uint32": 7, "uint16": 8, "uint8": 9,
+}
+
+
+cdef class Reals:
+    """Probabilities, each floor(p 2^(32 n)) in n 32-bit limbs. Immutable; shared by threads."""
+
+    cdef dpk_real *reals
+    cdef uint32_t *limbs
+    cdef readonly Py_ssize_t count
+
+    def __cinit__(self, const uint32_t[:, ::1] limbs, list exact):
+        cdef Py_ssize_t i, n = limbs.shape[1]
+        self.count = limbs.shape[0]
+        if self.count < 1 or n < 3 or n > DPK_MAX_LIMBS or len(exact) != self.count:
+            raise ValueError("limbs must be at least one row of 3 to 64")
+        self.reals = <dpk_real *> malloc(self.count * sizeof(dpk_real))
+        self.limbs = <uint32_t *> malloc(self.count * n * 4)
+        if self.reals == NULL or self.limbs == NULL:
+            raise MemoryError
+        memcpy(self.limbs, &limbs[0, 0], self.count * n * 4)
+        for i in range(self.count):
+            self.reals[i].n_limbs = <int32_t> n
+            self.reals[i].is_exact = bool(exact[i])
+            self.reals[i].limbs = self.limbs + i * n
+
+    def __dealloc__(self):
+        free(self.reals)
+        free(self.limbs)
+
+
+cdef int fill_view(dpk_view *view, Py_buffer *buffer, int dtype) except -1:
+    cdef int i
+    if buffer.ndim > DPK_MAX_DIMS:
+        raise ValueError("too many dimensions")
+    view.data = <char *> buffer.buf
+    view.dtype = dtype
+    view.ndim = buffer.ndim
+    for i in range(buffer.ndim):
+        view.shape[i] = buffer.shape[i]
+        view.strides[i] = buffer.strides[i]
+    dpk_view_coalesce(view)
+    return 0
+
+
+cdef class Call:
+    """One array's way through the kernels. `run` may be called from several threads on separate ranges."""
+
+    cdef dpk_response call
+    cdef object kept
+    cdef Py_buffer buffers[2]
+    cdef int n_buffers
+
+    def __cinit__(self, int kind, values, out, bytes key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
+                  Reals own=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0, double scale=0.0, tuple bounded=None,
+                  int tier=0):
+        memset(&self.call, 0, sizeof(dpk_response))
+        if PyBytes_GET_SIZE(key) != 32:
+            raise ValueError("key must have 32 bytes")
+        if cipher == DPK_AES256 and not dpk_has_aes(level[0]):
+            raise ValueError("this level has no AES")
+        self.kept = (real, own)
+        self.call.kernels = level[0]
+        dpk_stream_init(&self.call.stream, level[0], cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
+        self.call.first_element = first_element
+        self.call.kind = kind
+        self.call.tier = tier
+        self.call.k = k
+        self.call.unknown = unknown
+        self.call.w = w
+        self.call.g = g
+        self.call.scale = scale
+        if real is not None:
+            self.call.real = real.reals
+        if own is not None:
+            self.call.own = own.reals
+        if bounded is not None:
+            self._set_bounded(bounded)
+        self._attach(&self.call.values, values, False)
+        self._attach(&self.call.out, out, True)
+
+    cdef int _set_bounded(self, tuple law) except -1:
+        cdef dpk_bounded *b = &self.call.bounded
+        b.lower, b.upper, b.missing, b.slack, b.start, b.rise, b.q_high, b.q_low = law
+        b.width = b.upper - b.lower
+        b.inverse_width = 1.0 / b.width
+        return 0
+
+    cdef int _attach(self, dpk_view *view, array, bint writable) except -1:
+        cdef Py_buffer *buffer = &self.buffers[self.n_buffers]
+        PyObject_GetBuffer(array, buffer, PyBUF_RECORDS if writable else PyBUF_RECORDS_RO)
+        self.n_buffers += 1
+        return fill_view(view, buffer, DTYPES[array.dtype.name])
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.n_buffers):
+            PyBuffer_Release(&self.buffers[i])
+
+    def run(self, int64_t start, int64_t stop):
+        """Positions [start, stop): (status, position reached, pending records)."""
+        cdef int64_t count = 0, reached = start, i
+        cdef int status
+        cdef dpk_pending *pending = <dpk_pending *> malloc(CAPACITY * sizeof(dpk_pending))
+        if pending == NULL:
+            raise MemoryError
+        try:
+            with nogil:
+                status = dpk_response_run(&self.call, start, stop, pending, CAPACITY, &count, &reached)
+            return status, reached, [
+                (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law)
+                for i in range(count)
+            ]
+        finally:
+            free(pending)
+
+    def first_nonfinite(self, int64_t start, int64_t stop):
+        """Position of the first NaN or infinity among the values, or -1."""
+        cdef int64_t found
+        with nogil:
+            found = dpk_first_nonfinite(self.call.kernels, &self.call.values, start, stop)
+        return found
+
+
+def first_outside(codes, int64_t k, int64_t start, int64_t stop):
+    """Position of the first code outside [0, k), or -1."""
+    cdef Py_buffer buffer
+    cdef dpk_view view
+    cdef int64_t found
+    memset(&view, 0, sizeof(dpk_view))
+    PyObject_GetBuffer(codes, &buffer, PyBUF_RECORDS_RO)
+    try:
+        fill_view(&view, &buffer, DTYPES[codes.dtype.name])
+        with nogil:
+            found = dpk_first_outside(&view, k, start, stop)
+        return found
+    finally:
+        PyBuffer_Release(&buffer)
+
+
+def subset_words(int64_t w):
+    """64-bit words of keystream that a subset of size w takes."""
+    return dpk_subset_words(w)

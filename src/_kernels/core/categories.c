@@ -1,0 +1,288 @@
+/* One call of a randomiser of categories. */
+#include <string.h>
+
+#include "dpk.h"
+
+enum {
+    BLOCK = 256, /* one group of 32-bit pieces */
+    GROUP_BYTES = DPK_LANES / 8,
+    HASH_BYTES = 12, /* a seed and a code */
+    SIGN_BYTES = 5   /* a row and a bit */
+};
+
+/* Codes of a block; those outside [0, k) become the category that stands for the unknown. */
+void dpk_load_codes(const dpk_response *call, int64_t start, size_t n, int64_t *codes) {
+    dpk_load_int(&call->values, start, n, codes);
+    if (call->unknown < 0) return;
+    for (size_t i = 0; i < n; i++) codes[i] = (uint64_t)codes[i] < (uint64_t)call->k ? codes[i] : call->unknown;
+}
+
+/* Post: position of the first code outside [0, k) in [start, stop), or -1. Errors: none. */
+int64_t dpk_first_outside(const dpk_view *v, int64_t k, int64_t start, int64_t stop) {
+    int64_t codes[BLOCK];
+    while (start < stop) {
+        size_t n = (size_t)(stop - start < BLOCK ? stop - start : BLOCK);
+        uint64_t outside = 0;
+        dpk_load_int(v, start, n, codes);
+        for (size_t i = 0; i < n; i++) outside |= (uint64_t)codes[i] >= (uint64_t)k;
+        for (size_t i = 0; outside && i < n; i++)
+            if ((uint64_t)codes[i] >= (uint64_t)k) return start + (int64_t)i;
+        start += (int64_t)n;
+    }
+    return -1;
+}
+
+/* Where a block lies: one 32-bit piece an element. */
+typedef struct {
+    uint64_t element;
+    size_t n;
+    uint32_t pieces[BLOCK];
+    int64_t codes[BLOCK], answers[BLOCK];
+} block;
+
+static void open_block(const dpk_response *call, block *b, int64_t position, int64_t stop) {
+    b->element = call->first_element + (uint64_t)position;
+    size_t offset = (size_t)(b->element % BLOCK), left = (size_t)(stop - position), room = BLOCK - offset;
+    uint64_t words[DPK_GROUP];
+    b->n = left < room ? left : room;
+    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, b->element / BLOCK, 1, words);
+    memcpy(b->pieces, (const char *)words + 4 * offset, 4 * b->n);
+    dpk_load_codes(call, position, b->n, b->codes);
+}
+
+/* The answer of one lane by comparisons: how many multiples m q, m = 1 ... k - 1, are at most U. -1 if the limbs do not say. */
+static int64_t settle_kary(const dpk_response *call, uint64_t element, uint32_t piece, int64_t code, int64_t k) {
+    dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, piece, 32};
+    int64_t least = 0, most = k - 1;
+    while (least < most) {
+        int64_t m = least + (most - least) / 2 + 1;
+        int below = dpk_is_below(&u, call->real, (uint32_t)m);
+        if (below < 0) return -1;
+        if (below) most = m - 1;
+        else least = m;
+    }
+    return least == k - 1 ? code : least + (least >= code);
+}
+
+/* k-ary response of the block's codes among k categories. */
+static int answer_block(const dpk_response *call, block *b, int64_t k) {
+    if (!call->kernels->response.kary(b->pieces, b->codes, call->scale, (double)(k - 1), b->answers, b->n)) return DPK_OK;
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->answers[i] != INT64_MIN) continue;
+        b->answers[i] = settle_kary(call, b->element + i, b->pieces[i], b->codes[i], k);
+        if (b->answers[i] < 0) return DPK_NEED_LIMBS;
+    }
+    return DPK_OK;
+}
+
+static int run_kary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    block b;
+    for (*reached = start; *reached < stop; *reached += (int64_t)b.n) {
+        open_block(call, &b, *reached, stop);
+        int status = answer_block(call, &b, call->k);
+        if (status) return status;
+        dpk_store_int(&call->out, *reached, b.n, b.answers);
+    }
+    return DPK_OK;
+}
+
+/* A seed from the element's bulk word: a in [1, P), b in [0, P), in two 31-bit halves; other values are drawn again. */
+static uint64_t draw_seed(const dpk_response *call, uint64_t element, uint64_t word) {
+    const uint64_t mask = 0x3fffffffffffffffu;
+    uint64_t more[8];
+    for (uint32_t i = 0;; i++) {
+        uint64_t a = word & DPK_HASH_PRIME, b = word >> 31 & DPK_HASH_PRIME;
+        if (a != 0 && a != DPK_HASH_PRIME && b != DPK_HASH_PRIME) return word & mask;
+        if (i % 8 == 0) dpk_more_words(&call->stream, call->kernels, DPK_DOMAIN_MORE, element, 0, i / 8, 8, more);
+        word = more[i % 8];
+    }
+}
+
+static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    block b;
+    uint64_t seeds[BLOCK], words[3 * DPK_GROUP];
+    char *out = call->out.data + HASH_BYTES * start;
+    for (*reached = start; *reached < stop; *reached += (int64_t)b.n) {
+        open_block(call, &b, *reached, stop);
+        uint64_t group = b.element / DPK_GROUP;
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, 1 + (size_t)((b.element + b.n - 1) / DPK_GROUP - group), words);
+        for (size_t i = 0; i < b.n; i++) seeds[i] = draw_seed(call, b.element + i, words[b.element % DPK_GROUP + i]);
+        call->kernels->response.hash(seeds, b.codes, (uint32_t)call->g, b.answers, b.n);
+        memcpy(b.codes, b.answers, 8 * b.n);
+        int status = answer_block(call, &b, call->g);
+        if (status) return status;
+        for (size_t i = 0; i < b.n; i++, out += HASH_BYTES) {
+            uint32_t code = (uint32_t)b.answers[i];
+            memcpy(out, &seeds[i], 8);
+            memcpy(out + 8, &code, 4);
+        }
+    }
+    return DPK_OK;
+}
+
+static int run_hadamard(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    uint64_t words[DPK_GROUP];
+    int64_t codes[DPK_GROUP];
+    uint32_t rows[DPK_GROUP];
+    uint8_t bits[DPK_GROUP];
+    const uint32_t lead = dpk_leading(call->real, 32);
+    char *out = call->out.data + SIGN_BYTES * start;
+    for (*reached = start; *reached < stop;) {
+        uint64_t element = call->first_element + (uint64_t)*reached;
+        size_t offset = (size_t)(element % DPK_GROUP), left = (size_t)(stop - *reached), room = DPK_GROUP - offset, n = left < room ? left : room;
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, element / DPK_GROUP, 1, words);
+        dpk_load_codes(call, *reached, n, codes);
+        if (call->kernels->response.hadamard(words + offset, codes, (uint32_t)call->g - 1, lead, rows, bits, n))
+            for (size_t i = 0; i < n; i++) {
+                if (bits[i] < 2) continue;
+                dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE, element + i, lead, 32};
+                int flipped = dpk_is_below(&u, call->real, 1);
+                if (flipped < 0) return DPK_NEED_LIMBS;
+                uint32_t parity = rows[i] & (uint32_t)codes[i];
+                for (int s = 16; s; s >>= 1) parity ^= parity >> s;
+                bits[i] = (uint8_t)((parity & 1) ^ 1 ^ (uint32_t)flipped);
+            }
+        for (size_t i = 0; i < n; i++, out += SIGN_BYTES) {
+            memcpy(out, &rows[i], 4);
+            out[4] = (char)bits[i];
+        }
+        *reached += (int64_t)n;
+    }
+    return DPK_OK;
+}
+
+/* The uniform of one lane of a group against the true position's probability. */
+static int own_bit(const dpk_response *call, const uint64_t *planes, uint64_t element, size_t lane) {
+    uint32_t first = 0;
+    for (int j = 0; j < DPK_PLANES; j++) first = first << 1 | (uint32_t)(planes[DPK_PLANE_WORDS * j + lane / 64] >> (lane % 64) & 1);
+    uint32_t lead = dpk_leading(call->own, DPK_PLANES);
+    if (first != lead) return first < lead;
+    dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, first, DPK_PLANES};
+    return dpk_is_below(&u, call->own, 1);
+}
+
+/* Bits past k in each record's last byte are 0. */
+static void clear_padding(uint8_t *bytes, size_t first_bit, size_t n_bits, size_t width, int64_t k) {
+    if (k % 8 == 0) return;
+    /* the first byte at or after first_bit that ends a record */
+    size_t last = (width - 1 - first_bit / 8 % width);
+    for (size_t i = last; i < n_bits / 8; i += width) bytes[i] &= (uint8_t)((1u << (k % 8)) - 1);
+}
+
+/* Unary reports: lane 8 width r + j is bit j of record r, so that the lanes of a call are its output. */
+static int run_unary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    const size_t width = (size_t)(call->k + 7) / 8, bits = 8 * width;
+    uint64_t planes[DPK_GROUP], below[DPK_PLANE_WORDS];
+    uint8_t *out = (uint8_t *)call->out.data + (size_t)start * width;
+    uint64_t lane = (call->first_element + (uint64_t)start) * bits, end = (call->first_element + (uint64_t)stop) * bits;
+    int64_t record = start, code = -1, loaded = -1;
+    *reached = start;
+    while (lane < end) {
+        uint64_t base = lane / DPK_LANES * DPK_LANES, top = base + DPK_LANES < end ? base + DPK_LANES : end;
+        int status = dpk_draw_below(call, call->real, lane / DPK_LANES, 1, planes, below);
+        if (status) return status;
+        size_t offset = (size_t)(lane - base), n = (size_t)(top - lane);
+        for (;; record++) { /* records whose bits meet this group */
+            uint64_t first = (call->first_element + (uint64_t)record) * bits;
+            if (first >= top) break;
+            if (loaded != record) dpk_load_codes(call, loaded = record, 1, &code);
+            uint64_t own = first + (uint64_t)code;
+            if (own >= lane && own < top) {
+                size_t at = (size_t)(own - base);
+                int bit = own_bit(call, planes, own, at);
+                if (bit < 0) return DPK_NEED_LIMBS;
+                below[at / 64] = (below[at / 64] & ~((uint64_t)1 << (at % 64))) | (uint64_t)bit << (at % 64);
+            }
+            if (first + bits > top) break; /* goes on in the next group */
+        }
+        memcpy(out, (const uint8_t *)below + offset / 8, n / 8);
+        clear_padding(out, (size_t)((lane - call->first_element * bits) % bits), n, width, call->k);
+        out += n / 8;
+        lane = top;
+        *reached = record < stop ? record : stop;
+    }
+    *reached = stop;
+    return DPK_OK;
+}
+
+/* 64-bit words of a record: one piece decides the inclusion, w choose; a power of two below a group, else whole groups. */
+int64_t dpk_subset_words(int64_t w) {
+    int64_t words = (w + 2) / 2, rounded = 1;
+    if (words > DPK_GROUP) return (words + DPK_GROUP - 1) / DPK_GROUP * DPK_GROUP;
+    while (rounded < words) rounded *= 2;
+    return rounded;
+}
+
+/* One record's pieces, group after group. */
+typedef struct {
+    const dpk_response *call;
+    uint64_t group; /* the one in `words`; UINT64_MAX: none */
+    uint64_t words[DPK_GROUP];
+} piece_source;
+
+static uint32_t piece_at(piece_source *s, uint64_t first_word, uint64_t i) {
+    uint64_t word = first_word + i / 2, group = word / DPK_GROUP;
+    if (group != s->group) {
+        dpk_bulk_words(&s->call->stream, s->call->kernels, DPK_DOMAIN_RESPONSE, group, 1, s->words);
+        s->group = group;
+    }
+    return (uint32_t)(s->words[word % DPK_GROUP] >> (i % 2 ? 32 : 0));
+}
+
+/* Adds to the record a uniform subset of `size` of the k - 1 categories other than `code`. Source: Floyd (Bentley, 1987). */
+static int draw_subset(piece_source *s, uint64_t element, uint64_t first_word, int64_t code, int64_t size, uint8_t *record) {
+    const dpk_response *call = s->call;
+    int64_t others = call->k - 1;
+    for (int64_t draw = 0; draw < size; draw++) {
+        uint32_t bound = (uint32_t)(others - size + draw + 1), chosen;
+        /* beyond 2^22 draws their further bits would share an address: another domain */
+        uint32_t domain = draw >> 22 ? DPK_DOMAIN_MORE : DPK_DOMAIN_MORE_RESPONSE;
+        dpk_uniform u = {&call->stream, call->kernels, domain, element, piece_at(s, first_word, (uint64_t)draw + 1), 32};
+        if (dpk_uniform_below(&u, bound, (uint32_t)draw & 0x3fffff, &chosen)) return DPK_EXHAUSTED;
+        uint32_t category = chosen + ((int64_t)chosen >= code);
+        if (record[category / 8] >> (category % 8) & 1) category = bound - 1 + ((int64_t)bound - 1 >= code);
+        record[category / 8] |= (uint8_t)(1 << (category % 8));
+    }
+    return DPK_OK;
+}
+
+static int run_subset(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    const size_t width = (size_t)(call->k + 7) / 8;
+    const uint64_t words = (uint64_t)dpk_subset_words(call->w);
+    const uint32_t lead = dpk_leading(call->real, 32);
+    piece_source source = {call, UINT64_MAX, {0}};
+    for (*reached = start; *reached < stop; ++*reached) {
+        uint64_t element = call->first_element + (uint64_t)*reached, first_word = element * words;
+        uint8_t *record = (uint8_t *)call->out.data + (size_t)*reached * width;
+        int64_t code;
+        dpk_load_codes(call, *reached, 1, &code);
+        memset(record, 0, width);
+        uint32_t piece = piece_at(&source, first_word, 0);
+        int included = piece < lead;
+        if (piece == lead) {
+            dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_ACCEPT, element, piece, 32};
+            included = dpk_is_below(&u, call->real, 1);
+            if (included < 0) return DPK_NEED_LIMBS;
+        }
+        if (included) record[code / 8] |= (uint8_t)(1 << (code % 8));
+        int status = draw_subset(&source, element, first_word, code, call->w - included, record);
+        if (status) return status;
+    }
+    return DPK_OK;
+}
+
+/* As dpk_response_run, for the kinds from DPK_KARY on. */
+int dpk_categories_run(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    switch (call->kind) {
+    case DPK_KARY:
+        return run_kary(call, start, stop, reached);
+    case DPK_UNARY:
+        return run_unary(call, start, stop, reached);
+    case DPK_SUBSET:
+        return run_subset(call, start, stop, reached);
+    case DPK_HASHING:
+        return run_hashing(call, start, stop, reached);
+    default:
+        return run_hadamard(call, start, stop, reached);
+    }
+}

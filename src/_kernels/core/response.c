@@ -1,0 +1,324 @@
+/* One call of a binary randomiser: blocks of first bits, one kernel of the level, the few open lanes one by one. */
+#include <fenv.h>
+#include <math.h>
+#include <string.h>
+
+#include "dd.h"
+#include "dpk.h"
+
+enum {
+    FLIP_GROUPS = 8, /* groups of lanes whose open ones are settled together */
+    FLIP_LANES = FLIP_GROUPS * DPK_LANES,
+    FLIP_WORDS = FLIP_GROUPS * DPK_PLANE_WORDS,
+    BLOCK = 512, /* one group of 16-bit pieces */
+    OPEN = 2
+};
+
+#if defined(_MSC_VER)
+#include <intrin.h>
+static int lowest_bit(uint64_t v) {
+    unsigned long i;
+    _BitScanForward64(&i, v);
+    return (int)i;
+}
+#else
+static int lowest_bit(uint64_t v) { return __builtin_ctzll(v); }
+#endif
+
+/* Open lanes on their way to a decision. */
+typedef struct {
+    const dpk_response *call;
+    const dpk_real *p;
+    uint64_t following; /* the 64 bits of p after the planes' */
+    uint64_t element;   /* of lane 0 */
+    uint64_t *below;
+    uint64_t elements[DPK_MORE_LANES];
+    int n;
+} open_lanes;
+
+/* Decides the lanes gathered by their next 64 bits; the one in 2^64 that these leave open reads on. */
+static int settle_lanes(open_lanes *o) {
+    const dpk_response *call = o->call;
+    uint64_t words[DPK_MORE_LANES];
+    int n = o->n;
+    o->n = 0;
+    for (int i = n; i < DPK_MORE_LANES; i++) o->elements[i] = 0;
+    dpk_more_first(&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, o->elements, words);
+    for (int i = 0; i < n; i++) {
+        int is_below = words[i] < o->following;
+        if (words[i] == o->following) {
+            dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, o->elements[i], dpk_leading(o->p, DPK_PLANES),
+                             DPK_PLANES};
+            is_below = dpk_is_below(&u, o->p, 1);
+            if (is_below < 0) return DPK_NEED_LIMBS;
+        }
+        uint64_t lane = o->elements[i] - o->element;
+        o->below[lane / 64] |= (uint64_t)is_below << (lane % 64);
+    }
+    return DPK_OK;
+}
+
+/* Whether the planes' bits are all of p there is. */
+static int ends_early(const dpk_real *p) {
+    if (!p->is_exact || p->limbs[0] << DPK_PLANES) return 0;
+    for (int i = 1; i < p->n_limbs; i++)
+        if (p->limbs[i]) return 0;
+    return 1;
+}
+
+/* Pre: at most FLIP_GROUPS groups. Post: bit l of `below` says whether the uniform of lane l is below p; planes holds their first bits.
+   Errors: DPK_NEED_LIMBS. */
+int dpk_draw_below(const dpk_response *call, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below) {
+    uint64_t open[FLIP_WORDS];
+    uint32_t lead = dpk_leading(p, DPK_PLANES);
+    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, group, n_groups, planes);
+    for (size_t g = 0; g < n_groups; g++)
+        call->kernels->response.below_planes(planes + DPK_GROUP * g, lead, below + DPK_PLANE_WORDS * g, open + DPK_PLANE_WORDS * g);
+    if (ends_early(p)) return DPK_OK;
+    open_lanes o = {call, p, dpk_following(p, DPK_PLANES), group * DPK_LANES, below, {0}, 0};
+    for (size_t w = 0; w < n_groups * DPK_PLANE_WORDS; w++)
+        for (uint64_t lanes = open[w]; lanes; lanes &= lanes - 1) {
+            o.elements[o.n++] = o.element + 64 * w + (uint64_t)lowest_bit(lanes);
+            if (o.n == DPK_MORE_LANES && settle_lanes(&o)) return DPK_NEED_LIMBS;
+        }
+    return o.n ? settle_lanes(&o) : DPK_OK;
+}
+
+static int is_bytes(const dpk_view *v) { return v->dtype == DPK_U8 && dpk_view_is_contiguous(v); }
+
+/* Bytes [start, start + n) of a flip's input, in place where they lie so. */
+static const uint8_t *load_bytes(const dpk_view *v, int64_t start, size_t n, uint8_t *room) {
+    if (is_bytes(v)) return (const uint8_t *)v->data + start;
+    int64_t items[BLOCK];
+    for (size_t i = 0; i < n; i += BLOCK) {
+        size_t m = n - i < BLOCK ? n - i : BLOCK;
+        dpk_load_int(v, start + (int64_t)i, m, items);
+        for (size_t j = 0; j < m; j++) room[i + j] = items[j] != 0;
+    }
+    return room;
+}
+
+static void store_bytes(const dpk_view *v, int64_t start, size_t n, const uint8_t *bytes) {
+    if (is_bytes(v)) {
+        memcpy(v->data + start, bytes, n);
+        return;
+    }
+    int64_t items[BLOCK];
+    for (size_t i = 0; i < n; i += BLOCK) {
+        size_t m = n - i < BLOCK ? n - i : BLOCK;
+        for (size_t j = 0; j < m; j++) items[j] = bytes[i + j];
+        dpk_store_int(v, start + (int64_t)i, m, items);
+    }
+}
+
+/* n lanes from lane `offset` of a block on: whole words in place, the ragged ends through a buffer. */
+static void flip_lanes(const dpk_response *call, int64_t position, size_t offset, size_t n, const uint64_t *flips) {
+    uint8_t in[FLIP_LANES], out[FLIP_LANES];
+    const dpk_view *to = &call->out;
+    if (offset == 0 && n % 64 == 0 && is_bytes(&call->values) && is_bytes(to)) {
+        call->kernels->response.flip_bytes((const uint8_t *)call->values.data + position, flips, (uint8_t *)to->data + position, n);
+        return;
+    }
+    size_t width = (offset + n + 63) / 64 * 64;
+    memset(in, 0, width);
+    const uint8_t *x = load_bytes(&call->values, position, n, in + offset);
+    if (x != in + offset) memcpy(in + offset, x, n);
+    call->kernels->response.flip_bytes(in, flips, out, width);
+    store_bytes(to, position, n, out + offset);
+}
+
+static int run_flip(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    uint64_t planes[FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS];
+    for (*reached = start; *reached < stop;) {
+        uint64_t element = call->first_element + (uint64_t)*reached;
+        size_t offset = (size_t)(element % DPK_LANES);
+        size_t left = (size_t)(stop - *reached), room = FLIP_LANES - offset, n = left < room ? left : room;
+        size_t n_groups = (offset + n + DPK_LANES - 1) / DPK_LANES;
+        int status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
+        if (status) return status;
+        size_t skipped = offset / 64; /* whole words before the first lane */
+        flip_lanes(call, *reached, offset % 64, n, flips + skipped);
+        *reached += (int64_t)n;
+    }
+    return DPK_OK;
+}
+
+/* Bits [at, at + 64) of `flips`. */
+static uint64_t bits_at(const uint64_t *flips, size_t at) {
+    size_t w = at / 64, s = at % 64;
+    return s ? flips[w] >> s | flips[w + 1] << (64 - s) : flips[w];
+}
+
+/* Packed bits: k counts them all; positions are bits, ranges begin at whole bytes. */
+static int run_flip_packed(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    uint64_t planes[FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS + 1];
+    const uint8_t *x = (const uint8_t *)call->values.data;
+    uint8_t *y = (uint8_t *)call->out.data;
+    flips[FLIP_WORDS] = 0;
+    for (*reached = start; *reached < stop;) {
+        uint64_t element = call->first_element + (uint64_t)*reached;
+        size_t offset = (size_t)(element % DPK_LANES);
+        /* whole bytes of output, whatever the first element is */
+        size_t left = (size_t)(stop - *reached), room = (FLIP_LANES - offset) / 8 * 8, n = left < room ? left : room;
+        size_t n_groups = (offset + n + DPK_LANES - 1) / DPK_LANES;
+        int status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
+        if (status) return status;
+        size_t bytes = (n + 7) / 8, first = (size_t)*reached / 8;
+        for (size_t i = 0; i < bytes; i += 8) {
+            size_t m = bytes - i < 8 ? bytes - i : 8;
+            uint64_t word = 0, flip = bits_at(flips, offset + 8 * i);
+            memcpy(&word, x + first + i, m);
+            word ^= flip;
+            if (8 * i + 64 > n) word &= n - 8 * i >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << (n - 8 * i)) - 1;
+            memcpy(y + first + i, &word, m);
+        }
+        *reached += (int64_t)n;
+    }
+    return DPK_OK;
+}
+
+/* The middle tier of a bounded mean: 80 bits of U against p in double-double, whose error is below 2^-90. 1, 0, or -1 undecided. */
+static int bounded_accurate(const dpk_response *call, uint64_t element, uint16_t piece, double x, double x_low) {
+    const dpk_bounded *law = &call->bounded;
+    double value = isnan(x) ? law->missing : x;
+    if (value <= law->lower && x_low <= 0.0) value = law->lower, x_low = 0.0;
+    if (value >= law->upper && x_low >= 0.0) value = law->upper, x_low = 0.0;
+    int exponent;
+    frexp(law->width, &exponent);
+    dd offset = dd_add_double(two_sum(value, -law->lower), x_low), width = two_sum(law->upper, -law->lower);
+    /* near 1, where products neither overflow nor lose their low parts; what underflows is below 2^-900 of the width */
+    offset = (dd){ldexp(offset.high, -exponent), ldexp(offset.low, -exponent)};
+    width = (dd){ldexp(width.high, -exponent), ldexp(width.low, -exponent)};
+    dd t = dd_divide(offset, width), q = {law->q_high, law->q_low};
+    if (t.high < 0.0) t = (dd){0.0, 0.0};
+    if (t.high > 1.0 || (t.high == 1.0 && t.low > 0.0)) t = (dd){1.0, 0.0};
+    dd p = dd_add(q, dd_multiply(dd_add_double(dd_scale(q, -2.0), 1.0), t));
+    uint64_t word[2];
+    dpk_more_words(&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, 0, 0, 2, word);
+    /* 16 + 64 bits; the sum of three exact parts */
+    dd u = dd_add_double(two_sum((double)piece * 0x1p-16, (double)(word[0] >> 32) * 0x1p-48), (double)(uint32_t)word[0] * 0x1p-80);
+    dd above = dd_add(u, dd_negate(p)); /* U - p lies in [above, above + 2^-80) */
+    double margin = above.high + above.low;
+    if (margin + 0x1p-80 < -0x1p-90) return 1;
+    return margin > 0x1p-90 ? 0 : -1;
+}
+
+/* Decides what the kernel left open; a NaN that nothing stands for stops the call. */
+static int settle_bounded(const dpk_response *call, int64_t at, uint64_t element, size_t n, const uint16_t *pieces, const double *x,
+                          const double *x_low, uint8_t *y, dpk_pending *pending, int64_t capacity, int64_t *count, int64_t *bad) {
+    for (size_t i = 0; i < n; i++) {
+        if (y[i] != OPEN) continue;
+        if (isnan(x[i]) && isnan(call->bounded.missing)) {
+            *bad = at + (int64_t)i;
+            return DPK_NONFINITE;
+        }
+        int decided = call->tier < DPK_TIER_EXACT ? bounded_accurate(call, element + i, pieces[i], x[i], x_low[i]) : -1;
+        if (decided >= 0) {
+            y[i] = (uint8_t)decided;
+            continue;
+        }
+        if (*count == capacity) return DPK_PENDING_FULL;
+        pending[(*count)++] = (dpk_pending){at + (int64_t)i, element + i, x[i], x_low[i], pieces[i], 0};
+        y[i] = 0;
+    }
+    return DPK_OK;
+}
+
+/* Values as doubles; those of int64 as the nearest double and the rest, so that differences keep their relative precision. */
+static int load_values(const dpk_response *call, int64_t start, size_t n, double *x, double *x_low) {
+    dpk_load_real(&call->values, start, n, x, x_low);
+    if (call->values.dtype != DPK_I64) return 0;
+    for (size_t i = 0; i < n; i++) {
+        dd s = fast_two_sum(x[i], x_low[i]);
+        x[i] = s.high;
+        x_low[i] = s.low;
+    }
+    return 1;
+}
+
+static int run_bounded(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
+                       int64_t *reached) {
+    double x[BLOCK], x_low[BLOCK] = {0.0};
+    uint64_t words[DPK_GROUP];
+    uint16_t pieces[BLOCK];
+    uint8_t y[BLOCK];
+    for (*reached = start; *reached < stop;) {
+        uint64_t element = call->first_element + (uint64_t)*reached;
+        size_t offset = (size_t)(element % BLOCK), left = (size_t)(stop - *reached), room = BLOCK - offset, n = left < room ? left : room;
+        int64_t before = *n_pending, bad = 0;
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, element / BLOCK, 1, words);
+        memcpy(pieces, (const char *)words + 2 * offset, 2 * n);
+        int has_low = load_values(call, *reached, n, x, x_low), open = 1;
+        if (call->tier == DPK_TIER_FAST) open = call->kernels->response.bounded(&call->bounded, pieces, x, has_low ? x_low : NULL, y, n);
+        else memset(y, OPEN, n);
+        if (open) {
+            int status = settle_bounded(call, *reached, element, n, pieces, x, x_low, y, pending, capacity, n_pending, &bad);
+            if (status) {
+                *n_pending = before;
+                if (status == DPK_NONFINITE) *reached = bad;
+                return status;
+            }
+        }
+        store_bytes(&call->out, *reached, n, y);
+        *reached += (int64_t)n;
+    }
+    return DPK_OK;
+}
+
+/* One probability for each of k categories. */
+static int run_table(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+    uint64_t words[DPK_GROUP];
+    int64_t codes[BLOCK];
+    uint16_t pieces[BLOCK];
+    uint8_t y[BLOCK];
+    for (*reached = start; *reached < stop;) {
+        uint64_t element = call->first_element + (uint64_t)*reached;
+        size_t offset = (size_t)(element % BLOCK), left = (size_t)(stop - *reached), room = BLOCK - offset, n = left < room ? left : room;
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, element / BLOCK, 1, words);
+        memcpy(pieces, (const char *)words + 2 * offset, 2 * n);
+        dpk_load_codes(call, *reached, n, codes);
+        for (size_t i = 0; i < n; i++) {
+            const dpk_real *p = &call->real[codes[i]];
+            uint32_t lead = p->limbs[0] >> 16;
+            y[i] = pieces[i] < lead;
+            if (pieces[i] != lead) continue;
+            dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element + i, pieces[i], 16};
+            int is_below = dpk_is_below(&u, p, 1);
+            if (is_below < 0) return DPK_NEED_LIMBS;
+            y[i] = (uint8_t)is_below;
+        }
+        store_bytes(&call->out, *reached, n, y);
+        *reached += (int64_t)n;
+    }
+    return DPK_OK;
+}
+
+/* Pre: 0 <= start <= stop <= size; out may be the values where both have items of one size. Post: out[start, *reached) is written, but for
+   the pending items. Errors: DPK_NONFINITE with *reached the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached.
+   Source: docs/exactness.md. The floating-point environment is the default one inside. */
+int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
+                     int64_t *reached) {
+    fenv_t caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    int status;
+    *n_pending = 0;
+    switch (call->kind) {
+    case DPK_FLIP:
+        status = run_flip(call, start, stop, reached);
+        break;
+    case DPK_FLIP_PACKED:
+        status = run_flip_packed(call, start, stop, reached);
+        break;
+    case DPK_BOUNDED:
+        status = run_bounded(call, start, stop, pending, capacity, n_pending, reached);
+        break;
+    case DPK_TABLE:
+        status = run_table(call, start, stop, reached);
+        break;
+    default:
+        status = dpk_categories_run(call, start, stop, reached);
+    }
+    fesetenv(&caller);
+    return status;
+}

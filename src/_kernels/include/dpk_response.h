@@ -1,0 +1,52 @@
+/* Local randomisers: probabilities to any number of bits, and what one call of a randomiser needs. Included by dpk.h. */
+#ifndef DPK_RESPONSE_H
+#define DPK_RESPONSE_H
+
+enum {
+    DPK_PLANES = 8,             /* bits of each lane's uniform that come as bit planes */
+    DPK_PLANE_WORDS = 16,       /* 64-bit output words of a group: word 16 j + w holds bit j of lanes 64 w .. 64 w + 63 */
+    DPK_LANES = 1024,           /* lanes of a group */
+    DPK_MAX_LIMBS = 64,         /* 2048 bits of a probability */
+    DPK_HASH_PRIME = 0x7fffffff /* 2^31 - 1 */
+};
+
+/* A probability p: limbs are floor(p 2^(32 n)), the most significant first. Pre: n_limbs >= 3. */
+typedef struct {
+    int32_t n_limbs;
+    int32_t is_exact; /* p is its limbs and no more */
+    const uint32_t *limbs;
+} dpk_real;
+
+/* A bounded mean's probability of "+": q + (1 - 2q) clamp((x - lower)/(upper - lower)). */
+typedef struct {
+    double lower, upper, missing; /* missing is NaN if a NaN must not occur */
+    double width, inverse_width;  /* rounded */
+    double start, rise;           /* 2^16 q and 2^16 (1 - 2q), rounded */
+    double slack;                 /* bound of the error of 2^16 p */
+    double q_high, q_low;         /* q as a double-double */
+} dpk_bounded;
+
+typedef struct {
+    /* Bit planes of one group to lanes whose uniform is below lead 2^-8, and lanes that meet it. */
+    void (*below_planes)(const uint64_t *planes, uint32_t lead, uint64_t *below, uint64_t *open);
+    /* y[i] = (x[i] != 0) ^ bit i; n is a multiple of 64. */
+    void (*flip_bytes)(const uint8_t *x, const uint64_t *bits, uint8_t *y, size_t n);
+    /* Bytes other than 0 to bits; n is a multiple of 64. */
+    void (*pack)(const uint8_t *x, uint64_t *bits, size_t n);
+    /* 0 or 1, or 2 where undecided or NaN; returns whether there is any. */
+    int (*bounded)(const dpk_bounded *, const uint16_t *pieces, const double *x, const double *x_low, uint8_t *y, size_t n);
+    /* Category, or INT64_MIN where undecided. scale = (e^epsilon + k - 1) 2^-32; returns whether any is undecided. */
+    int (*kary)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
+    /* Row and sign bit, bit 2 where undecided; returns whether there is any. */
+    int (*hadamard)(const uint64_t *words, const int64_t *x, uint32_t mask, uint32_t lead, uint32_t *row, uint8_t *bit, size_t n);
+    /* ((a x + b) mod P) mod g */
+    void (*hash)(const uint64_t *seeds, const int64_t *x, uint32_t g, int64_t *y, size_t n);
+    /* Adds to counts[v], v < k, how many of n seeds hash v to their code. */
+    void (*support)(const uint64_t *seeds, const uint32_t *codes, size_t n, uint32_t g, size_t k, int64_t *counts);
+    /* Adds to counts[8 * n_bytes] the bits of n_rows rows that lie `stride` bytes apart. */
+    void (*count_columns)(const uint8_t *rows, size_t n_rows, size_t n_bytes, size_t stride, int64_t *counts);
+    /* In-place Walsh-Hadamard transform of 2^log2_n integers. */
+    void (*walsh_hadamard)(int64_t *x, int log2_n);
+} dpk_response_kernels;
+
+#endif

@@ -1,0 +1,167 @@
+/* Responses: bit planes compared with a probability, bits spread over bytes, and the bounded-mean, k-ary and Hadamard decisions. */
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+/* Pre: planes is one group, bit j of lane l in bit l % 64 of word 16 j + l/64. Post: lanes whose eight bits are below lead, and lanes whose
+   bits equal it. Errors: none. Source: bit-sliced comparison, the most significant bit first. */
+static void below_planes(const uint64_t *DPK_RESTRICT planes, uint32_t lead, uint64_t *DPK_RESTRICT below, uint64_t *DPK_RESTRICT open) {
+    uint64_t is_one[DPK_PLANES];
+    for (int j = 0; j < DPK_PLANES; j++) is_one[j] = (uint64_t)0 - (lead >> (DPK_PLANES - 1 - j) & 1);
+    for (int w = 0; w < DPK_PLANE_WORDS; w++) {
+        uint64_t less = 0, equal = ~(uint64_t)0;
+        for (int j = 0; j < DPK_PLANES; j++) {
+            uint64_t plane = planes[DPK_PLANE_WORDS * j + w];
+            less |= equal & is_one[j] & ~plane;
+            equal &= ~(plane ^ is_one[j]);
+        }
+        below[w] = less;
+        open[w] = equal;
+    }
+}
+
+/* Eight bits to eight bytes of 0 or 1, and back. */
+DPK_INLINE uint64_t spread_bits(uint64_t eight) {
+    uint64_t spread = (eight & 0xff) * 0x0101010101010101u & 0x8040201008040201u;
+    return (spread + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
+}
+
+/* Bytes other than 0 to 1. */
+DPK_INLINE uint64_t bytes_to_truth(uint64_t eight) {
+    uint64_t low = (eight & 0x7f7f7f7f7f7f7f7fu) + 0x7f7f7f7f7f7f7f7fu;
+    return (low | eight) >> 7 & 0x0101010101010101u;
+}
+
+/* Pre: n a multiple of 64; x may be y. Post: y[i] = (x[i] != 0) ^ bit i, always 0 or 1. Errors: none. */
+static void flip_bytes(const uint8_t *x, const uint64_t *bits, uint8_t *y, size_t n) {
+#if defined(__AVX512BW__)
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i bytes = _mm512_loadu_si512((const void *)(x + i));
+        __mmask64 flipped = _mm512_test_epi8_mask(bytes, bytes) ^ bits[i / 64];
+        _mm512_storeu_si512((void *)(y + i), _mm512_maskz_set1_epi8(flipped, 1));
+    }
+#elif defined(__AVX2__)
+    const __m256i byte_of_lane =
+        _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+    const __m256i bit_of_lane = _mm256_set1_epi64x((long long)0x8040201008040201u), one = _mm256_set1_epi8(1);
+    for (size_t i = 0; i < n; i += 32) {
+        __m256i bytes = _mm256_loadu_si256((const __m256i *)(x + i));
+        __m256i mask = _mm256_set1_epi32((int)(uint32_t)(bits[i / 64] >> (i % 64)));
+        mask = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(mask, byte_of_lane), bit_of_lane), bit_of_lane);
+        __m256i is_zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
+        /* x is true and not flipped, or false and flipped: the masks agree */
+        _mm256_storeu_si256((__m256i *)(y + i), _mm256_and_si256(_mm256_cmpeq_epi8(is_zero, mask), one));
+    }
+#else
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t bytes;
+        memcpy(&bytes, x + i, 8);
+        bytes = bytes_to_truth(bytes) ^ spread_bits(bits[i / 64] >> (i % 64));
+        memcpy(y + i, &bytes, 8);
+    }
+#endif
+}
+
+/* Pre: n a multiple of 64. Post: bit i says whether x[i] is not 0. Errors: none. */
+static void pack_bytes(const uint8_t *x, uint64_t *bits, size_t n) {
+    for (size_t i = 0; i < n; i += 64) {
+#if defined(__AVX512BW__)
+        __m512i bytes = _mm512_loadu_si512((const void *)(x + i));
+        bits[i / 64] = _mm512_test_epi8_mask(bytes, bytes);
+#else
+        uint64_t word = 0;
+        for (size_t j = 0; j < 64; j += 8) {
+            uint64_t bytes;
+            memcpy(&bytes, x + i + j, 8);
+            word |= (bytes_to_truth(bytes) * 0x0102040810204080u >> 56) << j;
+        }
+        bits[i / 64] = word;
+#endif
+    }
+}
+
+/* Pre: x_low may be NULL. Post: y[i] = 1 if the uniform that starts with pieces[i] is below the probability of "+", 0 if not, 2 if sixteen
+   bits do not say or x is NaN and no value stands for that. Errors: returns whether any is 2. Source: docs/exactness.md, "Bounded mean". */
+DPK_INLINE int bounded_body(const dpk_bounded *law, const uint16_t *DPK_RESTRICT pieces, const double *DPK_RESTRICT x,
+                            const double *DPK_RESTRICT x_low, uint8_t *DPK_RESTRICT y, size_t n, int has_low) {
+    uint64_t undecided = 0;
+    for (size_t i = 0; i < n; i++) {
+        double value = x[i] == x[i] ? x[i] : law->missing;
+        double offset = value - law->lower;
+        if (has_low) offset += x_low[i];
+        double inside = offset > 0.0 ? offset : 0.0;
+        inside = inside < law->width ? inside : law->width;
+        double p = muladd(law->rise, inside * law->inverse_width, law->start);
+        double u = (double)(int32_t)pieces[i];
+        uint64_t below = (uint64_t)(u + 1.0 <= p - law->slack), above = (uint64_t)(u >= p + law->slack);
+        uint64_t open = 1 ^ ((below | above) & (uint64_t)(value == value));
+        undecided |= open;
+        y[i] = (uint8_t)(open ? 2 : below);
+    }
+    return undecided != 0;
+}
+
+static int bounded(const dpk_bounded *law, const uint16_t *pieces, const double *x, const double *x_low, uint8_t *y, size_t n) {
+    return x_low ? bounded_body(law, pieces, x, x_low, y, n, 1) : bounded_body(law, pieces, x, x, y, n, 0);
+}
+
+/* Pre: 0 <= x[i] <= last = k - 1 < 2^24, scale = (e^epsilon + k - 1) 2^-32 to a few ulps. With Y = U (e^epsilon + k - 1) the report is the
+   floor(Y)-th of the other categories if Y < k - 1, else x. Post: y[i], or INT64_MIN if 32 bits of U do not say. Errors: returns whether any
+   is undecided. Source: docs/exactness.md, "k-ary response". */
+static int kary(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT x, double scale, double last, int64_t *DPK_RESTRICT y,
+                size_t n) {
+    const double down = scale * (1.0 - 0x1p-48), up = scale * (1.0 + 0x1p-48);
+    uint64_t undecided = 0;
+    for (size_t i = 0; i < n; i++) {
+        double u = (double)(int32_t)(pieces[i] ^ 0x80000000u) + 0x1p31;
+        double low = u * down, high = (u + 1.0) * up;
+        int32_t least = (int32_t)(low < last ? low : last), most = (int32_t)(high < last ? high : last);
+        int64_t other = (int64_t)least + (least >= x[i]);
+        uint64_t open = (uint64_t)(least != most);
+        undecided |= open;
+        y[i] = open ? INT64_MIN : (double)least >= last ? x[i] : other;
+    }
+    return undecided != 0;
+}
+
+/* Pre: mask = rows - 1 < 2^24, lead = floor(p 2^32). Post: a uniform row, and whether H[row, x] = +1, flipped with probability p; 2 if 32
+   bits do not say. Errors: returns whether any is undecided. Source: docs/exactness.md, "Hadamard response". */
+static int hadamard(const uint64_t *DPK_RESTRICT words, const int64_t *DPK_RESTRICT x, uint32_t mask, uint32_t lead,
+                    uint32_t *DPK_RESTRICT row, uint8_t *DPK_RESTRICT bit, size_t n) {
+    uint32_t undecided = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t own = (uint32_t)words[i] & mask, u = (uint32_t)(words[i] >> 32);
+        uint32_t parity = own & (uint32_t)x[i];
+        parity ^= parity >> 16;
+        parity ^= parity >> 8;
+        parity ^= parity >> 4;
+        parity ^= parity >> 2;
+        parity ^= parity >> 1;
+        uint32_t open = u == lead;
+        undecided |= open;
+        row[i] = own;
+        bit[i] = (uint8_t)(open ? 2 : (parity & 1) ^ 1 ^ (uint32_t)(u < lead));
+    }
+    return undecided != 0;
+}
+
+/* v mod 2^31 - 1 for v < 2^62. */
+DPK_INLINE uint64_t mod_prime(uint64_t v) {
+    v = (v & DPK_HASH_PRIME) + (v >> 31);
+    v = (v & DPK_HASH_PRIME) + (v >> 31);
+    return v >= DPK_HASH_PRIME ? v - DPK_HASH_PRIME : v;
+}
+
+/* Pre: 0 <= x[i] < 2^24, a < P and b < P in the seed's two 31-bit halves. Post: ((a x + b) mod P) mod g. Errors: none.
+   Source: Carter and Wegman, 1979. */
+static void hash_codes(const uint64_t *DPK_RESTRICT seeds, const int64_t *DPK_RESTRICT x, uint32_t g, int64_t *DPK_RESTRICT y, size_t n) {
+    const double inverse = 1.0 / (double)g;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t a = seeds[i] & DPK_HASH_PRIME, b = seeds[i] >> 31 & DPK_HASH_PRIME;
+        int32_t r = (int32_t)mod_prime(a * (uint64_t)x[i] + b);
+        int32_t rest = r - (int32_t)((double)r * inverse) * (int32_t)g; /* the quotient is off by one at most */
+        rest += rest < 0 ? (int32_t)g : 0;
+        y[i] = rest >= (int32_t)g ? rest - (int32_t)g : rest;
+    }
+}

@@ -1,0 +1,312 @@
+"""Local randomisers: one call each. Arguments are valid; probabilities are handed over as binary expansions that grow on demand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore._backend.hooks import Testing
+from dpcore._backend.levels import cipher_code
+from dpcore._backend.threads import for_ranges
+from dpcore._backend.words import KernelWords, Position
+from dpcore._kernels import _response
+from dpcore._probability import Probability, logistic_complement, one_of, tilted
+from dpcore.errors import DataError, EntropyError, ParameterError
+
+HASHING_REPORT = np.dtype([("seed", "<u8"), ("code", "<u4")])
+"""A report of local hashing: b·2³¹ + a of the hash function, and the randomised code."""
+HADAMARD_REPORT = np.dtype([("row", "<u4"), ("bit", "?")])
+"""A Hadamard response: the row, and the sign (True is +1)."""
+MORE_RESPONSE = 6
+FIRST_LIMBS = 8
+LARGEST_WIDTH, SMALLEST_WIDTH = 2.0**1023, 2.0**-960
+
+Array = npt.NDArray[Any]
+
+
+@lru_cache(maxsize=1024)
+def _reals(probabilities: tuple[Probability, ...], n_limbs: int) -> Any:
+    bits = 32 * n_limbs
+    rows, exact = [], []
+    for p in probabilities:
+        floor = min(p.floor(bits), 2**bits - 1)  # the certain event is its largest fraction, undecided when even that is met
+        rows.append(np.frombuffer(floor.to_bytes(4 * n_limbs, "big"), ">u4"))
+        constant = p.constant
+        exact.append(constant is not None and constant < 1 and (constant * 2**bits).denominator == 1)
+    return _response.Reals(np.ascontiguousarray(np.stack(rows).astype(np.uint32)), exact)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One array's way through the kernels; the expansions of its probabilities grow when a comparison needs it."""
+
+    kind: int
+    values: Array
+    out: Array
+    position: Position
+    secure: bool
+    real: tuple[Probability, ...] = ()
+    own: tuple[Probability, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def call(self, n_limbs: int) -> Any:
+        """Kernels' call with expansions of this length."""
+        key, nonce, first = self.position
+        return _response.Call(
+            self.kind, self.values, self.out, key, nonce, first, cipher_code(secure=self.secure), tier=Testing.tier,
+            real=_reals(self.real, n_limbs) if self.real else None, own=_reals(self.own, n_limbs) if self.own else None, **self.options,
+        )  # fmt: skip
+
+    def over(self, size: int, threads: int | None, *, elements_per_unit: float, resolve: Any = None) -> None:
+        """Run on [0, size); `resolve` decides the pending records."""
+        call = self.call(Testing.limbs or FIRST_LIMBS)
+
+        def work(start: int, stop: int) -> None:
+            now, n_limbs = call, Testing.limbs or FIRST_LIMBS
+            while start < stop:
+                status, start, pending = now.run(start, stop)
+                for fields in pending:
+                    resolve(fields)
+                if status == _response.NONFINITE:
+                    _refuse_nan(self.values.shape, start)
+                if status == _response.NEED_LIMBS:
+                    n_limbs = _longer(n_limbs)
+                    now = self.call(n_limbs)
+                if status == _response.EXHAUSTED:
+                    _refuse_stream()
+
+        for_ranges(work, size, threads, elements_per_unit=elements_per_unit)
+
+
+def _longer(n_limbs: int) -> int:
+    if n_limbs >= _response.MAX_LIMBS:
+        _refuse_stream()
+    return min(2 * n_limbs, int(_response.MAX_LIMBS))
+
+
+def _refuse_stream() -> None:
+    raise EntropyError("the random stream repeats a probability's binary expansion for hundreds of bits; it is not random")
+
+
+def _refuse_nan(shape: tuple[int, ...], position: int) -> None:
+    index = tuple(int(i) for i in np.unravel_index(position, shape)) if shape else ()
+    raise DataError(f"x must not hold NaN unless `missing` says what it stands for; the number at index {index} is NaN")
+
+
+def _new(out: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:
+    return np.empty(shape, dtype) if out is None else out
+
+
+def _bytes_of(array: Array) -> Array:
+    return array.view(np.uint8) if array.dtype == np.bool_ else array
+
+
+def _position_in(position: Position, lanes: int, size: int) -> None:
+    if (position[2] + size) * lanes >= 2**64:
+        raise ParameterError(f"a stream has 2**64 lanes; records up to {position[2] + size} with {lanes} lanes each are more")
+
+
+def first_outside(codes: Array, k: int) -> int:
+    """Position in C order of the first code outside [0, k), or -1."""
+    return int(_response.first_outside(codes, k, 0, codes.size))
+
+
+def flip_bools(
+    x: Array, p: Probability, position: Position, *, secure: bool, threads: int | None, out: Array | None = None
+) -> npt.NDArray[np.bool_]:
+    """Whether x is not 0, flipped with probability p; any shape."""
+    result = _new(out, x.shape, np.bool_)
+    run = _Run(_response.FLIP, _bytes_of(x), result.view(np.uint8), position, secure, real=(p,))
+    run.over(x.size, threads, elements_per_unit=16)
+    return result
+
+
+def flip_packed(
+    bits: npt.NDArray[np.uint8], n: int, p: Probability, position: Position, *, secure: bool, threads: int | None, out: Array | None = None
+) -> npt.NDArray[np.uint8]:
+    """The first n packed bits, each flipped with probability p; what lies behind them in the last byte becomes 0."""
+    result = _new(out, ((n + 7) // 8,), np.uint8)
+    run = _Run(_response.FLIP_PACKED, bits, result, position, secure, real=(p,), options={"k": n})
+    run.over(n, threads, elements_per_unit=16)
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _bounded_law(epsilon: float) -> tuple[float, float, float, float]:
+    """2¹⁶q and 2¹⁶(1 − 2q) rounded, and q = 1/(1 + e^ε) as a double-double whose error is below 2^-106 of q."""
+    q = logistic_complement(epsilon)
+    bits = 256 + max(0, math.ceil(epsilon * 1.5))
+    exact = Fraction(q.floor(bits), 2**bits)
+    high = float(exact)
+    return float(2**16 * exact), float(2**16 * (1 - 2 * exact)), high, float(exact - Fraction(high))
+
+
+def bounded_response(
+    x: Array,
+    lower: float,
+    upper: float,
+    epsilon: float,
+    missing: float | None,
+    position: Position,
+    *,
+    secure: bool,
+    threads: int | None,
+    out: Array | None = None,
+) -> npt.NDArray[np.bool_]:
+    """True with probability ½(1 + T(x)(e^ε − 1)/(e^ε + 1)), T the clamped x scaled to [−1, 1]; any shape."""
+    if not SMALLEST_WIDTH <= upper - lower <= LARGEST_WIDTH:
+        raise ParameterError(f"upper - lower must be in [2**-960, 2**1023], got {upper - lower!r}")
+    start, rise, q_high, q_low = _bounded_law(epsilon)
+    slack = 2.0**-31 * Testing.bound_factor
+    law = (lower, upper, math.nan if missing is None else missing, slack, start, rise, q_high, q_low)
+    result = _new(out, x.shape, np.bool_)
+    run = _Run(_response.BOUNDED, x, result.view(np.uint8), position, secure, options={"bounded": law})
+    if out is not None and missing is None and x.dtype.kind == "f":
+        _check_nan(x, threads)
+    words = KernelWords(position[0], position[1], cipher_code(secure=secure))
+
+    def resolve(fields: tuple[int, int, float, float, int, int]) -> None:
+        index, element, high, low, piece, _ = fields
+        value = missing if missing is not None and math.isnan(high) else high
+        result.flat[index] = _is_below(_tilted(value, low, lower, upper, epsilon), piece, words, element)
+
+    run.over(x.size, threads, elements_per_unit=4, resolve=resolve)
+    return result
+
+
+def _check_nan(x: Array, threads: int | None) -> None:
+    def check(start: int, stop: int) -> None:
+        block = x.reshape(-1)[start:stop] if x.flags.c_contiguous else x.flat[start:stop]
+        found = np.isnan(block)
+        if found.any():
+            _refuse_nan(x.shape, start + int(found.argmax()))
+
+    for_ranges(check, x.size, threads, elements_per_unit=0.25)
+
+
+def _tilted(high: float, low: float, lower: float, upper: float, epsilon: float) -> Probability:
+    """The probability of "+" of one value, exactly."""
+    if math.isinf(high):
+        t = Fraction(1 if high > 0 else -1)
+    else:
+        value = min(max(Fraction(high) + Fraction(low), Fraction(lower)), Fraction(upper))
+        t = (2 * value - Fraction(lower) - Fraction(upper)) / (Fraction(upper) - Fraction(lower))
+    return tilted(epsilon, t)
+
+
+def _is_below(p: Probability, piece: int, words: KernelWords, element: int) -> bool:
+    """Whether the uniform with these first sixteen bits is below p, by as many more as it takes."""
+    prefix, bits = piece, 16
+    for chunk in range(1024):
+        for word in words.more(MORE_RESPONSE, element, 0, chunk):
+            prefix, bits = prefix << 64 | word, bits + 64
+        floor = p.floor(bits)
+        if prefix != floor or p.constant is not None:
+            return prefix < floor if prefix != floor else False
+    _refuse_stream()
+    return False
+
+
+def table_response(
+    codes: Array,
+    epsilon: float,
+    phi: tuple[Fraction, ...],
+    unknown: int | None,
+    position: Position,
+    *,
+    secure: bool,
+    threads: int | None,
+    out: Array | None = None,
+) -> npt.NDArray[np.bool_]:
+    """True with probability ½(1 + φ(x)(e^ε − 1)/(e^ε + 1)) for φ in [−1, 1]; any shape."""
+    result = _new(out, codes.shape, np.bool_)
+    probabilities = tuple(tilted(epsilon, t) for t in phi)
+    options = {"k": len(phi), "unknown": -1 if unknown is None else unknown}
+    run = _Run(_response.TABLE, codes, result.view(np.uint8), position, secure, real=probabilities, options=options)
+    run.over(codes.size, threads, elements_per_unit=1)
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _kary_scale(epsilon: float, k: int) -> float:
+    return math.ldexp(1 / float(one_of(epsilon, k)), -32)
+
+
+def _kary_options(epsilon: float, k: int, unknown: int | None) -> dict[str, Any]:
+    return {"k": k, "unknown": -1 if unknown is None else unknown, "scale": _kary_scale(epsilon, k)}
+
+
+def kary_response(
+    codes: Array, epsilon: float, k: int, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    out: Array | None = None,
+) -> Array:  # fmt: skip
+    """The code with probability e^ε/(e^ε + k − 1), else one of the others; any shape, the codes' dtype."""
+    result = _new(out, codes.shape, codes.dtype)
+    options = _kary_options(epsilon, k, unknown)
+    run = _Run(_response.KARY, codes, result, position, secure, real=(one_of(epsilon, k),), options=options)
+    run.over(codes.size, threads, elements_per_unit=2)
+    return result
+
+
+def unary_response(
+    codes: Array, k: int, p: Probability, q: Probability, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    out: Array | None = None,
+) -> npt.NDArray[np.uint8]:  # fmt: skip
+    """Packed bits: bit x is true with probability p, each other one with probability q."""
+    width = (k + 7) // 8
+    _position_in(position, 8 * width, codes.size)
+    result = _new(out, (codes.size, width), np.uint8)
+    options = {"k": k, "unknown": -1 if unknown is None else unknown}
+    run = _Run(_response.UNARY, codes, result, position, secure, real=(q,), own=(p,), options=options)
+    run.over(codes.size, threads, elements_per_unit=2 / width)
+    return result
+
+
+def subset_response(
+    codes: Array, k: int, w: int, inclusion: Probability, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    out: Array | None = None,
+) -> npt.NDArray[np.uint8]:  # fmt: skip
+    """Packed bits of a random subset of size w, which holds x with probability `inclusion` and is uniform given that."""
+    width = (k + 7) // 8
+    _position_in(position, _response.subset_words(w), codes.size)
+    result = _new(out, (codes.size, width), np.uint8)
+    options = {"k": k, "w": w, "unknown": -1 if unknown is None else unknown}
+    run = _Run(_response.SUBSET, codes, result, position, secure, real=(inclusion,), options=options)
+    run.over(codes.size, threads, elements_per_unit=1 / (width + w))
+    return result
+
+
+def hashing_response(
+    codes: Array, epsilon: float, k: int, g: int, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    out: Array | None = None,
+) -> Array:  # fmt: skip
+    """Seeds of random hash functions onto g codes, and the k-ary responses of the hashed codes; any shape."""
+    result = _new(out, codes.shape, HASHING_REPORT)
+    options = _kary_options(epsilon, g, unknown) | {"k": k, "g": g}
+    run = _Run(_response.HASHING, codes, _flat_bytes(result), position, secure, real=(one_of(epsilon, g),), options=options)
+    run.over(codes.size, threads, elements_per_unit=0.25)
+    return result
+
+
+def hadamard_response(
+    codes: Array, k: int, p_flip: Probability, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    out: Array | None = None,
+) -> Array:  # fmt: skip
+    """Random rows of the Hadamard matrix, and the signs in column x, flipped with probability `p_flip`; any shape."""
+    result = _new(out, codes.shape, HADAMARD_REPORT)
+    rows = 1 << (k - 1).bit_length()
+    options = {"k": k, "g": rows, "unknown": -1 if unknown is None else unknown}
+    run = _Run(_response.HADAMARD, codes, _flat_bytes(result), position, secure, real=(p_flip,), options=options)
+    run.over(codes.size, threads, elements_per_unit=0.5)
+    return result
+
+
+def _flat_bytes(reports: Array) -> npt.NDArray[np.uint8]:
+    """The bytes of contiguous reports, without a copy."""
+    return reports.reshape(-1).view(np.uint8)
