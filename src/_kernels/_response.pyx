@@ -8,7 +8,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_AES256, DPK_MAX_DIMS, DPK_MAX_LIMBS, dpk_bounded, dpk_first_nonfinite, dpk_first_outside, dpk_has_aes, dpk_kernels, dpk_pending, dpk_real,
+    DPK_AES256, DPK_MAX_DIMS, DPK_MAX_LIMBS, dpk_bounded, dpk_first_nan, dpk_first_outside, dpk_has_aes, dpk_kernels, dpk_pending, dpk_real,
     dpk_response, dpk_response_run, dpk_stream_init, dpk_subset_words, dpk_view, dpk_view_coalesce,
 )
 
@@ -140,11 +140,11 @@ cdef class Call:
         finally:
             free(pending)
 
-    def first_nonfinite(self, int64_t start, int64_t stop):
-        """Position of the first NaN or infinity among the values, or -1."""
+    def first_nan(self, int64_t start, int64_t stop):
+        """Position of the first NaN among the values, or -1."""
         cdef int64_t found
         with nogil:
-            found = dpk_first_nonfinite(self.call.kernels, &self.call.values, start, stop)
+            found = dpk_first_nan(self.call.kernels, &self.call.values, start, stop)
         return found
 
 

@@ -5,7 +5,6 @@
 
 enum {
     BLOCK = 256, /* one group of 32-bit pieces */
-    GROUP_BYTES = DPK_LANES / 8,
     HASH_BYTES = 12, /* a seed and a code */
     SIGN_BYTES = 5   /* a row and a bit */
 };
@@ -37,7 +36,8 @@ typedef struct {
     uint64_t element;
     size_t n;
     uint32_t pieces[BLOCK];
-    int64_t codes[BLOCK], answers[BLOCK];
+    const int64_t *codes; /* in place where they lie so */
+    int64_t loaded[BLOCK], answers[BLOCK];
 } block;
 
 static void open_block(const dpk_response *call, block *b, int64_t position, int64_t stop) {
@@ -47,7 +47,12 @@ static void open_block(const dpk_response *call, block *b, int64_t position, int
     b->n = left < room ? left : room;
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, b->element / BLOCK, 1, words);
     memcpy(b->pieces, (const char *)words + 4 * offset, 4 * b->n);
-    dpk_load_codes(call, position, b->n, b->codes);
+    if (call->unknown < 0 && call->values.dtype == DPK_I64 && dpk_view_is_contiguous(&call->values)) {
+        b->codes = (const int64_t *)call->values.data + position;
+        return;
+    }
+    b->codes = b->loaded;
+    dpk_load_codes(call, position, b->n, b->loaded);
 }
 
 /* The answer of one lane by comparisons: how many multiples m q, m = 1 ... k - 1, are at most U. -1 if the limbs do not say. */
@@ -108,7 +113,8 @@ static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, in
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, 1 + (size_t)((b.element + b.n - 1) / DPK_GROUP - group), words);
         for (size_t i = 0; i < b.n; i++) seeds[i] = draw_seed(call, b.element + i, words[b.element % DPK_GROUP + i]);
         call->kernels->response.hash(seeds, b.codes, (uint32_t)call->g, b.answers, b.n);
-        memcpy(b.codes, b.answers, 8 * b.n);
+        memcpy(b.loaded, b.answers, 8 * b.n);
+        b.codes = b.loaded;
         int status = answer_block(call, &b, call->g);
         if (status) return status;
         for (size_t i = 0; i < b.n; i++, out += HASH_BYTES) {
@@ -151,55 +157,64 @@ static int run_hadamard(const dpk_response *call, int64_t start, int64_t stop, i
     return DPK_OK;
 }
 
-/* The uniform of one lane of a group against the true position's probability. */
-static int own_bit(const dpk_response *call, const uint64_t *planes, uint64_t element, size_t lane) {
-    uint32_t first = 0;
-    for (int j = 0; j < DPK_PLANES; j++) first = first << 1 | (uint32_t)(planes[DPK_PLANE_WORDS * j + lane / 64] >> (lane % 64) & 1);
-    uint32_t lead = dpk_leading(call->own, DPK_PLANES);
-    if (first != lead) return first < lead;
-    dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, first, DPK_PLANES};
+/* The uniform of one lane against the true position's probability: first its eight bits in the planes, one by one. */
+static int own_bit(const dpk_response *call, const uint64_t *planes, uint64_t element, size_t lane, uint32_t lead, int ends_early) {
+    const uint64_t *word = planes + lane / DPK_LANES * DPK_GROUP + lane % DPK_LANES / 64;
+    for (int j = 0; j < DPK_PLANES; j++, word += DPK_PLANE_WORDS, lead <<= 1) {
+        uint32_t bit = (uint32_t)(*word >> (lane % 64) & 1), wanted = lead >> (DPK_PLANES - 1) & 1;
+        if (bit != wanted) return bit < wanted;
+        if (ends_early && !(lead << 1 & 0xff)) return 0; /* what follows in p is 0 */
+    }
+    dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, dpk_leading(call->own, DPK_PLANES), DPK_PLANES};
     return dpk_is_below(&u, call->own, 1);
 }
 
-/* Bits past k in each record's last byte are 0. */
-static void clear_padding(uint8_t *bytes, size_t first_bit, size_t n_bits, size_t width, int64_t k) {
+/* Bits past k in each record's last byte are 0. `from` is the first byte's place in its record. */
+static void clear_padding(uint8_t *bytes, size_t from, size_t n, size_t width, int64_t k) {
     if (k % 8 == 0) return;
-    /* the first byte at or after first_bit that ends a record */
-    size_t last = (width - 1 - first_bit / 8 % width);
-    for (size_t i = last; i < n_bits / 8; i += width) bytes[i] &= (uint8_t)((1u << (k % 8)) - 1);
+    for (size_t i = width - 1 - from; i < n; i += width) bytes[i] &= (uint8_t)((1u << (k % 8)) - 1);
+}
+
+/* Lanes [lane, top) of a block that starts at `base`: each record's own bit replaces the one drawn for the others. */
+static int set_own_bits(const dpk_response *call, uint64_t base, uint64_t lane, uint64_t top, const uint64_t *planes, uint64_t *below) {
+    const uint64_t bits = (uint64_t)(call->k + 7) / 8 * 8, first = lane / bits, last = (top - 1) / bits;
+    const uint32_t lead = dpk_leading(call->own, DPK_PLANES);
+    const int ends_early = dpk_ends_early(call->own);
+    int64_t codes[BLOCK];
+    for (uint64_t record = first; record <= last; record++) {
+        size_t i = (size_t)((record - first) % BLOCK);
+        if (i == 0) {
+            size_t n = last - record + 1 < BLOCK ? (size_t)(last - record + 1) : BLOCK;
+            dpk_load_codes(call, (int64_t)(record - call->first_element), n, codes);
+        }
+        uint64_t own = record * bits + (uint64_t)codes[i];
+        if (own < lane || own >= top) continue;
+        size_t at = (size_t)(own - base);
+        int bit = own_bit(call, planes, own, at, lead, ends_early);
+        if (bit < 0) return DPK_NEED_LIMBS;
+        below[at / 64] = (below[at / 64] & ~((uint64_t)1 << (at % 64))) | (uint64_t)bit << (at % 64);
+    }
+    return DPK_OK;
 }
 
 /* Unary reports: lane 8 width r + j is bit j of record r, so that the lanes of a call are its output. */
 static int run_unary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     const size_t width = (size_t)(call->k + 7) / 8, bits = 8 * width;
-    uint64_t planes[DPK_GROUP], below[DPK_PLANE_WORDS];
+    uint64_t planes[DPK_FLIP_GROUPS * DPK_GROUP], below[DPK_FLIP_GROUPS * DPK_PLANE_WORDS];
     uint8_t *out = (uint8_t *)call->out.data + (size_t)start * width;
     uint64_t lane = (call->first_element + (uint64_t)start) * bits, end = (call->first_element + (uint64_t)stop) * bits;
-    int64_t record = start, code = -1, loaded = -1;
     *reached = start;
     while (lane < end) {
-        uint64_t base = lane / DPK_LANES * DPK_LANES, top = base + DPK_LANES < end ? base + DPK_LANES : end;
-        int status = dpk_draw_below(call, call->real, lane / DPK_LANES, 1, planes, below);
+        uint64_t base = lane / DPK_LANES * DPK_LANES, room = base + DPK_FLIP_GROUPS * DPK_LANES, top = room < end ? room : end;
+        size_t n_groups = (size_t)((top - base + DPK_LANES - 1) / DPK_LANES), n = (size_t)(top - lane) / 8;
+        int status = dpk_draw_below(call, call->real, lane / DPK_LANES, n_groups, planes, below);
+        if (status == DPK_OK) status = set_own_bits(call, base, lane, top, planes, below);
+        *reached = (int64_t)(lane / bits - call->first_element); /* whole records so far */
         if (status) return status;
-        size_t offset = (size_t)(lane - base), n = (size_t)(top - lane);
-        for (;; record++) { /* records whose bits meet this group */
-            uint64_t first = (call->first_element + (uint64_t)record) * bits;
-            if (first >= top) break;
-            if (loaded != record) dpk_load_codes(call, loaded = record, 1, &code);
-            uint64_t own = first + (uint64_t)code;
-            if (own >= lane && own < top) {
-                size_t at = (size_t)(own - base);
-                int bit = own_bit(call, planes, own, at);
-                if (bit < 0) return DPK_NEED_LIMBS;
-                below[at / 64] = (below[at / 64] & ~((uint64_t)1 << (at % 64))) | (uint64_t)bit << (at % 64);
-            }
-            if (first + bits > top) break; /* goes on in the next group */
-        }
-        memcpy(out, (const uint8_t *)below + offset / 8, n / 8);
-        clear_padding(out, (size_t)((lane - call->first_element * bits) % bits), n, width, call->k);
-        out += n / 8;
+        memcpy(out, (const uint8_t *)below + (lane - base) / 8, n);
+        clear_padding(out, (size_t)(lane / 8 % width), n, width, call->k);
+        out += n;
         lane = top;
-        *reached = record < stop ? record : stop;
     }
     *reached = stop;
     return DPK_OK;

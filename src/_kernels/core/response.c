@@ -7,9 +7,8 @@
 #include "dpk.h"
 
 enum {
-    FLIP_GROUPS = 8, /* groups of lanes whose open ones are settled together */
-    FLIP_LANES = FLIP_GROUPS * DPK_LANES,
-    FLIP_WORDS = FLIP_GROUPS * DPK_PLANE_WORDS,
+    FLIP_LANES = DPK_FLIP_GROUPS * DPK_LANES,
+    FLIP_WORDS = DPK_FLIP_GROUPS * DPK_PLANE_WORDS,
     BLOCK = 512, /* one group of 16-bit pieces */
     OPEN = 2
 };
@@ -59,14 +58,14 @@ static int settle_lanes(open_lanes *o) {
 }
 
 /* Whether the planes' bits are all of p there is. */
-static int ends_early(const dpk_real *p) {
+int dpk_ends_early(const dpk_real *p) {
     if (!p->is_exact || p->limbs[0] << DPK_PLANES) return 0;
     for (int i = 1; i < p->n_limbs; i++)
         if (p->limbs[i]) return 0;
     return 1;
 }
 
-/* Pre: at most FLIP_GROUPS groups. Post: bit l of `below` says whether the uniform of lane l is below p; planes holds their first bits.
+/* Pre: at most DPK_FLIP_GROUPS groups. Post: bit l of `below` says whether the uniform of lane l is below p; planes holds their first bits.
    Errors: DPK_NEED_LIMBS. */
 int dpk_draw_below(const dpk_response *call, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below) {
     uint64_t open[FLIP_WORDS];
@@ -74,10 +73,16 @@ int dpk_draw_below(const dpk_response *call, const dpk_real *p, uint64_t group, 
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, group, n_groups, planes);
     for (size_t g = 0; g < n_groups; g++)
         call->kernels->response.below_planes(planes + DPK_GROUP * g, lead, below + DPK_PLANE_WORDS * g, open + DPK_PLANE_WORDS * g);
-    if (ends_early(p)) return DPK_OK;
+    if (dpk_ends_early(p)) return DPK_OK;
     open_lanes o = {call, p, dpk_following(p, DPK_PLANES), group * DPK_LANES, below, {0}, 0};
-    for (size_t w = 0; w < n_groups * DPK_PLANE_WORDS; w++)
-        for (uint64_t lanes = open[w]; lanes; lanes &= lanes - 1) {
+    uint32_t words[FLIP_WORDS]; /* those with open lanes, one in five; gathered without a branch */
+    size_t n_words = 0;
+    for (size_t w = 0; w < n_groups * DPK_PLANE_WORDS; w++) {
+        words[n_words] = (uint32_t)w;
+        n_words += open[w] != 0;
+    }
+    for (size_t i = 0; i < n_words; i++)
+        for (uint64_t w = words[i], lanes = open[w]; lanes; lanes &= lanes - 1) {
             o.elements[o.n++] = o.element + 64 * w + (uint64_t)lowest_bit(lanes);
             if (o.n == DPK_MORE_LANES && settle_lanes(&o)) return DPK_NEED_LIMBS;
         }
@@ -128,7 +133,7 @@ static void flip_lanes(const dpk_response *call, int64_t position, size_t offset
 }
 
 static int run_flip(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
-    uint64_t planes[FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS];
+    uint64_t planes[DPK_FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS];
     for (*reached = start; *reached < stop;) {
         uint64_t element = call->first_element + (uint64_t)*reached;
         size_t offset = (size_t)(element % DPK_LANES);
@@ -149,9 +154,24 @@ static uint64_t bits_at(const uint64_t *flips, size_t at) {
     return s ? flips[w] >> s | flips[w + 1] << (64 - s) : flips[w];
 }
 
+static void flip_words(const uint8_t *x, const uint64_t *flips, uint8_t *y, size_t bytes) {
+    size_t i = 0;
+    for (; i + 8 <= bytes; i += 8) {
+        uint64_t word;
+        memcpy(&word, x + i, 8);
+        word ^= flips[i / 8];
+        memcpy(y + i, &word, 8);
+    }
+    for (; i < bytes; i++) y[i] = x[i] ^ (uint8_t)(flips[i / 8] >> (8 * (i % 8)));
+}
+
+static void flip_unaligned(const uint8_t *x, const uint64_t *flips, size_t offset, uint8_t *y, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) y[i] = x[i] ^ (uint8_t)bits_at(flips, offset + 8 * i);
+}
+
 /* Packed bits: k counts them all; positions are bits, ranges begin at whole bytes. */
 static int run_flip_packed(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
-    uint64_t planes[FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS + 1];
+    uint64_t planes[DPK_FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS + 1];
     const uint8_t *x = (const uint8_t *)call->values.data;
     uint8_t *y = (uint8_t *)call->out.data;
     flips[FLIP_WORDS] = 0;
@@ -164,14 +184,9 @@ static int run_flip_packed(const dpk_response *call, int64_t start, int64_t stop
         int status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
         if (status) return status;
         size_t bytes = (n + 7) / 8, first = (size_t)*reached / 8;
-        for (size_t i = 0; i < bytes; i += 8) {
-            size_t m = bytes - i < 8 ? bytes - i : 8;
-            uint64_t word = 0, flip = bits_at(flips, offset + 8 * i);
-            memcpy(&word, x + first + i, m);
-            word ^= flip;
-            if (8 * i + 64 > n) word &= n - 8 * i >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << (n - 8 * i)) - 1;
-            memcpy(y + first + i, &word, m);
-        }
+        if (offset % 64 == 0) flip_words(x + first, flips + offset / 64, y + first, bytes);
+        else flip_unaligned(x + first, flips, offset, y + first, bytes);
+        if (n % 8) y[first + bytes - 1] &= (uint8_t)((1u << (n % 8)) - 1);
         *reached += (int64_t)n;
     }
     return DPK_OK;
@@ -224,6 +239,21 @@ static int settle_bounded(const dpk_response *call, int64_t at, uint64_t element
     return DPK_OK;
 }
 
+/* Post: position of the first NaN in [start, stop), or -1. Errors: none. */
+int64_t dpk_first_nan(const dpk_kernels *k, const dpk_view *v, int64_t start, int64_t stop) {
+    double x[BLOCK];
+    while (start < stop) {
+        size_t n = (size_t)(stop - start < BLOCK ? stop - start : BLOCK);
+        const double *items = x;
+        if (v->dtype == DPK_F64 && dpk_view_is_contiguous(v)) items = (const double *)v->data + start;
+        else dpk_load_real(v, start, n, x, NULL);
+        for (size_t i = 0; !k->response.has_no_nan(items, n) && i < n; i++)
+            if (isnan(items[i])) return start + (int64_t)i;
+        start += (int64_t)n;
+    }
+    return -1;
+}
+
 /* Values as doubles; those of int64 as the nearest double and the rest, so that differences keep their relative precision. */
 static int load_values(const dpk_response *call, int64_t start, size_t n, double *x, double *x_low) {
     dpk_load_real(&call->values, start, n, x, x_low);
@@ -238,17 +268,19 @@ static int load_values(const dpk_response *call, int64_t start, size_t n, double
 
 static int run_bounded(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                        int64_t *reached) {
-    double x[BLOCK], x_low[BLOCK] = {0.0};
+    double room_x[BLOCK], x_low[BLOCK] = {0.0};
     uint64_t words[DPK_GROUP];
     uint16_t pieces[BLOCK];
     uint8_t y[BLOCK];
+    const int in_place = call->values.dtype == DPK_F64 && dpk_view_is_contiguous(&call->values);
     for (*reached = start; *reached < stop;) {
         uint64_t element = call->first_element + (uint64_t)*reached;
         size_t offset = (size_t)(element % BLOCK), left = (size_t)(stop - *reached), room = BLOCK - offset, n = left < room ? left : room;
         int64_t before = *n_pending, bad = 0;
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, element / BLOCK, 1, words);
         memcpy(pieces, (const char *)words + 2 * offset, 2 * n);
-        int has_low = load_values(call, *reached, n, x, x_low), open = 1;
+        const double *x = in_place ? (const double *)call->values.data + *reached : room_x;
+        int has_low = in_place ? 0 : load_values(call, *reached, n, room_x, x_low), open = 1;
         if (call->tier == DPK_TIER_FAST) open = call->kernels->response.bounded(&call->bounded, pieces, x, has_low ? x_low : NULL, y, n);
         else memset(y, OPEN, n);
         if (open) {

@@ -11,6 +11,7 @@
 
 enum {
     DPK_GROUP = 128, /* elements whose words come from one call of a cipher: 1024 bytes */
+    DPK_FLIP_GROUPS = 8, /* groups of bit planes whose open lanes are settled together */
     DPK_BLOCK = 512, /* elements a kernel treats at once: words, input and output stay in L1 */
     DPK_MORE_LANES = 16, /* elements whose further bits are made together */
     DPK_MAX_DIMS = 64,
@@ -241,6 +242,8 @@ typedef struct {
 
 int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                      int64_t *reached);
+int64_t dpk_first_nan(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop); /* -1 if none */
+int dpk_ends_early(const dpk_real *); /* whether the first DPK_PLANES bits are all of it */
 int dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below);
 int dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, int64_t *reached);
 void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);

@@ -36,6 +36,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
         .flip_bytes = flip_bytes,
         .pack = pack_bytes,
         .bounded = bounded,
+        .has_no_nan = has_no_nan,
         .kary = kary,
         .hadamard = hadamard,
         .hash = hash_codes,

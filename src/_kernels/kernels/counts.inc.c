@@ -74,10 +74,10 @@ static void count_narrow(const uint8_t *rows, size_t n_rows, size_t n_bytes, siz
             for (int j = 0; j < 8; j++) counts[8 * i + (size_t)j] += rows[r * stride + i] >> j & 1;
 }
 
-/* Narrow rows that follow each other make wide ones of several periods: n_bytes < VEC_BYTES = stride of what is left. */
+/* Narrow rows that follow each other: VEC_BYTES of them are n_bytes vectors. Returns how many rows were counted. */
 static size_t count_periods(const uint8_t *rows, size_t n_rows, size_t n_bytes, int64_t *counts) {
     int64_t wide[8 * VEC_BYTES];
-    size_t wide_rows = n_rows / VEC_BYTES; /* VEC_BYTES rows are n_bytes vectors */
+    size_t wide_rows = n_rows / VEC_BYTES;
     for (size_t first = 0; first < wide_rows; first += PANEL_ROWS_MOST) {
         size_t n = wide_rows - first < PANEL_ROWS_MOST ? wide_rows - first : PANEL_ROWS_MOST;
         for (size_t v = 0; v < n_bytes; v++) {
@@ -125,18 +125,19 @@ static uint32_t inverse_odd(uint32_t d) {
    Source: z = r + g - code is a multiple of g = odd 2^s iff rotating z/odd mod 2^32 right by s gives at most (2^32 - 1)/g
    (Granlund and Montgomery, 1994). A code of g or more is supported by nothing. */
 static void support(const uint64_t *seeds, const uint32_t *codes, size_t n, uint32_t g, size_t k, int64_t *counts) {
-    uint32_t r[SUPPORT_SEEDS], step[SUPPORT_SEEDS], shift[SUPPORT_SEEDS];
-    uint32_t twos = 0, odd = g;
+    /* r = (b + a v) mod P; the next one is r + a or, if that is P or more, r + a - P: the smaller of the two without sign */
+    uint32_t r[SUPPORT_SEEDS], step[SUPPORT_SEEDS], less[SUPPORT_SEEDS], shift[SUPPORT_SEEDS], twos = 0, odd = g;
     for (; !(odd & 1); odd >>= 1) twos++;
-    const uint32_t inverse = inverse_odd(odd), most = 0xffffffffu / g, prime = DPK_HASH_PRIME;
+    const uint32_t inverse = inverse_odd(odd), most = 0xffffffffu / g;
     for (size_t first = 0; first < n; first += SUPPORT_SEEDS) {
         size_t m = n - first < SUPPORT_SEEDS ? n - first : SUPPORT_SEEDS;
         for (size_t i = 0; i < SUPPORT_SEEDS; i++) {
-            /* seeds beyond the end never match: z stays 1, no multiple of g */
-            int real = i < m && codes[i < m ? first + i : 0] < g;
-            step[i] = real ? (uint32_t)(seeds[first + i] & prime) : 0;
-            r[i] = real ? (uint32_t)(seeds[first + i] >> 31 & prime) : 0;
-            shift[i] = real ? g - codes[first + i] : 1;
+            /* lanes beyond the end never match: a = b = 0 and z = 1, no multiple of g */
+            int used = i < m && codes[i < m ? first + i : 0] < g;
+            step[i] = used ? (uint32_t)(seeds[first + i] & DPK_HASH_PRIME) : 0;
+            less[i] = step[i] - DPK_HASH_PRIME;
+            r[i] = used ? (uint32_t)(seeds[first + i] >> 31 & DPK_HASH_PRIME) : 0;
+            shift[i] = used ? g - codes[first + i] : 1;
         }
         for (size_t v = 0; v < k; v++) {
             uint32_t matches = 0;
@@ -144,8 +145,8 @@ static void support(const uint64_t *seeds, const uint32_t *codes, size_t n, uint
                 uint32_t z = (r[i] + shift[i]) * inverse;
                 z = z >> twos | z << ((32 - twos) & 31);
                 matches += z <= most;
-                uint32_t next = r[i] + step[i];
-                r[i] = next < next - prime ? next : next - prime;
+                uint32_t more = r[i] + step[i], fewer = r[i] + less[i];
+                r[i] = fewer < more ? fewer : more;
             }
             counts[v] += matches;
         }

@@ -63,6 +63,17 @@ class _Run:
             real=_reals(self.real, n_limbs) if self.real else None, own=_reals(self.own, n_limbs) if self.own else None, **self.options,
         )  # fmt: skip
 
+    def refuse_nan(self, threads: int | None) -> None:
+        """Raise at the first NaN among the values."""
+        call = self.call(FIRST_LIMBS)
+
+        def check(start: int, stop: int) -> None:
+            found = call.first_nan(start, stop)
+            if found >= 0:
+                _refuse_nan(self.values.shape, found)
+
+        for_ranges(check, self.values.size, threads)
+
     def over(self, size: int, threads: int | None, *, elements_per_unit: float, resolve: Any = None) -> None:
         """Run on [0, size); `resolve` decides the pending records."""
         call = self.call(Testing.limbs or FIRST_LIMBS)
@@ -168,7 +179,7 @@ def bounded_response(
     result = _new(out, x.shape, np.bool_)
     run = _Run(_response.BOUNDED, x, result.view(np.uint8), position, secure, options={"bounded": law})
     if out is not None and missing is None and x.dtype.kind == "f":
-        _check_nan(x, threads)
+        run.refuse_nan(threads)  # before `out`, which may be x itself, is touched
     words = KernelWords(position[0], position[1], cipher_code(secure=secure))
 
     def resolve(fields: tuple[int, int, float, float, int, int]) -> None:
@@ -178,16 +189,6 @@ def bounded_response(
 
     run.over(x.size, threads, elements_per_unit=4, resolve=resolve)
     return result
-
-
-def _check_nan(x: Array, threads: int | None) -> None:
-    def check(start: int, stop: int) -> None:
-        block = x.reshape(-1)[start:stop] if x.flags.c_contiguous else x.flat[start:stop]
-        found = np.isnan(block)
-        if found.any():
-            _refuse_nan(x.shape, start + int(found.argmax()))
-
-    for_ranges(check, x.size, threads, elements_per_unit=0.25)
 
 
 def _tilted(high: float, low: float, lower: float, upper: float, epsilon: float) -> Probability:
