@@ -121,6 +121,21 @@ static uint32_t inverse_odd(uint32_t d) {
     return x;
 }
 
+/* How many of the seeds support the category they stand at; moves each to its next category. With z = r + shift a multiple of
+   g = odd 2^twos iff z/odd mod 2^32, rotated, is at most `most`. Not inlined: gcc 12 vectorises it only on pointers of its own. */
+DPK_NOINLINE uint32_t support_step(uint32_t *DPK_RESTRICT r, const uint32_t *DPK_RESTRICT step, const uint32_t *DPK_RESTRICT less,
+                                   const uint32_t *DPK_RESTRICT shift, uint32_t inverse, uint32_t twos, uint32_t most) {
+    uint32_t matches = 0;
+    for (size_t i = 0; i < SUPPORT_SEEDS; i++) {
+        uint32_t z = (r[i] + shift[i]) * inverse;
+        z = z >> twos | z << ((32 - twos) & 31);
+        matches += z <= most;
+        uint32_t more = r[i] + step[i], fewer = r[i] + less[i];
+        r[i] = fewer < more ? fewer : more;
+    }
+    return matches;
+}
+
 /* Pre: g >= 2 and g < 2^31. Post: counts[v] += #{i: ((a_i v + b_i) mod P) mod g = code_i}. Errors: none.
    Source: z = r + g - code is a multiple of g = odd 2^s iff rotating z/odd mod 2^32 right by s gives at most (2^32 - 1)/g
    (Granlund and Montgomery, 1994). A code of g or more is supported by nothing. */
@@ -139,17 +154,7 @@ static void support(const uint64_t *seeds, const uint32_t *codes, size_t n, uint
             r[i] = used ? (uint32_t)(seeds[first + i] >> 31 & DPK_HASH_PRIME) : 0;
             shift[i] = used ? g - codes[first + i] : 1;
         }
-        for (size_t v = 0; v < k; v++) {
-            uint32_t matches = 0;
-            for (size_t i = 0; i < SUPPORT_SEEDS; i++) {
-                uint32_t z = (r[i] + shift[i]) * inverse;
-                z = z >> twos | z << ((32 - twos) & 31);
-                matches += z <= most;
-                uint32_t more = r[i] + step[i], fewer = r[i] + less[i];
-                r[i] = fewer < more ? fewer : more;
-            }
-            counts[v] += matches;
-        }
+        for (size_t v = 0; v < k; v++) counts[v] += support_step(r, step, less, shift, inverse, twos, most);
     }
 }
 

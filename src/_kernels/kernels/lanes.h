@@ -10,9 +10,11 @@
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define DPK_INLINE static __forceinline
+#define DPK_NOINLINE static __declspec(noinline)
 #define DPK_RESTRICT __restrict
 #else
 #define DPK_INLINE static inline __attribute__((always_inline))
+#define DPK_NOINLINE static __attribute__((noinline))
 #define DPK_RESTRICT restrict
 #endif
 
