@@ -242,13 +242,9 @@ def packed(rows: Array) -> Array:
     return np.packbits(rows.astype(np.bool_), axis=1, bitorder="little")
 
 
-def subset_size(mechanism: Any) -> int:
-    return int(mechanism.w)
-
-
 def subset(mechanism: Any, x: Array) -> Work:
     """The w smallest of k uniforms, where the record's is below or above all others; 500 rows at a time."""
-    k, w = mechanism.k, subset_size(mechanism)
+    k, w = mechanism.k, mechanism.w
     inclusion = w * E / (w * E + k - w)
     out = np.empty((x.size, -(-k // 8)), np.uint8)
 

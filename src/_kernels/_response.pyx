@@ -9,7 +9,8 @@ from libc.string cimport memcpy, memset
 
 from dpk cimport (
     DPK_AES256, DPK_MAX_DIMS, DPK_MAX_LIMBS, dpk_bounded, dpk_first_nan, dpk_first_outside, dpk_has_aes, dpk_kernels, dpk_pending, dpk_real,
-    dpk_response, dpk_response_run, dpk_stream_init, dpk_subset_words, dpk_view, dpk_view_coalesce,
+    dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_stream_init, dpk_subset_words,
+    dpk_view, dpk_view_coalesce,
 )
 
 from dpcore._kernels import _dispatch
@@ -167,3 +168,25 @@ def first_outside(codes, int64_t k, int64_t start, int64_t stop):
 def subset_words(int64_t w):
     """64-bit words of keystream that a subset of size w takes."""
     return dpk_subset_words(w)
+
+
+def sequential_quantile(tuple law, const double[::1] x, const uint8_t[::1] flips, uint8_t[::1] bits):
+    """Answers of a sequential quantile, and its estimate; `x` and `flips` None to replay `bits`."""
+    cdef dpk_quantile q
+    cdef double average
+    cdef Py_ssize_t n = bits.shape[0]
+    cdef const double *values = NULL
+    cdef const uint8_t *flipped = NULL
+    cdef uint8_t *answers = NULL
+    q.tau, q.lower, q.upper, q.start, q.step, q.when_true, q.when_false = law
+    if x is not None:
+        if flips is None or x.shape[0] != n or flips.shape[0] != n:
+            raise ValueError("x, flips and bits must have one length")
+    if n:
+        answers = &bits[0]
+        if x is not None:
+            values = &x[0]
+            flipped = &flips[0]
+    with nogil:
+        dpk_sequential_quantile(&q, values, flipped, answers, n, &average)
+    return average

@@ -1,6 +1,6 @@
 """dpcore: exact differential privacy at memory speed."""
 
-from dpcore import mechanisms, noise
+from dpcore import local, mechanisms, noise
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, EntropyError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
@@ -16,6 +16,7 @@ __all__ = [
     "Privacy",
     "SecureRandom",
     "__version__",
+    "local",
     "mechanisms",
     "noise",
 ]

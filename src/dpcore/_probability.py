@@ -53,6 +53,10 @@ class Probability:
         """⌊p·2^bits⌋."""
         return _floor(self, bits)
 
+    def times(self, factor: int) -> Probability:
+        """The number multiplied by a positive integer; the product must be a probability again."""
+        return Probability(self.a * factor, self.b * factor, self.c, self.d, self.exponent)
+
     def __float__(self) -> float:
         return _nearest(self)
 

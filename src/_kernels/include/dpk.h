@@ -248,6 +248,13 @@ int dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size
 int dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, int64_t *reached);
 void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);
 int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
+typedef struct {
+    double tau, lower, upper, start, step;
+    double when_true, when_false; /* what an answer counts as */
+} dpk_quantile;
+
+/* core/sequential.c */
+void dpk_sequential_quantile(const dpk_quantile *, const double *x, const uint8_t *flips, uint8_t *bits, int64_t n, double *average);
 int64_t dpk_first_outside(const dpk_view *, int64_t k, int64_t start, int64_t stop); /* -1 if none */
 
 #endif

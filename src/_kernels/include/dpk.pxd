@@ -141,3 +141,14 @@ cdef extern from "dpk.h" nogil:
     int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity, int64_t *n_pending,
                          int64_t *reached)
     void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out)
+
+    ctypedef struct dpk_quantile:
+        double tau
+        double lower
+        double upper
+        double start
+        double step
+        double when_true
+        double when_false
+
+    void dpk_sequential_quantile(const dpk_quantile *, const double *x, const uint8_t *flips, uint8_t *bits, int64_t n, double *average)

@@ -311,3 +311,12 @@ def hadamard_response(
 def _flat_bytes(reports: Array) -> npt.NDArray[np.uint8]:
     """The bytes of contiguous reports, without a copy."""
     return reports.reshape(-1).view(np.uint8)
+
+
+def sequential_quantile(law: tuple[float, ...], x: Array | None, flips: Array | None, bits: npt.NDArray[np.bool_]) -> float:
+    """Fill `bits` with the answers of records x, or replay those there without x; returns the estimate.
+
+    `law` is (τ, lower, upper, start, step, what True counts as, what False counts as).
+    """
+    values = None if x is None else np.ascontiguousarray(x, np.float64)
+    return float(_response.sequential_quantile(law, values, None if flips is None else flips.view(np.uint8), bits.view(np.uint8)))

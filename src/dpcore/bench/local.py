@@ -145,7 +145,7 @@ def aggregate_row(copies: int, n: int, level: str, rounds: int) -> Row:
     few = np.frombuffer(np.random.default_rng(1).bytes(16 * n), np.uint8).reshape(n, 16)
     expected = sum(np.unpackbits(part, axis=1, bitorder="little").sum(0, np.int64) for part in np.array_split(few, 1 + n // 10_000))
     reports = np.tile(few, (copies, 1))
-    timing = take_turns(partial(_backend.column_counts, reports, mechanism.k, threads=1), copying(reports), rounds)
+    timing = take_turns(partial(mechanism.aggregate, reports, threads=1), copying(reports), rounds)
     if not np.array_equal(mechanism.aggregate(reports).counts, copies * expected):
         raise AssertionError("UnaryEncoding: packed reports are not counted right")
     name = f"UnaryEncoding k=128, aggregate {reports.nbytes / 1e6:.0f} MB"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -41,8 +41,7 @@ class Aggregate:
     def __add__(self, other: object) -> Aggregate:
         if not isinstance(other, Aggregate):
             return NotImplemented
-        if self.mechanism != other.mechanism:
-            raise ParameterError(f"aggregates of different mechanisms do not add: {self.mechanism!r} and {other.mechanism!r}")
+        check_same_mechanism(self.mechanism, other.mechanism)
         if isinstance(self.counts, tuple) or isinstance(other.counts, tuple):
             total: Counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
         else:
@@ -82,6 +81,12 @@ class Estimate:
     confidence: float
 
 
+def check_same_mechanism(one: object, other: object) -> None:
+    """Raise unless two sets of reports were made alike."""
+    if one != other:
+        raise ParameterError(f"reports of different mechanisms cannot be taken together: {one!r} and {other!r}")
+
+
 def check_estimation(n: int, confidence: float, target: str) -> float:
     """Check what every estimator takes; returns the confidence as a float."""
     check_choice("target", target, TARGETS)
@@ -101,21 +106,38 @@ def with_interval(value: Any, variance: Any, n: int, confidence: float) -> Estim
     return Estimate(np.asarray(value, np.float64), stderr, interval, n, confidence)
 
 
-def support_variance(f: Any, p: float, q: float, target: str = "population") -> Any:
+class Support(NamedTuple):
+    """How often a report supports a category: what turns counts into frequencies, whatever the mechanism.
+
+    Attributes
+    ----------
+    p : float
+        Probability that a report supports the true category.
+    q : float
+        Probability that it supports another, fixed one; q < p.
+    miss : float
+        1 − p, to full relative precision where p is close to 1.
+    """
+
+    p: float
+    q: float
+    miss: float
+
+
+def support_variance(f: Any, support: Support, target: str = "population") -> Any:
     """Variance of one user's contribution to the estimate of a frequency f.
 
-    A report supports the true category with probability p and each other one with probability q:
     [f·p(1−p) + (1−f)·q(1−q)]/(p−q)² for the sample's frequency, plus f(1−f) for the population's.
     """
-    within = (f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2
+    p, q, miss = support
+    within = (f * p * miss + (1 - f) * q * (1 - q)) / (p - q) ** 2
     return within + f * (1 - f) if target == "population" else within
 
 
-def frequencies(counts: Any, n: int, p: float, q: float, *, confidence: float, target: str) -> Estimate:
+def frequencies(counts: Any, n: int, support: Support, *, confidence: float, target: str) -> Estimate:
     """Estimate frequencies from support counts: f = (count/n − q)/(p − q), the standard error at f cut to [0, 1]."""
-    confidence = check_estimation(n, confidence, target)
-    value = (np.asarray(counts, np.float64) / n - q) / (p - q)
-    return with_interval(value, support_variance(np.clip(value, 0.0, 1.0), p, q, target), n, confidence)
+    value = (np.asarray(counts, np.float64) / n - support.q) / (support.p - support.q)
+    return with_interval(value, support_variance(np.clip(value, 0.0, 1.0), support, target), n, confidence)
 
 
 def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:

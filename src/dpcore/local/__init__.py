@@ -1,0 +1,37 @@
+"""Local randomisers: every record is privatised on its own, reports are counted, and counts become estimates with intervals.
+
+Each mechanism is an immutable description with `privatize`, `aggregate`, `estimate`, `channel` and `privacy`. Its probabilities are exact:
+random bits are compared with the binary expansion of the real probability, as many as it takes.
+"""
+
+from dpcore.local.additive import LocalDiscreteGaussian, LocalDiscreteLaplace, LocalGaussian, LocalLaplace
+from dpcore.local.binary import BinaryChannel, BinaryResponse, BoundedMean
+from dpcore.local.estimates import Aggregate, Estimate, Support, project_to_simplex
+from dpcore.local.hadamard import HadamardResponse
+from dpcore.local.hashing import LocalHashing
+from dpcore.local.kary import KaryResponse
+from dpcore.local.sequential import QuantileEstimate, SequentialChannel, SequentialQuantile
+from dpcore.local.subset import SubsetSelection
+from dpcore.local.unary import UnaryEncoding
+
+__all__ = [
+    "Aggregate",
+    "BinaryChannel",
+    "BinaryResponse",
+    "BoundedMean",
+    "Estimate",
+    "HadamardResponse",
+    "KaryResponse",
+    "LocalDiscreteGaussian",
+    "LocalDiscreteLaplace",
+    "LocalGaussian",
+    "LocalHashing",
+    "LocalLaplace",
+    "QuantileEstimate",
+    "SequentialChannel",
+    "SequentialQuantile",
+    "SubsetSelection",
+    "Support",
+    "UnaryEncoding",
+    "project_to_simplex",
+]

@@ -1,0 +1,481 @@
+"""Mechanisms that clamp a number and add noise to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore import mechanisms, noise
+from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out
+from dpcore.errors import DataError, ParameterError
+from dpcore.local._mechanism import LocalMechanism, place
+from dpcore.local.binary import check_bounds
+from dpcore.local.estimates import Aggregate, Estimate, with_interval
+from dpcore.privacy import Privacy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from dpcore.rng import Stream
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+BLOCK = 1 << 16
+SPLIT = 23
+"""Deviations below 2^46 are split into halves of 23 bits: sums of 2^16 products of halves stay below 2^62."""
+
+
+def range_width(lower: float, upper: float) -> float:
+    """Return upper − lower, rounded up: a sensitivity must not be understated by a rounding."""
+    exact, width = Fraction(upper) - Fraction(lower), upper - lower
+    return math.nextafter(width, math.inf) if math.isfinite(width) and Fraction(width) < exact else width
+
+
+def noise_variance(kind: str, scale: float) -> float:
+    """Variance of the noise of one number.
+
+    Laplace: 2b². Gaussian: σ². Discrete Laplace with ratio r = e^(−1/b): 2r/(1 − r)² = 1/(2 sinh²(1/(2b))). Discrete Gaussian: the
+    sum over its law, which from σ = 4 on is σ² to the last bit.
+    """
+    if kind == "laplace":
+        return 2 * scale**2
+    if kind == "discrete_laplace":
+        # Beyond 350 the variance is below 10^-303, and the square would overflow.
+        return 0.5 / math.sinh(min(0.5 / scale, 350.0)) ** 2
+    if kind == "discrete_gaussian" and scale < 4:
+        squares = np.arange(-64.0, 65.0) ** 2
+        weights = np.exp(-squares / (2 * scale**2))
+        return float(squares @ weights / weights.sum())
+    return scale**2
+
+
+class Additive(LocalMechanism):
+    """Noise on a clamped number: what the four kinds share."""
+
+    __slots__ = ()
+
+    lower: float
+    upper: float
+    missing: float | None
+    scale: float
+    grid: float
+
+    @property
+    def kind(self) -> str:
+        """Name of the noise function."""
+        raise NotImplementedError
+
+    @property
+    def integral(self) -> bool:
+        """Whether the mechanism takes and gives integers."""
+        return self.kind.startswith("discrete")
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of the noise of one number."""
+        return noise_variance(self.kind, self.scale)
+
+    def _settle(self, scale: float) -> None:
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "grid", 1.0 if self.integral else noise.default_grid(scale))
+
+    def _settle_reals(self) -> float:
+        lower, upper, missing = check_bounds(self.lower, self.upper, self.missing)
+        for name, value in (("lower", lower), ("upper", upper), ("missing", missing)):
+            object.__setattr__(self, name, value)
+        return range_width(lower, upper)
+
+    def _settle_integers(self) -> int:
+        lower, upper = (check_integer(n, v, low=INT64_MIN, high=INT64_MAX) for n, v in (("lower", self.lower), ("upper", self.upper)))
+        if not lower < upper:
+            raise ParameterError(f"lower must be less than upper, got lower {lower} and upper {upper}")
+        missing = None if self.missing is None else check_integer("missing", self.missing, low=lower, high=upper)
+        for name, value in (("lower", lower), ("upper", upper), ("missing", missing)):
+            object.__setattr__(self, name, value)
+        return upper - lower
+
+    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
+        """Clamp every number to the bounds and add noise of its own.
+
+        Parameters
+        ----------
+        x : array_like
+            Real numbers, or integers for the discrete kinds; any shape.
+        rng : Stream, optional
+            None is the secure source.
+        out : ndarray of float64 or int64, optional
+            Of the shape of `x`; may be `x` itself.
+        threads : int, optional
+            Number of threads; None picks.
+
+        Returns
+        -------
+        number or ndarray
+            float64, or int64 for the discrete kinds; a Python number for a scalar.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument does not fit.
+        DataError
+            If a number is NaN and `missing` is not set; nothing is written then.
+        """
+        values = check_array("x", x, (*INTEGER_DTYPES, "uint64") if self.integral else (*REAL_DTYPES, "uint64"))
+        dtype: type = np.int64 if self.integral else np.float64
+        result = np.empty(values.shape, dtype) if out is None else check_out(out, dtype, values.shape)
+        clamped = self._clamp(values, result)
+        add: Callable[..., Any] = getattr(noise, self.kind)
+        add(clamped, self.scale, rng=rng, out=result, threads=threads)
+        return result.item() if np.ndim(x) == 0 and out is None else result
+
+    def _clamp(self, values: npt.NDArray[Any], result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The clamped numbers, in the memory of `result`: integers keep their unit beyond 2^53 if every bound is an integer too."""
+        exact = values.dtype.kind in "iu" and _are_int64(self.lower, self.upper, self.missing)
+        target = result.view(np.int64) if exact and not self.integral else result
+        lower, upper = (int(self.lower), int(self.upper)) if exact else (self.lower, self.upper)
+        absent = self._absent(values)
+        if exact and values.dtype == np.uint64:
+            # values from 2^63 on would turn negative on their way into int64
+            np.copyto(target, np.minimum(values, np.uint64(INT64_MAX)), casting="unsafe")
+            np.clip(target, lower, upper, out=target)
+        elif values.dtype == target.dtype:
+            np.clip(values, lower, upper, out=target)
+        else:
+            np.copyto(target, values, casting="unsafe")
+            np.clip(target, lower, upper, out=target)
+        if absent is not None:
+            np.copyto(target, self.missing, where=absent)
+        return target
+
+    def _absent(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
+        """Where numbers are missing; None if nowhere. The minimum is NaN if any is: one fast pass instead of a mask."""
+        if values.dtype.kind != "f" or values.size == 0 or not np.isnan(values.min()):
+            return None
+        absent = np.isnan(values)
+        if self.missing is None:
+            raise DataError(
+                f"x must not hold NaN unless `missing` says what it stands for; the number at {place(values, int(absent.argmax()))} is NaN"
+            )
+        return absent
+
+    @property
+    def _centre(self) -> int:
+        """The middle of the range in units of the grid: sums around it stay small."""
+        return round((Fraction(self.lower) + Fraction(self.upper)) / 2 / Fraction(self.grid))
+
+    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:  # noqa: ARG002  the common signature
+        """Sum reports and their squares, exactly.
+
+        Parameters
+        ----------
+        reports : array_like
+            What `privatize` made, any shape.
+        threads : int, optional
+            Not used.
+
+        Returns
+        -------
+        Aggregate
+            counts = (Σd, Σd²) as Python integers, d = report/grid − c with c the middle of the range in units of the grid.
+
+        Raises
+        ------
+        DataError
+            If a report is not a multiple of the grid.
+        """
+        values = check_array("reports", reports, ("int64",) if self.integral else ("float64",))
+        total = squares = 0
+        flat = values.reshape(-1)
+        for start in range(0, flat.size, BLOCK):
+            block_total, block_squares = self._sums(flat[start : start + BLOCK], start)
+            total, squares = total + block_total, squares + block_squares
+        return Aggregate(self, flat.size, (total, squares))
+
+    def _sums(self, block: npt.NDArray[Any], start: int) -> tuple[int, int]:
+        # A report and c·grid are multiples of the grid; where their difference is below 2^46 grid steps it is a float64, and the
+        # subtraction exact. Python's integers take what lies further out.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.integral:
+                near = bool((np.abs(block.astype(np.float64) - float(self._centre)) < 2.0 ** (2 * SPLIT - 1)).all())
+            else:
+                steps = (block - float(self._centre) * self.grid) / self.grid if abs(self._centre) < 2**53 else np.full(len(block), np.inf)
+                near = bool((np.abs(steps) < 2.0 ** (2 * SPLIT)).all())
+        if not near:
+            return self._far_sums(block, start)
+        d = block - np.int64(self._centre) if self.integral else steps.astype(np.int64)
+        if not self.integral and not (d == steps).all():
+            raise DataError(
+                f"reports must be multiples of the grid {self.grid!r}; the one at index {start + int((d != steps).argmax())} is not"
+            )
+        high, low = d >> SPLIT, d & (2**SPLIT - 1)
+        squares = (int((high * high).sum()) << 2 * SPLIT) + (int((high * low).sum()) << (SPLIT + 1)) + int((low * low).sum())
+        return int(d.sum()), squares
+
+    def _far_sums(self, block: npt.NDArray[Any], start: int) -> tuple[int, int]:
+        total = squares = 0
+        for i, value in enumerate(block.tolist()):
+            steps = Fraction(value) / Fraction(self.grid) if math.isfinite(value) else Fraction(1, 3)
+            if steps.denominator != 1:
+                raise DataError(f"reports must be finite multiples of the grid {self.grid!r}; the one at index {start + i} is not")
+            d = steps.numerator - self._centre
+            total, squares = total + d, squares + d * d
+        return total, squares
+
+    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
+        total, squares = (int(count) for count in counted.counts)
+        n, grid = counted.n, Fraction(self.grid)
+        mean = (self._centre + Fraction(total, n)) * grid
+        variance = self.noise_variance
+        if target == "population":
+            # of a single report nothing is known but what bounds allow
+            spread = (Fraction(squares) - Fraction(total) ** 2 / n) / (n - 1) * grid**2 if n > 1 else None
+            variance = variance + (self.upper - self.lower) ** 2 / 4 if spread is None else float(spread)
+        return with_interval(float(mean), variance, n, confidence)
+
+
+def _are_int64(*numbers: float | None) -> bool:
+    return all(number is None or (float(number).is_integer() and INT64_MIN <= number <= INT64_MAX) for number in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLaplace(Additive):
+    r"""Laplace noise on every number: T(x) + Laplace((upper − lower)/ε), T clamping to [lower, upper].
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε of one report, positive and finite.
+    lower, upper : float
+        Bounds, lower < upper, from knowledge of the subject, never from the data.
+    missing : float, optional
+        What NaN stands for, in [lower, upper]; without it NaN raises.
+
+    Attributes
+    ----------
+    scale, grid : float
+        The noise's b, at least (upper − lower)/ε, and the grid of the reports.
+    privacy : Privacy
+        (ε, 0).
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    Guarantee: P(y ∈ A\|x) ≤ e^ε P(y ∈ A\|x') for the released floats. Source: document 000, Beispiel 1.7 (c).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcore.local import LocalLaplace
+    >>> mechanism = LocalLaplace(epsilon=1.0, lower=0.0, upper=10.0)
+    >>> mechanism.scale
+    10.0
+    >>> bool(abs(mechanism.estimate(mechanism.privatize(np.full(100_000, 4.0))).value - 4.0) < 0.4)
+    True
+    """
+
+    epsilon: float
+    lower: float
+    upper: float
+    missing: float | None = field(default=None, kw_only=True)
+    scale: float = field(init=False, repr=False, compare=False)
+    grid: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        width = self._settle_reals()
+        calibrated = mechanisms.Laplace(self.epsilon, width)
+        object.__setattr__(self, "epsilon", calibrated.epsilon)
+        self._settle(calibrated.scale)
+
+    @property
+    def kind(self) -> str:
+        """Name of the noise function."""
+        return "laplace"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalGaussian(Additive):
+    r"""Gaussian noise on every number, calibrated exactly for sensitivity upper − lower.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Guarantee of one report, ε positive and finite, δ in (0, 1).
+    lower, upper : float
+        Bounds, lower < upper; numbers outside are clamped.
+    missing : float, optional
+        What NaN stands for, in [lower, upper]; without it NaN raises.
+
+    Attributes
+    ----------
+    scale, grid : float
+        The noise's σ, and the grid of the reports.
+    privacy : Privacy
+        (ε, δ).
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    Guarantee: as `dpcore.mechanisms.Gaussian`, for each report. Source: Balle and Wang, ICML 2018.
+
+    Examples
+    --------
+    >>> from dpcore.local import LocalGaussian
+    >>> round(LocalGaussian(1.0, 1e-5, 0.0, 1.0).scale, 4)
+    3.7306
+    """
+
+    epsilon: float
+    delta: float
+    lower: float
+    upper: float
+    missing: float | None = field(default=None, kw_only=True)
+    scale: float = field(init=False, repr=False, compare=False)
+    grid: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        width = self._settle_reals()
+        calibrated = mechanisms.Gaussian(self.epsilon, self.delta, width)
+        object.__setattr__(self, "epsilon", calibrated.epsilon)
+        object.__setattr__(self, "delta", calibrated.delta)
+        self._settle(calibrated.scale)
+
+    @property
+    def kind(self) -> str:
+        """Name of the noise function."""
+        return "gaussian"
+
+    @property
+    def privacy(self) -> Privacy:
+        """Guarantee of one report: (ε, δ)."""
+        return Privacy(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDiscreteLaplace(Additive):
+    r"""Integer Laplace noise on every integer, with ratio e^(−ε/(upper − lower)).
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε of one report, positive and finite.
+    lower, upper : int
+        Bounds, lower < upper; integers outside are clamped.
+    missing : int, optional
+        Recorded for callers whose data mark missing numbers; in [lower, upper].
+
+    Attributes
+    ----------
+    scale, grid : float
+        The noise's t, at least (upper − lower)/ε, and 1.
+    privacy : Privacy
+        (ε, 0).
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    Guarantee: P(y\|x) ≤ e^ε P(y\|x'). Source: Ghosh, Roughgarden and Sundararajan, 2009.
+
+    Examples
+    --------
+    >>> from dpcore.local import LocalDiscreteLaplace
+    >>> LocalDiscreteLaplace(1.0, 0, 20).scale
+    20.0
+    """
+
+    epsilon: float
+    lower: int
+    upper: int
+    missing: int | None = field(default=None, kw_only=True)
+    scale: float = field(init=False, repr=False, compare=False)
+    grid: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        width = self._settle_integers()
+        calibrated = mechanisms.DiscreteLaplace(self.epsilon, width)
+        object.__setattr__(self, "epsilon", calibrated.epsilon)
+        self._settle(calibrated.scale)
+
+    @property
+    def kind(self) -> str:
+        """Name of the noise function."""
+        return "discrete_laplace"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDiscreteGaussian(Additive):
+    r"""Integer Gaussian noise on every integer, calibrated exactly for sensitivity upper − lower.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Guarantee of one report, ε positive and finite, δ in (0, 1).
+    lower, upper : int
+        Bounds, lower < upper; integers outside are clamped.
+    missing : int, optional
+        Recorded for callers whose data mark missing numbers; in [lower, upper].
+
+    Attributes
+    ----------
+    scale, grid : float
+        The noise's σ, and 1.
+    privacy : Privacy
+        (ε, δ).
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    Guarantee: as `dpcore.mechanisms.DiscreteGaussian` with calibration="exact", for each report: one integer query.
+    Source: Canonne, Kamath and Steinke, NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from dpcore.local import LocalDiscreteGaussian
+    >>> LocalDiscreteGaussian(1.0, 1e-6, 0, 1).privacy
+    Privacy(epsilon=1.0, delta=1e-06, relation='replace')
+    """
+
+    epsilon: float
+    delta: float
+    lower: int
+    upper: int
+    missing: int | None = field(default=None, kw_only=True)
+    scale: float = field(init=False, repr=False, compare=False)
+    grid: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        width = self._settle_integers()
+        calibrated = mechanisms.DiscreteGaussian(self.epsilon, self.delta, width, calibration="exact")
+        object.__setattr__(self, "epsilon", calibrated.epsilon)
+        object.__setattr__(self, "delta", calibrated.delta)
+        self._settle(calibrated.scale)
+
+    @property
+    def kind(self) -> str:
+        """Name of the noise function."""
+        return "discrete_gaussian"
+
+    @property
+    def privacy(self) -> Privacy:
+        """Guarantee of one report: (ε, δ)."""
+        return Privacy(self.epsilon, self.delta)

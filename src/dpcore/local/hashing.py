@@ -1,0 +1,206 @@
+"""Local hashing: a random hash of the category, randomised."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore import _backend
+from dpcore._probability import complement, one_of
+from dpcore._validation import check_integer
+from dpcore.errors import ParameterError
+from dpcore.local._mechanism import FrequencyOracle, check_codes, check_report_out, check_structured, check_unknown
+from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
+from dpcore.local.estimates import Aggregate, Support
+from dpcore.rng import resolve
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpcore.rng import Stream
+
+PRECISION = 1280
+
+
+def collision(g: int, prime: int = _backend.HASH_PRIME) -> Fraction:
+    """Probability that h(v) = h(w) for two different categories: #{r ≠ s: r ≡ s mod g}/(P(P − 1)).
+
+    For v ≠ w the pair (av + b, aw + b) mod P is uniform over all pairs of different residues, a ≠ 0 and b being uniform.
+    """
+    members, larger = divmod(prime, g)
+    pairs = larger * (members + 1) * members + (g - larger) * members * (members - 1)
+    return Fraction(pairs, prime * (prime - 1))
+
+
+def _support(epsilon: float, g: int) -> tuple[Fraction, Fraction]:
+    wrong = Fraction(one_of(epsilon, g).floor(PRECISION), 2**PRECISION)
+    right, c = 1 - (g - 1) * wrong, collision(g)
+    return right, c * right + (1 - c) * wrong
+
+
+@lru_cache(maxsize=1024)
+def best_codes(epsilon: float, k: int) -> int:
+    """g in {⌊e^ε⌋ + 1, ⌈e^ε⌉ + 1} with the least variance at frequency 0, cut to [2, max(2, k)]."""
+    ideal = min(math.exp(epsilon), float(k))
+    sizes = sorted({min(max(g, 2), max(2, k)) for g in (math.floor(ideal) + 1, math.ceil(ideal) + 1)})
+
+    def variance(g: int) -> Fraction:
+        p, q = _support(epsilon, g)
+        return q * (1 - q) / (p - q) ** 2
+
+    return min(sizes, key=variance)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalHashing(FrequencyOracle):
+    r"""Local hashing: hashes the category onto g codes by a function of its own, then gives a g-ary randomised response.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε of one report, in [2^−20, 700].
+    k : int
+        Number of categories, in [2, 2^24].
+    unknown : int, optional
+        Category that stands for codes outside [0, k); without it such a code raises.
+
+    Attributes
+    ----------
+    g : int
+        Number of codes: the one of ⌊e^ε⌋ + 1 and ⌈e^ε⌉ + 1, at least 2 and at most max(2, k), whose variance is least.
+    privacy : Privacy
+        (ε, 0).
+    support : Support
+        p = e^ε/(e^ε + g − 1), q = c·p + (1 − c)/(e^ε + g − 1) with the collision probability c of the hash functions.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    The hash function is h(v) = ((a·v + b) mod P) mod g, P = 2³¹ − 1, with a ≠ 0 and b uniform for every report; the family is 2-universal
+    (Carter and Wegman, 1979) and c is its exact collision probability, near 1/g, so the estimate is unbiased for any k.
+    Guarantee: P(y\|x, h) ≤ e^ε P(y\|x', h) for every h. Cost: 5 ns a report to make, 0.13 ns for each report and category to count.
+    A report is 12 bytes: the seed b·2³¹ + a and the code. Source: Wang, Blocki, Li and Jha, USENIX Security 2017.
+
+    Examples
+    --------
+    >>> from dpcore.local import LocalHashing
+    >>> mechanism = LocalHashing(epsilon=1.0, k=1000)
+    >>> mechanism.g, round(mechanism.variance(), 3)
+    (4, 3.688)
+    """
+
+    epsilon: float
+    k: int
+    unknown: int | None = field(default=None, kw_only=True)
+    g: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "k", check_categories(self.k))
+        object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
+        object.__setattr__(self, "g", best_codes(self.epsilon, self.k))
+
+    @property
+    def support(self) -> Support:
+        """p = e^ε/(e^ε + g − 1) and q = c·p + (1 − c)/(e^ε + g − 1)."""
+        p, q = _support(self.epsilon, self.g)
+        return Support(float(p), float(q), float(1 - p))
+
+    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
+        """Randomise every code.
+
+        Parameters
+        ----------
+        x : array_like of int
+            Codes in [0, k), any shape; a scalar gives an array of shape ().
+        rng : Stream, optional
+            None is the secure source.
+        out : ndarray, optional
+            Of the shape of `x` and dtype [("seed", "<u8"), ("code", "<u4")], C-contiguous.
+        threads : int, optional
+            Number of threads; None picks.
+
+        Returns
+        -------
+        ndarray
+            Seeds and codes, of the shape of `x`.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument does not fit.
+        DataError
+            If a code is outside [0, k) and `unknown` is not set; nothing is written then.
+        """
+        codes = check_codes(x, self.k, self.unknown)
+        result = None if out is None else check_report_out(out, _backend.HASHING_REPORT, codes.shape)
+        stream = resolve(rng)
+        return _backend.hashing_response(
+            codes, self.epsilon, self.k, self.g, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
+        )
+
+    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
+        """Count the reports that support each category.
+
+        Parameters
+        ----------
+        reports : ndarray
+            What `privatize` made, any shape.
+        threads : int, optional
+            Number of threads; None picks.
+
+        Returns
+        -------
+        Aggregate
+            counts[v] is the number of reports with h(v) = code, shape (k,).
+
+        Raises
+        ------
+        ParameterError
+            If the reports have another dtype.
+        DataError
+            If a seed or a code is not one that `privatize` can make.
+
+        Notes
+        -----
+        Cost: n·k comparisons.
+        """
+        rows = check_structured(reports, _backend.HASHING_REPORT)
+        return Aggregate(self, rows.size, _backend.support_counts(rows, self.g, self.k, threads=threads))
+
+    def channel(self, seed: int) -> npt.NDArray[np.float64]:
+        """Give the matrix P(code|x) under one hash function: k rows x, g columns.
+
+        Parameters
+        ----------
+        seed : int
+            b·2³¹ + a, with a in [1, 2³¹ − 2] and b in [0, 2³¹ − 2].
+
+        Returns
+        -------
+        ndarray of float64, shape (k, g)
+            Each entry is the float64 nearest to the exact probability.
+
+        Raises
+        ------
+        ParameterError
+            If the seed is none, or the matrix would have more than 2^26 entries.
+        """
+        seed = check_integer("seed", seed, low=1, high=2**62 - 1)
+        prime = _backend.HASH_PRIME
+        if not (0 < seed % 2**31 < prime and seed >> 31 < prime):
+            raise ParameterError(f"seed must be b·2**31 + a with a in [1, 2**31 - 2] and b in [0, 2**31 - 2], got {seed}")
+        check_channel_size(self.k, self.g)
+        wrong = one_of(self.epsilon, self.g)
+        matrix = np.full((self.k, self.g), float(wrong))
+        matrix[np.arange(self.k), _backend.hash_codes(seed, self.k, self.g)] = float(complement(wrong.times(self.g - 1)))
+        return matrix

@@ -1,0 +1,195 @@
+"""Subset selection: a random subset of the categories that favours the true one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore import _backend
+from dpcore._probability import Probability, complement, inclusion
+from dpcore.errors import DataError, ParameterError
+from dpcore.local._mechanism import FrequencyOracle, check_codes, check_rows, check_unknown
+from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
+from dpcore.local.estimates import Aggregate, Support
+from dpcore.local.unary import vector_and_rows
+from dpcore.rng import resolve
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpcore.rng import Stream
+
+PRECISION = 1280
+"""Bits to which the variances of two subset sizes are compared: far more than ε = 700 takes away."""
+
+
+def _fraction(p: Probability) -> Fraction:
+    return Fraction(p.floor(PRECISION), 2**PRECISION)
+
+
+@lru_cache(maxsize=1024)
+def best_size(epsilon: float, k: int) -> int:
+    """w in {⌊k/(e^ε + 1)⌋, ⌈k/(e^ε + 1)⌉} ∩ [1, k − 1] with the least variance at frequency 0."""
+    ideal = k / (math.exp(epsilon) + 1)
+    sizes = sorted({min(max(w, 1), k - 1) for w in (math.floor(ideal), math.ceil(ideal))})
+
+    def variance(w: int) -> Fraction:
+        p = _fraction(inclusion(epsilon, k, w))
+        q = (w - p) / (k - 1)
+        return q * (1 - q) / (p - q) ** 2
+
+    return min(sizes, key=variance)
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetSelection(FrequencyOracle):
+    r"""Subset selection: reports w of the k categories, the true one among them with probability w·e^ε/(w·e^ε + k − w).
+
+    Given whether the true category is in, the subset is uniform.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε of one report, in [2^−20, 700].
+    k : int
+        Number of categories, in [2, 2^24].
+    unknown : int, optional
+        Category that stands for codes outside [0, k); without it such a code raises.
+
+    Attributes
+    ----------
+    w : int
+        Size of the subsets: the one of ⌊k/(e^ε + 1)⌋ and ⌈k/(e^ε + 1)⌉ within [1, k − 1] whose variance is least.
+    privacy : Privacy
+        (ε, 0).
+    support : Support
+        p = w·e^ε/(w·e^ε + k − w), q = (w − p)/(k − 1).
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    Guarantee: P(S\|x) ≤ e^ε P(S\|x'), with equality for x in S and x' not. The least ℓ2 risk of all locally private mechanisms up to
+    lower order terms. Cost: about 6 ns for each of the w members. A report is ⌈k/8⌉ bytes, least significant bit first.
+    Source: Ye and Barg, IEEE Transactions on Information Theory 2018; Wang et al., 2016.
+
+    Examples
+    --------
+    >>> from dpcore.local import SubsetSelection
+    >>> mechanism = SubsetSelection(epsilon=1.0, k=100)
+    >>> mechanism.w, round(mechanism.variance(), 3)
+    (27, 3.574)
+    """
+
+    epsilon: float
+    k: int
+    unknown: int | None = field(default=None, kw_only=True)
+    w: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "k", check_categories(self.k))
+        object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
+        object.__setattr__(self, "w", best_size(self.epsilon, self.k))
+
+    @property
+    def support(self) -> Support:
+        """p = w·e^ε/(w·e^ε + k − w) and q = (w − p)/(k − 1)."""
+        p = inclusion(self.epsilon, self.k, self.w)
+        exact = _fraction(p)
+        return Support(float(p), float((self.w - exact) / (self.k - 1)), float(complement(p)))
+
+    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None) -> Any:
+        """Randomise every code.
+
+        Parameters
+        ----------
+        x : array_like of int, shape (n,)
+            Codes in [0, k); a scalar gives one report.
+        rng : Stream, optional
+            None is the secure source.
+        out : ndarray of uint8, shape (n, ⌈k/8⌉), optional
+            Written in place; C-contiguous.
+        threads : int, optional
+            Number of threads; None picks.
+
+        Returns
+        -------
+        ndarray of uint8, shape (n, ⌈k/8⌉) or (⌈k/8⌉,)
+            Packed bits with w ones; those beyond k are 0.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument does not fit.
+        DataError
+            If a code is outside [0, k) and `unknown` is not set; nothing is written then.
+        """
+        codes = check_codes(x, self.k, self.unknown)
+        rows, result = vector_and_rows(codes, self.k, out)
+        stream = resolve(rng)
+        p = inclusion(self.epsilon, self.k, self.w)
+        reports = _backend.subset_response(
+            rows, self.k, self.w, p, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
+        )
+        return reports.reshape(-1) if codes.ndim == 0 else reports
+
+    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
+        """Count the reports that hold each category.
+
+        Parameters
+        ----------
+        reports : ndarray of uint8, shape (n, ⌈k/8⌉)
+            What `privatize` made.
+        threads : int, optional
+            Number of threads; None picks.
+
+        Returns
+        -------
+        Aggregate
+            counts[v] is the number of reports with bit v, shape (k,).
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError, DataError
+            If the reports have another shape or type, bits beyond k, or not w ones each on average.
+        """
+        rows = check_rows(reports, self.k)
+        counts = _backend.column_counts(rows, self.k, threads=threads)
+        if int(counts.sum()) != self.w * len(rows):
+            raise DataError(f"reports must have w = {self.w} of {self.k} bits set in every row; their number of ones is not w a row")
+        return Aggregate(self, len(rows), counts)
+
+    def channel(self) -> npt.NDArray[np.float64]:
+        """Give the matrix P(S|x): k rows x, a column for each subset S of size w in lexicographic order.
+
+        Returns
+        -------
+        ndarray of float64, shape (k, k!/(w!(k − w)!))
+            Each entry is the float64 nearest to the exact probability.
+
+        Raises
+        ------
+        ParameterError
+            If there are more than 2^12 subsets.
+        """
+        outputs = math.comb(self.k, self.w)
+        if outputs > MAX_ENUMERATED_OUTPUTS:
+            raise ParameterError(
+                f"k = {self.k} and w = {self.w} give {outputs} subsets; at most 2**12 = {MAX_ENUMERATED_OUTPUTS} are listed"
+            )
+        p = _fraction(inclusion(self.epsilon, self.k, self.w))
+        inside, outside = float(p / math.comb(self.k - 1, self.w - 1)), float((1 - p) / math.comb(self.k - 1, self.w))
+        matrix = np.full((self.k, outputs), outside)
+        for column, members in enumerate(itertools.combinations(range(self.k), self.w)):
+            matrix[list(members), column] = inside
+        return matrix
