@@ -5,7 +5,8 @@ random bits are compared with the binary expansion of the real probability, as m
 """
 
 from dpcore.local.additive import LocalDiscreteGaussian, LocalDiscreteLaplace, LocalGaussian, LocalLaplace
-from dpcore.local.binary import BinaryChannel, BinaryResponse, BoundedMean
+from dpcore.local.binary import BinaryResponse
+from dpcore.local.bounded import BinaryChannel, BoundedMean
 from dpcore.local.estimates import Aggregate, Estimate, Support, project_to_simplex
 from dpcore.local.hadamard import HadamardResponse
 from dpcore.local.hashing import LocalHashing

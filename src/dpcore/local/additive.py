@@ -13,7 +13,7 @@ from dpcore import mechanisms, noise
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out
 from dpcore.errors import DataError, ParameterError
 from dpcore.local._mechanism import LocalMechanism, place
-from dpcore.local.binary import check_bounds
+from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate, with_interval
 from dpcore.privacy import Privacy
 

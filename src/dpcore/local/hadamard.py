@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HadamardResponse(FrequencyOracle):
-    r"""Hadamard response: a uniform row of the Hadamard matrix, and the sign in the category's column, flipped with probability 1/(1 + e^ε).
+    r"""Hadamard response: a uniform row of the Hadamard matrix, and the sign in the category's column, randomised.
 
     Parameters
     ----------
@@ -49,9 +49,10 @@ class HadamardResponse(FrequencyOracle):
 
     Notes
     -----
-    H[r, v] = (−1)^popcount(r & v). Guarantee: P(y\|x) ≤ e^ε P(y\|x'). Variance of a rare category's frequency:
-    ((e^ε + 1)/(e^ε − 1))² a user. Cost: 3 ns a report to make, K·log₂K additions to count.
-    A report is 5 bytes: the row and the sign (True is +1). Source: Acharya, Sun and Zhang, AISTATS 2019 (one-bit form); Bassily et al., 2017.
+    H[r, v] = (−1)^popcount(r & v); the sign is flipped with probability 1/(1 + e^ε). Guarantee: P(y\|x) ≤ e^ε P(y\|x').
+    Variance of a rare category's frequency: ((e^ε + 1)/(e^ε − 1))² a user. Cost: 3 ns a report to make, K·log₂K additions to count.
+    A report is 5 bytes: the row and the sign (True is +1). Source: Bassily, Nissim, Stemmer and Thakurta, NeurIPS 2017; Acharya, Sun and
+    Zhang, AISTATS 2019.
 
     Examples
     --------

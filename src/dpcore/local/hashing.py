@@ -95,7 +95,7 @@ class LocalHashing(FrequencyOracle):
     >>> from dpcore.local import LocalHashing
     >>> mechanism = LocalHashing(epsilon=1.0, k=1000)
     >>> mechanism.g, round(mechanism.variance(), 3)
-    (4, 3.688)
+    (4, 3.692)
     """
 
     epsilon: float

@@ -13,8 +13,8 @@ from dpcore._probability import complement, logistic_complement
 from dpcore._validation import REAL_DTYPES, check_array, check_positive, check_real
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._mechanism import LocalMechanism, place
+from dpcore.local._one_bit import check_bounds
 from dpcore.local._parameters import check_epsilon
-from dpcore.local.binary import check_bounds
 from dpcore.privacy import Privacy
 from dpcore.rng import resolve
 
@@ -165,7 +165,7 @@ class SequentialQuantile:
     lower, upper : float
         Bounds of the guess, lower < upper.
     step : float, optional
-        First step γ, positive; by default (upper − lower)/2·(e^ε − 1)/(e^ε + 1), so that one answer moves the guess by half the range at most.
+        First step γ, positive; by default (upper − lower)/2·(e^ε − 1)/(e^ε + 1): no answer moves the guess by much more than half the range.
     start : float, optional
         First guess, in [lower, upper]; by default the middle.
 
@@ -181,8 +181,8 @@ class SequentialQuantile:
 
     Notes
     -----
-    With B_i the unbiased value of the i-th answer, θ_{i+1} = clamp(θ_i − γ·i^(−5/8)·(B_i − τ)); the estimate is the mean of the last half of
-    the guesses, which is consistent for a density that is positive at the quantile.
+    With B_i the unbiased value of the i-th answer, θ_{i+1} = clamp(θ_i − γ·i^(−5/8)·(B_i − τ)); the estimate is the mean of the last half
+    of the guesses, which is consistent for a density that is positive at the quantile.
     Guarantee: each answer is ε-DP given those before (document 000, Definition 1.9 and Korollar 1.10).
     Source: Robbins and Monro, 1951; Polyak and Juditsky, 1992; Liu, Hu, Li and Kong, ICML 2023, for the locally private form.
     Cost: about 10 ns a record; the recursion cannot be parallel.
@@ -206,8 +206,8 @@ class SequentialQuantile:
     def __post_init__(self) -> None:
         epsilon = check_epsilon(self.epsilon)
         tau = check_real("tau", self.tau, low=0.0, high=1.0, include_low=False, include_high=False)
-        lower, upper, start = check_bounds(self.lower, self.upper, None)[:2] + (self.start,)
-        start = lower + (upper - lower) / 2 if start is None else check_real("start", start, low=lower, high=upper)
+        lower, upper, _ = check_bounds(self.lower, self.upper, None)
+        start = lower + (upper - lower) / 2 if self.start is None else check_real("start", self.start, low=lower, high=upper)
         flip = float(logistic_complement(epsilon))
         step = (upper - lower) / 2 * (1 - 2 * flip) if self.step is None else check_positive("step", self.step)
         settled = {"epsilon": epsilon, "tau": tau, "lower": lower, "upper": upper, "step": step, "start": start}

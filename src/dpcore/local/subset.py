@@ -87,7 +87,7 @@ class SubsetSelection(FrequencyOracle):
     >>> from dpcore.local import SubsetSelection
     >>> mechanism = SubsetSelection(epsilon=1.0, k=100)
     >>> mechanism.w, round(mechanism.variance(), 3)
-    (27, 3.574)
+    (27, 3.59)
     """
 
     epsilon: float

@@ -1,0 +1,95 @@
+"""What the mechanisms whose report is one bit share."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore import _backend
+from dpcore._probability import complement, logistic_complement, tilted
+from dpcore._validation import check_array, check_real
+from dpcore.errors import ParameterError
+from dpcore.local._mechanism import LocalMechanism, check_packed
+from dpcore.local.estimates import Aggregate, Estimate, with_interval
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+LARGEST = 2.0**1022
+
+
+def expansion(epsilon: float) -> float:
+    """(e^ε + 1)/(e^ε − 1): how far apart reports must lie to be unbiased."""
+    q = logistic_complement(epsilon)
+    exact = Fraction(q.floor(1280), 2**1280)
+    return float(1 / (1 - 2 * exact))
+
+
+def _share_of_true(reports: Any) -> tuple[int, int]:
+    bits = check_array("reports", reports, ("bool",))
+    return bits.size, _backend.count_true(bits)
+
+
+class OneBit(LocalMechanism):
+    """A mechanism whose report is True (+z0) or False (−z0)."""
+
+    __slots__ = ()
+
+    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:  # noqa: ARG002  the common signature; counting bits is one pass
+        """Count the reports that are True.
+
+        Parameters
+        ----------
+        reports : array_like of bool
+            What `privatize` made, any shape.
+        threads : int, optional
+            Not used: counting bits is limited by memory.
+
+        Returns
+        -------
+        Aggregate
+            counts[0] is the number of True.
+        """
+        n, ones = _share_of_true(reports)
+        return Aggregate(self, n, np.array([ones], np.int64))
+
+    def aggregate_packed(self, bits: Any, n: int) -> Aggregate:
+        """Count the reports that are True among packed ones.
+
+        Parameters
+        ----------
+        bits : ndarray of uint8, shape (⌈n/8⌉,)
+            Packed reports, least significant bit first.
+        n : int
+            Number of reports.
+
+        Returns
+        -------
+        Aggregate
+            As `aggregate` gives of the unpacked reports.
+        """
+        packed, n = check_packed(bits, n)
+        return Aggregate(self, n, np.array([_backend.count_packed(packed, n)], np.int64))
+
+    def _mean(self, counted: Aggregate, confidence: float, middle: float, reach: float) -> Estimate:
+        """Estimate the mean of reports middle ± reach."""
+        share = int(counted.counts[0]) / counted.n
+        # Var(±1) at this share: exact for the population; for the sample at hand it is an upper bound, whatever the records are
+        return with_interval(middle + reach * (2 * share - 1), 4 * share * (1 - share) * reach**2, counted.n, confidence)
+
+
+def two_columns(epsilon: float, tilts: list[Fraction]) -> npt.NDArray[np.float64]:
+    """Rows P(−), P(+) of a binary channel."""
+    plus = [tilted(epsilon, t) for t in tilts]
+    return np.array([[float(complement(p)), float(p)] for p in plus])
+
+
+def check_bounds(lower: object, upper: object, missing: object) -> tuple[float, float, float | None]:
+    """Return bounds as floats if they are in order and not too far apart, and the value for missing numbers if it lies between."""
+    low, high = (check_real(name, value, low=-LARGEST, high=LARGEST) for name, value in (("lower", lower), ("upper", upper)))
+    if not high - low >= 2.0**-960:
+        raise ParameterError(f"lower must be less than upper, and by at least 2**-960, got lower {low!r} and upper {high!r}")
+    return low, high, None if missing is None else check_real("missing", missing, low=low, high=high)
