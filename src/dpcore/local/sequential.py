@@ -165,7 +165,7 @@ class SequentialQuantile:
     lower, upper : float
         Bounds of the guess, lower < upper.
     step : float, optional
-        First step γ, positive; by default (upper − lower)/2·(e^ε − 1)/(e^ε + 1): no answer moves the guess by much more than half the range.
+        First step γ, positive; by default (upper − lower)/2·(e^ε − 1)/(e^ε + 1): no answer moves it by much over half the range.
     start : float, optional
         First guess, in [lower, upper]; by default the middle.
 
