@@ -83,7 +83,7 @@ def _nearest(p: Probability) -> float:
     precision = 2 * GUARD_BITS
     while True:
         enclosure = p.enclosure(precision)
-        low, high = libmp.to_float(enclosure.low), libmp.to_float(enclosure.high)
+        low, high = (libmp.to_float(end, rnd="n") for end in (enclosure.low, enclosure.high))
         if low == high:
             return float(low)
         precision *= 2

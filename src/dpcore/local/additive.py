@@ -148,7 +148,7 @@ class Additive(LocalMechanism):
         else:
             np.copyto(target, values, casting="unsafe")
             np.clip(target, lower, upper, out=target)
-        if absent is not None:
+        if absent is not None and self.missing is not None:
             np.copyto(target, self.missing, where=absent)
         return target
 
@@ -156,7 +156,7 @@ class Additive(LocalMechanism):
         """Where numbers are missing; None if nowhere. The minimum is NaN if any is: one fast pass instead of a mask."""
         if values.dtype.kind != "f" or values.size == 0 or not np.isnan(values.min()):
             return None
-        absent = np.isnan(values)
+        absent: npt.NDArray[np.bool_] = np.isnan(values)
         if self.missing is None:
             raise DataError(
                 f"x must not hold NaN unless `missing` says what it stands for; the number at {place(values, int(absent.argmax()))} is NaN"
@@ -196,22 +196,26 @@ class Additive(LocalMechanism):
             total, squares = total + block_total, squares + block_squares
         return Aggregate(self, flat.size, (total, squares))
 
-    def _sums(self, block: npt.NDArray[Any], start: int) -> tuple[int, int]:
-        # A report and c·grid are multiples of the grid; where their difference is below 2^46 grid steps it is a float64, and the
-        # subtraction exact. Python's integers take what lies further out.
+    def _steps(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Deviations from the middle in units of the grid; infinite where float64 cannot hold them exactly.
+
+        A report and the middle are multiples of the grid. Where their difference is below 2^53 steps it is a float64, so the subtraction is
+        exact; the caller takes no more than 2^46.
+        """
+        middle = float(self._centre)
+        if abs(self._centre) >= 2**53:
+            return np.full(block.shape, np.inf)
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.integral:
-                near = bool((np.abs(block.astype(np.float64) - float(self._centre)) < 2.0 ** (2 * SPLIT - 1)).all())
-            else:
-                steps = (block - float(self._centre) * self.grid) / self.grid if abs(self._centre) < 2**53 else np.full(len(block), np.inf)
-                near = bool((np.abs(steps) < 2.0 ** (2 * SPLIT)).all())
-        if not near:
+            return (block.astype(np.float64) - middle) if self.integral else (block - middle * self.grid) / self.grid
+
+    def _sums(self, block: npt.NDArray[Any], start: int) -> tuple[int, int]:
+        steps = self._steps(block)
+        if not (np.abs(steps) < 2.0 ** (2 * SPLIT)).all() or (self.integral and not (np.abs(block) < 2.0**53).all()):
             return self._far_sums(block, start)
-        d = block - np.int64(self._centre) if self.integral else steps.astype(np.int64)
-        if not self.integral and not (d == steps).all():
-            raise DataError(
-                f"reports must be multiples of the grid {self.grid!r}; the one at index {start + int((d != steps).argmax())} is not"
-            )
+        d = steps.astype(np.int64)
+        if not (d == steps).all():
+            position = start + int((d != steps).argmax())
+            raise DataError(f"reports must be multiples of the grid {self.grid!r}; the one at index {position} is not")
         high, low = d >> SPLIT, d & (2**SPLIT - 1)
         squares = (int((high * high).sum()) << 2 * SPLIT) + (int((high * low).sum()) << (SPLIT + 1)) + int((low * low).sum())
         return int(d.sum()), squares

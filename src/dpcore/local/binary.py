@@ -89,7 +89,8 @@ class BinaryResponse(OneBit):
             return values
         if self.unknown is None:
             raise DataError(f"x must hold booleans, 0 or 1 unless `unknown` says what others are; {place(values, position)} holds another")
-        return (values == 1) | ((values != 0) & (values != 1) & self.unknown)
+        replaced: npt.NDArray[np.bool_] = (values == 1) | ((values != 0) & (values != 1) & self.unknown)
+        return replaced
 
     def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None) -> Any:
         """Flip every answer with probability 1/(1 + e^ε).

@@ -178,4 +178,5 @@ def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:
     falling = np.sort(raw.astype(np.float64))[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
     last = np.flatnonzero(falling > excess)[-1]
-    return np.maximum(raw - excess[last], 0.0)
+    projected: npt.NDArray[np.float64] = np.maximum(raw - excess[last], 0.0)
+    return projected

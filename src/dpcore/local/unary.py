@@ -171,7 +171,8 @@ class UnaryEncoding(FrequencyOracle):
             [[float((p if own else 1 - p) * q**others * (1 - q) ** (self.k - 1 - others)) for others in range(self.k)] for own in (0, 1)]
         )
         own = np.stack([outputs >> v & 1 for v in range(self.k)])
-        return entry[own, np.minimum(ones - own, self.k - 1)]
+        matrix: npt.NDArray[np.float64] = entry[own, np.minimum(ones - own, self.k - 1)]
+        return matrix
 
 
 def vector_and_rows(codes: npt.NDArray[Any], k: int, out: object) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8] | None]:
