@@ -45,7 +45,7 @@ def count_columns(const uint8_t[:, :] rows, int64_t[::1] counts):
         level[0].response.count_columns(&rows[0, 0], n, width, stride if n > 1 else width, &counts[0])
 
 
-def count_codes(code_type[:] codes, int64_t[::1] counts):
+def count_codes(const code_type[:] codes, int64_t[::1] counts):
     """Add how often each code occurs; the position of the first code outside the counts, or -1 and then all are counted."""
     cdef Py_ssize_t i, outside = -1
     cdef int64_t k = counts.shape[0], code

@@ -49,7 +49,8 @@ def count_packed(bits: npt.NDArray[np.uint8], n: int) -> int:
 def column_counts(packed: npt.NDArray[np.uint8], k: int, *, threads: int | None) -> Counts:
     """Number of ones in each of the first k columns of rows of packed bits."""
     width = packed.shape[1]
-    rows = packed if packed.strides[1] == 1 else np.ascontiguousarray(packed)
+    in_place = packed.strides[1] == 1 and packed.strides[0] >= width
+    rows = packed if in_place else np.ascontiguousarray(packed)
     return _summed(_counts.count_columns, rows, 8 * width, threads, max(1.0, 64 / width))[:k]
 
 
