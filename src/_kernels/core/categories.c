@@ -9,11 +9,12 @@ enum {
     SIGN_BYTES = 5   /* a row and a bit */
 };
 
-/* Codes of a block; those outside [0, k) become the category that stands for the unknown. */
+/* Codes of a block; those outside [0, k) become the category that stands for the unknown. Without one there are none outside, but for
+   an array that another thread changes meanwhile: what indexes memory is cut here. */
 void dpk_load_codes(const dpk_response *call, int64_t start, size_t n, int64_t *codes) {
     dpk_load_int(&call->values, start, n, codes);
-    if (call->unknown < 0) return;
-    for (size_t i = 0; i < n; i++) codes[i] = (uint64_t)codes[i] < (uint64_t)call->k ? codes[i] : call->unknown;
+    const int64_t other = call->unknown < 0 ? 0 : call->unknown;
+    for (size_t i = 0; i < n; i++) codes[i] = (uint64_t)codes[i] < (uint64_t)call->k ? codes[i] : other;
 }
 
 /* Post: position of the first code outside [0, k) in [start, stop), or -1. Errors: none. */

@@ -7,15 +7,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._validation import INTEGER_DTYPES, check_array, check_integer, check_out
-from dpcore.errors import DataError, ParameterError
-from dpcore.local.estimates import Aggregate, Estimate, Support, check_estimation, check_same_mechanism, frequencies, support_variance
+from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_out, check_real
+from dpcore.errors import DataError, ParameterError, ParameterTypeError
+from dpcore.local.estimates import (
+    TARGETS,
+    Aggregate,
+    Estimate,
+    Support,
+    check_estimation,
+    check_same_mechanism,
+    frequencies,
+    support_variance,
+)
 from dpcore.privacy import Privacy
+from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.local.estimates import Target
+    from dpcore.rng import Stream
+
+MAX_THREADS = 4096
 
 
 class LocalMechanism:
@@ -61,9 +74,11 @@ class LocalMechanism:
         DataError
             If a report is not one that the mechanism can make.
         """
+        confidence = check_estimation(confidence, target)
         counted = reports if isinstance(reports, Aggregate) else self.aggregate(reports)
         check_same_mechanism(self, counted.mechanism)
-        confidence = check_estimation(counted.n, confidence, target)
+        if counted.n < 1:
+            raise ParameterError(f"reports must be at least one, got {counted.n}")
         return self._estimate(counted, confidence, target)
 
 
@@ -95,13 +110,38 @@ class FrequencyOracle(LocalMechanism):
         float
             The standard error for n users is its root divided by √n.
         """
-        return float(support_variance(f, self.support, target))
+        return support_variance_of(f, self.support, target)
 
     def _support_counts(self, counted: Aggregate) -> Any:
         return counted.counts
 
     def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
         return frequencies(self._support_counts(counted), counted.n, self.support, confidence=confidence, target=target)
+
+
+def support_variance_of(f: object, support: Support, target: object) -> float:
+    """Check f and the target, and give the variance of one user's contribution."""
+    return float(support_variance(check_real("f", f, low=0.0, high=1.0), support, check_choice("target", target, TARGETS)))
+
+
+def check_threads(threads: object) -> None:
+    """Raise unless `threads` is None or a number of threads."""
+    if threads is not None:
+        check_integer("threads", threads, low=1, high=MAX_THREADS)
+
+
+def open_stream(rng: Stream | None, threads: object) -> Stream:
+    """Check what every drawing method takes besides its data; returns the source of randomness."""
+    check_threads(threads)
+    return resolve(rng)
+
+
+def separate(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Return values that stay as they are whatever is written to `out`: a copy where the two overlap otherwise than item on item."""
+    if out is None or not np.may_share_memory(values, out):
+        return values
+    in_place = out.dtype.itemsize == values.dtype.itemsize and out.strides == values.strides and out.ctypes.data == values.ctypes.data
+    return values if in_place else values.copy()
 
 
 def check_unknown(value: object, k: int) -> int | None:
@@ -151,7 +191,7 @@ def check_rows(reports: object, k: int) -> npt.NDArray[np.uint8]:
     if array.ndim != 2 or array.shape[1] != width:
         raise ParameterError(f"reports must have shape (n, {width}) for k = {k}, got {array.shape}")
     if k % 8:
-        last = array[:, -1] >> (k % 8)
+        last = array[:, -1] >= 1 << (k % 8)
         if last.any():
             raise DataError(f"reports must be ones that the mechanism can make; row {int(last.argmax())} has bits beyond k = {k}")
     return array
@@ -159,7 +199,9 @@ def check_rows(reports: object, k: int) -> npt.NDArray[np.uint8]:
 
 def check_structured(reports: object, dtype: Any) -> npt.NDArray[Any]:
     """Return structured reports as a vector."""
+    if isinstance(reports, np.ma.MaskedArray):
+        raise ParameterTypeError("reports must not be a masked array: its mask would be lost")
     if not isinstance(reports, np.ndarray | np.void) or reports.dtype != dtype:
         found = reports.dtype if isinstance(reports, np.ndarray | np.void) else type(reports).__name__
-        raise ParameterError(f"reports must have dtype {dtype}, got {found}")
+        raise ParameterTypeError(f"reports must have dtype {dtype}, got {found}")
     return np.asarray(reports).reshape(-1)

@@ -11,11 +11,10 @@ from dpcore import _backend
 from dpcore._probability import complement, logistic_complement
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
-from dpcore.local._mechanism import check_packed, place
+from dpcore.local._mechanism import check_packed, open_stream, place, separate, support_variance_of
 from dpcore.local._one_bit import OneBit
 from dpcore.local._parameters import check_epsilon
-from dpcore.local.estimates import Aggregate, Estimate, Support, frequencies, support_variance
-from dpcore.rng import resolve
+from dpcore.local.estimates import Aggregate, Estimate, Support, frequencies
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -78,7 +77,7 @@ class BinaryResponse(OneBit):
 
     def variance(self, f: float = 0.0, target: Target = "sample") -> float:
         """Give the variance of one user's contribution to the estimated proportion f; see `FrequencyOracle.variance`."""
-        return float(support_variance(f, self.support, target))
+        return support_variance_of(f, self.support, target)
 
     def _booleans(self, x: Any) -> npt.NDArray[Any]:
         values = check_array("x", x, ("bool", *INTEGER_DTYPES))
@@ -119,8 +118,8 @@ class BinaryResponse(OneBit):
             If an integer is neither 0 nor 1 and `unknown` is not set; nothing is written then.
         """
         result = None if out is None else check_out(out, np.bool_, np.shape(x))
-        values = self._booleans(x)
-        stream = resolve(rng)
+        stream = open_stream(rng, threads)
+        values = separate(self._booleans(x), result)
         flip = logistic_complement(self.epsilon)
         reports = _backend.flip_bools(values, flip, stream.position(), secure=stream.secure, threads=threads, out=result)
         return bool(reports) if np.ndim(x) == 0 and out is None else reports
@@ -157,7 +156,8 @@ class BinaryResponse(OneBit):
         result = None if out is None else check_out(out, np.uint8, packed.shape)
         if result is not None and not result.flags.c_contiguous:
             raise ParameterError("out must be contiguous, got a strided array")
-        stream = resolve(rng)
+        stream = open_stream(rng, threads)
+        packed = separate(packed, result)
         flip = logistic_complement(self.epsilon)
         return _backend.flip_packed(packed, n, flip, stream.position(), secure=stream.secure, threads=threads, out=result)
 

@@ -13,11 +13,10 @@ import numpy as np
 from dpcore import _backend
 from dpcore._validation import REAL_DTYPES, check_array, check_out, check_positive, check_real
 from dpcore.errors import ParameterError
-from dpcore.local._mechanism import check_codes, check_unknown
+from dpcore.local._mechanism import check_codes, check_unknown, open_stream, separate
 from dpcore.local._one_bit import LARGEST, OneBit, check_bounds, expansion, two_columns
 from dpcore.local._parameters import check_epsilon
 from dpcore.local.estimates import Aggregate, Estimate
-from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -112,7 +111,8 @@ class BoundedMean(OneBit):
         """
         values = check_array("x", x, REAL_DTYPES)
         result = None if out is None else check_out(out, np.bool_, values.shape)
-        stream = resolve(rng)
+        stream = open_stream(rng, threads)
+        values = separate(values, result)
         reports = _backend.bounded_response(
             values, self.lower, self.upper, self.epsilon, self.missing, stream.position(), secure=stream.secure, threads=threads, out=result
         )
@@ -277,7 +277,7 @@ class BinaryChannel(OneBit):
         DataError
             If a code is outside the table and `unknown` is not set, or the callable gives NaN and `missing` is not set.
         """
-        stream = resolve(rng)
+        stream = open_stream(rng, threads)
         if callable(self.phi):
             values = self._evaluate(x)
             result = None if out is None else check_out(out, np.bool_, values.shape)
@@ -293,8 +293,8 @@ class BinaryChannel(OneBit):
                 out=result,
             )
         else:
-            codes = check_codes(x, len(self.phi), self.unknown)
-            result = None if out is None else check_out(out, np.bool_, codes.shape)
+            result = None if out is None else check_out(out, np.bool_, np.shape(x))
+            codes = separate(check_codes(x, len(self.phi), self.unknown), result)
             reports = _backend.table_response(
                 codes, self.epsilon, self._tilts(), self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
             )

@@ -87,13 +87,10 @@ def check_same_mechanism(one: object, other: object) -> None:
         raise ParameterError(f"reports of different mechanisms cannot be taken together: {one!r} and {other!r}")
 
 
-def check_estimation(n: int, confidence: float, target: str) -> float:
+def check_estimation(confidence: float, target: str) -> float:
     """Check what every estimator takes; returns the confidence as a float."""
     check_choice("target", target, TARGETS)
-    confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
-    if n < 1:
-        raise ParameterError(f"reports must be at least one, got {n}")
-    return confidence
+    return check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
 
 
 def with_interval(value: Any, variance: Any, n: int, confidence: float) -> Estimate:

@@ -9,10 +9,11 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._probability import complement, logistic_complement
-from dpcore.local._mechanism import FrequencyOracle, check_codes, check_report_out, check_structured, check_unknown
+from dpcore._validation import INTEGER_DTYPES, check_array
+from dpcore.local._categories import check_call
+from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_threads, check_unknown
 from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
-from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -108,9 +109,9 @@ class HadamardResponse(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        codes = check_codes(x, self.k, self.unknown)
+        codes = check_array("x", x, INTEGER_DTYPES)
         result = None if out is None else check_report_out(out, _backend.HADAMARD_REPORT, codes.shape)
-        stream = resolve(rng)
+        codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
         flip = logistic_complement(self.epsilon)
         return _backend.hadamard_response(
             codes, self.k, flip, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
@@ -138,6 +139,7 @@ class HadamardResponse(FrequencyOracle):
         DataError
             If a row is not below K.
         """
+        check_threads(threads)
         signs = check_structured(reports, _backend.HADAMARD_REPORT)
         return Aggregate(self, signs.size, _backend.sign_sums(signs, self.rows, threads=threads))
 

@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import complement, one_of
-from dpcore._validation import check_integer
+from dpcore._probability import complement, logistic_complement, one_of
+from dpcore._validation import INTEGER_DTYPES, check_array, check_integer
 from dpcore.errors import ParameterError
-from dpcore.local._mechanism import FrequencyOracle, check_codes, check_report_out, check_structured, check_unknown
+from dpcore.local._categories import check_call, fraction, least_variance
+from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_threads, check_unknown
 from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
-from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.rng import Stream
-
-PRECISION = 1280
 
 
 def collision(g: int, prime: int = _backend.HASH_PRIME) -> Fraction:
@@ -38,7 +36,7 @@ def collision(g: int, prime: int = _backend.HASH_PRIME) -> Fraction:
 
 
 def _support(epsilon: float, g: int) -> tuple[Fraction, Fraction]:
-    wrong = Fraction(one_of(epsilon, g).floor(PRECISION), 2**PRECISION)
+    wrong = fraction(one_of(epsilon, g))
     right, c = 1 - (g - 1) * wrong, collision(g)
     return right, c * right + (1 - c) * wrong
 
@@ -46,14 +44,9 @@ def _support(epsilon: float, g: int) -> tuple[Fraction, Fraction]:
 @lru_cache(maxsize=1024)
 def best_codes(epsilon: float, k: int) -> int:
     """g in {⌊e^ε⌋ + 1, ⌈e^ε⌉ + 1} with the least variance at frequency 0, cut to [2, max(2, k)]."""
-    ideal = min(math.exp(epsilon), float(k))
-    sizes = sorted({min(max(g, 2), max(2, k)) for g in (math.floor(ideal) + 1, math.ceil(ideal) + 1)})
-
-    def variance(g: int) -> Fraction:
-        p, q = _support(epsilon, g)
-        return q * (1 - q) / (p - q) ** 2
-
-    return min(sizes, key=variance)
+    exp = 1 / fraction(logistic_complement(epsilon)) - 1
+    sizes = (min(max(g, 2), max(2, k)) for g in (math.floor(exp) + 1, math.ceil(exp) + 1))
+    return least_variance(sizes, lambda g: _support(epsilon, g))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +134,9 @@ class LocalHashing(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        codes = check_codes(x, self.k, self.unknown)
+        codes = check_array("x", x, INTEGER_DTYPES)
         result = None if out is None else check_report_out(out, _backend.HASHING_REPORT, codes.shape)
-        stream = resolve(rng)
+        codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
         return _backend.hashing_response(
             codes, self.epsilon, self.k, self.g, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
         )
@@ -174,6 +167,7 @@ class LocalHashing(FrequencyOracle):
         -----
         Cost: n·k comparisons.
         """
+        check_threads(threads)
         rows = check_structured(reports, _backend.HASHING_REPORT)
         return Aggregate(self, rows.size, _backend.support_counts(rows, self.g, self.k, threads=threads))
 

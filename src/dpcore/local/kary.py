@@ -11,10 +11,10 @@ from dpcore import _backend
 from dpcore._probability import complement, one_of
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out
 from dpcore.errors import ParameterError
-from dpcore.local._mechanism import FrequencyOracle, check_codes, check_unknown
+from dpcore.local._categories import check_call
+from dpcore.local._mechanism import FrequencyOracle, check_threads, check_unknown
 from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
-from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -110,8 +110,7 @@ class KaryResponse(FrequencyOracle):
         if np.iinfo(codes.dtype).max < self.k - 1:
             raise ParameterError(f"x must have a dtype that holds k - 1 = {self.k - 1}, got {codes.dtype.name}")
         result = None if out is None else check_out(out, codes.dtype.type, codes.shape)
-        codes = check_codes(codes, self.k, self.unknown)
-        stream = resolve(rng)
+        codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
         reports = _backend.kary_response(
             codes, self.epsilon, self.k, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
         )
@@ -134,10 +133,13 @@ class KaryResponse(FrequencyOracle):
 
         Raises
         ------
+        ParameterError, ParameterTypeError
+            If an argument does not fit.
         DataError
             If a report is outside [0, k).
         """
         codes = check_array("reports", reports, INTEGER_DTYPES).reshape(-1)
+        check_threads(threads)
         return Aggregate(self, codes.size, _backend.code_counts(codes, self.k, threads=threads))
 
     def channel(self) -> npt.NDArray[np.float64]:

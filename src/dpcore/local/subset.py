@@ -12,39 +12,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import Probability, complement, inclusion
+from dpcore._probability import complement, inclusion, logistic_complement
 from dpcore.errors import DataError, ParameterError
-from dpcore.local._mechanism import FrequencyOracle, check_codes, check_rows, check_unknown
+from dpcore.local._categories import check_call, fraction, least_variance
+from dpcore.local._mechanism import FrequencyOracle, check_rows, check_threads, check_unknown
 from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
 from dpcore.local.unary import vector_and_rows
-from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.rng import Stream
 
-PRECISION = 1280
-"""Bits to which the variances of two subset sizes are compared: far more than ε = 700 takes away."""
+BLOCK = 1 << 16
 
 
-def _fraction(p: Probability) -> Fraction:
-    return Fraction(p.floor(PRECISION), 2**PRECISION)
+def _support(epsilon: float, k: int, w: int) -> tuple[Fraction, Fraction]:
+    p = fraction(inclusion(epsilon, k, w))
+    return p, (w - p) / (k - 1)
 
 
 @lru_cache(maxsize=1024)
 def best_size(epsilon: float, k: int) -> int:
     """w in {⌊k/(e^ε + 1)⌋, ⌈k/(e^ε + 1)⌉} ∩ [1, k − 1] with the least variance at frequency 0."""
-    ideal = k / (math.exp(epsilon) + 1)
-    sizes = sorted({min(max(w, 1), k - 1) for w in (math.floor(ideal), math.ceil(ideal))})
+    ideal = k * fraction(logistic_complement(epsilon))
+    sizes = (min(max(w, 1), k - 1) for w in (math.floor(ideal), math.ceil(ideal)))
+    return least_variance(sizes, lambda w: _support(epsilon, k, w))
 
-    def variance(w: int) -> Fraction:
-        p = _fraction(inclusion(epsilon, k, w))
-        q = (w - p) / (k - 1)
-        return q * (1 - q) / (p - q) ** 2
 
-    return min(sizes, key=variance)
+def _first_of_other_size(rows: npt.NDArray[np.uint8], w: int) -> int:
+    """The first row whose number of ones is not w; there is one."""
+    step = max(1, BLOCK // rows.shape[1])
+    for start in range(0, len(rows), step):
+        other = np.unpackbits(rows[start : start + step], axis=1).sum(axis=1) != w
+        if other.any():
+            return start + int(other.argmax())
+    raise AssertionError("every row has w ones")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,8 @@ class SubsetSelection(FrequencyOracle):
     def support(self) -> Support:
         """p = w·e^ε/(w·e^ε + k − w) and q = (w − p)/(k − 1)."""
         p = inclusion(self.epsilon, self.k, self.w)
-        exact = _fraction(p)
-        return Support(float(p), float((self.w - exact) / (self.k - 1)), float(complement(p)))
+        _, q = _support(self.epsilon, self.k, self.w)
+        return Support(float(p), float(q), float(complement(p)))
 
     def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None) -> Any:
         """Randomise every code.
@@ -134,14 +138,13 @@ class SubsetSelection(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        codes = check_codes(x, self.k, self.unknown)
-        rows, result = vector_and_rows(codes, self.k, out)
-        stream = resolve(rng)
+        vector, result = vector_and_rows(x, self.k, out)
+        codes, stream = check_call(vector, self.k, self.unknown, rng=rng, out=result, threads=threads)
         p = inclusion(self.epsilon, self.k, self.w)
         reports = _backend.subset_response(
-            rows, self.k, self.w, p, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
+            codes, self.k, self.w, p, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
         )
-        return reports.reshape(-1) if codes.ndim == 0 else reports
+        return reports.reshape(-1) if np.ndim(x) == 0 else reports
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count the reports that hold each category.
@@ -161,12 +164,14 @@ class SubsetSelection(FrequencyOracle):
         Raises
         ------
         ParameterError, ParameterTypeError, DataError
-            If the reports have another shape or type, bits beyond k, or not w ones each on average.
+            If the reports have another shape or type, bits beyond k, or not w ones each on average; the row is named.
         """
+        check_threads(threads)
         rows = check_rows(reports, self.k)
         counts = _backend.column_counts(rows, self.k, threads=threads)
         if int(counts.sum()) != self.w * len(rows):
-            raise DataError(f"reports must have w = {self.w} of {self.k} bits set in every row; their number of ones is not w a row")
+            row = _first_of_other_size(rows, self.w)
+            raise DataError(f"reports must have w = {self.w} of k = {self.k} bits set in every row; row {row} has not")
         return Aggregate(self, len(rows), counts)
 
     def channel(self) -> npt.NDArray[np.float64]:
@@ -182,12 +187,12 @@ class SubsetSelection(FrequencyOracle):
         ParameterError
             If there are more than 2^12 subsets.
         """
-        outputs = math.comb(self.k, self.w)
-        if outputs > MAX_ENUMERATED_OUTPUTS:
+        # there are at least k subsets; the number itself can have millions of digits
+        if self.k > MAX_ENUMERATED_OUTPUTS or (outputs := math.comb(self.k, self.w)) > MAX_ENUMERATED_OUTPUTS:
             raise ParameterError(
-                f"k = {self.k} and w = {self.w} give {outputs} subsets; at most 2**12 = {MAX_ENUMERATED_OUTPUTS} are listed"
+                f"k = {self.k} and w = {self.w} give too many subsets; at most 2**12 = {MAX_ENUMERATED_OUTPUTS} are listed"
             )
-        p = _fraction(inclusion(self.epsilon, self.k, self.w))
+        p, _ = _support(self.epsilon, self.k, self.w)
         inside, outside = float(p / math.comb(self.k - 1, self.w - 1)), float((1 - p) / math.comb(self.k - 1, self.w))
         matrix = np.full((self.k, outputs), outside)
         for column, members in enumerate(itertools.combinations(range(self.k), self.w)):

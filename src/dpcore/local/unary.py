@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dpcore import _backend
 from dpcore._probability import HALF, Probability, complement, logistic_complement
-from dpcore._validation import check_choice
+from dpcore._validation import INTEGER_DTYPES, check_array, check_choice
 from dpcore.errors import ParameterError
-from dpcore.local._mechanism import FrequencyOracle, check_codes, check_report_out, check_rows, check_unknown
+from dpcore.local._categories import check_call, fraction
+from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_rows, check_threads, check_unknown
 from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
-from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -116,14 +115,13 @@ class UnaryEncoding(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        codes = check_codes(x, self.k, self.unknown)
-        rows, result = vector_and_rows(codes, self.k, out)
-        stream = resolve(rng)
+        vector, result = vector_and_rows(x, self.k, out)
+        codes, stream = check_call(vector, self.k, self.unknown, rng=rng, out=result, threads=threads)
         p, q = self._probabilities()
         reports = _backend.unary_response(
-            rows, self.k, p, q, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
+            codes, self.k, p, q, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
         )
-        return reports.reshape(-1) if codes.ndim == 0 else reports
+        return reports.reshape(-1) if np.ndim(x) == 0 else reports
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count the reports that set each bit.
@@ -145,6 +143,7 @@ class UnaryEncoding(FrequencyOracle):
         ParameterError, ParameterTypeError, DataError
             If the reports have another shape or type, or bits beyond k.
         """
+        check_threads(threads)
         rows = check_rows(reports, self.k)
         return Aggregate(self, len(rows), _backend.column_counts(rows, self.k, threads=threads))
 
@@ -161,11 +160,11 @@ class UnaryEncoding(FrequencyOracle):
         ParameterError
             If there are more than 2^12 outputs.
         """
-        if 2**self.k > MAX_ENUMERATED_OUTPUTS:
-            raise ParameterError(f"k must be at most 12 for outputs to be enumerated, got {self.k}, which gives 2**{self.k} of them")
+        if self.k >= MAX_ENUMERATED_OUTPUTS.bit_length():
+            raise ParameterError(f"k = {self.k} gives 2**{self.k} outputs; at most 2**12 = {MAX_ENUMERATED_OUTPUTS} are listed")
         outputs = np.arange(2**self.k)
         ones = sum((outputs >> v & 1) for v in range(self.k))
-        p, q = (Fraction(each.floor(1024), 2**1024) for each in self._probabilities())
+        p, q = (fraction(each) for each in self._probabilities())
         # the entry depends on the own bit and on how many others are set
         entry = np.array(
             [[float((p if own else 1 - p) * q**others * (1 - q) ** (self.k - 1 - others)) for others in range(self.k)] for own in (0, 1)]
@@ -175,8 +174,9 @@ class UnaryEncoding(FrequencyOracle):
         return matrix
 
 
-def vector_and_rows(codes: npt.NDArray[Any], k: int, out: object) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8] | None]:
+def vector_and_rows(x: object, k: int, out: object) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8] | None]:
     """Return codes as a vector, and `out` if it is given and has a row of packed bits for each."""
+    codes = check_array("x", x, INTEGER_DTYPES)
     if codes.ndim > 1:
         raise ParameterError(f"x must be a scalar or a vector, got shape {codes.shape}")
     vector = codes.reshape(-1)
