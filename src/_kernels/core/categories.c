@@ -4,7 +4,7 @@
 #include "dpk.h"
 
 enum {
-    BLOCK = 256, /* one group of 32-bit pieces */
+    BLOCK = 256,     /* one group of 32-bit pieces */
     HASH_BYTES = 12, /* a seed and a code */
     SIGN_BYTES = 5   /* a row and a bit */
 };
@@ -111,7 +111,8 @@ static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, in
     for (*reached = start; *reached < stop; *reached += (int64_t)b.n) {
         open_block(call, &b, *reached, stop);
         uint64_t group = b.element / DPK_GROUP;
-        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, 1 + (size_t)((b.element + b.n - 1) / DPK_GROUP - group), words);
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, 1 + (size_t)((b.element + b.n - 1) / DPK_GROUP - group),
+                       words);
         for (size_t i = 0; i < b.n; i++) seeds[i] = draw_seed(call, b.element + i, words[b.element % DPK_GROUP + i]);
         call->kernels->response.hash(seeds, b.codes, (uint32_t)call->g, b.answers, b.n);
         memcpy(b.loaded, b.answers, 8 * b.n);
@@ -136,7 +137,8 @@ static int run_hadamard(const dpk_response *call, int64_t start, int64_t stop, i
     char *out = call->out.data + SIGN_BYTES * start;
     for (*reached = start; *reached < stop;) {
         uint64_t element = call->first_element + (uint64_t)*reached;
-        size_t offset = (size_t)(element % DPK_GROUP), left = (size_t)(stop - *reached), room = DPK_GROUP - offset, n = left < room ? left : room;
+        size_t offset = (size_t)(element % DPK_GROUP), left = (size_t)(stop - *reached), room = DPK_GROUP - offset,
+               n = left < room ? left : room;
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, element / DPK_GROUP, 1, words);
         dpk_load_codes(call, *reached, n, codes);
         if (call->kernels->response.hadamard(words + offset, codes, (uint32_t)call->g - 1, lead, rows, bits, n))

@@ -176,16 +176,15 @@ static void run_store(char *at, int64_t stride, size_t n, const char *items) {
     for (size_t i = 0; i < n; i++) memcpy(at + (int64_t)i * stride, items + 8 * i, 8);
 }
 
-void dpk_store(const dpk_view *v, int64_t start, size_t n, const void *items) {
-    FOR_RUNS(v, start, n, run_store(c.at, stride, count, (const char *)items + 8 * done))
-}
+void dpk_store(const dpk_view *v, int64_t start, size_t n,
+               const void *items){FOR_RUNS(v, start, n, run_store(c.at, stride, count, (const char *)items + 8 * done))}
 
 /* int64 items into one strided run of a narrower type. */
-#define RUN_INTO(ctype)                                           \
-    for (size_t i = 0; i < n; i++, at += stride) {                \
-        ctype item = (ctype)items[i];                             \
-        memcpy(at, &item, sizeof item);                           \
-    }                                                             \
+#define RUN_INTO(ctype)                            \
+    for (size_t i = 0; i < n; i++, at += stride) { \
+        ctype item = (ctype)items[i];              \
+        memcpy(at, &item, sizeof item);            \
+    }                                              \
     break
 
 static void run_store_int(int32_t dtype, char *at, int64_t stride, size_t n, const int64_t *items) {

@@ -10,9 +10,9 @@
 #endif
 
 enum {
-    DPK_GROUP = 128, /* elements whose words come from one call of a cipher: 1024 bytes */
+    DPK_GROUP = 128,     /* elements whose words come from one call of a cipher: 1024 bytes */
     DPK_FLIP_GROUPS = 8, /* groups of bit planes whose open lanes are settled together */
-    DPK_BLOCK = 512, /* elements a kernel treats at once: words, input and output stay in L1 */
+    DPK_BLOCK = 512,     /* elements a kernel treats at once: words, input and output stay in L1 */
     DPK_MORE_LANES = 16, /* elements whose further bits are made together */
     DPK_MAX_DIMS = 64,
     DPK_AES_ROUNDS = 14
@@ -49,7 +49,7 @@ typedef enum {
     DPK_PENDING_FULL = 2, /* undecided samples fill their buffer; resume after the reported count */
     DPK_BAD_LEVEL = 3,
     DPK_NEED_LIMBS = 4, /* the limbs of a probability do not decide; resume with more of them */
-    DPK_EXHAUSTED = 5    /* 512 further bits of a draw do not decide */
+    DPK_EXHAUSTED = 5   /* 512 further bits of a draw do not decide */
 } dpk_status;
 
 typedef enum { DPK_F64, DPK_F32, DPK_F16, DPK_I64, DPK_I32, DPK_I16, DPK_I8, DPK_U32, DPK_U16, DPK_U8 } dpk_dtype;
@@ -205,10 +205,10 @@ typedef struct {
     int32_t n_first;
 } dpk_uniform;
 
-int dpk_is_below(const dpk_uniform *, const dpk_real *p, uint32_t multiple);                /* U < multiple p: 1, 0, or -1 undecided */
+int dpk_is_below(const dpk_uniform *, const dpk_real *p, uint32_t multiple);                 /* U < multiple p: 1, 0, or -1 undecided */
 int dpk_uniform_below(const dpk_uniform *, uint32_t bound, uint32_t attempt, uint32_t *out); /* floor(U bound); 0, or -1 undecided */
-uint32_t dpk_leading(const dpk_real *, int bits);                                           /* floor(p 2^bits), bits <= 32 */
-uint64_t dpk_following(const dpk_real *, int bits);                                         /* the 64 bits after those */
+uint32_t dpk_leading(const dpk_real *, int bits);                                            /* floor(p 2^bits), bits <= 32 */
+uint64_t dpk_following(const dpk_real *, int bits);                                          /* the 64 bits after those */
 
 /* core/response.c, core/categories.c: one call of a randomiser */
 typedef enum {
@@ -230,10 +230,10 @@ typedef struct {
     int32_t kind;
     int32_t tier; /* a bounded mean that must not use its fast or its middle tier */
     int64_t k;
-    int64_t unknown;     /* category that stands for codes outside [0, k); -1 if there are none */
-    int64_t w;           /* subset size */
-    int64_t g;           /* codes of a hash */
-    double scale;        /* k-ary: (e^epsilon + k - 1) 2^-32 */
+    int64_t unknown;      /* category that stands for codes outside [0, k); -1 if there are none */
+    int64_t w;            /* subset size */
+    int64_t g;            /* codes of a hash */
+    double scale;         /* k-ary: (e^epsilon + k - 1) 2^-32 */
     const dpk_real *real; /* flip, k-ary q, unary q, inclusion; a table's probabilities */
     const dpk_real *own;  /* unary: p of the true position */
     dpk_bounded bounded;

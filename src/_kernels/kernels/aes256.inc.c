@@ -75,7 +75,8 @@ static void aes256_groups(const dpk_stream *stream, uint32_t tag, uint64_t group
     }
 }
 
-/* Pre: the schedule is made. Post: the first word of the further bits of DPK_MORE_LANES elements, as dpk_more_words has it. Errors: none. */
+/* Pre: the schedule is made. Post: the first word of the further bits of DPK_MORE_LANES elements, as dpk_more_words has it. Errors: none.
+ */
 static void aes256_more(const dpk_stream *stream, uint32_t tag, const uint64_t *elements, uint64_t *words) {
     __m128i state[DPK_MORE_LANES];
     __m128i key = _mm_loadu_si128((const __m128i *)stream->round_keys[0]);
@@ -88,8 +89,7 @@ static void aes256_more(const dpk_stream *stream, uint32_t tag, const uint64_t *
     for (int i = 0; i < DPK_MORE_LANES; i++) words[i] = (uint64_t)_mm_cvtsi128_si64(_mm_aesenclast_si128(state[i], key));
 }
 
-#define AES256_ENTRIES \
-    .aes256 = aes256_groups, .aes256_schedule = aes256_schedule, .aes256_block = aes256_block, .aes256_more = aes256_more
+#define AES256_ENTRIES .aes256 = aes256_groups, .aes256_schedule = aes256_schedule, .aes256_block = aes256_block, .aes256_more = aes256_more
 #else
 #define AES256_ENTRIES .aes256 = NULL, .aes256_schedule = NULL, .aes256_block = NULL, .aes256_more = NULL
 #endif

@@ -107,8 +107,8 @@ static int bounded(const dpk_bounded *law, const uint16_t *pieces, const double 
 }
 
 /* Pre: 0 <= x[i] <= last = k - 1 < 2^24, scale = (e^epsilon + k - 1) 2^-32 to a few ulps. With Y = U (e^epsilon + k - 1) the report is the
-   floor(Y)-th of the other categories if Y < k - 1, else x. Post: y[i], or INT64_MIN if 32 bits of U do not say. Errors: returns whether any
-   is undecided. Source: docs/exactness.md, "k-ary response". */
+   floor(Y)-th of the other categories if Y < k - 1, else x. Post: y[i], or INT64_MIN if 32 bits of U do not say. Errors: returns whether
+   any is undecided. Source: docs/exactness.md, "k-ary response". */
 static int kary(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT x, double scale, double last, int64_t *DPK_RESTRICT y,
                 size_t n) {
     const double down = scale * (1.0 - 0x1p-48), up = scale * (1.0 + 0x1p-48);

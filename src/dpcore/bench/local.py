@@ -148,7 +148,7 @@ def aggregate_row(copies: int, n: int, level: str, rounds: int) -> Row:
     timing = take_turns(partial(mechanism.aggregate, reports, threads=1), copying(reports), rounds)
     if not np.array_equal(mechanism.aggregate(reports).counts, copies * expected):
         raise AssertionError("UnaryEncoding: packed reports are not counted right")
-    name = f"UnaryEncoding k=128, aggregate {reports.nbytes / 1e6:.0f} MB"
+    name = f"UnaryEncoding k=128, {len(reports):,} reports counted"
     return _row(name, "copy of its input", level, 1, timing, len(reports), target=AGGREGATE_TARGET, bound=True)
 
 
