@@ -2,7 +2,6 @@
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from dpk cimport DPK_HASH_PRIME, dpk_kernels

@@ -159,7 +159,7 @@ def first_outside(codes, int64_t k, int64_t start, int64_t stop):
     try:
         fill_view(&view, &buffer, DTYPES[codes.dtype.name])
         with nogil:
-            found = dpk_first_outside(&view, k, start, stop)
+            found = dpk_first_outside(level[0], &view, k, start, stop)
         return found
     finally:
         PyBuffer_Release(&buffer)

@@ -5,6 +5,7 @@
 
 enum {
     BLOCK = 256,     /* one group of 32-bit pieces */
+    LONG_RUN = 8192, /* codes checked at a time where they lie contiguous */
     HASH_BYTES = 12, /* a seed and a code */
     SIGN_BYTES = 5   /* a row and a bit */
 };
@@ -12,21 +13,27 @@ enum {
 /* Codes of a block; those outside [0, k) become the category that stands for the unknown. Without one there are none outside, but for
    an array that another thread changes meanwhile: what indexes memory is cut here. */
 void dpk_load_codes(const dpk_response *call, int64_t start, size_t n, int64_t *codes) {
-    dpk_load_int(&call->values, start, n, codes);
-    const int64_t other = call->unknown < 0 ? 0 : call->unknown;
-    for (size_t i = 0; i < n; i++) codes[i] = (uint64_t)codes[i] < (uint64_t)call->k ? codes[i] : other;
+    const void *run = dpk_view_run(&call->values, start);
+    if (run) call->kernels->response.widen(run, call->values.dtype, n, codes);
+    else dpk_load_int(&call->values, start, n, codes);
+    call->kernels->response.replace_outside(codes, n, call->k, call->unknown < 0 ? 0 : call->unknown);
 }
 
 /* Post: position of the first code outside [0, k) in [start, stop), or -1. Errors: none. */
-int64_t dpk_first_outside(const dpk_view *v, int64_t k, int64_t start, int64_t stop) {
+int64_t dpk_first_outside(const dpk_kernels *kernels, const dpk_view *v, int64_t k, int64_t start, int64_t stop) {
     int64_t codes[BLOCK];
     while (start < stop) {
         size_t n = (size_t)(stop - start < BLOCK ? stop - start : BLOCK);
-        uint64_t outside = 0;
-        dpk_load_int(v, start, n, codes);
-        for (size_t i = 0; i < n; i++) outside |= (uint64_t)codes[i] >= (uint64_t)k;
-        for (size_t i = 0; outside && i < n; i++)
-            if ((uint64_t)codes[i] >= (uint64_t)k) return start + (int64_t)i;
+        const void *run = dpk_view_run(v, start);
+        if (run) n = (size_t)(stop - start < LONG_RUN ? stop - start : LONG_RUN);
+        if (!run) dpk_load_int(v, start, n, codes);
+        if (kernels->response.any_outside(run ? run : codes, run ? v->dtype : DPK_I64, n, k)) {
+            if (n == 1) return start;
+            if (n > BLOCK) n = BLOCK; /* look closer */
+            dpk_load_int(v, start, n, codes);
+            for (size_t i = 0; i < n; i++)
+                if ((uint64_t)codes[i] >= (uint64_t)k) return start + (int64_t)i;
+        }
         start += (int64_t)n;
     }
     return -1;
@@ -38,7 +45,8 @@ typedef struct {
     size_t n;
     uint32_t pieces[BLOCK];
     const int64_t *codes; /* in place where they lie so */
-    int64_t loaded[BLOCK], answers[BLOCK];
+    int64_t *answers;
+    int64_t loaded[BLOCK], room[BLOCK];
 } block;
 
 static void open_block(const dpk_response *call, block *b, int64_t position, int64_t stop) {
@@ -46,10 +54,11 @@ static void open_block(const dpk_response *call, block *b, int64_t position, int
     size_t offset = (size_t)(b->element % BLOCK), left = (size_t)(stop - position), room = BLOCK - offset;
     uint64_t words[DPK_GROUP];
     b->n = left < room ? left : room;
+    b->answers = b->room;
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, b->element / BLOCK, 1, words);
     memcpy(b->pieces, (const char *)words + 4 * offset, 4 * b->n);
-    if (call->unknown < 0 && call->values.dtype == DPK_I64 && dpk_view_is_contiguous(&call->values)) {
-        b->codes = (const int64_t *)call->values.data + position;
+    if (call->unknown < 0 && call->values.dtype == DPK_I64 && dpk_view_run(&call->values, position)) {
+        b->codes = dpk_view_run(&call->values, position);
         return;
     }
     b->codes = b->loaded;
@@ -83,11 +92,17 @@ static int answer_block(const dpk_response *call, block *b, int64_t k) {
 
 static int run_kary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     block b;
+    /* straight into int64 outputs, unless they are the codes themselves, which undecided lanes still need */
+    const int straight = call->out.dtype == DPK_I64 && call->out.data != call->values.data;
     for (*reached = start; *reached < stop; *reached += (int64_t)b.n) {
+        int64_t *run = straight ? dpk_view_run(&call->out, *reached) : NULL;
         open_block(call, &b, *reached, stop);
+        b.answers = run ? run : b.room;
         int status = answer_block(call, &b, call->k);
         if (status) return status;
-        dpk_store_int(&call->out, *reached, b.n, b.answers);
+        void *target = run ? NULL : dpk_view_run(&call->out, *reached);
+        if (target) call->kernels->response.narrow(b.answers, call->out.dtype, b.n, target);
+        else if (!run) dpk_store_int(&call->out, *reached, b.n, b.answers);
     }
     return DPK_OK;
 }

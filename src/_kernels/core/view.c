@@ -9,6 +9,11 @@ int dpk_view_is_contiguous(const dpk_view *v) {
     return v->ndim == 0 || (v->ndim == 1 && (v->shape[0] <= 1 || v->strides[0] == item_sizes[v->dtype]));
 }
 
+void *dpk_view_run(const dpk_view *v, int64_t start) {
+    char *at = v->data + start * item_sizes[v->dtype];
+    return dpk_view_is_contiguous(v) && (uintptr_t)at % (uintptr_t)item_sizes[v->dtype] == 0 ? at : NULL;
+}
+
 /* Merges dimensions that lie one after the other in memory, so that most arrays become one-dimensional. */
 void dpk_view_coalesce(dpk_view *v) {
     int32_t kept = 0;

@@ -145,6 +145,7 @@ void dpk_more_first(const dpk_stream *, const dpk_kernels *, uint32_t domain, co
 
 /* core/view.c */
 int dpk_view_is_contiguous(const dpk_view *);
+void *dpk_view_run(const dpk_view *, int64_t start); /* the items from `start` on if contiguous and aligned, else NULL */
 void dpk_view_coalesce(dpk_view *);
 void dpk_load_real(const dpk_view *, int64_t start, size_t n, double *high, double *low); /* low may be NULL unless dtype is I64 */
 void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out);
@@ -255,6 +256,6 @@ typedef struct {
 
 /* core/sequential.c */
 void dpk_sequential_quantile(const dpk_quantile *, const double *x, const uint8_t *flips, uint8_t *bits, int64_t n, double *average);
-int64_t dpk_first_outside(const dpk_view *, int64_t k, int64_t start, int64_t stop); /* -1 if none */
+int64_t dpk_first_outside(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop); /* -1 if none */
 
 #endif

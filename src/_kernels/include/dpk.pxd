@@ -116,7 +116,7 @@ cdef extern from "dpk.h" nogil:
 
     int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity, int64_t *n_pending, int64_t *reached)
     void dpk_law_set_grid(dpk_law *, double scale, double grid)
-    int64_t dpk_first_outside(const dpk_view *, int64_t k, int64_t start, int64_t stop)
+    int64_t dpk_first_outside(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop)
     int64_t dpk_first_nan(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
     int64_t dpk_subset_words(int64_t w)
     int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)

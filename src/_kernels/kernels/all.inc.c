@@ -7,6 +7,7 @@
 #include "gaussian.inc.c"
 #include "discrete.inc.c"
 #include "response.inc.c"
+#include "codes.inc.c"
 #include "counts.inc.c"
 
 /* Post: whether all of x is finite. Errors: none. */
@@ -39,6 +40,10 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .bounded = bounded,
             .has_no_nan = has_no_nan,
             .kary = kary,
+            .widen = widen,
+            .narrow = narrow,
+            .any_outside = any_outside,
+            .replace_outside = replace_outside,
             .hadamard = hadamard,
             .hash = hash_codes,
             .support = support,

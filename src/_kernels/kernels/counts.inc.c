@@ -74,20 +74,22 @@ static void count_narrow(const uint8_t *rows, size_t n_rows, size_t n_bytes, siz
             for (int j = 0; j < 8; j++) counts[8 * i + (size_t)j] += rows[r * stride + i] >> j & 1;
 }
 
-/* Narrow rows that follow each other: VEC_BYTES of them are n_bytes vectors. Returns how many rows were counted. */
+/* Narrow rows that follow each other: a period of `vectors` vectors is a whole number of rows. Returns how many rows were counted. */
 static size_t count_periods(const uint8_t *rows, size_t n_rows, size_t n_bytes, int64_t *counts) {
-    int64_t wide[8 * VEC_BYTES];
-    size_t wide_rows = n_rows / VEC_BYTES;
-    for (size_t first = 0; first < wide_rows; first += PANEL_ROWS_MOST) {
-        size_t n = wide_rows - first < PANEL_ROWS_MOST ? wide_rows - first : PANEL_ROWS_MOST;
-        for (size_t v = 0; v < n_bytes; v++) {
-            memset(wide, 0, sizeof wide);
-            count_panel(rows + (first * n_bytes + v) * VEC_BYTES, n, n_bytes * VEC_BYTES, wide);
+    size_t vectors = n_bytes, period_rows = VEC_BYTES; /* both halved while they share a factor two: VEC_BYTES is a power of two */
+    for (; vectors % 2 == 0 && period_rows > 1; vectors /= 2) period_rows /= 2;
+    size_t periods = n_rows / period_rows, stride = vectors * VEC_BYTES, panel = PANEL_BYTES / stride / VEC_ROWS * VEC_ROWS;
+    panel = panel < VEC_ROWS ? VEC_ROWS : panel > PANEL_ROWS_MOST ? PANEL_ROWS_MOST : panel;
+    for (size_t first = 0; first < periods; first += panel) {
+        size_t n = periods - first < panel ? periods - first : panel;
+        for (size_t v = 0; v < vectors; v++) {
+            int64_t wide[8 * VEC_BYTES] = {0};
+            count_panel(rows + first * stride + v * VEC_BYTES, n, stride, wide);
             for (size_t i = 0; i < VEC_BYTES; i++)
                 for (size_t j = 0; j < 8; j++) counts[(v * VEC_BYTES + i) % n_bytes * 8 + j] += wide[8 * i + j];
         }
     }
-    return wide_rows * VEC_BYTES;
+    return periods * period_rows;
 }
 
 /* Pre: rows lie `stride` >= n_bytes bytes apart. Post: counts[8 i + j] += how often bit j of byte i is set. Errors: none. */

@@ -107,20 +107,24 @@ static int bounded(const dpk_bounded *law, const uint16_t *pieces, const double 
 }
 
 /* Pre: 0 <= x[i] <= last = k - 1 < 2^24, scale = (e^epsilon + k - 1) 2^-32 to a few ulps. With Y = U (e^epsilon + k - 1) the report is the
-   floor(Y)-th of the other categories if Y < k - 1, else x. Post: y[i], or INT64_MIN if 32 bits of U do not say. Errors: returns whether
-   any is undecided. Source: docs/exactness.md, "k-ary response". */
+   floor(Y)-th of the other categories if Y < k - 1, else x. Post: y[i], or INT64_MIN if 32 bits of U do not say: if Y, known to
+   lie in [t, t + scale] up to 2^-24, may be on either side of an integer up to k - 1. Errors: returns whether any is undecided.
+   Source: docs/exactness.md, "k-ary response". */
 static int kary(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT x, double scale, double last, int64_t *DPK_RESTRICT y,
                 size_t n) {
-    const double down = scale * (1.0 - 0x1p-48), up = scale * (1.0 + 0x1p-48);
+    const double slack = 0x1p-22, reach = 0.5 - 0.5 * scale - slack, sure = last * (1.0 + 0x1p-48) + slack;
     uint64_t undecided = 0;
     for (size_t i = 0; i < n; i++) {
         double u = (double)(int32_t)(pieces[i] ^ 0x80000000u) + 0x1p31;
-        double low = u * down, high = (u + 1.0) * up;
-        int32_t least = (int32_t)(low < last ? low : last), most = (int32_t)(high < last ? high : last);
-        int64_t other = (int64_t)least + (least >= x[i]);
-        uint64_t open = (uint64_t)(least != most);
+        double t = u * scale, inside = t < last ? t : last;
+        double below = nearest(inside - 0.5); /* floor(t), but where t is an integer, which is undecided anyway */
+        uint64_t keep = (uint64_t)(t >= sure);
+        uint64_t open = (uint64_t)!(fabs(inside - below - (0.5 - 0.5 * scale)) <= reach) & (keep ^ 1);
+        int64_t other = to_int64(below);
+        other += (int64_t)((uint64_t)(x[i] - other - 1) >> 63); /* 1 if other >= x */
+        int64_t answer = keep ? x[i] : other;
         undecided |= open;
-        y[i] = open ? INT64_MIN : (double)least >= last ? x[i] : other;
+        y[i] = open ? INT64_MIN : answer;
     }
     return undecided != 0;
 }

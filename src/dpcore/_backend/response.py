@@ -123,9 +123,17 @@ def _position_in(position: Position, lanes: int, size: int) -> None:
         raise ParameterError(f"a stream has 2**64 lanes; records up to {position[2] + size} with {lanes} lanes each are more")
 
 
-def first_outside(codes: Array, k: int) -> int:
+def first_outside(codes: Array, k: int, threads: int | None = None) -> int:
     """Position in C order of the first code outside [0, k), or -1."""
-    return int(_response.first_outside(codes, k, 0, codes.size))
+    found: list[int] = []
+
+    def check(start: int, stop: int) -> None:
+        position = int(_response.first_outside(codes, k, start, stop))
+        if position >= 0:
+            found.append(position)
+
+    for_ranges(check, codes.size, threads, elements_per_unit=4)
+    return min(found, default=-1)
 
 
 def flip_bools(

@@ -35,7 +35,7 @@ def least_variance(sizes: Iterable[int], support: Callable[[int], tuple[Fraction
 
 
 def check_call(
-    codes: npt.NDArray[Any], k: int, unknown: int | None, *, rng: Stream | None, out: npt.NDArray[Any] | None, threads: object
+    codes: npt.NDArray[Any], k: int, unknown: int | None, *, rng: Stream | None, out: npt.NDArray[Any] | None, threads: int | None
 ) -> tuple[npt.NDArray[Any], Stream]:
     """Check the rest of what `privatize` was given, parameters before data.
 
@@ -47,4 +47,4 @@ def check_call(
         The source of randomness.
     """
     stream = open_stream(rng, threads)
-    return separate(check_codes(codes, k, unknown), out), stream
+    return separate(check_codes(codes, k, unknown, threads), out), stream

@@ -149,11 +149,11 @@ def check_unknown(value: object, k: int) -> int | None:
     return None if value is None else check_integer("unknown", value, low=0, high=k - 1)
 
 
-def check_codes(x: object, k: int, unknown: int | None) -> npt.NDArray[Any]:
+def check_codes(x: object, k: int, unknown: int | None, threads: int | None = None) -> npt.NDArray[Any]:
     """Return codes as an integer array whose items are in [0, k), or are to be replaced; raises at the first other one."""
     codes = check_array("x", x, INTEGER_DTYPES)
     if unknown is None:
-        position = _backend.first_outside(codes, k)
+        position = _backend.first_outside(codes, k, threads)
         if position >= 0:
             raise DataError(
                 f"x must hold codes in [0, {k - 1}] unless `unknown` names one for others; the one at {place(codes, position)} is not"

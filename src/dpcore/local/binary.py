@@ -79,11 +79,11 @@ class BinaryResponse(OneBit):
         """Give the variance of one user's contribution to the estimated proportion f; see `FrequencyOracle.variance`."""
         return support_variance_of(f, self.support, target)
 
-    def _booleans(self, x: Any) -> npt.NDArray[Any]:
+    def _booleans(self, x: Any, threads: int | None) -> npt.NDArray[Any]:
         values = check_array("x", x, ("bool", *INTEGER_DTYPES))
         if values.dtype == np.bool_:
             return values
-        position = _backend.first_outside(values, 2)
+        position = _backend.first_outside(values, 2, threads)
         if position < 0:
             return values
         if self.unknown is None:
@@ -119,7 +119,7 @@ class BinaryResponse(OneBit):
         """
         result = None if out is None else check_out(out, np.bool_, np.shape(x))
         stream = open_stream(rng, threads)
-        values = separate(self._booleans(x), result)
+        values = separate(self._booleans(x, threads), result)
         flip = logistic_complement(self.epsilon)
         reports = _backend.flip_bools(values, flip, stream.position(), secure=stream.secure, threads=threads, out=result)
         return bool(reports) if np.ndim(x) == 0 and out is None else reports

@@ -294,7 +294,7 @@ class BinaryChannel(OneBit):
             )
         else:
             result = None if out is None else check_out(out, np.bool_, np.shape(x))
-            codes = separate(check_codes(x, len(self.phi), self.unknown), result)
+            codes = separate(check_codes(x, len(self.phi), self.unknown, threads), result)
             reports = _backend.table_response(
                 codes, self.epsilon, self._tilts(), self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
             )
