@@ -147,7 +147,7 @@ static int run_hadamard(const dpk_response *call, int64_t start, int64_t stop, i
     uint64_t words[DPK_GROUP];
     int64_t codes[DPK_GROUP];
     uint32_t rows[DPK_GROUP];
-    uint8_t bits[DPK_GROUP];
+    uint32_t bits[DPK_GROUP];
     const uint32_t lead = dpk_leading(call->real, 32);
     char *out = call->out.data + SIGN_BYTES * start;
     for (*reached = start; *reached < stop;) {
@@ -164,7 +164,7 @@ static int run_hadamard(const dpk_response *call, int64_t start, int64_t stop, i
                 if (flipped < 0) return DPK_NEED_LIMBS;
                 uint32_t parity = rows[i] & (uint32_t)codes[i];
                 for (int s = 16; s; s >>= 1) parity ^= parity >> s;
-                bits[i] = (uint8_t)((parity & 1) ^ 1 ^ (uint32_t)flipped);
+                bits[i] = (parity & 1) ^ 1 ^ (uint32_t)flipped;
             }
         for (size_t i = 0; i < n; i++, out += SIGN_BYTES) {
             memcpy(out, &rows[i], 4);

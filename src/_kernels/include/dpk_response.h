@@ -43,7 +43,7 @@ typedef struct {
     void (*replace_outside)(int64_t *codes, size_t n, int64_t k, int64_t other);
     int (*any_outside)(const void *items, int dtype, size_t n, int64_t k);
     /* Row and sign bit, bit 2 where undecided; returns whether there is any. */
-    int (*hadamard)(const uint64_t *words, const int64_t *x, uint32_t mask, uint32_t lead, uint32_t *row, uint8_t *bit, size_t n);
+    int (*hadamard)(const uint64_t *words, const int64_t *x, uint32_t mask, uint32_t lead, uint32_t *row, uint32_t *bit, size_t n);
     /* ((a x + b) mod P) mod g */
     void (*hash)(const uint64_t *seeds, const int64_t *x, uint32_t g, int64_t *y, size_t n);
     /* Adds to counts[v], v < k, how many of n seeds hash v to their code. */

@@ -139,20 +139,19 @@ static int has_no_nan(const double *DPK_RESTRICT x, size_t n) {
 /* Pre: mask = rows - 1 < 2^24, lead = floor(p 2^32). Post: a uniform row, and whether H[row, x] = +1, flipped with probability p; 2 if 32
    bits do not say. Errors: returns whether any is undecided. Source: docs/exactness.md, "Hadamard response". */
 static int hadamard(const uint64_t *DPK_RESTRICT words, const int64_t *DPK_RESTRICT x, uint32_t mask, uint32_t lead,
-                    uint32_t *DPK_RESTRICT row, uint8_t *DPK_RESTRICT bit, size_t n) {
-    uint32_t undecided = 0;
+                    uint32_t *DPK_RESTRICT row, uint32_t *DPK_RESTRICT bit, size_t n) {
+    uint64_t undecided = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t own = (uint32_t)words[i] & mask, u = (uint32_t)(words[i] >> 32);
-        uint32_t parity = own & (uint32_t)x[i];
+        uint64_t own = words[i] & mask, u = words[i] >> 32, parity = own & (uint64_t)x[i];
         parity ^= parity >> 16;
         parity ^= parity >> 8;
         parity ^= parity >> 4;
         parity ^= parity >> 2;
         parity ^= parity >> 1;
-        uint32_t open = u == lead;
+        uint64_t open = (uint64_t)(u == lead), flipped = (u - lead) >> 63; /* u < lead */
         undecided |= open;
-        row[i] = own;
-        bit[i] = (uint8_t)(open ? 2 : (parity & 1) ^ 1 ^ (uint32_t)(u < lead));
+        row[i] = (uint32_t)own;
+        bit[i] = (uint32_t)(((parity ^ flipped ^ 1) & 1) | open << 1);
     }
     return undecided != 0;
 }
