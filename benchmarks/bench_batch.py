@@ -39,7 +39,7 @@ def test_job_beside_its_floor(benchmark, plan, encodings):
     private = pq.read_table(plan.output)
     assert len(private) == ROWS
     copy = plan.output.with_name("floor.parquet")
-    dictionary = True if encodings == "pyarrow's" else [column.name for column in plan.columns if column.integral]
+    dictionary = True if encodings == "pyarrow's" else [column.name for column in plan.columns if column.mechanism.integral]
 
     def floor():
         pq.read_table(plan.inputs.paths[0], columns=list(plan.read_types))

@@ -5,6 +5,7 @@ Run as `python examples/make_randhie.py`.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,11 +25,17 @@ def health(indicators: dict[str, list[int]]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(categories))
 
 
+def coinsurance(logarithms: list[float]) -> pa.Array:
+    """The rate in whole per cent of ln(rate + 1)."""
+    return pa.array([round(math.expm1(logarithm)) for logarithm in logarithms], pa.int64())
+
+
 def main() -> None:
-    """Read, add the category, write."""
+    """Read, add the two categories, write."""
     source = randhie.load_pandas().data
     table = pa.Table.from_pandas(source, preserve_index=False).replace_schema_metadata(None)
     table = table.append_column("health", health({name: table[name].to_pylist() for name in HEALTH}))
+    table = table.append_column("coins", coinsurance(table["lncoins"].to_pylist()))
     pq.write_table(table, TARGET, compression="zstd", row_group_size=8192)
 
 

@@ -102,6 +102,7 @@ def command_group() -> click.Group:
     import click
 
     from dpcore.batch.command import command as privatize
+    from dpcore.batch.estimate_command import command as estimate
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]})
     @click.version_option(__version__, prog_name="dpcore", message="%(prog)s %(version)s")
@@ -113,6 +114,7 @@ def command_group() -> click.Group:
             dpcore privatize --help               explains a job file, with an example
             dpcore privatize job.toml --dry-run   prints the plan and what it spends
             dpcore privatize job.toml             runs it
+            dpcore estimate OUTPUT                what the private rows say, with intervals
         """
 
     @dpcore.command()
@@ -123,6 +125,7 @@ def command_group() -> click.Group:
         click.echo(json.dumps(facts, indent=2) if as_json else _lines(facts))
 
     dpcore.add_command(privatize)
+    dpcore.add_command(estimate)
     return dpcore
 
 

@@ -151,7 +151,7 @@ def test_a_sum_of_decimals_is_the_sum_that_was_written():
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"x": {**COST, "delta": 1e-300, "upper": 1e308, "lower": -1e308}}, ["column[0] ('x', gaussian)", "sensitivity"]),
+        ({"x": {**COST, "delta": 1e-300, "upper": 1e308, "lower": -1e308}}, ["column[0] ('x', gaussian)", "lower must be in"]),
         ({"x": {**VISITS, "lower": -(2**62), "upper": 2**62}}, ["column[0] ('x', discrete_laplace)"]),
         ({"x": {**VISITS, "epsilon": 1e12}}, ["column[0] ('x', discrete_laplace)"]),
     ],

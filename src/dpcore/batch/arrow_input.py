@@ -22,7 +22,7 @@ RESIDENT_BYTES = 64 << 20
 def inspect(path: Path) -> FileInfo:
     """Read the schema in the footer."""
     schema = _open(_mapped(path), path, None).schema
-    return FileInfo(tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)), None)
+    return FileInfo(tuple(schema.names), schema, None)
 
 
 def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:

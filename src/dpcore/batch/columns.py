@@ -1,239 +1,301 @@
-"""One column of a job, made ready: its mechanism's scale, the types it takes, and the noise on one batch."""
+"""One column of a job, made ready: its mechanism, how its cells are read, and how its reports are stored."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, assert_never
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
-from dpcore import mechanisms, noise
+from dpcore import local
+from dpcore._backend import HADAMARD_REPORT, HASHING_REPORT
+from dpcore.batch.categories import INTEGER_TYPES, Categories, declared, value_type
+from dpcore.batch.csv_input import NULLS
 from dpcore.batch.errors import JobError
-from dpcore.batch.job import (
-    INT64_MAX,
-    INT64_MIN,
+from dpcore.batch.job_columns import (
+    BinaryChannelColumn,
+    BinaryColumn,
+    BoundedMeanColumn,
     DiscreteGaussianColumn,
     DiscreteLaplaceColumn,
     GaussianColumn,
+    HadamardColumn,
+    HashingColumn,
+    IntegerColumn,
     JobColumn,
+    KaryColumn,
     LaplaceColumn,
+    RealColumn,
+    SubsetColumn,
+    UnaryColumn,
 )
-from dpcore.errors import DataError, ParameterError
-from dpcore.privacy import Privacy
+from dpcore.batch.reports import BitReports, CategoryReports, NumberReports, PackedReports, PairReports, Reports
+from dpcore.batch.values import REAL_TYPES, Answers, CellError, Codes, Numbers, Values
+from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from dpcore.batch.job_columns import CategoricalColumn
+    from dpcore.privacy import Privacy
     from dpcore.rng import Stream
 
-    Sampler = Callable[..., Any]
-
-INTEGER_TYPES = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
-REAL_TYPES = (pa.float16(), pa.float32(), pa.float64(), *INTEGER_TYPES)
-# A DataType's own to_pandas_dtype needs pandas in older pyarrow.
-_NUMPY_TYPES = {
-    kind: np.dtype({"halffloat": "float16", "float": "float32", "double": "float64"}.get(str(kind), str(kind))) for kind in REAL_TYPES
-}
-
-
-class CellError(DataError):
-    """A cell that the column's declaration does not cover; `row` counts from the start of the array."""
-
-    def __init__(self, row: int, problem: str) -> None:
-        super().__init__(f"row {row}: {problem}")
-        self.row = row
-        self.problem = problem
+    Mechanism = Any
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyColumn:
-    """A column with everything its noise depends on.
+    """A column with everything its reports depend on.
 
     Attributes
     ----------
-    name, mechanism, lower, upper, missing
-        As in the job.
-    privacy : Privacy
-        Guarantee of one cell.
-    scale : float
-        Noise scale for sensitivity upper − lower: Laplace b, Gaussian σ.
-    grid : float
-        The outputs are multiples of it.
-    integral : bool
-        Whether the mechanism takes and gives int64; else it gives float64.
+    section : JobColumn
+        What the job says about it, or the metadata of its output.
+    mechanism : object
+        Of `dpcore.local`.
+    categories : Categories or None
+        The declared ones; None if it holds numbers or booleans.
+    values : Values
+        How cells are read.
+    reports : Reports
+        How reports are stored.
     """
 
-    name: str
-    mechanism: str
-    privacy: Privacy
-    lower: float
-    upper: float
-    missing: float | None
-    scale: float
-    grid: float
-    integral: bool
-    sampler: Sampler
+    section: JobColumn
+    mechanism: Mechanism
+    categories: Categories | None
+    values: Values
+    reports: Reports
 
     @property
-    def accepted_types(self) -> tuple[pa.DataType, ...]:
-        """Types that the input column may have."""
-        return INTEGER_TYPES if self.integral else REAL_TYPES
+    def name(self) -> str:
+        """Name of the column, in the input and the output."""
+        return self.section.name
 
     @property
-    def output_type(self) -> pa.DataType:
-        """int64 for integer mechanisms, else float64."""
-        return pa.int64() if self.integral else pa.float64()
+    def privacy(self) -> Privacy:
+        """Guarantee of one cell."""
+        return self.section.privacy
 
     @property
-    def variance(self) -> float:
-        """Variance of the noise."""
-        return noise_variance(self.mechanism, self.scale)
+    def deviation(self) -> float:
+        """About how far one row's contribution lies from the truth: over √n, it is about the standard error of an estimate."""
+        return _deviation(self.mechanism)
 
-    def privatize(self, values: pa.Array, rng: Stream | None) -> pa.Array:
-        """Clamp, fill what is missing, add noise.
+    def privatize(self, cells: pa.Array, rng: Stream | None) -> list[pa.Array]:
+        """Randomise every cell.
 
         Parameters
         ----------
-        values : pyarrow.Array of shape (n,)
-            Of one of `accepted_types`.
+        cells : pyarrow.Array of shape (n,)
+            Of a type that `values` accepts.
         rng : Stream or None
             None is the secure source.
 
         Returns
         -------
-        pyarrow.Array of shape (n,)
-            Of `output_type`, without nulls.
+        list of pyarrow.Array of shape (n,)
+            The columns that `reports` names, without nulls.
 
         Raises
         ------
         CellError
-            If a cell is null or NaN and the job declares no `missing`.
+            If a cell is missing or unknown and the job declares nothing for it.
         """
-        n = len(values)
-        buffer = pa.allocate_buffer(8 * n)
-        if n:
-            dtype = np.int64 if self.integral else np.float64
-            out = np.frombuffer(buffer, dtype=dtype)
+        if len(cells) == 0:
+            return [pa.array([], kind) for kind in self.reports.types(self.name).values()]
+        try:
             # One thread: the engine already runs one batch per core.
-            self.sampler(self._clamped(values, out), self.scale, rng=rng, out=out, threads=1)
-        return pa.Array.from_buffers(self.output_type, n, [None, buffer], null_count=0)
+            reports = self.mechanism.privatize(self.values.read(cells), rng=rng, threads=1)
+        except CellError:
+            raise
+        except DataError:
+            raise self.values.refused(cells) or AssertionError from None
+        return self.reports.write(reports)
 
-    def _clamped(self, values: pa.Array, out: NDArray[Any]) -> NDArray[Any]:
-        """The declared range of `values`, in `out` where its dtype allows, else as int64."""
-        view = _buffer_view(values)
-        exact = view.dtype.kind in "iu" and _are_int64(self.lower, self.upper, self.missing)
-        # Integers keep their unit beyond 2^53 when every declared value is an integer too.
-        target = np.empty(len(view), dtype=np.int64) if exact and not self.integral else out
-        lower, upper = (int(self.lower), int(self.upper)) if exact else (self.lower, self.upper)
-        if view.dtype == np.uint64 and exact:
-            # Values from 2^63 on would turn negative on their way into int64.
-            np.copyto(target, np.minimum(view, np.uint64(INT64_MAX)), casting="same_kind")
-            np.clip(target, lower, upper, out=target)
-        elif view.dtype == target.dtype:
-            np.clip(view, lower, upper, out=target)
-        else:
-            np.copyto(target, view, casting="same_kind")
-            np.clip(target, lower, upper, out=target)
-        self._fill_missing(values, target)
-        return target
+    def aggregate(self, arrays: list[pa.Array]) -> local.Aggregate:
+        """Count the reports in a table.
 
-    def _fill_missing(self, values: pa.Array, clamped: NDArray[Any]) -> None:
-        # The minimum is NaN if any value is: one fast pass instead of a mask.
-        has_nan = clamped.dtype.kind == "f" and bool(np.isnan(clamped.min()))
-        if not has_nan and values.null_count == 0:
-            return
-        absent = np.isnan(clamped) if has_nan else np.zeros(len(clamped), dtype=np.bool_)
-        if values.null_count:
-            # What the buffer holds under a null is arbitrary, a NaN included.
-            absent |= values.is_null().to_numpy(zero_copy_only=False)
-        if self.missing is None:
-            raise CellError(int(absent.argmax()), "null or NaN, and the job declares no `missing` for this column")
-        clamped[absent] = self.missing
+        Parameters
+        ----------
+        arrays : list of pyarrow.Array of shape (n,)
+            The columns that `reports` names, n ≥ 1.
 
+        Raises
+        ------
+        CellError
+            At the first cell that holds no report of the mechanism.
+        """
+        reports = self.reports.read(arrays)
+        try:
+            counted: local.Aggregate = self.mechanism.aggregate(reports, threads=1)
+        except DataError:
+            raise CellError(self._first_impossible(reports), "not a report that the mechanism can make") from None
+        return counted
 
-def _buffer_view(values: pa.Array) -> NDArray[Any]:
-    """The values buffer of a primitive array, without a copy; what it holds under a null is arbitrary."""
-    whole = np.frombuffer(values.buffers()[1], dtype=_NUMPY_TYPES[values.type])
-    return whole[values.offset : values.offset + len(values)]
+    def _first_impossible(self, reports: Any) -> int:
+        """Position of the first report that cannot be counted, by halving."""
+        start, stop = 0, len(reports)
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            try:
+                self.mechanism.aggregate(reports[start:middle], threads=1)
+                start = middle
+            except DataError:
+                stop = middle
+        return start
 
 
-def _are_int64(*numbers: float | None) -> bool:
-    return all(number is None or (float(number).is_integer() and INT64_MIN <= number <= INT64_MAX) for number in numbers)
+def ready(position: int, section: JobColumn) -> NoisyColumn:
+    """Make the mechanism of `section`, the `[[column]]` entry number `position`.
 
-
-def _range_width(lower: float, upper: float) -> float:
-    """Return upper − lower, rounded up: a sensitivity must not be understated by a rounding."""
-    exact = Fraction(upper) - Fraction(lower)
-    width = upper - lower
-    return float(np.nextafter(width, np.inf)) if np.isfinite(width) and Fraction(width) < exact else width
-
-
-def noise_variance(mechanism: str, scale: float) -> float:
-    """Variance of the noise of a job mechanism.
-
-    Laplace: 2b². Gaussian: σ². Discrete Laplace with ratio r = e^(−1/b): 2r/(1 − r)² = 1/(2 sinh²(1/(2b))). Discrete Gaussian: the
-    sum over its law, which from σ = 4 on is σ² to the last bit.
-    """
-    if mechanism == "laplace":
-        return 2 * scale**2
-    if mechanism == "discrete_laplace":
-        # Beyond 350 the variance is below 10^-303, and the square would overflow.
-        return 0.5 / math.sinh(min(0.5 / scale, 350.0)) ** 2
-    if mechanism == "discrete_gaussian" and scale < 4:
-        squares = np.arange(-64.0, 65.0) ** 2
-        weights = np.exp(-squares / (2 * scale**2))
-        return float(squares @ weights / weights.sum())
-    return scale**2
-
-
-def ready(position: int, column: JobColumn) -> NoisyColumn:
-    """Calibrate the mechanism of `column`, the `[[column]]` entry number `position`.
-
-    Each record's cell is a query of its own with sensitivity upper − lower (local DP), so the scale of a single answer is used for
-    every element. That is why the discrete Gaussian takes the exact calibration, which is for one integer query, and why the
-    samplers are called rather than `release`, which treats its array as one answer.
+    Each record's cell is a query of its own (local DP); `dpcore.local` calibrates its mechanisms for that.
 
     Raises
     ------
     JobError
-        If the mechanism refuses ε, δ or the range.
+        If the mechanism refuses ε, δ, the range or the categories.
+    StorageError
+        If a file of categories cannot be read.
     """
+    return _for_job(position, section, lambda: column_of(section))
+
+
+def fitted(position: int, column: NoisyColumn, kind: pa.DataType | None, *, textual: bool) -> NoisyColumn:
+    """Return the column for the types of a job's input and output.
+
+    Parameters
+    ----------
+    position : int
+        Number of the `[[column]]` entry.
+    column : NoisyColumn
+        From `ready`.
+    kind : pyarrow.DataType or None
+        Type of the input column; None if the format has no types.
+    textual : bool
+        Whether the output's format has only text.
+
+    Raises
+    ------
+    JobError
+        If categories of a file do not fit.
+    """
+    categories = None if column.categories is None else column.categories.fitted(kind)
+    column = _for_job(position, column.section, lambda: _made(column.section, categories))
+    values, reports = column.values, column.reports
+    if isinstance(values, Codes) and kind is None:
+        values = replace(values, null_texts=NULLS)
+    if isinstance(reports, CategoryReports) and kind is not None and not reports.categories.are_text:
+        reports = replace(reports, type=value_type(kind))
+    if isinstance(reports, PackedReports) and textual:
+        reports = replace(reports, type=pa.string())
+    if isinstance(reports, PairReports):
+        reports = replace(reports, textual=textual)
+    return replace(column, values=values, reports=reports)
+
+
+def _for_job(position: int, section: JobColumn, make: Callable[[], NoisyColumn]) -> NoisyColumn:
     try:
-        scale, sampler = _calibrated(column)
-        grid = 1.0 if sampler in (noise.discrete_laplace, noise.discrete_gaussian) else noise.default_grid(scale)
-    except ParameterError as error:
-        raise JobError(f"column[{position}] ({column.name!r}, {column.mechanism}): {error}") from None
-    return NoisyColumn(
-        name=column.name,
-        mechanism=column.mechanism,
-        privacy=column.privacy,
-        lower=column.lower,
-        upper=column.upper,
-        missing=column.missing,
-        scale=scale,
-        grid=grid,
-        integral=isinstance(column, DiscreteLaplaceColumn | DiscreteGaussianColumn),
-        sampler=sampler,
-    )
+        return make()
+    except JobError:
+        raise
+    except (ParameterError, ParameterTypeError) as error:
+        raise JobError(f"column[{position}] ({section.name!r}, {section.mechanism}): {error}") from None
 
 
-def _calibrated(column: JobColumn) -> tuple[float, Sampler]:
-    match column:
+def column_of(section: JobColumn) -> NoisyColumn:
+    """Return the column that a section describes, before the types of a table are known."""
+    return _made(section, None if isinstance(section, RealColumn | IntegerColumn) else declared(section))
+
+
+def _made(section: JobColumn, categories: Categories | None) -> NoisyColumn:
+    if isinstance(section, RealColumn | IntegerColumn):
+        text = pa.int64() if isinstance(section, IntegerColumn) else pa.float64()
+        types = INTEGER_TYPES if isinstance(section, IntegerColumn) else REAL_TYPES
+        values = Numbers(types, text, (section.lower, section.upper), section.missing)
+        stored = BitReports(pa.bool_()) if isinstance(section, BoundedMeanColumn) else NumberReports(text)
+        return NoisyColumn(section, _of_numbers(section), None, values, stored)
+    if isinstance(section, BinaryColumn):
+        return _of_answers(section, categories)
+    if categories is None:
+        raise AssertionError(f"{section.mechanism} has no categories")
+    return _of_categories(section, categories)
+
+
+def _of_numbers(section: RealColumn | IntegerColumn) -> Mechanism:
+    epsilon, lower, upper, missing = section.epsilon, section.lower, section.upper, section.missing
+    match section:
         case LaplaceColumn():
-            return mechanisms.Laplace(column.epsilon, _range_width(column.lower, column.upper)).scale, noise.laplace
+            return local.LocalLaplace(epsilon, lower, upper, missing=missing)
         case GaussianColumn():
-            width = _range_width(column.lower, column.upper)
-            return mechanisms.Gaussian(column.epsilon, column.delta, width).scale, noise.gaussian
+            return local.LocalGaussian(epsilon, section.delta, lower, upper, missing=missing)
         case DiscreteLaplaceColumn():
-            return mechanisms.DiscreteLaplace(column.epsilon, column.upper - column.lower).scale, noise.discrete_laplace
+            return local.LocalDiscreteLaplace(epsilon, section.lower, section.upper, missing=section.missing)
         case DiscreteGaussianColumn():
-            width = column.upper - column.lower
-            exact = mechanisms.DiscreteGaussian(column.epsilon, column.delta, width, calibration="exact")
-            return exact.scale, noise.discrete_gaussian
+            return local.LocalDiscreteGaussian(epsilon, section.delta, section.lower, section.upper, missing=section.missing)
         case _:
-            assert_never(column)
+            return local.BoundedMean(epsilon, lower, upper, missing=missing)
+
+
+def _of_answers(section: BinaryColumn, categories: Categories | None) -> NoisyColumn:
+    if categories is None:
+        missing, unknown = (None if each is None else bool(each) for each in (section.missing, section.unknown))
+        values: Values = Answers(missing, unknown)
+    else:
+        codes = Codes(categories, _code(categories, "missing", section.missing), _code(categories, "unknown", section.unknown))
+        values, unknown = codes, None if codes.unknown is None else bool(codes.unknown)
+    mechanism = local.BinaryResponse(section.epsilon, unknown=unknown)
+    return NoisyColumn(section, mechanism, categories, values, BitReports(pa.bool_()))
+
+
+def _of_categories(section: CategoricalColumn, categories: Categories) -> NoisyColumn:
+    missing, unknown = _code(categories, "missing", section.missing), _code(categories, "unknown", section.unknown)
+    epsilon, k = section.epsilon, categories.k
+    mechanism: Mechanism
+    stored: Reports
+    match section:
+        case BinaryChannelColumn():
+            if len(section.phi) != k:
+                raise ParameterError(f"phi must have one number for each category: {len(section.phi)} for {k} categories")
+            mechanism, stored = local.BinaryChannel(epsilon, tuple(section.phi), unknown=unknown), BitReports(pa.bool_())
+        case KaryColumn():
+            mechanism, stored = local.KaryResponse(epsilon, k, unknown=unknown), CategoryReports(categories.type, categories)
+        case UnaryColumn():
+            mechanism, stored = local.UnaryEncoding(epsilon, k, section.variant, unknown=unknown), _packed(k)
+        case SubsetColumn():
+            mechanism, stored = local.SubsetSelection(epsilon, k, unknown=unknown), _packed(k)
+        case HashingColumn():
+            mechanism, stored = local.LocalHashing(epsilon, k, unknown=unknown), PairReports(HASHING_REPORT, textual=False)
+        case HadamardColumn():
+            mechanism, stored = local.HadamardResponse(epsilon, k, unknown=unknown), PairReports(HADAMARD_REPORT, textual=False)
+        case _:
+            raise AssertionError(section.mechanism)
+    return NoisyColumn(section, mechanism, categories, Codes(categories, missing, unknown), stored)
+
+
+def _code(categories: Categories, key: str, category: object) -> int | None:
+    """Code of the category that stands for something."""
+    if category is None or categories.path is not None:  # whether a file holds texts or integers is not known yet
+        return None
+    code = categories.code(category)
+    if code is None:
+        raise ParameterError(f"{key} must be one of the categories, got {category!r}")
+    return code
+
+
+def _packed(k: int) -> PackedReports:
+    width = (k + 7) // 8
+    return PackedReports(pa.binary(width), width)
+
+
+def _deviation(mechanism: Mechanism) -> float:
+    match mechanism:
+        case local.LocalLaplace() | local.LocalGaussian() | local.LocalDiscreteLaplace() | local.LocalDiscreteGaussian():
+            return math.sqrt(mechanism.noise_variance)
+        case local.BoundedMean():
+            return (mechanism.upper - mechanism.lower) / 2 * mechanism.z0
+        case local.BinaryChannel():
+            return mechanism.z0
+        case _:
+            return math.sqrt(mechanism.variance(0.0))

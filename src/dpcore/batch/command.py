@@ -12,6 +12,7 @@ from rich.console import Console
 from dpcore.batch import report
 from dpcore.batch.engine import privatize
 from dpcore.batch.job import load_job
+from dpcore.batch.pages import NOT_SECURE
 from dpcore.batch.plan import Plan, make_plan
 from dpcore.batch.progress import shown_on
 
@@ -78,7 +79,7 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
     plan = make_plan(load_job(job), overwrite=overwrite)
     if not plan.job.secure:
-        click.echo(f"warning: {report.NOT_SECURE}", err=True)
+        click.echo(f"warning: {NOT_SECURE}", err=True)
     if dry_run:
         _print_plan(plan)
         return

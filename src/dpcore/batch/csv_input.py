@@ -25,7 +25,7 @@ NULLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 
 def inspect(path: Path) -> FileInfo:
     """Read the header."""
-    return FileInfo(_header(path), None, None)
+    return FileInfo(header(path), None, None)
 
 
 def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
@@ -36,22 +36,23 @@ def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[P
     DataError
         If a cell does not parse, naming its row and column but not its content.
     """
-    header = _header(path)
+    names = header(path)
     size = max(path.stat().st_size, 1)
     done = 0
     try:
-        with pa.OSFile(str(path), "rb") as file, _reader(file, header, types, cut) as batches:
+        with pa.OSFile(str(path), "rb") as file, _reader(file, names, types, cut) as batches:
             for batch in batches:
                 if len(batch):
                     yield Piece(batch, done, min(file.tell() / size, 1.0))
                     done += len(batch)
     except pa.ArrowInvalid:
-        raise _located(path, header, types) from None
+        raise _located(path, names, types) from None
     except OSError as error:
         raise StorageError(f"{path}: unreadable after row {done} (counted from 0){reason(error)}") from None
 
 
-def _header(path: Path) -> tuple[str, ...]:
+def header(path: Path) -> tuple[str, ...]:
+    """Read the names in the first line; raises `JobError` if there are none."""
     try:
         # The buffer reaches beyond the header, where other bytes may stand in columns that nobody asks for.
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
@@ -66,33 +67,33 @@ def _header(path: Path) -> tuple[str, ...]:
     return tuple(first)
 
 
-def _reader(file: pa.NativeFile, header: tuple[str, ...], types: Mapping[str, pa.DataType], cut: Cut) -> arrow_csv.CSVStreamingReader:
+def _reader(file: pa.NativeFile, names: tuple[str, ...], types: Mapping[str, pa.DataType], cut: Cut) -> arrow_csv.CSVStreamingReader:
     return arrow_csv.open_csv(
         file,
         read_options=arrow_csv.ReadOptions(use_threads=cut.use_threads, block_size=BLOCK_BYTES),
         # In a table of one column an empty line is a missing cell.
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(header) > 1),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict(types), include_columns=list(types), null_values=list(NULLS), strings_can_be_null=False
         ),
     )
 
 
-def _located(path: Path, header: tuple[str, ...], types: Mapping[str, pa.DataType]) -> DataError:
+def _located(path: Path, names: tuple[str, ...], types: Mapping[str, pa.DataType]) -> DataError:
     """Read again on one thread, where pyarrow knows the row; its message quotes the cell, so only its numbers are taken."""
     try:
-        with pa.OSFile(str(path), "rb") as file, _reader(file, header, types, Cut(1, use_threads=False)) as batches:
+        with pa.OSFile(str(path), "rb") as file, _reader(file, names, types, Cut(1, use_threads=False)) as batches:
             for _ in batches:
                 pass
     except pa.ArrowInvalid as error:
-        return DataError(f"{path}: {_problem(str(error), header, types)}")
+        return DataError(f"{path}: {_problem(str(error), names, types)}")
     return DataError(f"{path}: a row could not be parsed at the first reading and could at the second; is the file being written?")
 
 
-def _problem(message: str, header: tuple[str, ...], types: Mapping[str, pa.DataType]) -> str:
+def _problem(message: str, names: tuple[str, ...], types: Mapping[str, pa.DataType]) -> str:
     # The header is pyarrow's row 1; ours are counted from 0 below it.
     if found := re.match(r"In CSV column #(\d+): (?:Row #(\d+): )?", message):
-        name = header[int(found[1])]
+        name = names[int(found[1])]
         row = f"row {int(found[2]) - 2} (counted from 0 below the header), " if found[2] else ""
         return f"{row}column {name!r}: the cell is not {_expected(types[name])}"
     if found := re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", message):
@@ -101,6 +102,8 @@ def _problem(message: str, header: tuple[str, ...], types: Mapping[str, pa.DataT
 
 
 def _expected(kind: pa.DataType) -> str:
+    if pa.types.is_boolean(kind):
+        return "true or false, 1 or 0"
     if pa.types.is_integer(kind):
         return "an integer"
     return "a number" if pa.types.is_floating(kind) else "UTF-8 text"

@@ -9,25 +9,19 @@ import pyarrow as pa
 
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
-from dpcore.batch.columns import CellError, NoisyColumn
+from dpcore.batch import metadata
+from dpcore.batch.columns import NoisyColumn
 from dpcore.batch.contributions import check_contributions
 from dpcore.batch.output import Output
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
+from dpcore.batch.rows import Rows, piece_rows_for, read_rows
+from dpcore.batch.values import CellError
 from dpcore.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dpcore.batch.pieces import Piece
     from dpcore.batch.plan import Plan
     from dpcore.testing import KeyedRandom
-
-PIECE_BYTES = 8 << 20
-MAX_PIECE_ROWS = 1 << 17
-MIN_PIECE_ROWS = 1 << 8
-"""Pieces stay in the cache when columns are few, and memory stays bounded when they are many."""
 
 
 class Progress(Protocol):
@@ -40,7 +34,7 @@ class Progress(Protocol):
         """`rows` are done, and about `fraction` of the input is read."""
 
 
-class _Silent:
+class Silent:
     """Nobody wants to know."""
 
     def begin(self, stage: str) -> None:
@@ -48,16 +42,6 @@ class _Silent:
 
     def update(self, rows: int, fraction: float) -> None:
         """Say nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Consecutive rows on their way: a piece, its file, and the position of its first row in the whole input."""
-
-    piece: Piece
-    path: Path
-    first: int
-    done: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +74,15 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
         If the input cannot be read on or the output not written. Whatever is raised, nothing is left under the output's name.
     """
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
-    shown = _Silent() if progress is None else progress
+    shown = Silent() if progress is None else progress
     output = Output(plan)
     try:
         if plan.unit_type is not None:
             shown.begin(f"counting rows per {plan.job.privacy.unit!r}")
             check_contributions(plan, output.spill, threads, shown.update)
         shown.begin("privatising")
-        _stream(plan, output, threads, shown, piece_rows or _piece_rows(plan))
+        written = dict(zip(plan.schema.names, plan.schema.types, strict=True))
+        _stream(plan, output, threads, shown, piece_rows or piece_rows_for(plan.read_types, written))
         output.commit()
     except BaseException:
         output.abort()
@@ -129,11 +114,11 @@ def privatize_rows(
     CellError
         If a cell is missing and its column declares no `missing`.
     """
-    arrays = [_kept(batch.column(field.name), field.type) for field in list(schema)[: len(schema) - len(columns)]]
+    arrays = [_kept(batch.column(field.name), field.type) for field in schema if not metadata.is_noisy(field)]
     for position, column in enumerate(columns):
         rng = None if key is None else key.at(nonce=position, element=first)
         try:
-            arrays.append(column.privatize(batch.column(column.name), rng))
+            arrays += column.privatize(batch.column(column.name), rng)
         except CellError as error:
             raise CellError(error.row, f"column {column.name!r}: {error.problem}") from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -162,25 +147,9 @@ def _stream(plan: Plan, output: Output, threads: int, progress: Progress, piece_
     def tick() -> None:
         progress.update(output.rows, done)
 
-    source = read_rows(plan, Cut(piece_rows, use_threads=threads > 1))
+    source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows, use_threads=threads > 1))
     Pipeline(source, transform, write, threads=threads).run(tick)
     progress.update(output.rows, 1.0)
-
-
-def read_rows(plan: Plan, cut: Cut) -> Iterator[Rows]:
-    """All rows of the input, file after file."""
-    first, bytes_done, all_bytes = 0, 0, max(sum(plan.inputs.sizes), 1)
-    for path, size in zip(plan.inputs.paths, plan.inputs.sizes, strict=True):
-        in_file = 0
-        for piece in plan.inputs.reader.pieces(path, plan.read_types, cut):
-            yield Rows(piece, path, first + piece.row, (bytes_done + piece.done * size) / all_bytes)
-            in_file = piece.row + len(piece.batch)
-        first += in_file
-        bytes_done += size
-
-
-def _piece_rows(plan: Plan) -> int:
-    return min(max(PIECE_BYTES // (8 * len(plan.read_types)), MIN_PIECE_ROWS), MAX_PIECE_ROWS)
 
 
 def _key(plan: Plan) -> KeyedRandom | None:

@@ -49,11 +49,20 @@ class Inputs:
         return READERS[self.format]
 
 
-def discover(section: InputSection) -> Inputs:
-    """Find the input files: one file, every file of a folder and its subfolders, or what a glob matches.
+def discover(path: str, given: Format | None = None, key: str = "input.path") -> Inputs:
+    """Find files: one, every file of a folder and its subfolders, or what a glob matches.
 
-    Names that start with "." or "_" inside a folder are not data (they are what Spark and others leave there). Without `format`
-    the endings decide, and they must agree.
+    Names that start with "." or "_" inside a folder are not data (they are what Spark and others leave there). Unless the format is
+    given the endings decide, and they must agree.
+
+    Parameters
+    ----------
+    path : str
+        A file, a folder or a glob.
+    given : Format, optional
+        Of all files.
+    key : str, default "input.path"
+        What messages call the path.
 
     Raises
     ------
@@ -62,21 +71,20 @@ def discover(section: InputSection) -> Inputs:
     StorageError
         If there is nothing to read.
     """
-    root = Path(section.path)
+    root = Path(path)
     if root.is_file():
         paths = [root]
     elif root.is_dir():
-        paths = _files_below(root, section.format)
-    elif glob.has_magic(section.path):
+        paths = _files_below(root, given)
+    elif glob.has_magic(path):
         # Path.glob takes no absolute pattern.
-        matches = glob.glob(section.path, recursive=True)  # noqa: PTH207
-        paths = [path for path in map(Path, sorted(matches)) if path.is_file()]
+        paths = [found for found in map(Path, sorted(glob.glob(path, recursive=True))) if found.is_file()]  # noqa: PTH207
     else:
-        raise StorageError(f"input.path = {section.path!r}: no such file or folder")
+        raise StorageError(f"{key} = {path!r}: no such file or folder")
     if not paths:
-        raise StorageError(f"input.path = {section.path!r}: no {section.format or 'parquet, csv or arrow'} file found")
-    sizes = tuple(path.stat().st_size for path in paths)
-    return Inputs(section.format or _common_format(section.path, paths), tuple(paths), sizes)
+        raise StorageError(f"{key} = {path!r}: no {given or 'parquet, csv or arrow'} file found")
+    sizes = tuple(found.stat().st_size for found in paths)
+    return Inputs(given or _common_format(path, key, paths), tuple(paths), sizes)
 
 
 def _files_below(root: Path, wanted: Format | None) -> list[Path]:
@@ -93,12 +101,13 @@ def _refuse_folder(error: OSError) -> None:
     raise StorageError(f"cannot read the folder {error.filename}: {error.strerror}")
 
 
-def _common_format(path: str, paths: list[Path]) -> Format:
+def _common_format(path: str, key: str, paths: list[Path]) -> Format:
     endings = sorted({file.suffix.lower() for file in paths})
     if len(endings) > 1 or endings[0] not in SUFFIXES:
+        remedy = f"; set input.format to one of {', '.join(map(repr, SUFFIXES.values()))}" if key == "input.path" else ""
         raise JobError(
-            f"input.path = {path!r}: cannot tell the format from the ending{'s' if len(endings) > 1 else ''} "
-            f"{', '.join(map(repr, endings))}; set input.format to one of {', '.join(map(repr, SUFFIXES.values()))}"
+            f"{key} = {path!r}: cannot tell the format from the ending{'s' if len(endings) > 1 else ''} "
+            f"{', '.join(map(repr, endings))}{remedy or '; name files that all end in one of ' + ', '.join(SUFFIXES)}"
         )
     return SUFFIXES[endings[0]]
 

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from dpcore._validation import check_integer, check_positive, check_real
+from dpcore._validation import check_integer, check_real
 from dpcore.batch.errors import JobError, StorageError, reason
+from dpcore.batch.job_columns import COLUMN_SECTIONS, JobColumn, Name, Positive, Section, checked
 from dpcore.batch.job_errors import explain
-from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
+from dpcore.errors import BudgetError
 from dpcore.privacy import Privacy
 from dpcore.rng import KEY_BYTES
 
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-
-
-def _checked(check: Any, **limits: Any) -> BeforeValidator:
-    """Turn a check of `_validation` into a pydantic validator; pydantic passes on ValueErrors only."""
-
-    def validate(value: object, info: ValidationInfo) -> object:
-        try:
-            return check(info.field_name, value, **limits)
-        except (ParameterError, ParameterTypeError) as error:
-            raise ValueError(str(error)) from None
-
-    return BeforeValidator(validate)
-
-
-Positive = Annotated[float, _checked(check_positive)]
-Finite = Annotated[float, _checked(check_real, low=-sys.float_info.max, high=sys.float_info.max)]
-Delta = Annotated[float, _checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
-DeltaLimit = Annotated[float, _checked(check_real, low=0.0, high=1.0, include_high=False)]
-Int64 = Annotated[int, _checked(check_integer, low=INT64_MIN, high=INT64_MAX)]
-RowCount = Annotated[int, _checked(check_integer, low=1, high=2**31 - 1)]
-Name = Annotated[str, Field(min_length=1)]
+DeltaLimit = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
+RowCount = Annotated[int, checked(check_integer, low=1, high=2**31 - 1)]
 Format = Literal["parquet", "csv", "arrow"]
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
-
-
-class Section(BaseModel):
-    """A table of the job file: every key known, nothing converted."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class InputSection(Section):
@@ -118,97 +92,6 @@ class TestingSection(Section):
     __test__: ClassVar[bool] = False
 
     key_hex: Annotated[str, Field(pattern=f"^[0-9a-fA-F]{{{2 * KEY_BYTES}}}$")]
-
-
-class ColumnSection(Section):
-    """What every `[[column]]` has."""
-
-    name: Name
-    mechanism: str
-    epsilon: Positive
-
-    @property
-    def privacy(self) -> Privacy:
-        """The guarantee of one record's cell."""
-        return Privacy(self.epsilon)
-
-
-class RealColumn(ColumnSection):
-    """A column of real numbers: clamped to [lower, upper], then noise on float64."""
-
-    lower: Finite
-    upper: Finite
-    missing: Finite | None = None
-
-    @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> Self:
-        _check_bounds(self.lower, self.upper, self.missing)
-        return self
-
-
-class IntegerColumn(ColumnSection):
-    """A column of integers: clamped to [lower, upper], then noise on int64."""
-
-    lower: Int64
-    upper: Int64
-    missing: Int64 | None = None
-
-    @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> Self:
-        _check_bounds(self.lower, self.upper, self.missing)
-        return self
-
-
-def _check_bounds(lower: float, upper: float, missing: float | None) -> None:
-    if not lower < upper:
-        raise ValueError(f"lower = {lower!r} must be less than upper = {upper!r}")
-    if missing is not None and not lower <= missing <= upper:
-        raise ValueError(f"missing must be in [lower, upper] = [{lower!r}, {upper!r}], got {missing!r}")
-
-
-class LaplaceColumn(RealColumn):
-    """`mechanism = "laplace"`: ε-DP noise on real numbers."""
-
-    mechanism: Literal["laplace"]
-
-
-class GaussianColumn(RealColumn):
-    """`mechanism = "gaussian"`: (ε, δ)-DP noise on real numbers."""
-
-    mechanism: Literal["gaussian"]
-    delta: Delta
-
-    @property
-    def privacy(self) -> Privacy:
-        """The guarantee of one record's cell."""
-        return Privacy(self.epsilon, self.delta)
-
-
-class DiscreteLaplaceColumn(IntegerColumn):
-    """`mechanism = "discrete_laplace"`: ε-DP integer noise on integers."""
-
-    mechanism: Literal["discrete_laplace"]
-
-
-class DiscreteGaussianColumn(IntegerColumn):
-    """`mechanism = "discrete_gaussian"`: (ε, δ)-DP integer noise on integers."""
-
-    mechanism: Literal["discrete_gaussian"]
-    delta: Delta
-
-    @property
-    def privacy(self) -> Privacy:
-        """The guarantee of one record's cell."""
-        return Privacy(self.epsilon, self.delta)
-
-
-JobColumn = LaplaceColumn | GaussianColumn | DiscreteLaplaceColumn | DiscreteGaussianColumn
-COLUMN_SECTIONS: dict[str, type[Section]] = {
-    "laplace": LaplaceColumn,
-    "gaussian": GaussianColumn,
-    "discrete_laplace": DiscreteLaplaceColumn,
-    "discrete_gaussian": DiscreteGaussianColumn,
-}
 
 
 class Job(Section):

@@ -18,23 +18,31 @@ if TYPE_CHECKING:
 
 KEY = b"dpcore"
 FORMAT = 1
+DECLARED = ("lower", "upper", "missing", "unknown", "phi", "variant")
+CHOSEN = ("w", "g")
+"""What subset selection and local hashing choose themselves."""
 
 
 def field_metadata(column: NoisyColumn) -> dict[str, Any]:
     """Everything that an estimator needs to know about one column; keys that its mechanism lacks are null."""
-    return {
+    section, mechanism, categories = column.section, column.mechanism, column.categories
+    listed = None if categories is None or categories.labels is None else categories.listed()
+    said = {
         "format": FORMAT,
-        "mechanism": column.mechanism,
+        "mechanism": section.mechanism,
         "epsilon": column.privacy.epsilon,
         "delta": column.privacy.delta,
-        "lower": column.lower,
-        "upper": column.upper,
-        "k": None,
-        "categories": None,
-        "missing": column.missing,
+        "lower": None,
+        "upper": None,
+        # Without a list, categories are the codes 0 … k − 1; a binary column then holds booleans.
+        "k": 2 if section.mechanism == "binary" else None if categories is None else categories.k,
+        "categories": listed,
+        "missing": None,
         "unknown": None,
-        "grid": column.grid,
+        "grid": getattr(mechanism, "grid", None),
     }
+    said |= {key: getattr(section, key) for key in DECLARED if getattr(section, key, None) is not None}
+    return said | {key: getattr(mechanism, key) for key in CHOSEN if hasattr(mechanism, key)}
 
 
 def schema_metadata(job: Job) -> dict[str, Any]:
@@ -61,8 +69,18 @@ def sidecar_path(output: Path) -> Path:
 
 
 def sidecar(job: Job, columns: tuple[NoisyColumn, ...]) -> bytes:
-    """Content of the sidecar of a CSV output."""
-    document = {"schema": schema_metadata(job), "fields": {column.name: field_metadata(column) for column in columns}}
+    """Content of the sidecar of a CSV output.
+
+    Under `stored` are the columns whose reports a CSV cannot hold as they are.
+    """
+    document: dict[str, Any] = {"schema": schema_metadata(job), "fields": {column.name: field_metadata(column) for column in columns}}
+    stored = {
+        column.name: {"columns": list(column.reports.types(column.name)), "form": column.reports.form}
+        for column in columns
+        if column.reports.form is not None
+    }
+    if stored:
+        document["stored"] = stored
     return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
 
 

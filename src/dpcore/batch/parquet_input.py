@@ -23,8 +23,7 @@ PIECE_BYTES = 8 << 20
 def inspect(path: Path) -> FileInfo:
     """Read the footer."""
     with _opened(path, 1) as file:
-        schema = file.schema_arrow
-        return FileInfo(tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)), file.metadata.num_rows)
+        return FileInfo(tuple(file.schema_arrow.names), file.schema_arrow, file.metadata.num_rows)
 
 
 def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:

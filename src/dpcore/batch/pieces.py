@@ -17,15 +17,20 @@ class FileInfo:
     ----------
     names : tuple of str
         Column names, in order.
-    types : dict or None
-        Type of each column; None if the format has none and takes the types that are demanded of it.
+    schema : pyarrow.Schema or None
+        Types and metadata; None if the format has none and takes the types that are demanded of it.
     rows : int or None
         Number of rows; None if only reading would tell.
     """
 
     names: tuple[str, ...]
-    types: dict[str, pa.DataType] | None
+    schema: pa.Schema | None
     rows: int | None
+
+    @property
+    def types(self) -> dict[str, pa.DataType] | None:
+        """Type of each column; None if the format has none."""
+        return None if self.schema is None else dict(zip(self.names, self.schema.types, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

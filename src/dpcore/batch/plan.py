@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpcore.batch import metadata
-from dpcore.batch.columns import NoisyColumn, ready
+from dpcore.batch.columns import NoisyColumn, fitted, ready
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
+from dpcore.batch.reports import CategoryReports
 from dpcore.batch.writers import open_writer
 
 if TYPE_CHECKING:
@@ -74,13 +75,13 @@ def make_plan(job: Job, *, overwrite: bool = False) -> Plan:
         If the input cannot be read.
     """
     columns = tuple(ready(position, column) for position, column in enumerate(job.column))
-    inputs = discover(job.input)
+    inputs = discover(job.input.path, job.input.format)
     output = Path(job.output.path)
     check_output_is_not_input(output, job.input, inputs)
     _check_output_is_free(output, overwrite=overwrite)
     found = _inspect_all(job, inputs, columns)
-    schema = _output_schema(job, columns, found.read_types)
-    return Plan(job, inputs, columns, found.read_types, schema, output, found.rows, found.unit_type)
+    schema = _output_schema(job, found.columns, found.read_types)
+    return Plan(job, inputs, found.columns, found.read_types, schema, output, found.rows, found.unit_type)
 
 
 def _check_output_is_free(output: Path, *, overwrite: bool) -> None:
@@ -97,21 +98,24 @@ def _check_output_is_free(output: Path, *, overwrite: bool) -> None:
 class _Found:
     """What the schemas of all files say together."""
 
+    columns: tuple[NoisyColumn, ...]
     read_types: dict[str, pa.DataType]
     rows: int | None = 0
     unit_type: pa.DataType | None = None
 
 
 def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...]) -> _Found:
-    found = _Found({})
+    found = _Found(columns, {})
     for path in inputs.paths:
         info = inputs.reader.inspect(path)
         _check_names(info, path, job, columns)
+        if path is inputs.paths[0]:
+            found.columns = _fitted(job, info, path, columns)
         for name in job.keep:
             kept = info.types[name] if info.types is not None else pa.string()
             if found.read_types.setdefault(name, kept) != kept:
                 raise JobError(f"{path}: kept column {name!r} has type {kept}, but {inputs.paths[0]} has it as {found.read_types[name]}")
-        for column in columns:
+        for column in found.columns:
             found.read_types[column.name] = _noisy_type(info, path, column)
         if job.privacy.unit != "row":
             found.unit_type = _unit_type(info, path, job.privacy.unit, found.unit_type)
@@ -145,24 +149,41 @@ def _unit_type(info: FileInfo, path: Path, unit: str, before: pa.DataType | None
     return kind
 
 
+def _fitted(job: Job, info: FileInfo, path: Path, columns: tuple[NoisyColumn, ...]) -> tuple[NoisyColumn, ...]:
+    """The columns for the types of the first file, which the others' must resemble."""
+    textual = job.output.resolved_format == "csv"
+    kinds = [None if info.types is None else _noisy_type(info, path, column) for column in columns]
+    return tuple(fitted(i, column, kind, textual=textual) for i, (column, kind) in enumerate(zip(columns, kinds, strict=True)))
+
+
 def _noisy_type(info: FileInfo, path: Path, column: NoisyColumn) -> pa.DataType:
+    """Type of a column in one file, checked; the demanded one if the format has none."""
     if info.types is None:
-        return column.output_type
-    kind = info.types[column.name]
-    if kind not in column.accepted_types:
-        wanted = ", ".join(map(str, column.accepted_types))
-        raise JobError(f"{path}: column {column.name!r} has type {kind}, but {column.mechanism} takes one of {wanted}")
+        return column.values.text_type
+    kind, mechanism = info.types[column.name], column.section.mechanism
+    if not column.values.accepts(kind):
+        declared = "" if column.categories is None else " with these categories"
+        raise JobError(f"{path}: column {column.name!r} has type {kind}, but {mechanism}{declared} takes {column.values.wanted}")
+    if isinstance(column.reports, CategoryReports) and column.categories is not None and not column.categories.all_fit(kind):
+        highest = column.categories.k - 1 if column.categories.labels is None else max(column.categories.listed())
+        raise JobError(
+            f"{path}: column {column.name!r} has type {kind}, which cannot hold every category up to {highest!r}, and {mechanism} reports "
+            "any of them; cast the column to a wider type, or declare fewer categories"
+        )
     return kind
 
 
 def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[str, pa.DataType]) -> pa.Schema:
-    """Kept columns in the order of `keep`, then those with noise in the order of the job."""
+    """Kept columns in the order of `keep`, then those with reports in the order of the job."""
     fields = [pa.field(name, _kept_type(job, read_types[name])) for name in job.keep]
     for field in fields:
         _check_writable(job, field)
     for column in columns:
         said = metadata.encode(metadata.field_metadata(column))
-        fields.append(pa.field(column.name, column.output_type, nullable=False, metadata=said))
+        fields += [pa.field(name, kind, nullable=False, metadata=said) for name, kind in column.reports.types(column.name).items()]
+    for name, times in Counter(field.name for field in fields).items():
+        if times > 1:
+            raise JobError(f"the output would have {times} columns named {name!r}: in CSV a pair of reports takes two; rename one")
     return pa.schema(fields, metadata=metadata.encode(metadata.schema_metadata(job)))
 
 

@@ -2,52 +2,64 @@
 
 from __future__ import annotations
 
-import json
-import math
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
 from dpcore.batch import metadata
-from dpcore.batch.atomic import AtomicFile, remove_stale
-from dpcore.batch.errors import JobError, StorageError, reason
+from dpcore.batch.job_columns import IntegerColumn, RealColumn
+from dpcore.batch.pages import NOT_SECURE, Pages, guarantee_in_words
+from dpcore.batch.readable import plain_number
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dpcore.batch.columns import NoisyColumn
     from dpcore.batch.job import Job
     from dpcore.batch.plan import Plan
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
 KEPT = "Kept columns are copied as they are: nothing protects them."
-NOT_SECURE = "NOT PRIVATE: the noise comes from the key in [testing]; whoever knows the key can remove it (secure = false)."
+HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
+PRECISION = "An estimate from n rows has a standard error of about sd per row / √n: dpcore estimate gives it."
 
 
 def privacy_statement(job: Job) -> str:
     """The guarantee of a job in words."""
-    total, privacy = job.total, job.privacy
-    spent = f"epsilon = {total.epsilon!r}, delta = {total.delta!r}"
-    if privacy.unit == "row":
-        return f"{spent}: the guarantee protects one row; a person with k rows is protected at k·ε."
-    return f"{spent}: the guarantee protects one {privacy.unit!r} with at most {privacy.rows_per_unit} rows."
+    return guarantee_in_words(job.total.epsilon, job.total.delta, job.privacy.unit, job.privacy.rows_per_unit)
+
+
+def declared_values(column: NoisyColumn) -> str:
+    """What the job says that a column holds."""
+    section, categories = column.section, column.categories
+    if isinstance(section, RealColumn | IntegerColumn):
+        return f"[{section.lower:g}, {section.upper:g}]"
+    if categories is None:
+        return "false, true"
+    if categories.labels is None:
+        return f"0 … {categories.k - 1}" if categories.k > 2 else "0, 1"
+    return f"{categories.k} categories" if categories.k > 2 else ", ".join(map(str, categories.listed()))
+
+
+def column_row(column: NoisyColumn) -> tuple[str, ...]:
+    """One line of the table of columns."""
+    section, privacy = column.section, column.privacy
+    stand_ins = (plain_number(getattr(section, key, None)) for key in ("missing", "unknown"))
+    numbers = (f"{privacy.epsilon:g}", f"{privacy.delta:g}")
+    return (column.name, section.mechanism, *numbers, declared_values(column), *stand_ins, f"{column.deviation:.4g}")
 
 
 def column_table(plan: Plan) -> Table:
     """The columns of the output as a table for a terminal."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("column", "mechanism", "epsilon", "delta", "range", "missing", "noise sd"):
+    for heading in HEADINGS:
         table.add_column(heading, overflow="fold")
     for name in plan.job.keep:
-        table.add_row(Text(name), "kept as it is", "-", "-", "-", "-", "-")
+        table.add_row(Text(name), "kept as it is", *["–"] * (len(HEADINGS) - 2))
     for column in plan.columns:
-        privacy = column.privacy
-        missing = "-" if column.missing is None else f"{column.missing:g}"
-        limits = f"[{column.lower:g}, {column.upper:g}]"
-        deviation = f"{math.sqrt(column.variance):.4g}"
-        cells = (column.name, column.mechanism, f"{privacy.epsilon:g}", f"{privacy.delta:g}", limits, missing, deviation)
         # Text, not markup: a range in brackets would be taken for a style.
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(Text, column_row(column)))
     return table
 
 
@@ -70,7 +82,12 @@ def report_document(plan: Plan, rows: int) -> dict[str, Any]:
     """Content of the JSON report."""
     job = plan.job
     columns = [
-        {"name": column.name, **metadata.field_metadata(column), "scale": column.scale, "standard_deviation": math.sqrt(column.variance)}
+        {
+            "name": column.name,
+            **metadata.field_metadata(column),
+            "scale": getattr(column.mechanism, "scale", None),
+            "standard_deviation": column.deviation,
+        }
         for column in plan.columns
     ]
     return {
@@ -88,80 +105,49 @@ def report_document(plan: Plan, rows: int) -> dict[str, Any]:
 
 
 class Report:
-    """The pair of files that `--report DIR` asks for; created before the job starts, so that a wrong DIR costs nothing.
-
-    Parameters
-    ----------
-    folder : Path
-        Made if absent.
-    plan : Plan
-        The output's name without its ending names the files.
-
-    Raises
-    ------
-    JobError
-        If jinja2 is not installed.
-    StorageError
-        If the folder cannot be written.
-    """
+    """The files that `privatize --report DIR` asks for; the output's name without its ending names them."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        try:
-            from jinja2 import Environment
-        except ModuleNotFoundError:
-            raise JobError("--report needs the extra `report`: pip install 'dpcore[report]'") from None
         self._plan = plan
-        self._template = Environment(autoescape=True).from_string(PAGE)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"cannot make the folder {folder}{reason(error)}") from None
-        self.paths = tuple(folder / f"{plan.output.stem}{ending}" for ending in (".json", ".html"))
-        for path in self.paths:
-            remove_stale(path)
+        self._pages = Pages(folder, plan.output.stem, BODY)
+        self.paths = self._pages.paths
 
     def write(self, rows: int) -> None:
         """Write both files, replacing those of an earlier run."""
-        document = report_document(self._plan, rows)
-        contents = (json.dumps(document, ensure_ascii=False, indent=2) + "\n", self._template.render(report=document))
-        for path, content in zip(self.paths, contents, strict=True):
-            file = AtomicFile(path)
-            try:
-                file.write(content.encode())
-                file.commit()
-            except BaseException:
-                file.abort()
-                raise
+        table = [column_row(column) for column in self._plan.columns]
+        self._pages.write(report_document(self._plan, rows), table=table, headings=HEADINGS, precision=PRECISION, alarm=NOT_SECURE)
 
 
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>{{ report.output.path }}: privacy report</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; }
-th, td { padding: .25rem .75rem; border-bottom: 1px solid #ccc; text-align: left; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.statement { font-size: 1.15rem; border-left: .3rem solid #246; padding-left: 1rem; }
-</style>
+BODY = """{% extends "frame" %}
+{% block title %}{{ report.output.path }}: privacy report{% endblock %}
+{% block main %}
+<p class="eyebrow">Privacy report of a job</p>
 <h1>{{ report.output.path }}</h1>
-<p class="statement">{{ report.statement }}</p>
-<ul>{% for note in report.notes %}<li>{{ note }}</li>{% endfor %}</ul>
-<p>{{ "{:,}".format(report.output.rows) }} rows from {{ report.input.path }} ({{ report.input.files }} {{ report.input.format }}
-file{{ "" if report.input.files == 1 else "s" }}). Budget: &epsilon; {{ report.epsilon }} of {{ report.max_epsilon }},
-&delta; {{ report.delta }} of {{ report.max_delta }}.</p>
+<p class="facts">{{ "{:,}".format(report.output.rows) }} rows from {{ report.input.path }} ({{ report.input.files }}
+{{ report.input.format }} file{{ "" if report.input.files == 1 else "s" }})</p>
+{% if not report.secure %}<div class="card alarm"><p>{{ alarm }}</p></div>{% endif %}
+<section class="card statement">
+<p>{{ report.statement }}</p>
+<p>Budget: &epsilon; {{ report.epsilon|plain }} of {{ report.max_epsilon|plain }}, &delta; {{ report.delta|plain }} of
+{{ report.max_delta|plain }}.</p>
+<ul>{% for note in report.notes if note != alarm %}<li>{{ note }}</li>{% endfor %}</ul>
+</section>
+<section class="card long">
 <h2>Columns</h2>
-<table>
-<tr><th>column<th>mechanism<th>&epsilon;<th>&delta;<th>lower<th>upper<th>missing
-<th>noise scale<th>noise standard deviation</tr>
-{% for column in report.columns %}<tr><td>{{ column.name }}<td>{{ column.mechanism }}
-{% for key in ("epsilon", "delta", "lower", "upper", "missing") %}
-<td class="number">{{ "&ndash;"|safe if column[key] is none else column[key] }}
-{% endfor %}<td class="number">{{ "%.6g"|format(column.scale) }}
-<td class="number">{{ "%.6g"|format(column.standard_deviation) }}</tr>
-{% endfor %}{% for name in report.keep %}<tr><td>{{ name }}<td colspan="8">kept as it is: public</tr>
-{% endfor %}</table>
-<p>dpcore {{ report.version }}</p>
-</html>
+<div class="wide"><table>
+<thead><tr>{% for heading in headings %}<th{% if loop.index in (3, 4, 8) %} class="number"{% endif %}>{{ heading }}</th>
+{% endfor %}</tr></thead>
+<tbody>
+{% for name in report.keep %}
+<tr><td class="name">{{ name }}</td><td colspan="7">kept as it is: public</td></tr>
+{% endfor %}
+{% for row in table %}
+<tr>{% for cell in row %}<td{% if loop.index in (3, 4, 8) %} class="number"{% elif loop.first %} class="name"{% endif %}>{{ cell }}</td>
+{% endfor %}</tr>
+{% endfor %}
+</tbody>
+</table></div>
+<p class="muted small">{{ precision }}</p>
+</section>
+{% endblock %}
 """

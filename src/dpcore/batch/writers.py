@@ -36,8 +36,8 @@ class ParquetTable:
     """Gathers batches into row groups: many small ones would slow every later reader down."""
 
     def __init__(self, sink: Any, schema: pa.Schema, compression: str) -> None:
-        # Noise on floats never repeats, so a dictionary would only be built to be thrown away.
-        repeating = [field.name for field in schema if not (metadata.is_noisy(field) and pa.types.is_floating(field.type))]
+        # What never repeats would have a dictionary built only to be thrown away.
+        repeating = [name for field in schema for name in _repeating(field)]
         self._writer = pq.ParquetWriter(sink, schema, compression=compression, use_dictionary=repeating or False, write_page_checksum=True)
         self._pending: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
@@ -69,6 +69,17 @@ class ParquetTable:
         del table
         # Arrow's allocator keeps what is freed; without this the peak is the sum of every thread's share.
         pa.default_memory_pool().release_unused()
+
+
+def _repeating(field: pa.Field) -> list[str]:
+    """Parquet columns of a field whose values repeat: not noise on floats, not seeds, not long rows of random bits."""
+    if not metadata.is_noisy(field):
+        return [field.name]
+    if pa.types.is_struct(field.type):
+        return [f"{field.name}.{part.name}" for part in field.type if part.type.bit_width <= 32]
+    if pa.types.is_fixed_size_binary(field.type):
+        return [field.name] if field.type.byte_width <= 2 else []
+    return [] if pa.types.is_floating(field.type) else [field.name]
 
 
 class ArrowTable:

@@ -1,0 +1,188 @@
+"""Reads what outputs say about themselves, and checks it: they may have been through other hands."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from dpcore.batch import metadata
+from dpcore.batch.columns import column_of
+from dpcore.batch.errors import JobError, StorageError, reason
+from dpcore.batch.job_columns import COLUMN_SECTIONS, Section
+from dpcore.errors import DataError, ParameterError, ParameterTypeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dpcore.batch.columns import NoisyColumn
+    from dpcore.batch.inputs import Inputs
+    from dpcore.batch.pieces import FileInfo
+
+
+class Whole(Section):
+    """Metadata of a file."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: Literal[1]
+    epsilon: float
+    delta: float
+    unit: str
+    secure: bool
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A file of reports.
+
+    Attributes
+    ----------
+    path : Path
+        Where it is.
+    info : FileInfo
+        Its columns.
+    whole : Whole
+        What it says about all of them.
+    fields : dict
+        What it says about each column of reports.
+    """
+
+    path: Path
+    info: FileInfo
+    whole: Whole
+    fields: dict[str, dict[str, Any]]
+
+
+def describe(inputs: Inputs) -> list[Described]:
+    """Read the metadata of files that belong together.
+
+    Raises
+    ------
+    DataError
+        If a file has none, or none that dpcore could have written.
+    JobError
+        If two files do not agree.
+    StorageError
+        If one cannot be read.
+    """
+    found = [_describe(inputs, path) for path in inputs.paths]
+    for other in found[1:]:
+        _check_agreement(found[0], other)
+    return found
+
+
+def column_described(described: Described, name: str) -> NoisyColumn:
+    """Return the column that made the reports of one field.
+
+    Raises
+    ------
+    DataError
+        If its metadata are not what dpcore writes.
+    """
+    said = described.fields[name]
+    place = f"{described.path}: the dpcore metadata of column {name!r}"
+    if said.get("format") != metadata.FORMAT:
+        later = isinstance(said.get("format"), int) and said["format"] > metadata.FORMAT
+        raise DataError(f"{place} have format {reprlib.repr(said.get('format'))}{': a later version of dpcore reads it' if later else ''}")
+    section = COLUMN_SECTIONS.get(said["mechanism"]) if isinstance(said.get("mechanism"), str) else None
+    if section is None:
+        raise DataError(
+            f"{place} name the mechanism {reprlib.repr(said.get('mechanism'))}; this version knows {', '.join(COLUMN_SECTIONS)}"
+        )
+    listed = {key: value for key, value in said.items() if key in section.model_fields and value is not None}
+    if listed.get("categories") is not None:
+        listed.pop("k", None)
+    try:
+        column = column_of(section.model_validate(listed | {"name": name}))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise DataError(f"{place} are damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (ParameterError, ParameterTypeError) as error:
+        raise DataError(f"{place} are damaged: {error}") from None
+    for key, value in metadata.field_metadata(column).items():
+        if json.dumps(value) != json.dumps(said.get(key)):
+            raise DataError(
+                f"{place} are damaged: {key} is {reprlib.repr(said.get(key))}, but the other keys make it {reprlib.repr(value)}"
+            )
+    return column
+
+
+def _describe(inputs: Inputs, path: Path) -> Described:
+    info = inputs.reader.inspect(path)
+    if info.schema is None:
+        sidecar = _sidecar(path)
+        whole, fields = sidecar.get("schema"), sidecar.get("fields")
+        if not isinstance(fields, dict):
+            raise DataError(f"{metadata.sidecar_path(path)}: not the metadata that dpcore writes beside a CSV file")
+    else:
+        whole = _said(path, "the file", info.schema.metadata)
+        fields = {field.name: _said(path, f"column {field.name!r}", field.metadata) for field in info.schema if metadata.is_noisy(field)}
+    if whole is None and not fields:
+        raise DataError(
+            f"{path}: no dpcore metadata, so nothing tells how its numbers were made. It is no output of `dpcore privatize`, "
+            "or a program that dropped the metadata has rewritten it"
+        )
+    if not fields:
+        raise DataError(f"{path}: no column carries dpcore metadata, so there is nothing to estimate")
+    damaged = next((name for name, said in fields.items() if not isinstance(said, dict)), None)
+    if damaged is not None:
+        raise DataError(f"{path}: the dpcore metadata of column {damaged!r} are damaged: not a JSON object")
+    return Described(path, info, _whole(path, whole), fields)
+
+
+def _sidecar(path: Path) -> dict[str, Any]:
+    sidecar = metadata.sidecar_path(path)
+    try:
+        document = json.loads(sidecar.read_bytes())
+    except FileNotFoundError:
+        raise DataError(f"{path}: its metadata are missing: {sidecar.name} must lie beside it, where `dpcore privatize` wrote it") from None
+    except OSError as error:
+        raise StorageError(f"{sidecar}: cannot be read{reason(error)}") from None
+    except ValueError:
+        raise DataError(f"{sidecar}: not JSON, so the metadata are damaged") from None
+    if not isinstance(document, dict):
+        raise DataError(f"{sidecar}: not the metadata that dpcore writes beside a CSV file")
+    return document
+
+
+def _said(path: Path, place: str, stored: dict[bytes, bytes] | None) -> Any:
+    if stored is None or metadata.KEY not in stored:
+        return None
+    try:
+        return json.loads(stored[metadata.KEY])
+    except ValueError:
+        raise DataError(f"{path}: the dpcore metadata of {place} are damaged: not JSON") from None
+
+
+def _whole(path: Path, said: Any) -> Whole:
+    try:
+        return TypeAdapter(Whole).validate_python(said)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"])) or "all"
+        raise DataError(f"{path}: the dpcore metadata of the file are damaged or missing: {key}: {first['msg']}") from None
+
+
+def _check_agreement(first: Described, other: Described) -> None:
+    for key in ("epsilon", "delta", "unit"):
+        one, two = getattr(first.whole, key), getattr(other.whole, key)
+        if one != two:
+            raise JobError(f"{other.path}: the file says {key} = {two!r}, but {first.path} says {one!r}; estimate them one by one")
+    for name in {**first.fields, **other.fields}:
+        if name not in first.fields or name not in other.fields:
+            lacking, having = (first, other) if name not in first.fields else (other, first)
+            raise JobError(
+                f"{lacking.path}: there are no reports in a column {name!r}, but {having.path} has some; estimate them one by one"
+            )
+        for key in {**first.fields[name], **other.fields[name]}:
+            one, two = first.fields[name].get(key), other.fields[name].get(key)
+            if one != two:
+                raise JobError(
+                    f"{other.path}: column {name!r} was made with {key} = {reprlib.repr(two)}, "
+                    f"but {first.path} has it with {reprlib.repr(one)}; estimate them one by one"
+                )

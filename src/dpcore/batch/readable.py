@@ -1,0 +1,52 @@
+"""Numbers as people write them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+WORDS = {0.8: "one in five", 0.9: "one in ten", 0.95: "one in twenty", 0.99: "one in a hundred", 0.999: "one in a thousand"}
+
+
+def plain_number(value: object) -> str:
+    """A number of the job as a reader would write it; anything else as text, nothing as a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{value:,.10g}"
+
+
+def readable(values: list[float], stderr: float, *, percent: bool) -> list[str]:
+    """Numbers with the digits that two digits of the standard error call for."""
+    scale = 100.0 if percent else 1.0
+    places = 1 - math.floor(math.log10(stderr * scale)) if stderr > 0 else 6
+    decimals = min(max(places, 0), 12)
+    return [f"{_no_negative_zero(float(v) * scale, decimals):,.{decimals}f}{' %' if percent else ''}".replace("-", "−") for v in values]
+
+
+def misses(confidence: float) -> str:
+    """How many intervals miss, in words."""
+    known = next((words for level, words in WORDS.items() if math.isclose(level, confidence)), None)
+    return known or f"one in {rounded(1 / (1 - confidence)):,}"
+
+
+def rounded(value: float) -> int | float:
+    """A number that is known roughly."""
+    return round(value) if value >= 3 else float(f"{value:.2g}")
+
+
+def _no_negative_zero(value: float, decimals: int) -> float:
+    return 0.0 if round(value, decimals) == 0 else value
+
+
+def json_text(document: Any, indent: str = "") -> str:
+    """JSON with a line for each key, but lists of numbers or words on one line."""
+    deeper = indent + "  "
+    if isinstance(document, dict) and document:
+        parts = [f"{deeper}{json.dumps(key, ensure_ascii=False)}: {json_text(value, deeper)}" for key, value in document.items()]
+        return "{\n" + ",\n".join(parts) + "\n" + indent + "}"
+    if isinstance(document, list) and document and isinstance(document[0], dict):
+        return "[\n" + ",\n".join(deeper + json_text(item, deeper) for item in document) + "\n" + indent + "]"
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)

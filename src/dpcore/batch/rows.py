@@ -1,0 +1,55 @@
+"""Rows on their way: the files of an input, one after the other, cut into pieces of bounded size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpcore.batch.pieces import Cut, Piece
+from dpcore.batch.reports import stored_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from dpcore.batch.inputs import Inputs
+
+PIECE_BYTES = 8 << 20
+MAX_PIECE_ROWS = 1 << 17
+"""Pieces stay in the cache when columns are few, and memory stays bounded when they are many or their reports are long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Consecutive rows: a piece, its file, and the position of its first row in the whole input."""
+
+    piece: Piece
+    path: Path
+    first: int
+    done: float
+
+
+def read_rows(inputs: Inputs, types: dict[str, pa.DataType], cut: Cut) -> Iterator[Rows]:
+    """Read the columns in `types` of all files, one after the other; no piece has more rows than `cut` says."""
+    first, bytes_done, all_bytes = 0, 0, max(sum(inputs.sizes), 1)
+    for path, size in zip(inputs.paths, inputs.sizes, strict=True):
+        in_file = 0
+        for whole in inputs.reader.pieces(path, types, cut):
+            for piece in _slices(whole, cut.rows):
+                yield Rows(piece, path, first + piece.row, (bytes_done + piece.done * size) / all_bytes)
+            in_file = whole.row + len(whole.batch)
+        first += in_file
+        bytes_done += size
+
+
+def _slices(piece: Piece, rows: int) -> Iterator[Piece]:
+    """Cut a piece whose rows a reader of text could not count beforehand."""
+    for start in range(0, len(piece.batch), rows):
+        yield Piece(piece.batch.slice(start, rows), piece.row + start, piece.done)
+
+
+def piece_rows_for(*types: dict[str, pa.DataType]) -> int:
+    """Rows of a piece whose columns, those read and those written, have these types."""
+    return min(max(PIECE_BYTES // max(map(stored_bytes, types)), 1), MAX_PIECE_ROWS)
