@@ -1,0 +1,141 @@
+/* Prints a digest of every local randomiser's keyed reports and of their counts, for each level this machine has: the same lines on every
+   platform. */
+#include <stdio.h>
+#include <string.h>
+
+#include "dpk.h"
+
+enum { N = 50003, K = 100, WIDTH = 13, LIMBS = 8 };
+static double x[N];
+static int64_t codes[N], counts[8 * WIDTH], transformed[1 << 13];
+static uint8_t bytes[N], reports[N * 13];
+static uint64_t seeds[N];
+static uint32_t hashed[N];
+static dpk_pending pending[512];
+
+static uint64_t digest(const void *data, size_t size) {
+    const unsigned char *p = data;
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3u;
+    return h;
+}
+
+static void print(const char *name, int status, const void *data, size_t size) {
+    printf("%s status %d %016llx\n", name, status, (unsigned long long)digest(data, size));
+}
+
+static dpk_view view(void *data, int dtype, int64_t size) {
+    dpk_view v;
+    memset(&v, 0, sizeof v);
+    v.data = data;
+    v.dtype = dtype;
+    v.ndim = 1;
+    v.shape[0] = N;
+    v.strides[0] = size;
+    return v;
+}
+
+/* Limbs of 1/9, of 1/3 and of 1/2. */
+static const uint32_t ninth[LIMBS] = {0x1c71c71c, 0x71c71c71, 0xc71c71c7, 0x1c71c71c, 0x71c71c71, 0xc71c71c7, 0x1c71c71c, 0x71c71c71};
+static const uint32_t third[LIMBS] = {0x55555555, 0x55555555, 0x55555555, 0x55555555, 0x55555555, 0x55555555, 0x55555555, 0x55555555};
+static const uint32_t half[LIMBS] = {0x80000000};
+static const dpk_real reals[3] = {{LIMBS, 0, third}, {LIMBS, 0, ninth}, {LIMBS, 1, half}};
+
+static dpk_response response(const dpk_kernels *k, int kind, const dpk_real *real) {
+    static const uint8_t key[32] = "a key of thirty-two bytes, known";
+    dpk_response call;
+    memset(&call, 0, sizeof call);
+    call.kernels = k;
+    dpk_stream_init(&call.stream, k, DPK_CHACHA20, key, 9);
+    call.first_element = 1001;
+    call.kind = kind;
+    call.k = K;
+    call.unknown = -1;
+    call.w = 30;
+    call.real = real;
+    call.own = &reals[2];
+    call.values = view(codes, DPK_I64, 8);
+    call.out = view(reports, DPK_U8, 1);
+    return call;
+}
+
+static void run(const char *name, const dpk_response *call, size_t size) {
+    int64_t n = 0, reached = 0;
+    memset(reports, 0, sizeof reports);
+    print(name, dpk_response_run(call, 0, N, pending, 512, &n, &reached), reports, size);
+}
+
+static void run_binary(const dpk_kernels *k) {
+    dpk_response call = response(k, DPK_FLIP, &reals[0]);
+    call.values = view(bytes, DPK_U8, 1);
+    run("flip", &call, N);
+    call.kind = DPK_FLIP_PACKED;
+    run("flip_packed", &call, (N + 7) / 8);
+    call = response(k, DPK_TABLE, reals);
+    call.k = 3;
+    call.unknown = 1;
+    run("table", &call, N);
+    call = response(k, DPK_BOUNDED, NULL);
+    call.values = view(x, DPK_F64, 8);
+    /* q = 1/4 in [-1000, 3000] */
+    call.bounded = (dpk_bounded){-1000.0, 3000.0, 0.0, 4000.0, 1.0 / 4000.0, 16384.0, 32768.0, 0x1p-31, 0.25, 0.0};
+    for (call.tier = DPK_TIER_FAST; call.tier <= DPK_TIER_ACCURATE; call.tier++) run("bounded", &call, N);
+}
+
+static void run_categories(const dpk_kernels *k) {
+    dpk_response call = response(k, DPK_KARY, &reals[1]);
+    call.k = 7; /* e^epsilon = 3 */
+    call.unknown = 2;
+    call.scale = 9 * 0x1p-32;
+    call.out = view(reports, DPK_I64, 8);
+    run("kary", &call, 8 * N);
+    call = response(k, DPK_UNARY, &reals[0]);
+    run("unary", &call, N * WIDTH);
+    memset(counts, 0, sizeof counts);
+    k->response.count_columns(reports, N, WIDTH, WIDTH, counts);
+    print("columns", 0, counts, sizeof counts);
+    call = response(k, DPK_SUBSET, &reals[0]);
+    run("subset", &call, N * WIDTH);
+    call = response(k, DPK_HASHING, &reals[1]);
+    call.g = 4; /* e^epsilon = 6 */
+    call.scale = 9 * 0x1p-32;
+    run("hashing", &call, N * 12);
+    for (int i = 0; i < N; i++) {
+        memcpy(&seeds[i], reports + 12 * i, 8);
+        memcpy(&hashed[i], reports + 12 * i + 8, 4);
+    }
+    memset(counts, 0, sizeof counts);
+    k->response.support(seeds, hashed, N, 4, K, counts);
+    print("supports", 0, counts, sizeof counts);
+    call = response(k, DPK_HADAMARD, &reals[0]);
+    call.g = 128;
+    run("hadamard", &call, N * 5);
+    for (int i = 0; i < 1 << 13; i++) transformed[i] = (int64_t)i * 7919 % 1009 - 500;
+    k->response.walsh_hadamard(transformed, 13);
+    print("walsh_hadamard", 0, transformed, sizeof transformed);
+}
+
+static void run_quantile(void) {
+    dpk_quantile law = {0.3, -1000.0, 3000.0, 0.0, 500.0, 1.6, -0.6};
+    double average;
+    dpk_sequential_quantile(&law, x, bytes, reports, N, &average);
+    print("quantile", 0, &average, sizeof average);
+}
+
+int main(void) {
+    static const char *const levels[] = {"baseline", "x86_v3", "x86_v4"};
+    for (int i = 0; i < N; i++) {
+        x[i] = (i - N / 2) * 0x1.123456789abcdp-3;
+        codes[i] = (int64_t)i * 31 % K;
+        bytes[i] = (uint8_t)(i % 3 == 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        const dpk_kernels *k = dpk_find_level(levels[i]);
+        if (k == NULL) continue;
+        printf("level %s\n", levels[i]);
+        run_binary(k);
+        run_categories(k);
+        run_quantile();
+    }
+    return 0;
+}
