@@ -1,0 +1,50 @@
+"""Records in a memory map are privatised into another one; what the process keeps for itself stays small, however many there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MIB = 1 << 20
+PROGRAM = """
+import sys
+import numpy as np
+from pathlib import Path
+from dpcore.local import BinaryResponse
+
+def anonymous():
+    status = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
+
+n, chunk = int(sys.argv[1]), 50_000_000
+records = np.memmap(sys.argv[2], np.bool_, "r", shape=(n,))
+reports = np.memmap(sys.argv[3], np.bool_, "w+", shape=(n,))
+mechanism, total = BinaryResponse(1.0), None
+mechanism.privatize(records[:200_000], out=reports[:200_000])
+before = most = anonymous()
+for start in range(0, n, chunk):
+    part = slice(start, min(start + chunk, n))
+    mechanism.privatize(records[part], out=reports[part])
+    counted = mechanism.aggregate(reports[part])
+    total = counted if total is None else total + counted
+    most = max(most, anonymous())
+estimate = mechanism.estimate(total, confidence=1 - 1e-6)
+assert total.n == n and estimate.interval[0] <= 0.0 <= estimate.interval[1], estimate
+print(most - before)
+"""
+
+
+@pytest.mark.parametrize("n", [10**7, pytest.param(10**9, marks=pytest.mark.long)])
+def test_records_of_a_memory_map(n, tmp_path):
+    if not Path("/proc/self/status").exists():
+        pytest.skip("needs /proc to tell the process's own memory from the files it maps")
+    source = tmp_path / "records"
+    with source.open("wb") as file:
+        file.truncate(n)  # all False, without taking space
+    command = [sys.executable, "-c", PROGRAM, str(n), str(source), str(tmp_path / "reports")]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert finished.returncode == 0, finished.stderr
+    assert int(finished.stdout) < 64 * MIB
