@@ -327,7 +327,7 @@ static int run_table(const dpk_response *call, int64_t start, int64_t stop, int6
 
 /* Pre: 0 <= start <= stop <= size; out may be the values where both have items of one size. Post: out[start, *reached) is written, but for
    the pending items. Errors: DPK_NONFINITE with *reached the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached.
-   Source: docs/exactness.md. The floating-point environment is the default one inside. */
+   Source: docs/exactness-local.md. The floating-point environment is the default one inside. */
 int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                      int64_t *reached) {
     fenv_t caller;

@@ -82,7 +82,7 @@ static void pack_bytes(const uint8_t *x, uint64_t *bits, size_t n) {
 }
 
 /* Pre: x_low may be NULL. Post: y[i] = 1 if the uniform that starts with pieces[i] is below the probability of "+", 0 if not, 2 if sixteen
-   bits do not say or x is NaN and no value stands for that. Errors: returns whether any is 2. Source: docs/exactness.md, "Bounded mean". */
+   bits do not say or x is NaN and no value stands for that. Errors: returns whether any is 2. Source: docs/exactness-local.md, "Bounded mean". */
 DPK_INLINE int bounded_body(const dpk_bounded *law, const uint16_t *DPK_RESTRICT pieces, const double *DPK_RESTRICT x,
                             const double *DPK_RESTRICT x_low, uint8_t *DPK_RESTRICT y, size_t n, int has_low) {
     uint64_t undecided = 0;
@@ -109,7 +109,7 @@ static int bounded(const dpk_bounded *law, const uint16_t *pieces, const double 
 /* Pre: 0 <= x[i] <= last = k - 1 < 2^24, scale = (e^epsilon + k - 1) 2^-32 to a few ulps. With Y = U (e^epsilon + k - 1) the report is the
    floor(Y)-th of the other categories if Y < k - 1, else x. Post: y[i], or INT64_MIN if 32 bits of U do not say: if Y, known to
    lie in [t, t + scale] up to 2^-24, may be on either side of an integer up to k - 1. Errors: returns whether any is undecided.
-   Source: docs/exactness.md, "k-ary response". */
+   Source: docs/exactness-local.md, "k-ary response". */
 static int kary(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT x, double scale, double last, int64_t *DPK_RESTRICT y,
                 size_t n) {
     const double slack = 0x1p-22, reach = 0.5 - 0.5 * scale - slack, sure = last * (1.0 + 0x1p-48) + slack;
@@ -137,7 +137,7 @@ static int has_no_nan(const double *DPK_RESTRICT x, size_t n) {
 }
 
 /* Pre: mask = rows - 1 < 2^24, lead = floor(p 2^32). Post: a uniform row, and whether H[row, x] = +1, flipped with probability p; 2 if 32
-   bits do not say. Errors: returns whether any is undecided. Source: docs/exactness.md, "Hadamard response". */
+   bits do not say. Errors: returns whether any is undecided. Source: docs/exactness-local.md, "Hadamard response". */
 static int hadamard(const uint64_t *DPK_RESTRICT words, const int64_t *DPK_RESTRICT x, uint32_t mask, uint32_t lead,
                     uint32_t *DPK_RESTRICT row, uint32_t *DPK_RESTRICT bit, size_t n) {
     uint64_t undecided = 0;
