@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from mpmath import libmp
-
-from dpcore._intervals import Interval, exp
+if TYPE_CHECKING:
+    from dpcore._intervals import Interval
 
 GUARD_BITS = 64
 
@@ -45,6 +45,8 @@ class Probability:
 
     def enclosure(self, precision: int) -> Interval:
         """An interval that holds the number, of about `precision` relative bits."""
+        from dpcore._intervals import Interval, exp  # imports mpmath, which most processes never need
+
         e = exp(Interval.of(self.exponent, precision))
         a, b, c, d = (Interval.of(x, precision) for x in (self.a, self.b, self.c, self.d))
         return (a + b * e) / (c + d * e)
@@ -66,6 +68,8 @@ def _floor(p: Probability, bits: int) -> int:
     constant = p.constant
     if constant is not None:
         return (constant.numerator << bits) // constant.denominator
+    from mpmath import libmp
+
     precision = bits + GUARD_BITS
     while True:
         enclosure = p.enclosure(precision)
@@ -80,6 +84,8 @@ def _nearest(p: Probability) -> float:
     constant = p.constant
     if constant is not None:
         return float(constant)
+    from mpmath import libmp
+
     precision = 2 * GUARD_BITS
     while True:
         enclosure = p.enclosure(precision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -77,14 +78,28 @@ class OneBit(LocalMechanism):
     def _mean(self, counted: Aggregate, confidence: float, middle: float, reach: float) -> Estimate:
         """Estimate the mean of reports middle ± reach."""
         share = int(counted.counts[0]) / counted.n
-        # Var(±1) at this share: exact for the population; for the sample at hand it is an upper bound, whatever the records are
-        return with_interval(middle + reach * (2 * share - 1), 4 * share * (1 - share) * reach**2, counted.n, confidence)
+        # Var(±1) at this share: exact for the population; for the sample at hand it is an upper bound, whatever the records are.
+        # Scaled afterwards: the square of `reach` may leave the range of float64.
+        signs = with_interval(2 * share - 1, 4 * share * (1 - share), counted.n, confidence)
+        return Estimate(middle + reach * signs.value, reach * signs.stderr, middle + reach * signs.interval, counted.n, confidence)
+
+    @staticmethod
+    def _variance(mean: object, middle: float, half: float, reach: float) -> float:
+        """reach² − (mean − middle)², the variance of middle ± reach with this mean; None is the middle, where it is largest."""
+        tilt = 0.0 if mean is None else (check_real("mean", mean, low=middle - half, high=middle + half) - middle) / reach
+        return reach * reach * (1 - tilt) * (1 + tilt)
 
 
 def two_columns(epsilon: float, tilts: list[Fraction]) -> npt.NDArray[np.float64]:
     """Rows P(−), P(+) of a binary channel."""
     plus = [tilted(epsilon, t) for t in tilts]
     return np.array([[float(complement(p)), float(p)] for p in plus])
+
+
+def check_reach(reach: float) -> None:
+    """Raise unless the two values that a report stands for are finite."""
+    if not math.isfinite(reach):
+        raise ParameterError("the bounds and epsilon must give finite values of a report; z0 times the bound overflows float64")
 
 
 def check_bounds(lower: object, upper: object, missing: object) -> tuple[float, float, float | None]:

@@ -9,25 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore import mechanisms, noise
+from dpcore import _backend, mechanisms, noise
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out
 from dpcore.errors import DataError, ParameterError
-from dpcore.local._mechanism import LocalMechanism, place
+from dpcore.local._mechanism import LocalMechanism, open_stream, place
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate, with_interval
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
+    from dpcore._sample import Kind
     from dpcore.rng import Stream
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-BLOCK = 1 << 16
-SPLIT = 23
-"""Deviations below 2^46 are split into halves of 23 bits: sums of 2^16 products of halves stay below 2^62."""
+BLOCK = 1 << 14
+PART = 22
+"""Sums of BLOCK products of parts of 22 bits stay below 2^58; see `moments`."""
 
 
 def range_width(lower: float, upper: float) -> float:
@@ -40,10 +39,10 @@ def noise_variance(kind: str, scale: float) -> float:
     """Variance of the noise of one number.
 
     Laplace: 2b². Gaussian: σ². Discrete Laplace with ratio r = e^(−1/b): 2r/(1 − r)² = 1/(2 sinh²(1/(2b))). Discrete Gaussian: the
-    sum over its law, which from σ = 4 on is σ² to the last bit.
+    sum over its law, which from σ = 4 on is σ² to the last bit. Infinite where it leaves the range of float64.
     """
     if kind == "laplace":
-        return 2 * scale**2
+        return 2 * scale * scale  # `scale**2` would raise where the product is infinite
     if kind == "discrete_laplace":
         # Beyond 350 the variance is below 10^-303, and the square would overflow.
         return 0.5 / math.sinh(min(0.5 / scale, 350.0)) ** 2
@@ -51,7 +50,20 @@ def noise_variance(kind: str, scale: float) -> float:
         squares = np.arange(-64.0, 65.0) ** 2
         weights = np.exp(-squares / (2 * scale**2))
         return float(squares @ weights / weights.sum())
-    return scale**2
+    return scale * scale
+
+
+def moments(d: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """Σd and Σd² of at most BLOCK integers, exactly.
+
+    d = a·2^44 + b·2^22 + c with −2^19 ≤ a < 2^19 and 0 ≤ b, c < 2^22: products of two parts are below 2^44 in magnitude, sums of
+    BLOCK = 2^14 of them below 2^58, so nothing overflows int64; the sums are put together as Python integers.
+    """
+    low = 2**PART - 1
+    a, b, c = d >> 2 * PART, d >> PART & low, d & low
+    total = (int(a.sum()) << 2 * PART) + (int(b.sum()) << PART) + int(c.sum())
+    squares = (int(a @ a) << 4 * PART) + (int(a @ b) << 3 * PART + 1) + (2 * int(a @ c) + int(b @ b) << 2 * PART)
+    return total, squares + (int(b @ c) << PART + 1) + int(c @ c)
 
 
 class Additive(LocalMechanism):
@@ -66,7 +78,7 @@ class Additive(LocalMechanism):
     grid: float
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """Name of the noise function."""
         raise NotImplementedError
 
@@ -124,24 +136,31 @@ class Additive(LocalMechanism):
             If an argument does not fit.
         DataError
             If a number is NaN and `missing` is not set; nothing is written then.
+        EntropyError
+            If the operating system gives no randomness; nothing is written then.
         """
         values = check_array("x", x, (*INTEGER_DTYPES, "uint64") if self.integral else (*REAL_DTYPES, "uint64"))
         dtype: type = np.int64 if self.integral else np.float64
         result = np.empty(values.shape, dtype) if out is None else check_out(out, dtype, values.shape)
-        clamped = self._clamp(values, result)
-        add: Callable[..., Any] = getattr(noise, self.kind)
-        add(clamped, self.scale, rng=rng, out=result, threads=threads)
+        stream = open_stream(rng, threads)
+        absent = self._absent(values)
+        # Taken before clamped numbers are in `out`: were it to fail after that, they would stay there without noise.
+        position = stream.position()
+        clamped = self._clamp(values, absent, result)
+        if self.integral:
+            _backend.int_noise(self.kind, clamped, self.scale, position, secure=stream.secure, out=result, threads=threads)
+        else:
+            _backend.float_noise(self.kind, clamped, self.scale, self.grid, position, secure=stream.secure, out=result, threads=threads)
         return result.item() if np.ndim(x) == 0 and out is None else result
 
-    def _clamp(self, values: npt.NDArray[Any], result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _clamp(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_] | None, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The clamped numbers, in the memory of `result`: integers keep their unit beyond 2^53 if every bound is an integer too."""
         exact = values.dtype.kind in "iu" and _are_int64(self.lower, self.upper, self.missing)
         target = result.view(np.int64) if exact and not self.integral else result
         lower, upper = (int(self.lower), int(self.upper)) if exact else (self.lower, self.upper)
-        absent = self._absent(values)
         if exact and values.dtype == np.uint64:
             # values from 2^63 on would turn negative on their way into int64
-            np.copyto(target, np.minimum(values, np.uint64(INT64_MAX)), casting="unsafe")
+            np.minimum(values, np.uint64(INT64_MAX), out=target.view(np.uint64))
             np.clip(target, lower, upper, out=target)
         elif values.dtype == target.dtype:
             np.clip(values, lower, upper, out=target)
@@ -165,8 +184,11 @@ class Additive(LocalMechanism):
 
     @property
     def _centre(self) -> int:
-        """The middle of the range in units of the grid: sums around it stay small."""
-        return round((Fraction(self.lower) + Fraction(self.upper)) / 2 / Fraction(self.grid))
+        """The middle of the range in units of the grid, rounded: sums around it stay small. For floats it is a float64."""
+        middle, grid = (Fraction(self.lower) + Fraction(self.upper)) / 2, Fraction(self.grid)
+        steps = round(middle / grid)
+        # From 2^53 steps on, floats are multiples of the grid already.
+        return steps if self.integral or abs(steps) < 2**53 else int(Fraction(float(middle)) / grid)
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:  # noqa: ARG002  the common signature
         """Sum reports and their squares, exactly.
@@ -181,7 +203,7 @@ class Additive(LocalMechanism):
         Returns
         -------
         Aggregate
-            counts = (Σd, Σd²) as Python integers, d = report/grid − c with c the middle of the range in units of the grid.
+            counts = (Σd, Σd²) as Python integers, d = report/grid − c with c the middle of the range in units of the grid, rounded.
 
         Raises
         ------
@@ -189,57 +211,67 @@ class Additive(LocalMechanism):
             If a report is not a multiple of the grid.
         """
         values = check_array("reports", reports, ("int64",) if self.integral else ("float64",))
-        total = squares = 0
-        flat = values.reshape(-1)
+        flat, centre, total, squares = values.reshape(-1), self._centre, 0, 0
         for start in range(0, flat.size, BLOCK):
-            block_total, block_squares = self._sums(flat[start : start + BLOCK], start)
+            block = flat[start : start + BLOCK]
+            block_total, block_squares = _around(block, centre) if self.integral else self._float_sums(block, centre, start)
             total, squares = total + block_total, squares + block_squares
         return Aggregate(self, flat.size, (total, squares))
 
-    def _steps(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Deviations from the middle in units of the grid; infinite where float64 cannot hold them exactly.
+    def _float_sums(self, block: npt.NDArray[np.float64], centre: int, start: int) -> tuple[int, int]:
+        """Σd and Σd² of a block of floats.
 
-        A report and the middle are multiples of the grid. Where their difference is below 2^53 steps it is a float64, so the subtraction is
-        exact; the caller takes no more than 2^46.
+        The grid is a power of two, so that quotients are exact. Of a multiple of the grid the quotient is an integer, as is the centre, and
+        both are float64s: a difference below 2^53 is exact, and adding the centre again gives the report back. Of anything else it cannot.
         """
-        middle = float(self._centre)
-        if abs(self._centre) >= 2**53:
-            return np.full(block.shape, np.inf)
         with np.errstate(over="ignore", invalid="ignore"):
-            return (block.astype(np.float64) - middle) if self.integral else (block - middle * self.grid) / self.grid
-
-    def _sums(self, block: npt.NDArray[Any], start: int) -> tuple[int, int]:
-        steps = self._steps(block)
-        if not (np.abs(steps) < 2.0 ** (2 * SPLIT)).all() or (self.integral and not (np.abs(block) < 2.0**53).all()):
-            return self._far_sums(block, start)
-        d = steps.astype(np.int64)
-        if not (d == steps).all():
-            position = start + int((d != steps).argmax())
-            raise DataError(f"reports must be multiples of the grid {self.grid!r}; the one at index {position} is not")
-        high, low = d >> SPLIT, d & (2**SPLIT - 1)
-        squares = (int((high * high).sum()) << 2 * SPLIT) + (int((high * low).sum()) << (SPLIT + 1)) + int((low * low).sum())
-        return int(d.sum()), squares
-
-    def _far_sums(self, block: npt.NDArray[Any], start: int) -> tuple[int, int]:
-        total = squares = 0
-        for i, value in enumerate(block.tolist()):
-            steps = Fraction(value) / Fraction(self.grid) if math.isfinite(value) else Fraction(1, 3)
-            if steps.denominator != 1:
-                raise DataError(f"reports must be finite multiples of the grid {self.grid!r}; the one at index {start + i} is not")
-            d = steps.numerator - self._centre
-            total, squares = total + d, squares + d * d
+            steps = block / self.grid - float(centre)
+            d = steps.astype(np.int64)
+            near = (np.abs(steps) < 2.0**53) & ((d + float(centre)) * self.grid == block)
+        if near.all():
+            return moments(d)
+        d[~near] = 0
+        total, squares = moments(d)
+        for i in np.flatnonzero(~near).tolist():
+            far = self._far_steps(float(block[i]), start + i) - centre
+            total, squares = total + far, squares + far * far
         return total, squares
+
+    def _far_steps(self, report: float, index: int) -> int:
+        """A report in units of the grid, however large; noise never takes one there, but a report may come from anyone."""
+        steps = Fraction(report) / Fraction(self.grid) if math.isfinite(report) else None
+        if steps is None or steps.denominator != 1:
+            raise DataError(f"reports must be finite multiples of the grid {self.grid!r}; the one at index {index} is not")
+        return steps.numerator
 
     def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
         total, squares = (int(count) for count in counted.counts)
-        n, grid = counted.n, Fraction(self.grid)
-        mean = (self._centre + Fraction(total, n)) * grid
-        variance = self.noise_variance
-        if target == "population":
+        n, grid = counted.n, self.grid
+        value = float((self._centre + Fraction(total, n)) * Fraction(grid))
+        # Spread in units of the grid, a power of two: squares of the numbers themselves may leave the range of float64.
+        variance = noise_variance(self.kind, self.scale / grid)
+        if target == "population" and n > 1:
+            variance = _nearest((squares - Fraction(total * total, n)) / (n - 1))
+        elif target == "population":
             # of a single report nothing is known but what bounds allow
-            spread = (Fraction(squares) - Fraction(total) ** 2 / n) / (n - 1) * grid**2 if n > 1 else None
-            variance = variance + (self.upper - self.lower) ** 2 / 4 if spread is None else float(spread)
-        return with_interval(float(mean), variance, n, confidence)
+            variance += ((self.upper - self.lower) / grid) ** 2 / 4
+        around = with_interval(0.0, variance, n, confidence)
+        return Estimate(value, grid * around.stderr, value + grid * around.interval, n, confidence)
+
+
+def _around(block: npt.NDArray[np.int64], centre: int) -> tuple[int, int]:
+    """Σ(x − c) and Σ(x − c)² of a block of integers, whose differences need not fit int64."""
+    total, squares = moments(block)
+    n = len(block)
+    return total - n * centre, squares - 2 * centre * total + n * centre * centre
+
+
+def _nearest(number: Fraction) -> float:
+    """The nearest float64, infinite beyond its range."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _are_int64(*numbers: float | None) -> bool:
@@ -300,7 +332,7 @@ class LocalLaplace(Additive):
         self._settle(calibrated.scale)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """Name of the noise function."""
         return "laplace"
 
@@ -357,7 +389,7 @@ class LocalGaussian(Additive):
         self._settle(calibrated.scale)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """Name of the noise function."""
         return "gaussian"
 
@@ -417,7 +449,7 @@ class LocalDiscreteLaplace(Additive):
         self._settle(calibrated.scale)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """Name of the noise function."""
         return "discrete_laplace"
 
@@ -475,7 +507,7 @@ class LocalDiscreteGaussian(Additive):
         self._settle(calibrated.scale)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """Name of the noise function."""
         return "discrete_gaussian"
 

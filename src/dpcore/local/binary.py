@@ -79,8 +79,8 @@ class BinaryResponse(OneBit):
         """Give the variance of one user's contribution to the estimated proportion f; see `FrequencyOracle.variance`."""
         return support_variance_of(f, self.support, target)
 
-    def _booleans(self, x: Any, threads: int | None) -> npt.NDArray[Any]:
-        values = check_array("x", x, ("bool", *INTEGER_DTYPES))
+    def _booleans(self, values: npt.NDArray[Any], threads: int | None) -> npt.NDArray[Any]:
+        """The answers as an array in which all but 0 is True."""
         if values.dtype == np.bool_:
             return values
         position = _backend.first_outside(values, 2, threads)
@@ -88,7 +88,7 @@ class BinaryResponse(OneBit):
             return values
         if self.unknown is None:
             raise DataError(f"x must hold booleans, 0 or 1 unless `unknown` says what others are; {place(values, position)} holds another")
-        replaced: npt.NDArray[np.bool_] = (values == 1) | ((values != 0) & (values != 1) & self.unknown)
+        replaced: npt.NDArray[np.bool_] = values != 0 if self.unknown else values == 1
         return replaced
 
     def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None) -> Any:
@@ -117,9 +117,10 @@ class BinaryResponse(OneBit):
         DataError
             If an integer is neither 0 nor 1 and `unknown` is not set; nothing is written then.
         """
-        result = None if out is None else check_out(out, np.bool_, np.shape(x))
+        answers = check_array("x", x, ("bool", *INTEGER_DTYPES))
+        result = None if out is None else check_out(out, np.bool_, answers.shape)
         stream = open_stream(rng, threads)
-        values = separate(self._booleans(x, threads), result)
+        values = separate(self._booleans(answers, threads), result)
         flip = logistic_complement(self.epsilon)
         reports = _backend.flip_bools(values, flip, stream.position(), secure=stream.secure, threads=threads, out=result)
         return bool(reports) if np.ndim(x) == 0 and out is None else reports

@@ -12,9 +12,9 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._validation import REAL_DTYPES, check_array, check_out, check_positive, check_real
-from dpcore.errors import ParameterError
-from dpcore.local._mechanism import check_codes, check_unknown, open_stream, separate
-from dpcore.local._one_bit import LARGEST, OneBit, check_bounds, expansion, two_columns
+from dpcore.errors import DataError, ParameterError, ParameterTypeError
+from dpcore.local._mechanism import check_codes, check_unknown, open_stream, place, separate
+from dpcore.local._one_bit import LARGEST, OneBit, check_bounds, check_reach, expansion, two_columns
 from dpcore.local._parameters import check_epsilon
 from dpcore.local.estimates import Aggregate, Estimate
 
@@ -77,11 +77,29 @@ class BoundedMean(OneBit):
         lower, upper, missing = check_bounds(self.lower, self.upper, self.missing)
         for name, value in (("lower", lower), ("upper", upper), ("missing", missing)):
             object.__setattr__(self, name, value)
+        check_reach(abs(lower) + abs(upper) + (upper - lower) / 2 * self.z0)
 
     @property
     def z0(self) -> float:
         """(e^ε + 1)/(e^ε − 1)."""
         return expansion(self.epsilon)
+
+    def variance(self, mean: float | None = None) -> float:
+        """Give the variance of one user's contribution to the estimated mean.
+
+        Parameters
+        ----------
+        mean : float, optional
+            Mean of the clamped numbers, in [lower, upper]; by default the middle, where the variance is largest.
+
+        Returns
+        -------
+        float
+            ((upper − lower)/2·z0)² − (mean − middle)², that of the population; for the sample at hand an upper bound. Infinite
+            where it leaves the range of float64.
+        """
+        half = (self.upper - self.lower) / 2
+        return self._variance(mean, self.lower + half, half, half * self.z0)
 
     def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None) -> Any:
         """Report one bit about every number.
@@ -154,7 +172,10 @@ class BoundedMean(OneBit):
         ndarray of float64, shape (m, 2)
             Each entry is the float64 nearest to the exact probability.
         """
-        inputs = [self.lower, self.upper] if points is None else np.atleast_1d(np.asarray(points, np.float64)).tolist()
+        inputs = [self.lower, self.upper] if points is None else np.atleast_1d(check_array("points", points, REAL_DTYPES)).tolist()
+        inputs = [self.missing if math.isnan(x) and self.missing is not None else x for x in inputs]
+        if any(map(math.isnan, inputs)):
+            raise ParameterError("points must not hold NaN unless `missing` says what it stands for")
         low, high = Fraction(self.lower), Fraction(self.upper)
         clamped = [Fraction(min(max(x, self.lower), self.upper)) for x in inputs]
         return two_columns(self.epsilon, [(2 * x - low - high) / (high - low) for x in clamped])
@@ -216,6 +237,7 @@ class BinaryChannel(OneBit):
             self._settle_function()
         else:
             self._settle_table()
+        check_reach(self.z0)
 
     def _settle_function(self) -> None:
         if self.bound is None:
@@ -245,6 +267,10 @@ class BinaryChannel(OneBit):
     def z0(self) -> float:
         """norm·(e^ε + 1)/(e^ε − 1)."""
         return self.norm * expansion(self.epsilon)
+
+    def variance(self, mean: float | None = None) -> float:
+        """Give z0² − mean², the variance of one user's contribution at E φ = `mean`; by default 0, see `BoundedMean.variance`."""
+        return self._variance(mean, 0.0, self.norm, self.z0)
 
     def _tilts(self) -> tuple[Fraction, ...]:
         table = self.phi if isinstance(self.phi, tuple) else ()
@@ -279,19 +305,7 @@ class BinaryChannel(OneBit):
         """
         stream = open_stream(rng, threads)
         if callable(self.phi):
-            values = self._evaluate(x)
-            result = None if out is None else check_out(out, np.bool_, values.shape)
-            reports = _backend.bounded_response(
-                values,
-                -self.norm,
-                self.norm,
-                self.epsilon,
-                self.missing,
-                stream.position(),
-                secure=stream.secure,
-                threads=threads,
-                out=result,
-            )
+            reports = self._respond(x, stream, out, threads)
         else:
             result = None if out is None else check_out(out, np.bool_, np.shape(x))
             codes = separate(check_codes(x, len(self.phi), self.unknown, threads), result)
@@ -300,20 +314,36 @@ class BinaryChannel(OneBit):
             )
         return bool(reports) if np.ndim(x) == 0 and out is None else reports
 
-    def _evaluate(self, x: Any) -> npt.NDArray[np.float64]:
-        """φ of every record, block by block, so that its temporaries stay small."""
-        phi: Any = self.phi
-        records = np.asarray(x)
-        flat, values = records.reshape(-1), np.empty(records.size, np.float64)
+    def _respond(self, x: Any, stream: Stream, out: npt.NDArray[np.bool_] | None, threads: int | None) -> npt.NDArray[np.bool_]:
+        """The reports of a callable, block by block, so that no array of its values is made; `out` is written when all are there."""
+        records = _records(x)
+        if out is not None:
+            check_out(out, np.bool_, records.shape)
+        flat, reports = records.reshape(-1), np.empty(records.size, np.bool_)
+        position = stream.position()
         for start in range(0, flat.size, BLOCK):
-            part = flat[start : start + BLOCK]
-            found = np.asarray(phi(part))
-            if found.shape != part.shape or found.dtype.kind not in "iuf":
-                raise ParameterError(
-                    f"phi must return real numbers of the shape of its argument, got {found.dtype.name} of shape {found.shape}"
-                )
-            values[start : start + BLOCK] = found
-        return values.reshape(records.shape)
+            values = self._evaluate(flat[start : start + BLOCK])
+            if self.missing is None and np.isnan(values).any():
+                index = place(records, start + int(np.isnan(values).argmax()))
+                raise DataError(f"phi must not give NaN unless `missing` says what it stands for; it does for the record at {index}")
+            here = position._replace(first_element=position.first_element + start)
+            part = reports[start : start + BLOCK]
+            _backend.bounded_response(
+                values, -self.norm, self.norm, self.epsilon, self.missing, here, secure=stream.secure, threads=threads, out=part
+            )
+        if out is None:
+            return reports.reshape(records.shape)
+        out[...] = reports.reshape(records.shape)
+        return out
+
+    def _evaluate(self, records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        phi: Any = self.phi
+        found = np.asarray(phi(records))
+        if found.shape != records.shape or found.dtype.kind not in "iuf":
+            raise ParameterError(
+                f"phi must return real numbers of the shape of its argument, got {found.dtype.name} of shape {found.shape}"
+            )
+        return found.astype(np.float64, copy=False)
 
     def privatize_packed(self, x: Any, *, rng: Stream | None = None, threads: int | None = None) -> npt.NDArray[np.uint8]:
         """Report as `privatize` does, eight reports a byte; see `BoundedMean.privatize_packed`."""
@@ -339,7 +369,13 @@ class BinaryChannel(OneBit):
             return two_columns(self.epsilon, list(self._tilts()))
         if points is None:
             raise ParameterError("points is required with a callable phi: its inputs cannot be listed")
-        values = [min(max(v, -self.norm), self.norm) for v in self._evaluate(np.atleast_1d(points)).tolist()]
+        values = [min(max(v, -self.norm), self.norm) for v in self._evaluate(np.atleast_1d(_records(points))).tolist()]
         if any(map(math.isnan, values)):
             raise ParameterError("points must not be where phi is NaN")
         return two_columns(self.epsilon, [Fraction(v) / Fraction(self.norm) for v in values])
+
+
+def _records(x: Any) -> npt.NDArray[Any]:
+    if isinstance(x, np.ma.MaskedArray):
+        raise ParameterTypeError("x must not be a masked array: fill it first, its mask would be lost")
+    return np.asarray(x)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from scipy import special
 
 from dpcore._validation import check_choice, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
@@ -96,6 +95,8 @@ def check_estimation(confidence: float, target: str) -> float:
 def with_interval(value: Any, variance: Any, n: int, confidence: float) -> Estimate:
     """Make an estimate from a value and the variance of one user's contribution to it: value ± z·√(variance/n)."""
     stderr = np.sqrt(np.asarray(variance, np.float64) / n)
+    from scipy import special  # takes longer to import than everything else
+
     half = float(special.ndtri(0.5 + confidence / 2)) * stderr
     interval = np.stack([value - half, value + half], axis=-1)
     if np.ndim(value) == 0:
