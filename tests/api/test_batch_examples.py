@@ -49,6 +49,8 @@ def test_the_demo_shows_truth_estimate_and_interval(repository, tmp_path):
     lines = re.findall(r"(\d\.\d{3}|1\d\.\d{3}) +(−?-?\d+\.\d{3}) +(-?\d+\.\d{3}) to (-?\d+\.\d{3})", done.stdout)
     assert len(lines) == 12
     # Each estimate is within five standard errors of the truth, up to the last digit shown.
-    assert all(abs(float(value) - float(true)) <= 5 / 1.96 / 2 * (float(upper) - float(lower)) + 0.002 for true, value, lower, upper in lines)
+    assert all(
+        abs(float(value) - float(true)) <= 5 / 1.96 / 2 * (float(upper) - float(lower)) + 0.002 for true, value, lower, upper in lines
+    )
     assert len(pq.read_table(tmp_path / "out/randhie-private.parquet")) == 20_190
     assert "excellent" in (tmp_path / "out/randhie-private-estimate.html").read_text(encoding="utf-8")
