@@ -31,7 +31,7 @@ def test_the_result_says_where_it_is_what_it_spent_and_for_whom(place):
     place.write_job(key=None)
     done = place.privatize()
     assert done.code == 0
-    assert f"{place.target}: 20 rows, noise on 4 columns (visits, age, income, cost)" in done.out
+    assert f"{place.target}: 20 rows, 4 columns randomised (visits, age, income, cost)" in done.out
     assert f"spent epsilon = 4.0, delta = 2e-06: {WORDS}" in done.out
     assert SPENT_AGAIN in done.out
     assert "100%  20 rows" in done.err
@@ -185,12 +185,12 @@ def test_version_and_help(place):
 
 def test_the_job_in_the_help_is_a_job(place):
     text = place.dpcore("privatize", "--help").out
-    example = text[text.index("version = 1") : text.index("Try it with --dry-run")]
+    example = text[text.index("version = 1") : text.index("Mechanisms, by what")]
     place.job.write_text("\n".join(line.strip() for line in example.splitlines()), encoding="utf-8")
     from dpcore.batch import load_job
 
     job = load_job(place.job)
-    assert [column.mechanism for column in job.column] == ["discrete_laplace", "gaussian"]
+    assert [column.mechanism for column in job.column] == ["discrete_laplace", "gaussian", "binary", "kary"]
 
 
 def test_a_closed_pipe_is_not_a_bug():

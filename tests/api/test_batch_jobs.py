@@ -12,6 +12,11 @@ from dpcore.errors import BudgetError
 from support.jobs import COLUMNS, FORMATS, Workplace, job_text, people, start, write_table
 
 VISITS, COST, INCOME = COLUMNS["visits"], COLUMNS["cost"], COLUMNS["income"]
+MEAN = {"mechanism": "bounded_mean", "epsilon": 1.0, "lower": 0.0, "upper": 9.0}
+ANSWER = {"mechanism": "binary", "epsilon": 1.0}
+KARY = {"mechanism": "kary", "epsilon": 1.0, "categories": ["a", "b", "c"]}
+CODES = {"mechanism": "hadamard", "epsilon": 1.0, "k": 3}
+CHANNEL = {**KARY, "mechanism": "binary_channel", "phi": [1.0, 0.0, -1.0]}
 
 
 @pytest.fixture
@@ -87,6 +92,119 @@ def test_mistakes_in_the_job_file(place, old, new, words):
     refused(place, *words)
 
 
+LIST = "categories must be a list of at least two strings, or of at least two integers"
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (
+            {"mechanism": "kary", "epsilon": 1.0},
+            ["column[0]: kary needs one of categories = [...]", "none was given", "never from the data"],
+        ),
+        ({**KARY, "k": 3}, ["column[0]: kary needs one of", "categories and k were given"]),
+        ({**KARY, "k": 3, "categories_file": "x.csv"}, ["categories and categories_file and k were given"]),
+        ({**KARY, "categories": ["a"]}, ["column[0].categories", LIST, "got ['a']"]),
+        ({**KARY, "categories": "abc"}, [LIST, "got 'abc'"]),
+        ({**KARY, "categories": ["a", 1]}, [LIST, "item 1 is 1"]),
+        ({**KARY, "categories": [True, False]}, [LIST, "item 0 is True"]),
+        ({**KARY, "categories": [1.0, 2.0]}, [LIST, "item 0 is 1.0"]),
+        ({**KARY, "categories": [0, 2**63]}, [LIST, "that 64 bits hold; item 1 is 9223372036854775808"]),
+        ({**KARY, "categories": ["a", "b", "a"]}, ["categories must be distinct, but 'a' is listed 2 times"]),
+        ({**KARY, "missing": "d"}, ["column[0]: missing must be one of the categories ['a', 'b', 'c'], got 'd'"]),
+        ({**KARY, "unknown": 0}, ["column[0]: unknown must be one of the categories", "got 0"]),
+        ({**KARY, "unknown": 0.5}, ["column[0].unknown: must be one of the categories, a string or an integer, got 0.5"]),
+        (
+            {**KARY, "lower": 0},
+            ["column[0].lower: unknown key; allowed here: name, mechanism, epsilon, categories, categories_file, k, missing"],
+        ),
+        ({**KARY, "category": ["a", "b"]}, ["column[0].category: unknown key", "did you mean 'categories'?"]),
+        ({**KARY, "mechanism": "karry"}, ["column[0].mechanism = 'karry' is unknown", "'hadamard'", "did you mean 'kary'?"]),
+        ({**CODES, "k": 1}, ["column[0].k: k must be in [2, 16777216], got 1"]),
+        ({**CODES, "k": 2**24 + 1}, ["k must be in [2, 16777216], got 16777217"]),
+        ({**CODES, "k": "3"}, ["column[0].k", "'3'"]),
+        ({**CODES, "missing": 3}, ["missing must be a code in [0, k − 1] = [0, 2], got 3"]),
+        ({**CODES, "unknown": "a"}, ["unknown must be a code in [0, k − 1] = [0, 2], got 'a'"]),
+        ({**CODES, "variant": "optimal"}, ["column[0].variant: unknown key"]),
+        ({**CODES, "mechanism": "unary", "variant": "best"}, ["column[0].variant = 'best': must be 'optimal' or 'symmetric'"]),
+        ({**CHANNEL, "phi": [1.0, 2.0]}, ["column[0]: phi must have one number for each category: 2 for 3 categories"]),
+        ({**CHANNEL, "phi": [1.0]}, ["phi must have one number for each category: 1 for 3 categories"]),
+        ({**CHANNEL, "phi": [1.0, "x", 0.0]}, ["column[0].phi[1]: phi must be a real number, got 'x'"]),
+        ({**CHANNEL, "phi": 3}, ["column[0].phi = 3: must be a list"]),
+        ({**KARY, "mechanism": "binary_channel"}, ["column[0].phi is required"]),
+        ({**MEAN, "lower": 9.0}, ["lower = 9.0 must be less than upper = 9.0"]),
+        ({**MEAN, "missing": 10.0}, ["missing must be in [lower, upper] = [0.0, 9.0], got 10.0"]),
+        ({**MEAN, "unknown": 1.0}, ["column[0].unknown: unknown key"]),
+        ({**ANSWER, "missing": 2}, ["column[0]: missing must be false or true, got 2"]),
+        ({**ANSWER, "unknown": "yes"}, ["unknown must be false or true, got 'yes'"]),
+        ({**ANSWER, "k": 2}, ["column[0].k: unknown key"]),
+        ({**ANSWER, "categories": ["no"]}, ["categories of a binary column are [false_value, true_value], got ['no']"]),
+        ({**ANSWER, "categories": ["no", "yes", "other"]}, ["categories of a binary column are [false_value, true_value]"]),
+        ({**ANSWER, "categories": ["no", "no"]}, ["categories must be distinct"]),
+        ({**ANSWER, "categories": ["no", "yes"], "missing": True}, ["missing must be 'no' or 'yes', got True"]),
+        ({**ANSWER, "categories": [1, 2], "missing": "1"}, ["missing must be 1 or 2, got '1'"]),
+    ],
+)
+def test_mistakes_in_a_column(place, column, words):
+    place.write_job({"x": column})
+    refused(place, *words, "(column 'x')")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a,b\n1,2\n", "categories are one column with a header, but this file has 2 columns"),
+        ("", "the first line must be a header"),
+        ("name\n", "between 2 and 16777216 categories are needed, but below the header there are 0"),
+        ("name\na\n", "below the header there are 1"),
+        ("name\na\nb\na\n", "categories must be distinct, but 'a' is listed 2 times"),
+        ("name\na\n\nb\n", "category 1 (counted from 0 below the header) is empty"),
+        ("name\na\nb,c\n", "categories are UTF-8 text, one a line below a header"),
+        (b"name\na\n\xff\xfe\n", "categories are UTF-8 text, one a line below a header"),
+        (b"\xff\n\x80\n", "the header is not comma-separated UTF-8 text"),
+    ],
+)
+def test_mistakes_in_a_file_of_categories(place, content, words):
+    listed = place.folder / "listed.csv"
+    listed.write_bytes(content if isinstance(content, bytes) else content.encode())
+    place.write_job({"note": {"mechanism": "kary", "epsilon": 1.0, "categories_file": str(listed)}})
+    refused(place, f"{listed}: ", words)
+
+
+def test_a_file_of_categories_does_not_fit_the_column(place):
+    listed = place.folder / "listed.csv"
+    column = {"mechanism": "kary", "epsilon": 1.0, "categories_file": str(listed)}
+    for content, changes, words in [
+        ("a\nb\n", {}, [f"{listed}: the column holds integers, but category 0 is 'a'"]),
+        ("1\nx y\n", {}, ["the column holds integers, but category 1 is 'x y'"]),
+        ("1\n99999999999999999999\n", {}, ["the column holds integers, but category 1 is '99999999999999999999'"]),
+        ("1\n01\n", {}, [f"{listed}: categories must be distinct, but 1 is listed 2 times"]),
+        ("1\n2\n", {"unknown": 3}, ["column[0] ('visits', kary): unknown must be one of the categories, got 3"]),
+        ("1\n2\n", {"missing": "1"}, ["missing must be one of the categories, got '1'"]),
+    ]:
+        listed.write_text("name\n" + content)
+        place.write_job({"visits": {**column, **changes}})
+        refused(place, *words)
+    place.write_job({"note": {**column, "unknown": "3"}})
+    refused(place, "column[0] ('note', kary): unknown must be one of the categories, got '3'")
+    place.write_job({"income": column})
+    refused(place, "column 'income' has type double, but kary with these categories takes string, large_string or an integer type")
+
+
+def test_phi_and_a_file_of_categories(place):
+    listed = place.folder / "listed.csv"
+    listed.write_text("name\na\nb\n")
+    place.write_job({"note": {"mechanism": "binary_channel", "epsilon": 1.0, "categories_file": str(listed), "phi": [1.0, 2.0, 3.0]}})
+    refused(place, "column[0] ('note', binary_channel): phi must have one number for each category: 3 for 2 categories")
+
+
+def test_no_file_of_categories(place):
+    place.write_job({"note": {"mechanism": "kary", "epsilon": 1.0, "categories_file": str(place.folder / "nowhere.csv")}})
+    done = place.privatize()
+    assert (done.code, done.out) == (4, "")
+    assert "nowhere.csv: cannot be read: No such file or directory" in done.err
+
+
 def test_every_mistake_is_listed_at_once(place):
     edit(place, "version = 1", "version = 2\ncolour = 3")
     edit(place, "upper = 20", "upper = 'twenty'")
@@ -154,6 +272,12 @@ def test_a_sum_of_decimals_is_the_sum_that_was_written():
         ({"x": {**COST, "delta": 1e-300, "upper": 1e308, "lower": -1e308}}, ["column[0] ('x', gaussian)", "lower must be in"]),
         ({"x": {**VISITS, "lower": -(2**62), "upper": 2**62}}, ["column[0] ('x', discrete_laplace)"]),
         ({"x": {**VISITS, "epsilon": 1e12}}, ["column[0] ('x', discrete_laplace)"]),
+        ({"x": {**INCOME, "lower": -1e200, "upper": 1e200}}, ["column[0] ('x', laplace): lower and upper are too far apart for estimates"]),
+        ({"x": {**MEAN, "lower": -1e160, "upper": 1e160}}, ["column[0] ('x', bounded_mean): lower and upper are too far apart"]),
+        ({"x": {**CHANNEL, "phi": [1e200, 0, 0]}}, ["column[0] ('x', binary_channel): the numbers in phi are too far apart"]),
+        ({"x": {**CHANNEL, "phi": [0, 0, 0]}}, ["column[0] ('x', binary_channel): phi must be", "not all zero"]),
+        ({"x": {**KARY, "epsilon": 800}}, ["column[0] ('x', kary): epsilon must be in", "700.0", "got 800.0"]),
+        ({"x": {**KARY, "epsilon": 1e-9}}, ["column[0] ('x', kary): epsilon must be in", "got 1e-09"]),
     ],
 )
 def test_ranges_that_a_mechanism_refuses(place, columns, words):
@@ -181,6 +305,18 @@ def test_a_missing_kept_column_and_unit(place):
     [
         ("note", INCOME, ["column 'note' has type string", "laplace takes one of", "double"]),
         ("state", VISITS, ["column 'state' has type dictionary"]),
+        (
+            "note",
+            ANSWER,
+            ["column 'note' has type string, but binary takes bool, or an integer type", "categories = [false_value, true_value]"],
+        ),
+        ("income", ANSWER, ["column 'income' has type double, but binary takes bool"]),
+        ("visits", {**ANSWER, "categories": ["a", "b"]}, ["column 'visits' has type int64, but binary with these categories takes string"]),
+        ("note", MEAN, ["column 'note' has type string, but bounded_mean takes one of", "double"]),
+        ("note", CODES, ["column 'note' has type string, but hadamard with these categories takes an integer type"]),
+        ("state", CODES, ["column 'state' has type dictionary<values=string", "takes an integer type, or a dictionary of these"]),
+        ("income", CODES, ["column 'income' has type double"]),
+        ("visits", KARY, ["column 'visits' has type int64, but kary with these categories takes string, large_string, or a dictionary"]),
         ("income", VISITS, ["column 'income' has type double", "discrete_laplace takes one of", "int64"]),
     ],
 )
@@ -188,6 +324,38 @@ def test_a_column_of_the_wrong_type(place, ending, name, column, words):
     place.source = write_table(people(5), place.folder / f"in.{ending}")
     place.write_job({name: column})
     refused(place, *words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "k"),
+    [
+        (pa.int8(), {"k": 129}, 129),
+        (pa.uint8(), {"k": 257}, 257),
+        (pa.int16(), {"k": 2**24}, 2**24),
+        (pa.int8(), {"categories": [1, 128]}, 2),
+        (pa.uint32(), {"categories": [1, -1]}, 2),
+    ],
+)
+def test_categories_that_a_type_cannot_hold(place, kind, column, k):
+    write_table(pa.table({"x": pa.array([1, 1], kind)}), place.source)
+    place.write_job({"x": {"mechanism": "kary", "epsilon": 1.0, **column}})
+    words = f"column 'x' has type {kind}, which cannot hold each of the {k} categories, and kary reports any of them"
+    refused(place, words, "cast the column to a wider type, or declare fewer categories")
+
+
+def test_two_files_of_which_one_cannot_hold_the_categories(place):
+    place.source = place.folder / "in"
+    for name, kind in (("a", pa.int16()), ("b", pa.int8())):
+        write_table(pa.table({"x": pa.array([1, 1], kind)}), place.source / f"{name}.parquet")
+    place.write_job({"x": {"mechanism": "kary", "epsilon": 1.0, "k": 1000}})
+    refused(place, "b.parquet: column 'x' has type int8, which cannot hold")
+
+
+def test_a_name_that_the_columns_of_a_csv_report_take(place):
+    place.target = place.folder / "out/private.csv"
+    write_table(pa.table({"x": [1, 0], "x.row": [1, 0]}), place.source)
+    place.write_job({"x": CODES}, keep=["x.row"])
+    refused(place, "the output would have 2 columns named 'x.row'", "rename one")
 
 
 def test_a_boolean_is_no_number(place):

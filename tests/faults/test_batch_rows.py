@@ -42,6 +42,81 @@ def test_a_null_without_missing(place, source, columns):
     refused(place, f"in.{source}: row 2 (counted from 0), column 'n': null or NaN, and the job declares no `missing`")
 
 
+TEXT = ["a", "b"]
+UNKNOWN = "not one of the declared categories, and the job declares no `unknown` for this column"
+MISSING = "null, and the job declares no `missing` for this column"
+NEITHER = "neither 0 nor 1, and the job declares no `unknown` for this column"
+NUMBER = int(SECRET)
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize(
+    ("cells", "column", "row", "problem"),
+    [
+        (["a", "b", SECRET], {"mechanism": "kary", "categories": TEXT}, 2, UNKNOWN),
+        (["a", None, SECRET], {"mechanism": "kary", "categories": TEXT}, 1, MISSING),
+        (["a", SECRET, None], {"mechanism": "kary", "categories": TEXT}, 1, UNKNOWN),
+        (["a", SECRET, None], {"mechanism": "kary", "categories": TEXT, "unknown": "a"}, 2, MISSING),
+        (["a", None, SECRET], {"mechanism": "kary", "categories": TEXT, "missing": "a"}, 2, UNKNOWN),
+        (["a", SECRET, "b"], {"mechanism": "binary", "categories": TEXT}, 1, UNKNOWN),
+        (["a", "b", None], {"mechanism": "binary_channel", "categories": TEXT, "phi": [0, 1], "unknown": "a"}, 2, MISSING),
+        (["a", "b", SECRET], {"mechanism": "unary", "categories": TEXT, "missing": "a"}, 2, UNKNOWN),
+        ([5, 7, NUMBER], {"mechanism": "subset", "categories": [5, 6, 7]}, 2, UNKNOWN),
+        ([0, 1, NUMBER], {"mechanism": "hashing", "k": 2}, 2, UNKNOWN),
+        ([0, -1, 1], {"mechanism": "hashing", "k": 2}, 1, UNKNOWN),
+        ([0, 2, 1], {"mechanism": "kary", "k": 2}, 1, UNKNOWN),
+        ([0, None, NUMBER], {"mechanism": "hadamard", "k": 2}, 1, MISSING),
+        ([0, NUMBER, None], {"mechanism": "hadamard", "k": 2}, 1, UNKNOWN),
+        ([0, None, NUMBER], {"mechanism": "hadamard", "k": 2, "missing": 1}, 2, UNKNOWN),
+        ([True, None, False], {"mechanism": "binary"}, 1, MISSING),
+        ([1.5, None, 3.0], {"mechanism": "bounded_mean", "lower": 0, "upper": 2}, 1, "null or NaN, and the job declares no `missing`"),
+    ],
+)
+def test_cells_that_a_declaration_does_not_cover(place, source, cells, column, row, problem):
+    place.source = write_table(pa.table({"m": ["-"] * 3, "n": cells}), place.folder / f"in.{source}")
+    place.write_job({"n": {"epsilon": 1.0, **column}})
+    refused(place, f"in.{source}: row {row} (counted from 0), column 'n': {problem}")
+
+
+@pytest.mark.parametrize("source", ["parquet", "arrow"])
+@pytest.mark.parametrize(
+    ("cells", "column", "row", "problem"),
+    [
+        (pa.array([1, 0, NUMBER]), {"mechanism": "binary"}, 2, NEITHER),
+        (pa.array([1, -1, None]), {"mechanism": "binary"}, 1, NEITHER),
+        (pa.array([1, 0, 2**64 - 1], pa.uint64()), {"mechanism": "binary", "missing": True}, 2, NEITHER),
+        (pa.array([1, None, NUMBER]), {"mechanism": "binary", "unknown": False}, 1, MISSING),
+        (pa.array([0, 2**64 - 1], pa.uint64()), {"mechanism": "kary", "k": 2**20}, 1, UNKNOWN),
+        (pa.array([0, 2**64 - 1], pa.uint64()), {"mechanism": "unary", "categories": [-1, 0]}, 1, UNKNOWN),
+        (pa.array(["a", SECRET]).dictionary_encode(), {"mechanism": "subset", "categories": TEXT}, 1, UNKNOWN),
+        (pa.array(["a", None]).dictionary_encode(), {"mechanism": "subset", "categories": TEXT, "unknown": "a"}, 1, MISSING),
+        (pa.array([0.5, float("nan")]), {"mechanism": "bounded_mean", "lower": 0, "upper": 2}, 1, "null or NaN"),
+    ],
+)
+def test_cells_of_other_types_that_a_declaration_does_not_cover(place, source, cells, column, row, problem):
+    place.source = write_table(pa.table({"n": cells}), place.folder / f"in.{source}")
+    place.write_job({"n": {"epsilon": 1.0, **column}})
+    refused(place, f"row {row} (counted from 0), column 'n': {problem}")
+
+
+@pytest.mark.parametrize(
+    ("cell", "column", "kind"),
+    [
+        (SECRET + "x", {"mechanism": "binary"}, "true or false, 1 or 0"),
+        (SECRET, {"mechanism": "binary"}, "true or false, 1 or 0"),
+        (SECRET + ".5", {"mechanism": "binary", "unknown": True}, "an integer"),
+        (SECRET + "x", {"mechanism": "hadamard", "k": 4}, "an integer"),
+        (SECRET + "x", {"mechanism": "kary", "categories": [3, 4]}, "an integer"),
+        (SECRET + "x", {"mechanism": "bounded_mean", "lower": 0, "upper": 2}, "a number"),
+    ],
+)
+def test_csv_cells_that_do_not_parse_for_a_mechanism(place, cell, column, kind):
+    place.source = place.folder / "in.csv"
+    place.source.write_text(f"m,n\na,1\nb,{cell}\n")
+    place.write_job({"n": {"epsilon": 1.0, **column}})
+    refused(place, f"in.csv: row 1 (counted from 0 below the header), column 'n': the cell is not {kind}")
+
+
 @pytest.mark.parametrize("source", ["parquet", "arrow"])
 def test_a_nan_without_missing(place, source):
     place.source = write_table(pa.table({"n": [1.0, float("inf"), float("nan")]}), place.folder / f"in.{source}")

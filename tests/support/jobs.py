@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 from pyarrow import ipc
@@ -25,6 +26,49 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "cost": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "lower": 0.0, "upper": 400.0},
 }
 """One column for each mechanism."""
+
+
+CATEGORIES = ["excellent", "good", "fair", "poor"]
+EVERY_MECHANISM: dict[str, dict[str, Any]] = {
+    "laplace": {"mechanism": "laplace", "lower": 0, "upper": 50, "missing": 0},
+    "gaussian": {"mechanism": "gaussian", "delta": 1e-6, "lower": 0, "upper": 50, "missing": 0},
+    "discrete_laplace": {"mechanism": "discrete_laplace", "lower": 0, "upper": 30, "missing": 3},
+    "discrete_gaussian": {"mechanism": "discrete_gaussian", "delta": 1e-6, "lower": 0, "upper": 30, "missing": 3},
+    "bounded_mean": {"mechanism": "bounded_mean", "lower": 0, "upper": 40, "missing": 1.5},
+    "binary": {"mechanism": "binary"},
+    "binary 0 1": {"mechanism": "binary", "missing": 1, "unknown": False},
+    "binary categories": {"mechanism": "binary", "categories": ["excellent", "good"], "missing": "good", "unknown": "excellent"},
+    "binary_channel": {"mechanism": "binary_channel", "categories": CATEGORIES, "phi": [3, 1.5, -1, -2], "missing": "poor"},
+    "kary": {"mechanism": "kary", "categories": ["excellent", "good", "fair"], "missing": "good", "unknown": "fair"},
+    "kary codes": {"mechanism": "kary", "k": 6, "missing": 5, "unknown": 0},
+    "unary": {"mechanism": "unary", "categories": [0, 25, 50, 95], "missing": 0, "unknown": 95},
+    "unary symmetric": {"mechanism": "unary", "categories": CATEGORIES, "variant": "symmetric", "missing": "fair"},
+    "subset": {"mechanism": "subset", "k": 20, "missing": 19, "unknown": 0},
+    "hashing": {"mechanism": "hashing", "categories": CATEGORIES, "missing": "fair"},
+    "hadamard": {"mechanism": "hadamard", "k": 11, "missing": 0, "unknown": 10},
+}
+"""A column for each mechanism, and for each way to declare categories, on the columns of `health_survey`."""
+
+
+def health_survey(health: pa.Array, visits: pa.Array, coins: pa.Array, good: pa.Array) -> pa.Table:
+    """A table with a column for each of `EVERY_MECHANISM`; all but the booleans hold some nulls."""
+    index = np.arange(len(visits))
+
+    def with_nulls(values: pa.Array, every: int) -> pa.Array:
+        return pc.if_else(pa.array(index % every == 5), pa.scalar(None, values.type), values)
+
+    numbers, texts, codes = with_nulls(visits, 17), with_nulls(health, 13), with_nulls(visits.cast(pa.int16()), 19)
+    columns = {
+        **dict.fromkeys(("laplace", "bounded_mean"), numbers.cast(pa.float64())),
+        **dict.fromkeys(("gaussian", "discrete_laplace", "discrete_gaussian"), numbers),
+        "binary": good.cast(pa.bool_()),
+        "binary 0 1": with_nulls(coins, 23),
+        **dict.fromkeys(("binary categories", "binary_channel", "kary", "hashing"), texts),
+        "unary symmetric": texts.dictionary_encode(),
+        **dict.fromkeys(("kary codes", "subset", "hadamard"), codes),
+        "unary": with_nulls(coins, 29),
+    }
+    return pa.table({name: columns[name] for name in EVERY_MECHANISM})
 
 
 def people(rows: int) -> pa.Table:
@@ -76,7 +120,7 @@ def decoded(table: pa.Table) -> pa.Table:
 
 def toml(value: object) -> str:
     """A TOML literal: JSON's, for what jobs need."""
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def job_text(
@@ -157,6 +201,10 @@ class Workplace:
     def privatize(self, *arguments: object) -> Finished:
         """Run the job."""
         return self.dpcore("privatize", self.job, *arguments)
+
+    def estimate(self, *arguments: object) -> Finished:
+        """Estimate from the job's output."""
+        return self.dpcore("estimate", self.target, *arguments)
 
     def left_behind(self) -> list[str]:
         """Everything beside the output, hidden files included."""

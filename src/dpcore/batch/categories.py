@@ -130,7 +130,7 @@ class Categories:
         absent = null_mask(values)
         if null_texts and absent is None and (codes == UNKNOWN).any():
             absent = pc.is_in(values, value_set=pa.array(null_texts, values.type)).to_numpy(zero_copy_only=False) & (codes == UNKNOWN)
-        return codes, absent
+        return codes, absent if absent is not None and absent.any() else None
 
     def _of_type(self, kind: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
         """The categories as values of a type, without those that it cannot hold; and, if some are left out, the codes of the others."""

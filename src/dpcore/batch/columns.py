@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     Mechanism = Any
 
 
+MAX_DEVIATION = 1e150
+"""Beyond it a variance leaves the range of float64."""
+
+
 @dataclass(frozen=True, slots=True)
 class NoisyColumn:
     """A column with everything its reports depend on.
@@ -110,8 +114,8 @@ class NoisyColumn:
             reports = self.mechanism.privatize(self.values.read(cells), rng=rng, threads=1)
         except CellError:
             raise
-        except DataError:
-            raise self.values.refused(cells) or AssertionError from None
+        except DataError as error:
+            raise self.values.refused(cells) or error from None
         return self.reports.write(reports)
 
     def aggregate(self, arrays: list[pa.Array]) -> local.Aggregate:
@@ -184,7 +188,7 @@ def fitted(position: int, column: NoisyColumn, kind: pa.DataType | None, *, text
     categories = None if column.categories is None else column.categories.fitted(kind)
     column = _for_job(position, column.section, lambda: _made(column.section, categories))
     values, reports = column.values, column.reports
-    if isinstance(values, Codes) and kind is None:
+    if isinstance(values, Codes) and values.categories.are_text and kind is None:
         values = replace(values, null_texts=NULLS)
     if isinstance(reports, CategoryReports) and kind is not None and not reports.categories.are_text:
         reports = replace(reports, type=value_type(kind))
@@ -210,6 +214,14 @@ def column_of(section: JobColumn) -> NoisyColumn:
 
 
 def _made(section: JobColumn, categories: Categories | None) -> NoisyColumn:
+    column = _unchecked(section, categories)
+    if not column.deviation <= MAX_DEVIATION:
+        named = "the numbers in phi" if isinstance(section, BinaryChannelColumn) else "lower and upper"
+        raise ParameterError(f"{named} are too far apart for estimates in float64")
+    return column
+
+
+def _unchecked(section: JobColumn, categories: Categories | None) -> NoisyColumn:
     if isinstance(section, RealColumn | IntegerColumn):
         text = pa.int64() if isinstance(section, IntegerColumn) else pa.float64()
         types = INTEGER_TYPES if isinstance(section, IntegerColumn) else REAL_TYPES
@@ -292,7 +304,7 @@ def _packed(k: int) -> PackedReports:
 def _deviation(mechanism: Mechanism) -> float:
     match mechanism:
         case local.LocalLaplace() | local.LocalGaussian() | local.LocalDiscreteLaplace() | local.LocalDiscreteGaussian():
-            return math.sqrt(mechanism.noise_variance)
+            return mechanism.scale if mechanism.scale > MAX_DEVIATION else math.sqrt(mechanism.noise_variance)
         case local.BoundedMean():
             return (mechanism.upper - mechanism.lower) / 2 * mechanism.z0
         case local.BinaryChannel():

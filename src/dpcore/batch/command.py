@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from dpcore.batch.pages import NOT_SECURE
 from dpcore.batch.plan import Plan, make_plan
 from dpcore.batch.progress import shown_on
 
-HELP = """Add noise to a table, row by row, as JOB (a TOML file) says.
+HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
 
-Every cell of a [[column]] is clamped to its declared range and gets noise of its own before it is written (local differential
-privacy): whoever holds the output learns little about any single row. Means and counts over many rows survive. Columns that the
+Every cell of a [[column]] goes through a randomiser of its own before it is written (local differential privacy): whoever holds the
+output learns little about any single row. Means and shares over many rows survive, and `dpcore estimate` finds them. Columns that the
 job does not name are dropped.
 
 A complete job:
@@ -32,7 +33,7 @@ A complete job:
     [output]
     path = "out/visits-private.parquet"
     [privacy]
-    max_epsilon = 2.0               # the job does not start if its columns spend more
+    max_epsilon = 5.0               # the job does not start if its columns spend more
     max_delta = 1e-6                # default 0
     [[column]]
     name = "visits"                 # integers
@@ -43,11 +44,30 @@ A complete job:
     missing = 0                     # stands for nulls; without it a null ends the job
     [[column]]
     name = "cost"                   # real numbers
-    mechanism = "gaussian"          # laplace, gaussian, discrete_laplace, discrete_gaussian
+    mechanism = "gaussian"
     epsilon = 1.0
     delta = 1e-6                    # the gaussian kinds need one
     lower = 0.0
     upper = 5000.0
+    [[column]]
+    name = "smoker"                 # booleans, or 0 and 1
+    mechanism = "binary"
+    epsilon = 1.0
+    [[column]]
+    name = "region"                 # strings or integers
+    mechanism = "kary"
+    epsilon = 2.0
+    categories = ["north", "east", "south", "west"]
+    unknown = "north"               # stands for others; without it another ends the job
+
+\b
+Mechanisms, by what can be estimated from them:
+    means    laplace, gaussian (any numbers), discrete_laplace, discrete_gaussian (integers),
+             bounded_mean (any numbers; one bit a row), binary_channel (categories; needs phi, a number for each)
+    shares   binary (yes or no), kary (few categories), unary, subset, hashing, hadamard (many categories)
+
+Categories are declared, never learnt from the data: categories = [...], categories_file = "x.csv" (one column with a header) or
+k = N for the codes 0 to N - 1.
 
 Try it with --dry-run first: it reads the schema only, and prints the plan and the total.
 
@@ -61,10 +81,10 @@ A job that ends early leaves nothing under the output's name.
 """
 
 
-@click.command("privatize", help=HELP, short_help="Add noise to a table, row by row, as a job file says.")
+@click.command("privatize", help=HELP, short_help="Randomise a table, row by row, as a job file says.")
 @click.argument("job", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan and the total, write nothing.")
-@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that add noise. Default: the CPUs this process may use.")
+@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that randomise. Default: the CPUs this process may use.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
 @click.option(
     "--report",
@@ -100,6 +120,7 @@ def _print_plan(plan: Plan) -> None:
     # A pipe has no width to fit into; long names must not be folded for it.
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200, highlight=False)
     console.print(report.column_table(plan))
+    click.echo(report.PRECISION)
     click.echo()
     click.echo(report.budget(plan.job))
     click.echo(report.privacy_statement(plan.job))
@@ -109,9 +130,10 @@ def _print_plan(plan: Plan) -> None:
 
 def _print_summary(plan: Plan, rows: int) -> None:
     names = ", ".join(column.name for column in plan.columns[:8]) + (", …" if len(plan.columns) > 8 else "")
-    click.echo(f"{plan.output}: {rows:,} rows, noise on {len(plan.columns)} column{'s' if len(plan.columns) > 1 else ''} ({names})")
+    click.echo(f"{plan.output}: {rows:,} rows, {len(plan.columns)} column{'s' if len(plan.columns) > 1 else ''} randomised ({names})")
     click.echo(f"spent {report.privacy_statement(plan.job)}")
     _print_notes(plan)
+    click.echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
 
 
 def _print_notes(plan: Plan) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -13,11 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpcore.batch.errors import JobError
-from dpcore.batch.estimation import TARGETS, ColumnEstimate, Estimates, estimate
-from dpcore.batch.pages import EXTRA_MISSING, NOT_SECURE, guarantee_in_words
+from dpcore.batch.estimation import TARGETS, ColumnEstimate, Estimates, estimate, report_name
+from dpcore.batch.pages import NOT_SECURE, guarantee_in_words
 from dpcore.batch.progress import shown_on
 from dpcore.batch.readable import json_text, misses, readable
+
+if TYPE_CHECKING:
+    from dpcore.batch.estimate_page import EstimatePages
 
 LINES = 8
 """Categories of one column that the terminal shows."""
@@ -83,8 +85,7 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
 @click.option("--threads", type=click.IntRange(1, 4096), help="Threads that count. Default: the CPUs this process may use.")
 def command(path: str, folder: Path | None, confidence: float, target: str, columns: tuple[str, ...], threads: int | None) -> None:
     """Estimate and print; errors are turned into exit codes by the entry point."""
-    if folder is not None:
-        _check_report_extra()
+    pages = None if folder is None else _pages(folder, path)
     if threads is not None:
         pa.set_cpu_count(threads)
     with shown_on(sys.stderr) as progress:
@@ -94,18 +95,16 @@ def command(path: str, folder: Path | None, confidence: float, target: str, colu
     click.echo(json_text(found.document()))
     if sys.stderr.isatty():
         show_on(Console(file=sys.stderr, highlight=False), found)
-    if folder is not None:
-        from dpcore.batch.estimate_page import EstimatePages
-
-        pages = EstimatePages(folder, found.name)
+    if pages is not None:
         pages.write(found)
         click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
 
 
-def _check_report_extra() -> None:
-    """Raise before any row is read if the pages could not be made."""
-    if any(importlib.util.find_spec(name) is None for name in ("jinja2", "matplotlib")):
-        raise JobError(EXTRA_MISSING)
+def _pages(folder: Path, path: str) -> EstimatePages:
+    """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
+    from dpcore.batch.estimate_page import EstimatePages
+
+    return EstimatePages(folder, report_name(path))
 
 
 def show_on(console: Console, found: Estimates) -> None:

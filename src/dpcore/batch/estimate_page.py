@@ -92,7 +92,7 @@ class EstimatePages:
         value, (lower, upper) = float(estimate.value), map(float, estimate.interval)
         numbers = readable([value, lower, upper, found.consistent], float(estimate.stderr), percent=percent)
         title = f"{found.column.name}: {numbers[0]}, interval {numbers[1]} to {numbers[2]}"
-        short = upper - lower < self._plots.SHORT * (found.range[1] - found.range[0])
+        short = 0 < upper - lower < self._plots.SHORT * (found.range[1] - found.range[0])
         ends = [f"{100 * end:g} %" if percent else plain_number(end) for end in found.range]
         plot = self._plots.interval_plot(value, (lower, upper), found.range, percent=percent, title=title)
         return {

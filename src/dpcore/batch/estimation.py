@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +93,7 @@ class ColumnEstimate:
                 return 0.0, 1.0
 
     def document(self) -> dict[str, Any]:
-        """The entry of the column in the JSON output."""
+        """The entry of the column in the JSON output; numbers of many categories are arrays, which `json_text` takes."""
         section, estimate = self.column.section, self.estimate
         declared = {key: getattr(section, key) for key in ("lower", "upper", "missing", "unknown") if hasattr(section, key)}
         phi = {"phi": section.phi} if hasattr(section, "phi") else {}
@@ -109,11 +108,11 @@ class ColumnEstimate:
             "n": estimate.n,
             **({"of": self.labels[1]} if self.kind == "proportion" and self.labels is not None else {}),
             "categories": self.labels,
-            "value": _plain(estimate.value),
-            "stderr": _plain(estimate.stderr),
-            "interval": _plain(estimate.interval),
+            "value": estimate.value,
+            "stderr": estimate.stderr,
+            "interval": estimate.interval,
             "confidence": estimate.confidence,
-            "consistent": _plain(self.consistent),
+            "consistent": self.consistent,
         }
 
 
@@ -148,15 +147,8 @@ class Estimates:
     target: str
     columns: tuple[ColumnEstimate, ...]
 
-    @property
-    def name(self) -> str:
-        """What report files are called: the path's last part without wildcards, and "-estimate"."""
-        named = Path(self.path)
-        last = named.resolve().name if named.is_dir() else named.stem
-        return (re.sub(r"[^\w.-]+", "", last).strip(".-_") or "reports") + "-estimate"
-
     def document(self) -> dict[str, Any]:
-        """The JSON output."""
+        """The JSON output, but for arrays, which become lists when it is written."""
         return {
             "format": FORMAT,
             "version": __version__,
@@ -168,6 +160,12 @@ class Estimates:
             "target": self.target,
             "columns": [column.document() for column in self.columns],
         }
+
+
+def report_name(path: str) -> str:
+    """What report files about a path are called: its last part without wildcards, and "-estimate"."""
+    last = Path(path).resolve().name if Path(path).is_dir() else Path(path).stem
+    return (re.sub(r"[^\w.-]+", "", last).strip(".-_") or "reports") + "-estimate"
 
 
 def estimate(
@@ -301,11 +299,3 @@ def _count(inputs: Inputs, columns: list[NoisyColumn], threads: int, progress: P
     Pipeline(source, transform, add, threads=threads).run(tick)
     progress.update(rows, 1.0)
     return totals, rows
-
-
-def _plain(value: Any) -> Any:
-    """Numbers and lists for JSON, which has no infinity."""
-    plain = np.asarray(value, np.float64)
-    if not np.isfinite(plain).all():
-        return [_plain(item) for item in plain] if plain.ndim else (float(plain) if math.isfinite(plain) else None)
-    return plain.tolist()

@@ -230,7 +230,7 @@ class BinaryChannelColumn(CategoricalColumn):
     """`mechanism = "binary_channel"`: one ε-DP bit about a category, for the mean of phi."""
 
     mechanism: Literal["binary_channel"]
-    phi: list[Finite] = Field(min_length=2)
+    phi: list[Finite]
 
     @model_validator(mode="after")
     def _phi_is_a_table(self) -> Self:

@@ -164,11 +164,10 @@ def _noisy_type(info: FileInfo, path: Path, column: NoisyColumn) -> pa.DataType:
     if not column.values.accepts(kind):
         declared = "" if column.categories is None else " with these categories"
         raise JobError(f"{path}: column {column.name!r} has type {kind}, but {mechanism}{declared} takes {column.values.wanted}")
-    if isinstance(column.reports, CategoryReports) and column.categories is not None and not column.categories.all_fit(kind):
-        highest = column.categories.k - 1 if column.categories.labels is None else max(column.categories.listed())
+    if isinstance(column.reports, CategoryReports) and not column.reports.can_hold(kind):
         raise JobError(
-            f"{path}: column {column.name!r} has type {kind}, which cannot hold every category up to {highest!r}, and {mechanism} reports "
-            "any of them; cast the column to a wider type, or declare fewer categories"
+            f"{path}: column {column.name!r} has type {kind}, which cannot hold each of the {column.reports.categories.k} categories, "
+            f"and {mechanism} reports any of them; cast the column to a wider type, or declare fewer categories"
         )
     return kind
 

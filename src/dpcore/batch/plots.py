@@ -85,7 +85,7 @@ def shown_range(value: float, interval: tuple[float, float], limits: tuple[float
     lower, upper = interval
     width = upper - lower
     start, stop = limits
-    if width < SHORT * (stop - start):
+    if 0 < width < SHORT * (stop - start):
         start, stop = max(start, value - 3 * width), min(stop, value + 3 * width)
     start, stop = min(start, lower), max(stop, upper)
     margin = 0.03 * (stop - start)

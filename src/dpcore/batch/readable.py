@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+import numpy as np
+
 WORDS = {0.8: "one in five", 0.9: "one in ten", 0.95: "one in twenty", 0.99: "one in a hundred", 0.999: "one in a thousand"}
 
 
@@ -42,11 +44,12 @@ def _no_negative_zero(value: float, decimals: int) -> float:
 
 
 def json_text(document: Any, indent: str = "") -> str:
-    """JSON with a line for each key, but lists of numbers or words on one line."""
+    """JSON with a line for each key, but lists and arrays on one line; an array becomes a list only for as long as it is written."""
     deeper = indent + "  "
     if isinstance(document, dict) and document:
         parts = [f"{deeper}{json.dumps(key, ensure_ascii=False)}: {json_text(value, deeper)}" for key, value in document.items()]
         return "{\n" + ",\n".join(parts) + "\n" + indent + "}"
     if isinstance(document, list) and document and isinstance(document[0], dict):
         return "[\n" + ",\n".join(deeper + json_text(item, deeper) for item in document) + "\n" + indent + "]"
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
+    plain = document.tolist() if isinstance(document, np.ndarray) else document
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False)

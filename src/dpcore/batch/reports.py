@@ -106,8 +106,11 @@ class CategoryReports(_OneColumn):
     def accepts(self, name: str, found: Types) -> str | None:
         """The column, unless it can hold the categories; other tools may have changed one kind of text or integer into another."""
         kind = found.get(name)
-        held = kind is not None and self.categories.accepts(kind) and self.categories.all_fit(kind)
-        return None if held else name
+        return None if kind is not None and self.categories.accepts(kind) and self.can_hold(kind) else name
+
+    def can_hold(self, kind: pa.DataType) -> bool:
+        """Whether a column of a type that the categories accept can hold each of them; of a file's it is not known yet."""
+        return self.categories.path is not None or self.categories.all_fit(kind)
 
     def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
         """The categories of the codes."""

@@ -20,6 +20,9 @@ FLOAT_DTYPES = {pa.float16(): np.float16, pa.float32(): np.float32, pa.float64()
 """A DataType's own to_pandas_dtype needs pandas in older pyarrow."""
 
 
+NULL = "null, and the job declares no `missing` for this column"
+
+
 class CellError(DataError):
     """A cell that the column's declaration does not cover; `row` counts from the start of the array."""
 
@@ -143,7 +146,7 @@ class Answers:
         if absent is None:
             return answers
         if self.missing is None:
-            raise self.refused(cells) or AssertionError
+            raise self.refused(cells) or CellError(int(absent.argmax()), NULL)
         return np.where(absent, answers.dtype.type(self.missing), answers)
 
     def refused(self, cells: pa.Array) -> CellError | None:
@@ -194,7 +197,7 @@ class Codes:
         if absent is None:
             return codes
         if self.missing is None:
-            raise self.refused(cells) or AssertionError
+            raise self.refused(cells) or CellError(int(absent.argmax()), NULL)
         return np.where(absent, np.int32(self.missing), codes)
 
     def refused(self, cells: pa.Array) -> CellError | None:
@@ -212,7 +215,7 @@ def _first(nulls: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | N
     odd = int(other.argmax()) if other is not None and other.any() else None
     if odd is not None and (null is None or odd < null):
         return CellError(odd, problem)
-    return None if null is None else CellError(null, "null, and the job declares no `missing` for this column")
+    return None if null is None else CellError(null, NULL)
 
 
 def _view(cells: pa.Array) -> npt.NDArray[Any]:
