@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileInfo:
     """What a file says about itself before any row is read.
 
@@ -27,7 +28,7 @@ class FileInfo:
     schema: pa.Schema | None
     rows: int | None
 
-    @property
+    @cached_property
     def types(self) -> dict[str, pa.DataType] | None:
         """Type of each column; None if the format has none."""
         return None if self.schema is None else dict(zip(self.names, self.schema.types, strict=True))
