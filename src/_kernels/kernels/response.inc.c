@@ -82,7 +82,8 @@ static void pack_bytes(const uint8_t *x, uint64_t *bits, size_t n) {
 }
 
 /* Pre: x_low may be NULL. Post: y[i] = 1 if the uniform that starts with pieces[i] is below the probability of "+", 0 if not, 2 if sixteen
-   bits do not say or x is NaN and no value stands for that. Errors: returns whether any is 2. Source: docs/exactness-local.md, "Bounded mean". */
+   bits do not say or x is NaN and no value stands for that. Errors: returns whether any is 2.
+   Source: docs/exactness-local.md, "Bounded mean". */
 DPK_INLINE int bounded_body(const dpk_bounded *law, const uint16_t *DPK_RESTRICT pieces, const double *DPK_RESTRICT x,
                             const double *DPK_RESTRICT x_low, uint8_t *DPK_RESTRICT y, size_t n, int has_low) {
     uint64_t undecided = 0;
