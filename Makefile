@@ -24,7 +24,7 @@ BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.t
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/installed-demo  ## privatise the sample data and compare before and after
+demo: $(VENV)/installed-demo  ## privatise the sample data, estimate from the result, compare with the truth
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/installed-test  ## the default tests, on the installed package
@@ -84,7 +84,7 @@ $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
 	touch $$@
 endef
 
-$(eval $(call install,$(VENV),demo,batch))
+$(eval $(call install,$(VENV),demo,batch$(comma)report))
 $(eval $(call install,$(VENV),test,batch$(comma)report$(comma)test$(comma)packaging))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)docs))

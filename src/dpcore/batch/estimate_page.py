@@ -209,7 +209,7 @@ nobody can tell. A short interval means that the rows are many or the noise is s
 </section>
 
 {% for column in columns %}
-<section class="card{% if column.rows %} long{% endif %}" id="{{ column.anchor }}">
+<section class="card{% if column.rows and column.rows|length > 12 %} long{% endif %}" id="{{ column.anchor }}">
 <h2>{{ column.name }}</h2>
 <p class="how"><code>{{ column.mechanism }}</code>: {{ column.title }}, &epsilon; = {{ column.epsilon }}
 {%- if column.delta %}, &delta; = {{ column.delta }}{% endif %}. {{ column.stand_ins }}</p>

@@ -136,6 +136,7 @@ th:last-child, td:last-child { padding-right: 0; }
 th { color: var(--muted); font-size: .85rem; font-weight: 600; }
 tbody tr:last-child td { border-bottom: 0; }
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th.number + th:not(.number), td.number + td:not(.number) { padding-left: .9rem; }
 td.name { overflow-wrap: anywhere; }
 a { color: var(--accent); text-decoration: none; }
 a:hover { text-decoration: underline; }

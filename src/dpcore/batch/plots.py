@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-WIDTH = 7.6
+WIDTH = 6.8
 """Inches; the page scales it to its own width."""
 LABEL_LENGTH = 30
 SHORT = 0.06
@@ -77,7 +77,7 @@ def interval_plot(value: float, interval: Sequence[float], limits: tuple[float, 
         axes.set_yticks([])
         axes.spines["bottom"].set_visible(False)
 
-    return _svg(draw, 0.95, title)
+    return _svg(draw, 0.85, title)
 
 
 def shown_range(value: float, interval: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
