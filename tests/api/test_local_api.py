@@ -263,6 +263,13 @@ def test_a_bounded_mean_of_whole_numbers_beyond_floats():
     assert abs(hits - (x - low) / 4096).max() < 0.05
 
 
+@pytest.mark.parametrize("mechanism", [BINARY, BOUNDED, TABLE], ids=repr)
+def test_a_few_reports_that_agree_are_no_certainty(mechanism):
+    for reports in (np.array([True]), np.zeros(3, bool)):
+        low, high = mechanism.estimate(reports).interval
+        assert high - low > 0.5
+
+
 def test_phi_is_checked():
     for bad in ([1.0], [0.0, 0.0], [1.0, np.nan], [[1.0, 2.0]], []):
         with pytest.raises((ParameterError, ParameterTypeError), match="phi must"):

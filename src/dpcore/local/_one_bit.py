@@ -78,9 +78,12 @@ class OneBit(LocalMechanism):
     def _mean(self, counted: Aggregate, confidence: float, middle: float, reach: float) -> Estimate:
         """Estimate the mean of reports middle ± reach."""
         share = int(counted.counts[0]) / counted.n
-        # Var(±1) at this share: exact for the population; for the sample at hand it is an upper bound, whatever the records are.
+        # Var(±1): exact for the population; for the sample at hand it is an upper bound, whatever the records are. No record makes a
+        # report rarer than q, so a few reports that agree do not pass for certainty.
+        rarest = float(logistic_complement(self.epsilon))
+        possible = min(max(share, rarest), 1 - rarest)
         # Scaled afterwards: the square of `reach` may leave the range of float64.
-        signs = with_interval(2 * share - 1, 4 * share * (1 - share), counted.n, confidence)
+        signs = with_interval(2 * share - 1, 4 * possible * (1 - possible), counted.n, confidence)
         return Estimate(middle + reach * signs.value, reach * signs.stderr, middle + reach * signs.interval, counted.n, confidence)
 
     @staticmethod
