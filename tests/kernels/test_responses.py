@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -59,6 +61,7 @@ RESPONSES: dict[str, tuple[Respond, Array]] = {
     "hadamard": (lambda x, **o: _backend.hadamard_response(x, 100, FLIP, None, **o), codes(100)),
 }  # fmt: skip
 each = pytest.mark.parametrize("name", RESPONSES)
+PINNED = ("flip", "bounded", "table", "kary-16-1.0-int64", "unary-9", "subset-9-3", "hashing", "hadamard")
 
 
 def answer(name: str, start: int = 0, stop: int | None = None, *, first: int = 0, threads: int = 1, secure: bool = False) -> Array:
@@ -261,3 +264,36 @@ def test_the_secure_cipher_has_one_answer_too(name):
                 found.append(answer(name, secure=True))
                 assert same_bits(np.concatenate([answer(name, 0, 130, secure=True), answer(name, 130, secure=True)]), found[0])
     assert all(same_bits(one, found[0]) for one in found)
+
+
+# The stream itself
+
+GOLDEN = {
+    "flip": "5359ee9f61d4dd416969b36b670d63fe740036ca58abf00032a589a04869abab",
+    "bounded": "3ad2548fd0c1ec2d854104abcbb4cef3f7c83e051c21e748fc3035dc89d9b290",
+    "table": "f7b44a48b678d44c8cf96d676f4799d53a54c68e0a48f20fdcbe59606f510712",
+    "kary-16-1.0-int64": "299846bf93f4f96f3bbdca4faa556c9398ed4f67b5ba60cfb38ed8c496ffc042",
+    "unary-9": "8a75cb38cfc7dca337e10666e57e6270e35236d6504374daf06a0ccb3b2d08d8",
+    "subset-9-3": "118030fc7ccad7216b656da76a4a549d273874e4b4b80028a50889d604aa89c2",
+    "hashing": "28f40a7cd87a2e6b932dfcc4d20800b73f29b688081c71d03cdd7cf9abeaf5a7",
+    "hadamard": "2ab2efa1708e6b36b89e5f7b99a4ae65ca15ad816b4b6f4adc520e6881ccb257",
+}
+
+
+def stream_digest(name: str) -> str:
+    """SHA-256 of the reports of plain inputs (no generator's) under the tests' key, from two places of the stream."""
+    respond, x = RESPONSES[name]
+    plain = np.arange(3000) * 7 % (2 if name == "flip" else 3 if name == "table" else 9)
+    plain = plain.astype(x.dtype) / (1 if x.dtype.kind != "f" else 4)
+    positions = (KeyedRandom(KEY).at(0, 0).position(), KeyedRandom(KEY).at(3, 2**30 + 5).position())
+    reports = [respond(plain.astype(x.dtype), position=position, secure=False, threads=1) for position in positions]
+    return hashlib.sha256(b"".join(report.tobytes() for report in reports)).hexdigest()
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="reports are digested as little-endian bytes")
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", PINNED)
+def test_the_stream_has_not_changed(name, level):
+    """A new digest here is a new `stream_version`: results that users reproduce from keys are other ones."""
+    with at_level(level):
+        assert stream_digest(name) == GOLDEN[name]
