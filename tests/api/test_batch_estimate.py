@@ -342,6 +342,12 @@ def test_a_page_without_the_extra(place, monkeypatch, absent):
         ([5e6], 2e4, False, ["5,000,000"]),
         ([0.5], 0.0, False, ["0.500000"]),
         ([1e-9], 1e-10, False, ["0.00000000100"]),
+        ([1.5e-14, -2e-15, 0.0], 1e-15, False, ["1.50e−14", "−0.20e−14", "0.00e−14"]),
+        ([3e-200, 2.8e-200], 1e-201, False, ["3.00e−200", "2.80e−200"]),
+        ([1.25e140, 9e138], 3e138, False, ["1.250e+140", "0.090e+140"]),
+        ([5e-324], 5e-324, False, ["4.9e−324"]),
+        ([0.0, 0.0], 0.0, False, ["0.000000", "0.000000"]),
+        ([1e15, 2e14], 0.0, False, ["1.000000000000e+15", "0.200000000000e+15"]),
     ],
 )
 def test_digits_follow_the_standard_error(values, stderr, percent, expected):

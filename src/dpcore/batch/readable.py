@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 WORDS = {0.8: "one in five", 0.9: "one in ten", 0.95: "one in twenty", 0.99: "one in a hundred", 0.999: "one in a thousand"}
+MOST_DECIMALS = 12
+LONGEST = 1e15
+"""Beyond either, numbers are shown with an exponent."""
 
 
 def plain_number(value: object) -> str:
@@ -21,11 +25,24 @@ def plain_number(value: object) -> str:
 
 
 def readable(values: list[float], stderr: float, *, percent: bool) -> list[str]:
-    """Numbers with the digits that two digits of the standard error call for."""
+    """Numbers with the digits that two digits of the standard error call for; with a common exponent where they would be too many."""
     scale = 100.0 if percent else 1.0
     places = 1 - math.floor(math.log10(stderr * scale)) if stderr > 0 else 6
-    decimals = min(max(places, 0), 12)
-    return [f"{_no_negative_zero(float(v) * scale, decimals):,.{decimals}f}{' %' if percent else ''}".replace("-", "−") for v in values]
+    largest = max(map(abs, values))
+    if not percent and largest > 0 and (places > MOST_DECIMALS or largest >= LONGEST):
+        numbers = _with_exponent(values, math.floor(math.log10(largest)), places)
+    else:
+        decimals = min(max(places, 0), MOST_DECIMALS)
+        numbers = [f"{_no_negative_zero(float(v) * scale, decimals):,.{decimals}f}{' %' if percent else ''}" for v in values]
+    return [number.replace("-", "−") for number in numbers]
+
+
+def _with_exponent(values: list[float], exponent: int, places: int) -> list[str]:
+    """Numbers as multiples of one power of ten, which makes the ends of an interval comparable at a glance."""
+    decimals = min(max(places + exponent, 0), MOST_DECIMALS)
+    # Decimals: the power itself may leave the range of float64.
+    multiples = (float(Decimal(float(v)).scaleb(-exponent)) for v in values)
+    return [f"{_no_negative_zero(multiple, decimals):.{decimals}f}e{exponent:+03d}" for multiple in multiples]
 
 
 def misses(confidence: float) -> str:
