@@ -36,8 +36,9 @@ def random() -> np.random.Generator:
 def supports(mechanism: Any, f: float, n: int, replicates: int, target: str) -> Array:
     """Support counts of one category of frequency f in many surveys of n records."""
     p, q, _ = mechanism.support
-    holders = random().binomial(n, f, replicates) if target == "population" else np.full(replicates, round(n * f))
-    return random().binomial(holders, p) + random().spawn(1)[0].binomial(n - holders, q)
+    plain = random()  # one generator: two of the same seed would tie the reports to the holders
+    holders = plain.binomial(n, f, replicates) if target == "population" else np.full(replicates, round(n * f))
+    return plain.binomial(holders, p) + plain.binomial(n - holders, q)
 
 
 def estimate(mechanism: Any, counts: Array, n: int, target: str) -> local.Estimate:

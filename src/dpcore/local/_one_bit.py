@@ -81,7 +81,7 @@ class OneBit(LocalMechanism):
         # Var(±1): exact for the population; for the sample at hand it is an upper bound, whatever the records are. No record makes a
         # report rarer than q, so a few reports that agree do not pass for certainty.
         rarest = float(logistic_complement(self.epsilon))
-        possible = min(max(share, rarest), 1 - rarest)
+        possible = max(min(share, 1 - share), rarest)  # 1 − rarest would be 1 from ε = 37 on
         # Scaled afterwards: the square of `reach` may leave the range of float64.
         signs = with_interval(2 * share - 1, 4 * possible * (1 - possible), counted.n, confidence)
         return Estimate(middle + reach * signs.value, reach * signs.stderr, middle + reach * signs.interval, counted.n, confidence)

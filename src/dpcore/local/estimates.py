@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from dpcore._validation import check_choice, check_real
-from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_real
+from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -97,7 +97,7 @@ def with_interval(value: Any, variance: Any, n: int, confidence: float) -> Estim
     stderr = np.sqrt(np.asarray(variance, np.float64) / n)
     from scipy import special  # takes longer to import than everything else
 
-    half = float(special.ndtri(0.5 + confidence / 2)) * stderr
+    half = -float(special.ndtri((1 - confidence) / 2)) * stderr  # the lower tail keeps its digits where the confidence is close to 1
     interval = np.stack([value - half, value + half], axis=-1)
     if np.ndim(value) == 0:
         return Estimate(float(value), float(stderr), interval, n, confidence)
@@ -168,13 +168,14 @@ def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:
     >>> dpcore.local.project_to_simplex([0.75, 0.5, -0.05]).tolist()
     [0.625, 0.375, 0.0]
     """
-    raw = np.asarray(frequencies)
-    if raw.dtype.kind not in "iuf":
-        raise ParameterTypeError(f"frequencies must be numbers, got an array of dtype {raw.dtype.name}")
+    raw = check_array("frequencies", frequencies, REAL_DTYPES).astype(np.float64)
     if raw.ndim != 1 or raw.size == 0 or not np.isfinite(raw).all():
         raise ParameterError(f"frequencies must be a non-empty vector of finite numbers, got shape {raw.shape}")
-    falling = np.sort(raw.astype(np.float64))[::-1]
+    # Only distances to the largest one matter, and what is 1 or more below it becomes 0: so nothing is too large for float64.
+    with np.errstate(over="ignore"):
+        below = np.maximum(raw - raw.max(), -1.0)
+    falling = np.sort(below)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
     last = np.flatnonzero(falling > excess)[-1]
-    projected: npt.NDArray[np.float64] = np.maximum(raw - excess[last], 0.0)
+    projected: npt.NDArray[np.float64] = np.maximum(below - excess[last], 0.0)
     return projected

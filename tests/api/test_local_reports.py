@@ -1,0 +1,515 @@
+"""Reports and what is counted of them: forms, impossible reports, merging, exact sums, estimates as values, refusals that tell no data."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dpcore import DataError, ParameterError, ParameterTypeError, _backend, local, noise
+from dpcore.testing import KeyedRandom
+from support.kernels import KEY, same_bits
+
+K = 12
+BINARY, BOUNDED, TABLE = local.BinaryResponse(1.0), local.BoundedMean(1.0, -2.0, 6.0), local.BinaryChannel(1.0, (0.5, -1.0, 0.25))
+KARY, UNARY, SUBSET = local.KaryResponse(1.0, K), local.UnaryEncoding(1.0, K), local.SubsetSelection(1.0, K)
+HASHING, HADAMARD = local.LocalHashing(1.0, K), local.HadamardResponse(1.0, K)
+LAPLACE, GAUSSIAN = local.LocalLaplace(1.0, -2.0, 6.0), local.LocalGaussian(1.0, 1e-6, -2.0, 6.0)
+DISCRETE, DISCRETE_GAUSSIAN = local.LocalDiscreteLaplace(1.0, -2, 6), local.LocalDiscreteGaussian(1.0, 1e-6, -2, 6)
+ADDITIVE = (LAPLACE, GAUSSIAN, DISCRETE, DISCRETE_GAUSSIAN)
+CATEGORICAL = (KARY, UNARY, local.UnaryEncoding(1.0, K, "symmetric"), SUBSET, HASHING, HADAMARD)
+ALL = (BINARY, BOUNDED, TABLE, *ADDITIVE, *CATEGORICAL)
+each = pytest.mark.parametrize("mechanism", ALL, ids=repr)
+each_additive = pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
+PRIME = _backend.HASH_PRIME
+
+
+def records(mechanism, n=1000):
+    plain = np.random.default_rng(3)
+    if mechanism in CATEGORICAL:
+        return plain.integers(0, K, n)
+    if mechanism in (BINARY, TABLE):
+        return plain.integers(0, 2, n)
+    return plain.integers(-4, 9, n) if mechanism in (DISCRETE, DISCRETE_GAUSSIAN) else plain.normal(1, 3, n)
+
+
+def keyed(nonce=0, element=0):
+    return KeyedRandom(KEY).at(nonce, element)
+
+
+def reports_of(mechanism, n=1000):
+    return mechanism.privatize(records(mechanism, n), rng=keyed())
+
+
+# Every mechanism
+
+
+@each
+def test_reports_are_counted_whatever_their_layout_and_threads(mechanism):
+    reports = reports_of(mechanism)
+    whole = mechanism.aggregate(reports)
+    assert mechanism.aggregate(reports[::-1]) == whole
+    assert mechanism.aggregate(reports[::2]) + mechanism.aggregate(reports[1::2]) == whole
+    assert mechanism.aggregate(np.asfortranarray(reports)) == whole
+    for threads in (1, 3):
+        assert mechanism.aggregate(reports, threads=threads) == whole
+    if reports.ndim == 1:
+        assert mechanism.aggregate(reports.reshape(20, 50)) == whole
+    many = mechanism.aggregate(np.concatenate([reports] * 100), threads=4)
+    assert many.n == 100 * whole.n
+    assert np.array_equal(np.asarray(many.counts[0]), 100 * np.asarray(whole.counts[0]))
+
+
+@each
+def test_records_are_read_whatever_their_layout_and_threads(mechanism):
+    x = records(mechanism, 600)
+    reports = mechanism.privatize(x, rng=keyed())
+    wide = np.repeat(x, 3)
+    for given_ in (wide[::3], x[::-1].copy()[::-1], x.tolist()):
+        assert same_bits(mechanism.privatize(given_, rng=keyed()), reports)
+    for threads in (1, 2, 5):
+        assert same_bits(mechanism.privatize(x, rng=keyed(), threads=threads), reports)
+    tail = mechanism.privatize(x[100:], rng=keyed(element=100))
+    assert same_bits(tail, np.ascontiguousarray(reports[100:]))
+    if x.dtype == np.int64:
+        for dtype in (np.int32, np.int16, np.int8, *((np.uint8, np.uint16, np.uint32) if x.min() >= 0 else ())):
+            found = mechanism.privatize(x.astype(dtype), rng=keyed())
+            assert np.array_equal(found, reports)
+            assert found.dtype == (dtype if mechanism is KARY else reports.dtype)
+    if mechanism not in (UNARY, SUBSET, CATEGORICAL[2]):
+        square = mechanism.privatize(np.asfortranarray(x.reshape(20, 30)), rng=keyed())
+        assert same_bits(square, reports.reshape(20, 30))
+        assert mechanism.privatize(np.zeros((3, 0, 2), x.dtype)).shape == (3, 0, 2)
+    else:
+        with pytest.raises(ParameterError, match="x must be a scalar or a vector"):
+            mechanism.privatize(x.reshape(20, 30))
+
+
+@each
+def test_a_scalar_is_the_first_of_an_array(mechanism):
+    x = records(mechanism, 8)
+    first = mechanism.privatize(x, rng=keyed())[0]
+    for one in (x[0].item(), x[0], x[0, ...]):
+        report = mechanism.privatize(one, rng=keyed())
+        assert np.array_equal(report, first)
+    plain = {BINARY: bool, BOUNDED: bool, TABLE: bool, KARY: int, LAPLACE: float, GAUSSIAN: float, DISCRETE: int, DISCRETE_GAUSSIAN: int}
+    assert type(mechanism.privatize(x[0].item())) is plain.get(mechanism, np.ndarray)
+    assert mechanism.aggregate(report).n == 1
+    assert mechanism.estimate(report).n == 1
+
+
+@each
+def test_out_is_checked_and_nothing_is_written_when_data_are_refused(mechanism):
+    x = records(mechanism)
+    reports = mechanism.privatize(x, rng=keyed())
+    out = np.zeros_like(reports)
+    assert mechanism.privatize(x, rng=keyed(), out=out) is out
+    assert same_bits(out, reports)
+    locked = np.zeros_like(reports)
+    locked.setflags(write=False)
+    for bad in (locked, np.zeros_like(reports)[:-1], np.zeros(reports.shape, np.complex128), np.ma.zeros(reports.shape, reports.dtype), []):
+        with pytest.raises((ParameterError, ParameterTypeError), match="out must"):
+            mechanism.privatize(x, out=bad)
+    if mechanism in ADDITIVE[2:]:
+        return  # every integer is clamped: no data are refused
+    wrong = x.astype(np.float64) if mechanism in (BOUNDED, *ADDITIVE) else x.copy()
+    wrong[777] = np.nan if wrong.dtype.kind == "f" else 98765
+    out = np.zeros_like(reports)
+    with pytest.raises(DataError, match="777") as caught:
+        mechanism.privatize(wrong, out=out)
+    assert "98765" not in str(caught.value)
+    assert not out.view(np.uint8).any()
+
+
+@each
+def test_arrays_in_foreign_byte_order_are_refused(mechanism):
+    x = records(mechanism)
+    swapped = x.astype(x.dtype.newbyteorder("S"))
+    with pytest.raises(ParameterTypeError, match="foreign byte order"):
+        mechanism.privatize(swapped)
+    reports = reports_of(mechanism)
+    if reports.dtype.itemsize > 1:
+        with pytest.raises(ParameterTypeError, match="reports must"):
+            mechanism.aggregate(reports.astype(reports.dtype.newbyteorder("S")))
+
+
+@each
+def test_reports_of_another_type_or_shape_are_refused(mechanism):
+    reports = reports_of(mechanism)
+    for bad in (reports.astype(object), np.ma.masked_array(reports), np.zeros(5, np.complex128), None, "reports", np.zeros(4, "U3")):
+        with pytest.raises(ParameterTypeError, match="reports must"):
+            mechanism.aggregate(bad)
+    if mechanism in (UNARY, SUBSET):
+        for bad in (reports[:, :1], np.zeros((3, 2, 2), np.uint8), np.zeros((3, 3), np.uint8)):
+            with pytest.raises(ParameterError, match=r"shape \(n, 2\) for k = 12"):
+                mechanism.aggregate(bad)
+
+
+@each
+def test_aggregates_and_estimates_are_pickled_copied_and_shown(mechanism):
+    counted = mechanism.aggregate(reports_of(mechanism))
+    for twin in (pickle.loads(pickle.dumps(counted)), copy.deepcopy(counted), copy.copy(counted)):
+        assert twin == counted
+        assert twin + counted == counted + twin
+    assert counted != (counted.n, 0)
+    assert repr(mechanism) in repr(counted)
+    estimate = mechanism.estimate(counted)
+    twin = pickle.loads(pickle.dumps(estimate))
+    assert (same_bits(twin.value, estimate.value), same_bits(twin.interval, estimate.interval)) == (True, True)
+    for thing, name in ((counted, "n"), (estimate, "value"), (mechanism, "epsilon")):
+        with pytest.raises(AttributeError):
+            setattr(thing, name, 1)
+    with pytest.raises(TypeError):
+        hash(counted)
+    with pytest.raises(TypeError):
+        counted + 1
+    again = mechanism.estimate(counted)  # estimating changes no count
+    assert same_bits(again.value, estimate.value)
+    other = dataclasses.replace(mechanism, epsilon=2.0)
+    assert other != mechanism
+    assert other.privacy.epsilon == 2.0
+    assert other == type(mechanism)(**{f.name: getattr(other, f.name) for f in dataclasses.fields(other) if f.init})
+    with pytest.raises(ParameterError, match="different mechanisms"):
+        counted + local.Aggregate(other, 0, counted.counts)
+
+
+@each
+def test_intervals_are_wider_at_a_higher_confidence_and_finite_at_any(mechanism):
+    counted = mechanism.aggregate(reports_of(mechanism))
+    widths = [np.diff(mechanism.estimate(counted, confidence=c).interval).max() for c in (1e-9, 0.5, 0.95, 1 - 1e-9, np.nextafter(1.0, 0))]
+    assert np.isfinite(widths).all()
+    assert (np.diff(widths) > 0).all()
+    estimate = mechanism.estimate(counted)
+    half = 1.959963984540054 * np.asarray(estimate.stderr)
+    assert np.diff(estimate.interval)[..., 0] == pytest.approx(2 * half, rel=1e-6)
+    assert estimate.interval.mean(axis=-1) == pytest.approx(estimate.value, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("confidence", [True, "0.9", None, 1j])
+def test_a_confidence_of_the_wrong_type(confidence):
+    with pytest.raises(ParameterTypeError, match="confidence must be a real number"):
+        KARY.estimate(reports_of(KARY), confidence=confidence)
+
+
+# Impossible reports
+
+
+def corrupted(mechanism, position, field, value):
+    reports = reports_of(mechanism)
+    (reports if field is None else reports[field])[position] = value
+    return reports
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "field", "value"),
+    [
+        (KARY, None, K),
+        (KARY, None, -1),
+        (KARY, None, 2**62),
+        (HASHING, "code", HASHING.g),
+        (HASHING, "code", 2**32 - 1),
+        (HASHING, "seed", 0),
+        (HASHING, "seed", 5 << 31),  # a = 0
+        (HASHING, "seed", PRIME),  # a = P
+        (HASHING, "seed", PRIME << 31 | 1),  # b = P
+        (HASHING, "seed", 2**62 + 1),
+        (HASHING, "seed", 2**64 - 1),
+        (HADAMARD, "row", HADAMARD.rows),
+        (HADAMARD, "row", 2**32 - 1),
+        (UNARY, None, (0, 1 << 4)),
+        (SUBSET, None, (0, 1 << 7)),
+        (SUBSET, None, (0, 0)),
+        (SUBSET, None, (255, 15)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("position", [0, 777, 999])
+def test_reports_that_cannot_be_are_refused_by_position(mechanism, field, value, position):
+    reports = corrupted(mechanism, position, field, value)
+    with pytest.raises(DataError, match=rf"\b{position}\b"):
+        mechanism.aggregate(reports)
+    with pytest.raises(DataError, match=rf"\b{position}\b"):
+        mechanism.estimate(reports)
+    assert mechanism.aggregate(np.delete(reports, position, axis=0)).n == 999
+
+
+@each_additive
+def test_reports_off_the_grid_are_refused_by_position(mechanism):
+    reports = reports_of(mechanism).astype(np.float64)
+    if mechanism.integral:
+        with pytest.raises(ParameterTypeError, match="reports must"):
+            mechanism.aggregate(reports)
+        return
+    for bad in (mechanism.grid / 2, np.nan, np.inf, -np.inf, 5e-324, 1 + mechanism.grid / 4):
+        broken = reports.copy()
+        broken[777] = bad
+        with pytest.raises(DataError, match="index 777 "):
+            mechanism.aggregate(broken)
+
+
+# Packed bits
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 63, 64, 65, 513, 4099])
+@pytest.mark.parametrize("mechanism", [BINARY, BOUNDED, TABLE], ids=repr)
+def test_packed_reports_hold_the_unpacked_ones_and_zeros(mechanism, n):
+    x = records(mechanism, n)
+    reports = mechanism.privatize(x, rng=keyed())
+    wanted = np.packbits(reports, bitorder="little")
+    packed = BINARY.privatize_packed(np.packbits(x, bitorder="little"), n, rng=keyed()) if mechanism is BINARY else None
+    packed = mechanism.privatize_packed(x, rng=keyed()) if packed is None else packed
+    assert same_bits(packed, wanted)
+    counted = mechanism.aggregate(reports)
+    assert mechanism.aggregate_packed(packed, n) == counted
+    if n % 8:
+        dirty = packed.copy()
+        dirty[-1] |= 255 << n % 8 & 255
+        assert mechanism.aggregate_packed(dirty, n) == counted
+    for wrong in (n + 8 * len(packed) + 1, -1, 1.0, True, None):
+        with pytest.raises((ParameterError, ParameterTypeError), match=r"n must|bits must"):
+            mechanism.aggregate_packed(packed, wrong)
+    with pytest.raises(ParameterTypeError, match="bits must"):
+        mechanism.aggregate_packed(packed.astype(np.int8), n)
+
+
+def test_packed_bits_in_place_and_out():
+    bits = np.packbits(records(BINARY, 4099), bitorder="little")
+    wanted = BINARY.privatize_packed(bits, 4099, rng=keyed())
+    out = np.full(len(bits), 255, np.uint8)
+    assert BINARY.privatize_packed(bits, 4099, rng=keyed(), out=out) is out
+    assert same_bits(out, wanted)
+    same = bits.copy()
+    assert same_bits(BINARY.privatize_packed(same, 4099, rng=keyed(), out=same), wanted)
+    shifted = np.zeros(len(bits) + 1, np.uint8)
+    shifted[:-1] = bits
+    BINARY.privatize_packed(shifted[:-1], 4099, rng=keyed(), out=shifted[1:])
+    assert same_bits(shifted[1:].copy(), wanted)
+    for bad in (np.zeros(len(bits) + 1, np.uint8), np.zeros(len(bits), bool), np.zeros(2 * len(bits), np.uint8)[::2]):
+        with pytest.raises((ParameterError, ParameterTypeError), match="out must"):
+            BINARY.privatize_packed(bits, 4099, out=bad)
+
+
+@pytest.mark.parametrize("k", [2, 7, 8, 9, 64, 65, 127])
+@pytest.mark.parametrize("kind", [local.UnaryEncoding, local.SubsetSelection])
+def test_rows_are_padded_with_zeros_and_counted_by_column(kind, k):
+    mechanism = kind(0.5, k)
+    reports = mechanism.privatize(np.arange(3 * k) % k, rng=keyed())
+    assert reports.shape == (3 * k, (k + 7) // 8)
+    bits = np.unpackbits(reports, axis=1, bitorder="little")
+    assert not bits[:, k:].any()
+    assert mechanism.aggregate(reports).counts.tolist() == bits[:, :k].sum(axis=0).tolist()
+    if kind is local.SubsetSelection:
+        assert (bits.sum(axis=1) == mechanism.w).all()
+
+
+# Counts by their definitions
+
+
+def test_counts_of_hashing_and_hadamard_by_their_definitions():
+    reports = reports_of(HASHING, 300)
+    supported = [0] * K
+    for seed, code in reports.tolist():
+        a, b = seed % 2**31, seed >> 31
+        for v in range(K):
+            supported[v] += (a * v + b) % PRIME % HASHING.g == code
+    assert HASHING.aggregate(reports).counts.tolist() == supported
+    reports = reports_of(HADAMARD, 300)
+    sums, supported = [0] * HADAMARD.rows, [0] * K
+    for row, bit in reports.tolist():
+        sums[row] += 1 if bit else -1
+        for v in range(K):
+            supported[v] += ((row & v).bit_count() % 2 == 0) == bit
+    counted = HADAMARD.aggregate(reports)
+    assert counted.counts.tolist() == sums
+    p, q, _ = HADAMARD.support
+    assert HADAMARD.estimate(counted).value == pytest.approx((np.array(supported) / 300 - q) / (p - q), rel=1e-12)
+
+
+def test_a_code_that_is_not_known_becomes_the_named_one_and_is_another_mechanism():
+    x = records(KARY)
+    strange = x.copy()
+    strange[::7] = np.resize([-1, K, 2**62, -(2**62)], len(strange[::7]))
+    replaced = np.where(np.arange(1000) % 7 == 0, 3, x)
+    for mechanism in CATEGORICAL:
+        lenient = dataclasses.replace(mechanism, unknown=3)
+        assert same_bits(lenient.privatize(strange, rng=keyed()), mechanism.privatize(replaced, rng=keyed()))
+        for bad in (-1, K):
+            with pytest.raises(ParameterError, match=rf"unknown must be in \[0, {K - 1}\], got {bad}"):
+                dataclasses.replace(mechanism, unknown=bad)
+        for bad in (True, 1.0, "3"):
+            with pytest.raises(ParameterTypeError, match="unknown must be an integer"):
+                dataclasses.replace(mechanism, unknown=bad)
+
+
+@pytest.mark.parametrize("k", [1, 0, -3, 2**24 + 1, 2.0, True, "7", None])
+def test_numbers_of_categories(k):
+    for kind in (local.KaryResponse, local.UnaryEncoding, local.SubsetSelection, local.LocalHashing, local.HadamardResponse):
+        with pytest.raises((ParameterError, ParameterTypeError), match="k must be"):
+            kind(1.0, k)
+
+
+# Noise on clamped numbers
+
+
+@given(
+    st.sampled_from(ADDITIVE),
+    st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-50, 50), min_size=1, max_size=60),
+    st.integers(0, 60),
+)
+@example(DISCRETE, [2**63 - 1] * 60, 30)
+@example(DISCRETE, [-(2**63)] * 60, 30)
+@example(LAPLACE, [2**63 - 1, -(2**63), 0], 1)
+def test_sums_are_those_of_python_integers_however_they_are_split(mechanism, steps, cut):
+    reports = np.array(steps, np.int64) if mechanism.integral else np.array([float(s) * mechanism.grid for s in steps])
+    whole = mechanism.aggregate(reports)
+    middle = (Fraction(mechanism.lower) + Fraction(mechanism.upper)) / 2 / Fraction(mechanism.grid)
+    d = [int(Fraction(report) / Fraction(mechanism.grid)) - round(middle) for report in reports.tolist()]
+    assert whole.counts == (sum(d), sum(step * step for step in d))
+    assert mechanism.aggregate(reports[cut:]) + mechanism.aggregate(reports[:cut]) == whole
+
+
+@each_additive
+def test_sums_do_not_depend_on_the_order_of_many_reports(mechanism):
+    reports = reports_of(mechanism, 50_000)
+    reports[::1000] = 2**62 if mechanism.integral else 2.0**62  # far ones among near ones
+    whole = mechanism.aggregate(reports)
+    assert mechanism.aggregate(np.random.default_rng(1).permutation(reports)) == whole
+    parts = [mechanism.aggregate(part) for part in np.array_split(reports, 7)]
+    for order in itertools.islice(itertools.permutations(parts), 0, 5040, 1009):
+        total = order[0]
+        for part in order[1:]:
+            total += part
+        assert total == whole
+        assert same_bits(mechanism.estimate(total).value, mechanism.estimate(whole).value)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "tolerance"),
+    [
+        *[(m, 0.02) for m in ADDITIVE],
+        (local.LocalDiscreteLaplace(8.0, 0, 1), 0.1),
+        (local.LocalDiscreteGaussian(8.0, 1e-3, 0, 1), 0.1),
+        (local.LocalLaplace(0.01, 0.0, 1e6), 0.02),
+    ],
+    ids=repr,
+)
+def test_the_stated_variance_is_the_noises(mechanism, tolerance):
+    middle = mechanism.lower
+    reports = mechanism.privatize(np.full(400_000, middle), rng=keyed())
+    found = float(np.var(reports.astype(np.float64)))
+    assert found == pytest.approx(mechanism.noise_variance, rel=tolerance)
+    assert found != pytest.approx(1.3 * mechanism.noise_variance, rel=tolerance)
+
+
+def test_the_variance_of_discrete_noise_is_the_sum_over_its_law():
+    for scale in (0.1, 0.5, 1.0, 3.9, 4.0, 20.0):
+        z = np.arange(-1000, 1001, dtype=np.float64)
+        for kind, weights in (("discrete_laplace", np.exp(-abs(z) / scale)), ("discrete_gaussian", np.exp(-(z**2) / (2 * scale**2)))):
+            assert local.additive.noise_variance(kind, scale) == pytest.approx(float(weights @ z**2 / weights.sum()), rel=1e-12)
+
+
+def test_the_noise_is_that_of_the_noise_functions_on_clamped_numbers():
+    for mechanism in ADDITIVE:
+        x = records(mechanism, 5000)
+        draw = getattr(noise, mechanism.kind)
+        wanted = draw(np.clip(x, mechanism.lower, mechanism.upper), mechanism.scale, rng=keyed())
+        assert same_bits(mechanism.privatize(x, rng=keyed()), wanted)
+        in_place = np.clip(x, -100, 100)
+        assert same_bits(mechanism.privatize(in_place, rng=keyed(), out=in_place), wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+@each_additive
+def test_integers_of_every_width_are_clamped_at_both_ends(mechanism, dtype):
+    info = np.iinfo(dtype)
+    x = np.array([info.min, 0, 1, 5, info.max] * 30, dtype)
+    clamped = np.array([min(max(v, -2), 6) for v in x.tolist()])
+    wanted = mechanism.privatize(clamped, rng=keyed())
+    assert same_bits(mechanism.privatize(x, rng=keyed()), wanted)
+    strided = np.zeros((len(x), 2), wanted.dtype)
+    mechanism.privatize(x, rng=keyed(), out=strided[:, 1])
+    assert same_bits(strided[:, 1].copy(), wanted)
+    assert not strided[:, 0].any()
+
+
+def test_whole_numbers_beyond_floats_keep_their_unit_in_any_dtype():
+    low = 2**53
+    mechanism = local.LocalLaplace(700.0, float(low), float(low + 64))
+    x = np.array([low + 1, low + 3, low + 63])
+    assert same_bits(mechanism.privatize(x, rng=keyed()), mechanism.privatize(x.astype(np.uint64), rng=keyed()))
+    exact = local.LocalDiscreteLaplace(700.0, low, low + 64)
+    assert np.array_equal(np.median([exact.privatize(x) for _ in range(101)], axis=0), x)
+    # a saturated report is still one that can be summed
+    top = local.LocalDiscreteLaplace(2.0**-19, 2**63 - 2**20, 2**63 - 1)
+    reports = top.privatize(np.full(1000, 2**63 - 1), rng=keyed())
+    assert (reports == 2**63 - 1).any()
+    assert np.isfinite(top.estimate(reports).interval).all()
+
+
+def test_integer_bounds_are_checked():
+    for make in (local.LocalDiscreteLaplace, lambda e, lo, up, **o: local.LocalDiscreteGaussian(e, 1e-6, lo, up, **o)):
+        for lower, upper in ((1, 1), (2, 1), (0, 2**63), (-(2**63) - 1, 0)):
+            with pytest.raises(ParameterError, match=r"lower|upper"):
+                make(1.0, lower, upper)
+        for bad in (0.0, True, "0", None):
+            with pytest.raises(ParameterTypeError, match="lower must be an integer"):
+                make(1.0, bad, 5)
+        with pytest.raises(ParameterError, match=r"missing must be in \[0, 5\], got 6"):
+            make(1.0, 0, 5, missing=6)
+    with pytest.raises(ParameterTypeError, match="x must"):
+        DISCRETE.privatize(np.zeros(3))
+
+
+# Nearest distribution
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=6))
+@example([1e17])
+@example([2e16, 0.0])
+@example([1.7e308, -1.7e308, 1.7e308])
+@example([1e308, 1e308, 1e308])
+def test_the_projection_of_any_numbers_is_a_distribution(raw):
+    nearest = local.project_to_simplex(raw)
+    assert nearest.dtype == np.float64
+    assert nearest.min() >= 0
+    assert nearest.sum() == pytest.approx(1.0, abs=1e-9)
+    assert nearest[int(np.argmax(raw))] == nearest.max()
+    assert np.allclose(local.project_to_simplex(nearest), nearest, rtol=0, atol=1e-12)
+
+
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=5))
+def test_the_projection_is_the_best_over_all_supports(raw):
+    """Brute force: for each support the point of the simplex' face that is nearest, if it has no negative part."""
+    raw = np.array(raw)
+    best = np.inf
+    for chosen in itertools.product([False, True], repeat=len(raw)):
+        face = np.array(chosen)
+        if not face.any():
+            continue
+        point = np.where(face, raw - (raw[face].sum() - 1) / face.sum(), 0.0)
+        if point.min() >= 0:
+            best = min(best, float(np.linalg.norm(point - raw)))
+    found = local.project_to_simplex(raw)
+    assert float(np.linalg.norm(found - raw)) == pytest.approx(best, rel=1e-9, abs=1e-9)
+    # a twin that cuts and rescales is further away, or no better
+    cut = np.clip(raw, 0, None)
+    if cut.sum() > 0:
+        assert float(np.linalg.norm(cut / cut.sum() - raw)) >= best - 1e-9
+
+
+def test_the_projection_checks_its_argument():
+    assert local.project_to_simplex([1, 2]).tolist() == [0.0, 1.0]
+    assert local.project_to_simplex(np.array([0.5, 0.25], np.float32)).tolist() == [0.625, 0.375]
+    for bad in (np.ma.masked_array([1.0, 0.0], [True, False]), [[1.0], [0.5, 0.5]], None, [True, False], [1j], np.array([0.5], object)):
+        with pytest.raises(ParameterTypeError, match="frequencies must"):
+            local.project_to_simplex(bad)
+    for bad in (0.5, np.zeros((2, 2)), []):
+        with pytest.raises(ParameterError, match="frequencies must be a non-empty vector"):
+            local.project_to_simplex(bad)
