@@ -72,7 +72,22 @@ def test_every_module_has_a_page(module):
     assert any(re.search(rf"automodule:: {re.escape(module)}$", page.read_text(encoding="utf-8"), re.MULTILINE) for page in pages)
 
 
-@pytest.mark.parametrize("page", ["tutorial", "how-to", "threat-model", "stability", "platforms", "exactness", "mechanisms", "batch"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "tutorial",
+        "tutorial-local",
+        "how-to",
+        "threat-model",
+        "stability",
+        "platforms",
+        "exactness",
+        "exactness-local",
+        "mechanisms",
+        "local",
+        "batch",
+    ],
+)
 def test_pages_of_the_contract_exist_and_are_listed(page):
     assert (ROOT / "docs" / f"{page}.md").is_file()
     assert re.search(rf"^{page}$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
