@@ -25,7 +25,7 @@ HADAMARD_REPORT = np.dtype([("row", "<u4"), ("bit", "?")])
 """A Hadamard response: the row, and the sign (True is +1)."""
 MORE_RESPONSE = 6
 FIRST_LIMBS = 8
-LARGEST_WIDTH, SMALLEST_WIDTH = 2.0**1023, 2.0**-960
+LARGEST_WIDTH, SMALLEST_WIDTH = 2.0**1022, 2.0**-960  # the reciprocal is a normal number, whatever the thread does with others
 
 Array = npt.NDArray[Any]
 
@@ -180,7 +180,7 @@ def bounded_response(
 ) -> npt.NDArray[np.bool_]:
     """True with probability ½(1 + T(x)(e^ε − 1)/(e^ε + 1)), T the clamped x scaled to [−1, 1]; any shape."""
     if not SMALLEST_WIDTH <= upper - lower <= LARGEST_WIDTH:
-        raise ParameterError(f"upper - lower must be in [2**-960, 2**1023], got {upper - lower!r}")
+        raise ParameterError(f"upper - lower must be in [2**-960, 2**1022], got {upper - lower!r}")
     start, rise, q_high, q_low = _bounded_law(epsilon)
     slack = 2.0**-31 * Testing.bound_factor
     law = (lower, upper, math.nan if missing is None else missing, slack, start, rise, q_high, q_low)

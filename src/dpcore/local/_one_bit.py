@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-LARGEST = 2.0**1022
+LARGEST = 2.0**1021
 
 
 def expansion(epsilon: float) -> float:
