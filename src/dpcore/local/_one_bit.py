@@ -12,7 +12,7 @@ from dpcore import _backend
 from dpcore._probability import complement, logistic_complement, tilted
 from dpcore._validation import check_array, check_real
 from dpcore.errors import ParameterError
-from dpcore.local._mechanism import LocalMechanism, check_packed
+from dpcore.local._mechanism import LocalMechanism, check_packed, check_threads
 from dpcore.local.estimates import Aggregate, Estimate, with_interval
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class OneBit(LocalMechanism):
 
     __slots__ = ()
 
-    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:  # noqa: ARG002  the common signature; counting bits is one pass
+    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count the reports that are True.
 
         Parameters
@@ -54,6 +54,7 @@ class OneBit(LocalMechanism):
         Aggregate
             counts[0] is the number of True.
         """
+        check_threads(threads)
         n, ones = _share_of_true(reports)
         return Aggregate(self, n, np.array([ones], np.int64))
 
@@ -96,7 +97,7 @@ class OneBit(LocalMechanism):
 def two_columns(epsilon: float, tilts: list[Fraction]) -> npt.NDArray[np.float64]:
     """Rows P(−), P(+) of a binary channel."""
     plus = [tilted(epsilon, t) for t in tilts]
-    return np.array([[float(complement(p)), float(p)] for p in plus])
+    return np.array([[float(complement(p)), float(p)] for p in plus]).reshape(-1, 2)
 
 
 def check_reach(reach: float) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from dpcore import _backend, mechanisms, noise
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out
 from dpcore.errors import DataError, ParameterError
-from dpcore.local._mechanism import LocalMechanism, open_stream, place
+from dpcore.local._mechanism import LocalMechanism, check_threads, open_stream, place
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate, with_interval
 from dpcore.privacy import Privacy
@@ -190,7 +190,7 @@ class Additive(LocalMechanism):
         # From 2^53 steps on, floats are multiples of the grid already.
         return steps if self.integral or abs(steps) < 2**53 else int(Fraction(float(middle)) / grid)
 
-    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:  # noqa: ARG002  the common signature
+    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Sum reports and their squares, exactly.
 
         Parameters
@@ -210,6 +210,7 @@ class Additive(LocalMechanism):
         DataError
             If a report is not a multiple of the grid.
         """
+        check_threads(threads)
         values = check_array("reports", reports, ("int64",) if self.integral else ("float64",))
         flat, centre, total, squares = values.reshape(-1), self._centre, 0, 0
         for start in range(0, flat.size, BLOCK):

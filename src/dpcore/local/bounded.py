@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._validation import REAL_DTYPES, check_array, check_out, check_positive, check_real
+from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_positive, check_real
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._mechanism import check_codes, check_unknown, open_stream, place, separate
 from dpcore.local._one_bit import LARGEST, OneBit, check_bounds, check_reach, expansion, two_columns
@@ -172,7 +172,7 @@ class BoundedMean(OneBit):
         ndarray of float64, shape (m, 2)
             Each entry is the float64 nearest to the exact probability.
         """
-        inputs = [self.lower, self.upper] if points is None else np.atleast_1d(check_array("points", points, REAL_DTYPES)).tolist()
+        inputs = [self.lower, self.upper] if points is None else _vector(check_array("points", points, REAL_DTYPES)).tolist()
         inputs = [self.missing if math.isnan(x) and self.missing is not None else x for x in inputs]
         if any(map(math.isnan, inputs)):
             raise ParameterError("points must not hold NaN unless `missing` says what it stands for")
@@ -307,8 +307,9 @@ class BinaryChannel(OneBit):
         if callable(self.phi):
             reports = self._respond(x, stream, out, threads)
         else:
-            result = None if out is None else check_out(out, np.bool_, np.shape(x))
-            codes = separate(check_codes(x, len(self.phi), self.unknown, threads), result)
+            codes = check_array("x", x, INTEGER_DTYPES)
+            result = None if out is None else check_out(out, np.bool_, codes.shape)
+            codes = separate(check_codes(codes, len(self.phi), self.unknown, threads), result)
             reports = _backend.table_response(
                 codes, self.epsilon, self._tilts(), self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
             )
@@ -316,7 +317,7 @@ class BinaryChannel(OneBit):
 
     def _respond(self, x: Any, stream: Stream, out: npt.NDArray[np.bool_] | None, threads: int | None) -> npt.NDArray[np.bool_]:
         """The reports of a callable, block by block, so that no array of its values is made; `out` is written when all are there."""
-        records = _records(x)
+        records = _array("x", x)
         if out is not None:
             check_out(out, np.bool_, records.shape)
         flat, reports = records.reshape(-1), np.empty(records.size, np.bool_)
@@ -338,7 +339,7 @@ class BinaryChannel(OneBit):
 
     def _evaluate(self, records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         phi: Any = self.phi
-        found = np.asarray(phi(records))
+        found = _array("what phi returns", phi(records))
         if found.shape != records.shape or found.dtype.kind not in "iuf":
             raise ParameterError(
                 f"phi must return real numbers of the shape of its argument, got {found.dtype.name} of shape {found.shape}"
@@ -369,13 +370,25 @@ class BinaryChannel(OneBit):
             return two_columns(self.epsilon, list(self._tilts()))
         if points is None:
             raise ParameterError("points is required with a callable phi: its inputs cannot be listed")
-        values = [min(max(v, -self.norm), self.norm) for v in self._evaluate(np.atleast_1d(_records(points))).tolist()]
+        values = [min(max(v, -self.norm), self.norm) for v in self._evaluate(_vector(_array("points", points))).tolist()]
         if any(map(math.isnan, values)):
             raise ParameterError("points must not be where phi is NaN")
         return two_columns(self.epsilon, [Fraction(v) / Fraction(self.norm) for v in values])
 
 
-def _records(x: Any) -> npt.NDArray[Any]:
-    if isinstance(x, np.ma.MaskedArray):
-        raise ParameterTypeError("x must not be a masked array: fill it first, its mask would be lost")
-    return np.asarray(x)
+def _array(name: str, value: Any) -> npt.NDArray[Any]:
+    """Return what a callable takes or gives as an array, of whatever dtype."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ParameterTypeError(f"{name} must not be a masked array: fill it first, its mask would be lost")
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ParameterTypeError(
+            f"{name} must be an array or become one, got {type(value).__name__} with items of different lengths"
+        ) from None
+
+
+def _vector(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if points.ndim > 1:
+        raise ParameterError(f"points must be a single one or a vector, got shape {points.shape}")
+    return points.reshape(-1)
