@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from dpcore import _backend
 from dpcore.testing import KeyedRandom
-from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
+from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, layouts, same_bits
 
 BLOCK = 512
 each_law = pytest.mark.parametrize("law", LAWS, ids=str)
@@ -116,25 +115,6 @@ def test_calls_of_a_keyed_source_are_its_nonces(law: Law) -> None:
 
 
 # Layout
-
-
-def layouts(values: Array) -> Iterator[tuple[str, Array]]:
-    """The same 12 × 90 × 7 array in many forms."""
-    yield "Fortran", np.asfortranarray(values)
-    for order in ((1, 0, 2), (2, 1, 0), (1, 2, 0)):
-        yield f"transposed {order}", np.ascontiguousarray(values.transpose(order)).transpose(np.argsort(order))
-    yield "reversed", values[::-1, ::-1, ::-1].copy()[::-1, ::-1, ::-1]
-    yield "last axis reversed", values[..., ::-1].copy()[..., ::-1]
-    wide = np.zeros((24, 270, 14), values.dtype)
-    wide[1::2, ::3, ::2] = values
-    yield "steps", wide[1::2, ::3, ::2]
-    record = np.zeros(values.shape, [("gap", "i1"), ("value", values.dtype)])
-    record["value"] = values
-    yield "field of an unaligned record", record["value"]
-    yield "more dimensions", values.reshape((12, 1, 2, 5, 1, 9, 7, 1))
-    read_only = values.copy()
-    read_only.flags.writeable = False
-    yield "read-only", read_only
 
 
 @each_level

@@ -124,3 +124,22 @@ def same_bits(a: Any, b: Any) -> bool:
     """Whether two results are equal bit for bit; a NaN or a -0.0 where the other has a 0.0 is a difference."""
     a, b = np.asarray(a), np.asarray(b)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def layouts(values: Array) -> Iterator[tuple[str, Array]]:
+    """Give the same 12 × 90 × 7 array in many forms."""
+    yield "Fortran", np.asfortranarray(values)
+    for order in ((1, 0, 2), (2, 1, 0), (1, 2, 0)):
+        yield f"transposed {order}", np.ascontiguousarray(values.transpose(order)).transpose(np.argsort(order))
+    yield "reversed", values[::-1, ::-1, ::-1].copy()[::-1, ::-1, ::-1]
+    yield "last axis reversed", values[..., ::-1].copy()[..., ::-1]
+    wide = np.zeros((24, 270, 14), values.dtype)
+    wide[1::2, ::3, ::2] = values
+    yield "steps", wide[1::2, ::3, ::2]
+    record = np.zeros(values.shape, [("gap", "i1"), ("value", values.dtype)])
+    record["value"] = values
+    yield "field of an unaligned record", record["value"]
+    yield "more dimensions", values.reshape((12, 1, 2, 5, 1, 9, 7, 1))
+    read_only = values.copy()
+    read_only.flags.writeable = False
+    yield "read-only", read_only

@@ -223,7 +223,8 @@ static int run_unary(const dpk_response *call, int64_t start, int64_t stop, int6
     uint64_t lane = (call->first_element + (uint64_t)start) * bits, end = (call->first_element + (uint64_t)stop) * bits;
     *reached = start;
     while (lane < end) {
-        uint64_t base = lane / DPK_LANES * DPK_LANES, room = base + DPK_FLIP_GROUPS * DPK_LANES, top = room < end ? room : end;
+        /* not base + room < end: the last lanes of a stream end next to 2^64 */
+        uint64_t base = lane / DPK_LANES * DPK_LANES, room = DPK_FLIP_GROUPS * DPK_LANES, top = end - base > room ? base + room : end;
         size_t n_groups = (size_t)((top - base + DPK_LANES - 1) / DPK_LANES), n = (size_t)(top - lane) / 8;
         int status = dpk_draw_below(call, call->real, lane / DPK_LANES, n_groups, planes, below);
         if (status == DPK_OK) status = set_own_bits(call, base, lane, top, planes, below);
