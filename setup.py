@@ -13,7 +13,7 @@ from setuptools.command.build_clib import build_clib
 from setuptools.command.build_ext import build_ext
 
 KERNELS = Path("src/_kernels")
-HEADERS = [str(p) for p in sorted([*KERNELS.rglob("*.h"), *KERNELS.rglob("*.inc.c"), *KERNELS.rglob("*.pxd")])]
+HEADERS = [str(p) for p in sorted([*KERNELS.rglob("*.h"), *KERNELS.rglob("*.inc.c"), *KERNELS.rglob("*.pxd"), *KERNELS.rglob("*.pxi")])]
 INCLUDE = [str(KERNELS / "include")]
 MSVC = sys.platform == "win32"
 X86 = platform.machine().lower() in {"x86_64", "amd64"}

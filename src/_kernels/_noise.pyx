@@ -1,6 +1,5 @@
 """Exact noise: a `Law` holds the constants of one distribution, a `Call` one array's way through the kernels."""
 
-from cpython.buffer cimport PyBUF_RECORDS, PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -8,11 +7,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_AES256, DPK_MAX_DIMS, dpk_call, dpk_first_nonfinite, dpk_has_aes, dpk_kernels, dpk_law, dpk_law_set_grid, dpk_noise_run,
-    dpk_pending, dpk_stream_init, dpk_view, dpk_view_coalesce,
+    DPK_AES256, dpk_call, dpk_first_nonfinite, dpk_has_aes, dpk_kernels, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
+    dpk_stream_init,
 )
 
 from dpcore._kernels import _dispatch
+
+include "attach.pxi"
 
 cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
 
@@ -26,8 +27,6 @@ cdef enum:
 cdef enum:
     FLOAT64 = 0
     INT64 = 3
-
-DTYPES = {"float64": 0, "float32": 1, "float16": 2, "int64": 3, "int32": 4, "int16": 5, "int8": 6, "uint32": 7, "uint16": 8, "uint8": 9}
 
 
 cdef class Law:
@@ -81,20 +80,6 @@ cdef class Law:
         free(self.low)
 
 
-cdef int fill_view(dpk_view *view, Py_buffer *buffer, int dtype) except -1:
-    cdef int i
-    if buffer.ndim > DPK_MAX_DIMS:
-        raise ValueError("too many dimensions")
-    view.data = <char *> buffer.buf
-    view.dtype = dtype
-    view.ndim = buffer.ndim
-    for i in range(buffer.ndim):
-        view.shape[i] = buffer.shape[i]
-        view.strides[i] = buffer.strides[i]
-    dpk_view_coalesce(view)
-    return 0
-
-
 cdef class Call:
     """One array's way through the kernels. `run` may be called from several threads on separate ranges."""
 
@@ -138,9 +123,9 @@ cdef class Call:
 
     cdef int _attach(self, dpk_view *view, array, bint writable) except -1:
         cdef Py_buffer *buffer = &self.buffers[self.n_buffers]
-        PyObject_GetBuffer(array, buffer, PyBUF_RECORDS if writable else PyBUF_RECORDS_RO)
+        attach(view, buffer, array, writable)
         self.n_buffers += 1
-        return fill_view(view, buffer, DTYPES[array.dtype.name])
+        return 0
 
     def __dealloc__(self):
         cdef int i

@@ -1,6 +1,5 @@
 """Local randomisers: `Reals` are probabilities to many bits, a `Call` is one array's way through the kernels."""
 
-from cpython.buffer cimport PyBUF_RECORDS, PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -8,12 +7,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_AES256, DPK_MAX_DIMS, DPK_MAX_LIMBS, dpk_bounded, dpk_first_nan, dpk_first_outside, dpk_has_aes, dpk_kernels, dpk_pending, dpk_real,
+    DPK_AES256, DPK_MAX_LIMBS, dpk_bounded, dpk_first_nan, dpk_first_outside, dpk_has_aes, dpk_kernels, dpk_pending, dpk_real,
     dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_stream_init, dpk_subset_words,
-    dpk_view, dpk_view_coalesce,
 )
 
 from dpcore._kernels import _dispatch
+
+include "attach.pxi"
 
 cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
 
@@ -23,10 +23,6 @@ MAX_LIMBS = DPK_MAX_LIMBS
 
 cdef enum:
     CAPACITY = 512  # pending records a run can hold: as many as a block has, so that every run advances
-
-DTYPES = {
-    "float64": 0, "float32": 1, "float16": 2, "int64": 3, "int32": 4, "int16": 5, "int8": 6, "uint32": 7, "uint16": 8, "uint8": 9,
-}
 
 
 cdef class Reals:
@@ -54,20 +50,6 @@ cdef class Reals:
     def __dealloc__(self):
         free(self.reals)
         free(self.limbs)
-
-
-cdef int fill_view(dpk_view *view, Py_buffer *buffer, int dtype) except -1:
-    cdef int i
-    if buffer.ndim > DPK_MAX_DIMS:
-        raise ValueError("too many dimensions")
-    view.data = <char *> buffer.buf
-    view.dtype = dtype
-    view.ndim = buffer.ndim
-    for i in range(buffer.ndim):
-        view.shape[i] = buffer.shape[i]
-        view.strides[i] = buffer.strides[i]
-    dpk_view_coalesce(view)
-    return 0
 
 
 cdef class Call:
@@ -115,9 +97,9 @@ cdef class Call:
 
     cdef int _attach(self, dpk_view *view, array, bint writable) except -1:
         cdef Py_buffer *buffer = &self.buffers[self.n_buffers]
-        PyObject_GetBuffer(array, buffer, PyBUF_RECORDS if writable else PyBUF_RECORDS_RO)
+        attach(view, buffer, array, writable)
         self.n_buffers += 1
-        return fill_view(view, buffer, DTYPES[array.dtype.name])
+        return 0
 
     def __dealloc__(self):
         cdef int i
@@ -155,9 +137,8 @@ def first_outside(codes, int64_t k, int64_t start, int64_t stop):
     cdef dpk_view view
     cdef int64_t found
     memset(&view, 0, sizeof(dpk_view))
-    PyObject_GetBuffer(codes, &buffer, PyBUF_RECORDS_RO)
+    attach(&view, &buffer, codes, False)
     try:
-        fill_view(&view, &buffer, DTYPES[codes.dtype.name])
         with nogil:
             found = dpk_first_outside(level[0], &view, k, start, stop)
         return found

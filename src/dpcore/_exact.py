@@ -15,6 +15,7 @@ from typing import Any
 from mpmath import libmp
 
 from dpcore._intervals import Interval, exp, log, pi, refined, sqrt
+from dpcore._sample import SelectionNoise
 
 FIRST_PRECISION = 160
 LARGEST_FLOAT = math.ldexp(2.0 - 2.0**-52, 1023)
@@ -241,3 +242,18 @@ def threshold_integers(scale: float) -> tuple[list[int], list[int]]:
     limit = 2**31 - int(2**31 * TABLE_TAIL)
     enough = next((k for k, t in enumerate(short) if t >= limit), len(short) - 1)
     return short[: enough + 1], long
+
+
+def selection_noise(kind: SelectionNoise, piece: int, more: MoreWords) -> Callable[[int], Interval]:
+    """Noise of a contender: a decreasing function of the uniform V whose first 16 bits are `piece`."""
+    is_lower = kind == "laplace" and piece >> 15 == 1
+    complement = kind == "gumbel" or is_lower
+    uniform = Uniform(piece ^ 0xFFFF if complement else piece, 16, more, complement=complement)  # V, or 1 − V
+
+    def sample(precision: int) -> Interval:
+        e = -log(uniform.at(precision) * (2 if kind == "laplace" else 1))
+        if kind == "gumbel":
+            return -log(e)
+        return -e if is_lower else e
+
+    return sample

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"]
+SelectionNoise = Literal["gumbel", "exponential", "laplace"]
 
 TABLE_LIMIT = 8.0
 """Below this σ the discrete Gaussian is inverted from a table, from it on it is a rounded normal with an acceptance step."""

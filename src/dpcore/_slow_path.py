@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import cmp_to_key
 from typing import Protocol
 
 from dpcore import _exact
 from dpcore._intervals import Interval
-from dpcore._sample import TABLE_LIMIT, Kind, Pending
+from dpcore._sample import TABLE_LIMIT, Kind, Pending, SelectionNoise
 
 GROUP = 128
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 BULK, ACCEPT, MORE, MORE_PARTNER, MORE_ACCEPT = range(5)
+SELECTION, MORE_SELECTION = 7, 8
 
 
 class Words(Protocol):
@@ -56,15 +58,19 @@ def real(kind: Kind, words: Words, pending: Pending, scale: float, grid: float) 
     return _exact.round_release(value, scale, grid, sample)
 
 
+def _piece(words: Words, domain: int, element: int) -> int:
+    """The 16 bits that an element has in a domain of pieces."""
+    position = element % (4 * GROUP)
+    return words.group(domain, element // (4 * GROUP))[position // 4] >> (16 * (position % 4)) & 0xFFFF
+
+
 def _rounded_gaussian(words: Words, element: int, scale: float) -> int:
     attempt = 0
     while True:
         y = _exact.round_normal(scale, _normal(words, element, attempt))
         prefix, bits = 0, 0
         if attempt == 0:
-            position = element % (4 * GROUP)
-            word = words.group(ACCEPT, element // (4 * GROUP))[position // 4]
-            prefix, bits = word >> (16 * (position % 4)) & 0xFFFF, 16
+            prefix, bits = _piece(words, ACCEPT, element), 16
         if _exact.is_accepted(scale, y, _exact.Uniform(prefix, bits, _more(words, MORE_ACCEPT, element, attempt))):
             return y
         attempt += 1
@@ -79,3 +85,25 @@ def integer(kind: Kind, words: Words, pending: Pending, scale: float) -> int:
         sampler = _exact.discrete_laplace if kind == "discrete_laplace" else _exact.discrete_gaussian_by_table
         z = sampler(scale, _bulk(words, element), _more(words, MORE, element))
     return min(max(pending.x_int + z, INT64_MIN), INT64_MAX)
+
+
+def rank_contenders(noise: SelectionNoise, words: Words, first: int, scores: Mapping[int, Fraction], scale: float) -> list[int]:
+    """Sort elements by their keys, score + scale·noise, in descending order; almost surely no two keys are equal."""
+    step = Fraction(scale)
+    samples = {
+        index: _exact.selection_noise(noise, _piece(words, SELECTION, first + index), _more(words, MORE_SELECTION, first + index))
+        for index in scores
+    }
+
+    def compare(a: int, b: int) -> int:
+        precision = _exact.FIRST_PRECISION
+        while True:
+            noise_apart = (samples[b](precision) - samples[a](precision)) * Interval.of(step, precision)
+            apart = Interval.of(scores[b] - scores[a], precision) + noise_apart
+            if apart.at_most(0):
+                return -1
+            if (-apart).at_most(0):
+                return 1
+            precision *= 2
+
+    return sorted(scores, key=cmp_to_key(compare))

@@ -28,7 +28,9 @@ typedef enum {
     DPK_DOMAIN_MORE_PARTNER = 3, /* second uniform of a retried normal */
     DPK_DOMAIN_MORE_ACCEPT = 4,  /* further bits of the acceptance uniform */
     DPK_DOMAIN_RESPONSE = 5,     /* first bits of a response's uniform, in groups: 8 bit planes, or pieces of 16 or 32 bits */
-    DPK_DOMAIN_MORE_RESPONSE = 6 /* further bits of that uniform */
+    DPK_DOMAIN_MORE_RESPONSE = 6, /* further bits of that uniform */
+    DPK_DOMAIN_SELECTION = 7,     /* 16 bits per element, in groups: first bits of a contender's uniform */
+    DPK_DOMAIN_MORE_SELECTION = 8 /* further bits of that uniform */
 } dpk_domain;
 
 typedef struct {
@@ -98,6 +100,7 @@ typedef struct {
 } dpk_lanes;
 
 #include "dpk_response.h"
+#include "dpk_selection.h"
 
 /* One level's kernels. n is a multiple of DPK_GROUP and at most DPK_BLOCK; arrays do not overlap.
    The float kernels mark undecided lanes by NaN, the discrete ones by INT64_MIN; they return nonzero if there is any. */
@@ -117,6 +120,7 @@ typedef struct {
     void (*add_saturating)(const int64_t *x, const int64_t *z, int64_t *y, size_t n);
     int (*all_finite)(const double *x, size_t n);
     dpk_response_kernels response;
+    dpk_selection_kernels selection;
     void (*exponential_raw)(const uint64_t *words, double *e, size_t n); /* -ln|X|, for measurements */
     void (*normal_raw)(const uint64_t *words, double *z, size_t n);      /* Box-Muller pairs, for measurements */
 } dpk_kernels;
@@ -257,5 +261,31 @@ typedef struct {
 /* core/sequential.c */
 void dpk_sequential_quantile(const dpk_quantile *, const double *x, const uint8_t *flips, uint8_t *bits, int64_t n, double *average);
 int64_t dpk_first_outside(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop); /* -1 if none */
+
+/* core/selection.c: one call of a selection */
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_stream stream;
+    uint64_t first_element;
+    int32_t noise;
+    int32_t tier;         /* exact: no candidate's key is worth anything */
+    int32_t is_unpruned;  /* every element is evaluated */
+    double bound_factor;  /* 1, or a fraction in the tests that must fail */
+    double scale;
+    int64_t n;            /* scores */
+    int64_t keep;         /* how many of the largest keys are wanted */
+    uint64_t stride;      /* elements of a round */
+    int64_t n_units, step; /* unit (position * step) mod n_units is visited at `position` */
+    dpk_view scores;
+    double *bounds;       /* the largest score of each block, or NULL */
+    int64_t n_excluded;
+    const int64_t *excluded; /* ascending */
+} dpk_selection;
+
+int dpk_selection_run(const dpk_selection *, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
+                      int64_t *count, dpk_threshold *threshold, int64_t *bad);
+int dpk_selection_bounds(const dpk_selection *, int64_t start, int64_t stop, int64_t *bad);
+void dpk_selection_rebound(const dpk_selection *, int64_t block);
+int dpk_selection_winner(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner, int64_t *bad);
 
 #endif

@@ -152,3 +152,44 @@ cdef extern from "dpk.h" nogil:
         double when_false
 
     void dpk_sequential_quantile(const dpk_quantile *, const double *x, const uint8_t *flips, uint8_t *bits, int64_t n, double *average)
+
+    enum:
+        DPK_PIECES
+        DPK_UNIT_BLOCKS
+        DPK_SPARE_PLACES
+
+    ctypedef struct dpk_candidate:
+        int64_t index
+        double high
+        double low
+        double error
+
+    ctypedef struct dpk_threshold:
+        double high
+        double low
+        int32_t is_set
+
+    ctypedef struct dpk_selection:
+        const dpk_kernels *kernels
+        dpk_stream stream
+        uint64_t first_element
+        int32_t noise
+        int32_t tier
+        int32_t is_unpruned
+        double bound_factor
+        double scale
+        int64_t n
+        int64_t keep
+        uint64_t stride
+        int64_t n_units
+        int64_t step
+        dpk_view scores
+        double *bounds
+        int64_t n_excluded
+        const int64_t *excluded
+
+    int dpk_selection_run(const dpk_selection *, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
+                          int64_t *count, dpk_threshold *threshold, int64_t *bad)
+    int dpk_selection_bounds(const dpk_selection *, int64_t start, int64_t stop, int64_t *bad)
+    void dpk_selection_rebound(const dpk_selection *, int64_t block)
+    int dpk_selection_winner(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner, int64_t *bad)

@@ -9,6 +9,7 @@
 #include "response.inc.c"
 #include "codes.inc.c"
 #include "counts.inc.c"
+#include "selection.inc.c"
 
 /* Post: whether all of x is finite. Errors: none. */
 static int all_finite(const double *DPK_RESTRICT x, size_t n) {
@@ -50,6 +51,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .count_columns = count_columns,
             .walsh_hadamard = walsh_hadamard,
         },
+    .selection = {.largest = largest_of, .any_at_most = any_at_most},
     .exponential_raw = exponential_raw,
     .normal_raw = normal_raw,
 };

@@ -1,0 +1,128 @@
+"""Noisy selection: a `Call` is one array of scores, from which rounds of noise choose."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from dpk cimport (
+    DPK_AES256, DPK_PIECES, DPK_SPARE_PLACES, DPK_UNIT_BLOCKS, dpk_candidate, dpk_has_aes, dpk_kernels, dpk_selection,
+    dpk_selection_bounds, dpk_selection_rebound, dpk_selection_run, dpk_selection_winner, dpk_stream_init, dpk_threshold,
+)
+
+from dpcore._kernels import _dispatch
+
+include "attach.pxi"
+
+cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+
+GUMBEL, EXPONENTIAL, TWO_SIDED = range(3)
+DONE, NONFINITE, PENDING_FULL = 0, 1, 2
+BLOCK = DPK_PIECES
+UNIT = DPK_PIECES * DPK_UNIT_BLOCKS
+SPARE_PLACES = DPK_SPARE_PLACES
+
+
+cdef class Call:
+    """Scores and how they are chosen from. `run`, `winners` and `find_bounds` may be called from several threads; `exclude` may not."""
+
+    cdef dpk_selection call
+    cdef Py_buffer buffer
+    cdef bint attached
+    cdef object kept  # the arrays of bounds and of excluded elements
+
+    def __cinit__(self, int noise, scores, double scale, int64_t keep, int64_t step, bytes key, uint32_t nonce, uint64_t first_element,
+                  int cipher, *, int tier=0, bint unpruned=False, double bound_factor=1.0):
+        memset(&self.call, 0, sizeof(dpk_selection))
+        if PyBytes_GET_SIZE(key) != 32 or (cipher == DPK_AES256 and not dpk_has_aes(level[0])):
+            raise ValueError("key must have 32 bytes and the level the cipher")
+        attach(&self.call.scores, &self.buffer, scores, False)
+        self.attached = True
+        self.call.kernels = level[0]
+        dpk_stream_init(&self.call.stream, level[0], cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
+        self.call.first_element = first_element
+        self.call.noise = noise
+        self.call.tier = tier
+        self.call.is_unpruned = unpruned
+        self.call.bound_factor = bound_factor
+        self.call.scale = scale
+        self.call.n = scores.size
+        self.call.keep = keep
+        self.call.stride = <uint64_t> (-(-self.call.n // DPK_PIECES) * DPK_PIECES)
+        self.call.n_units = -(-self.call.n // UNIT)
+        self.call.step = step
+        self.kept = {}
+
+    def __dealloc__(self):
+        if self.attached:
+            PyBuffer_Release(&self.buffer)
+
+    @property
+    def n_units(self):
+        """Units that a round visits."""
+        return self.call.n_units
+
+    @property
+    def stride(self):
+        """Elements of keystream that a round takes."""
+        return self.call.stride
+
+    def use_bounds(self, double[::1] bounds):
+        """Take the largest score of each block from `bounds`, which `find_bounds` fills."""
+        if bounds.shape[0] * DPK_PIECES < self.call.n:
+            raise ValueError("one bound for each block")
+        self.kept["bounds"] = bounds
+        self.call.bounds = &bounds[0]
+
+    def find_bounds(self, int64_t start, int64_t stop):
+        """Fill the bounds of blocks [start, stop): position of a score that is not finite, or -1."""
+        cdef int64_t bad = -1
+        with nogil:
+            dpk_selection_bounds(&self.call, start, stop, &bad)
+        return bad
+
+    def exclude(self, const int64_t[::1] excluded, int64_t newest):
+        """Leave these elements, ascending, out of all further rounds; `newest` of them was not left out before."""
+        self.kept["excluded"] = excluded
+        self.call.excluded = &excluded[0]
+        self.call.n_excluded = excluded.shape[0]
+        dpk_selection_rebound(&self.call, newest // DPK_PIECES)
+
+    def run(self, uint64_t round_, int64_t start, int64_t stop, threshold, int64_t spare):
+        """Units at positions [start, stop): (status, candidates as bytes of (index, high, low, error), threshold, bad position)."""
+        cdef dpk_threshold limit
+        cdef int64_t count = 0, bad = -1, capacity = 2 * self.call.keep + DPK_SPARE_PLACES + spare
+        cdef int status
+        cdef dpk_candidate *places = <dpk_candidate *> malloc(<size_t> capacity * sizeof(dpk_candidate))
+        if places == NULL:
+            raise MemoryError
+        memset(&limit, 0, sizeof(dpk_threshold))
+        if threshold is not None:
+            limit.high, limit.low = threshold
+            limit.is_set = 1
+        try:
+            with nogil:
+                status = dpk_selection_run(&self.call, round_, start, stop, places, capacity, &count, &limit, &bad)
+            found = PyBytes_FromStringAndSize(<char *> places, count * <Py_ssize_t> sizeof(dpk_candidate))
+            return status, found, (limit.high, limit.low) if limit.is_set else None, bad
+        finally:
+            free(places)
+
+    def winners(self, uint64_t first, int64_t[::1] out, int64_t start, int64_t stop):
+        """Winners of rounds first + [start, stop) into `out`, -1 where only the exact tier can tell: position of a bad score, or -1."""
+        cdef int64_t bad = -1, i, capacity = 2 * self.call.keep + DPK_SPARE_PLACES
+        cdef int status = 0
+        cdef dpk_candidate *places = <dpk_candidate *> malloc(<size_t> capacity * sizeof(dpk_candidate))
+        if places == NULL:
+            raise MemoryError
+        if start < 0 or stop > out.shape[0]:
+            free(places)
+            raise ValueError("rounds outside the array")
+        with nogil:
+            for i in range(start, stop):
+                status = dpk_selection_winner(&self.call, first + <uint64_t> i, places, capacity, &out[i], &bad)
+                if status != 0:
+                    break
+        free(places)
+        return bad if status else -1

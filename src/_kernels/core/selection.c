@@ -1,0 +1,371 @@
+/* Noisy selection: the largest of score + scale * noise, in one pass that forgets an element as soon as it cannot win.
+
+   The noise is a decreasing function of a uniform V. Sixteen bits h of it (h <= 2^16 V) bound the noise from above: for every kind
+   noise <= -ln V - c, c = ln 2 for the two-sided kind and 0 for the others, so an element can reach the threshold T only if
+   log2 h <= 16 + (score - T)/(scale ln 2) - c/ln 2. A float's bits, read as an integer, are a lower bound of its logarithm, which makes
+   this one comparison; h = 0 always passes. docs/exactness-selection.md derives every bound. */
+#include <fenv.h>
+#include <math.h>
+#include <string.h>
+
+#include "../kernels/lanes.h"
+
+#define LOG2_UNIT 0x1p23            /* a float's bits count log2 in these */
+#define LOG2_ZERO (127 * LOG2_UNIT) /* bits of 1.0f */
+#define LOG2_PIECE (143 * LOG2_UNIT)
+#define INVERSE_LN2 0x1.71547652b82fep+0
+#define FILTER_SLACK 0x1p15       /* 2^-8 of a unit of log2: far above all rounding of the filter */
+#define NOISE_BOUND 0x1p-45       /* a unit of noise N is good to this much times 1 + |N| */
+#define MOST_ERROR 0x1p-39        /* and |N| < 57 */
+#define INTEGER_ERROR 0x1p-40     /* what the low part of an int64 adds to an error, twice over */
+#define LARGEST_SCORE 0x1p1000    /* scores are clamped to this, so that no sum overflows */
+#define EXACT_INTEGERS 0x1p53
+
+/* An element that may still win and whose further bits are not drawn yet. */
+typedef struct {
+    int64_t index;
+    double high, low;
+    uint32_t piece;
+} contender;
+
+typedef struct {
+    const dpk_selection *call;
+    uint64_t first_element; /* of the round */
+    dpk_candidate *places;
+    int64_t capacity, count;
+    dpk_threshold threshold;
+    double slope, intercept; /* reach of a score, see `reach` */
+    int64_t n_waiting;
+    contender waiting[DPK_MORE_LANES];
+    const double *high; /* scores of the block at hand */
+    int64_t block, n;
+    uint64_t words[DPK_UNIT_BLOCKS * DPK_GROUP];
+    uint16_t pieces[DPK_UNIT_BLOCKS * DPK_PIECES];
+    double high_buffer[DPK_PIECES], low[DPK_PIECES];
+} selector;
+
+static int64_t blocks_of(const dpk_selection *call) { return (call->n + DPK_PIECES - 1) / DPK_PIECES; }
+
+static void set_threshold(selector *s, dpk_threshold threshold) {
+    const dpk_selection *call = s->call;
+    s->threshold = threshold;
+    if (!threshold.is_set || call->is_unpruned) return;
+    double shift = call->noise == DPK_TWO_SIDED ? 1.0 : 0.0;
+    s->slope = LOG2_UNIT * INVERSE_LN2 / call->scale;
+    s->intercept = LOG2_PIECE - shift * LOG2_UNIT + FILTER_SLACK - threshold.low * s->slope;
+}
+
+/* The largest log2 of a piece, in units of a float's bits, with which `score` can still reach the threshold. */
+static double reach(const selector *s, double score) {
+    if (!s->threshold.is_set || s->call->is_unpruned) return INFINITY;
+    double slack = s->call->scores.dtype == DPK_I64 && fabs(score) >= EXACT_INTEGERS ? 4096.0 * s->slope : 0.0;
+    return (score - s->threshold.high) * s->slope + (s->intercept + slack);
+}
+
+/* The largest piece whose logarithm is within `most`; 0 always is. */
+static uint16_t largest_piece(double most) {
+    if (most >= LOG2_PIECE) return 0xffff;
+    if (!(most >= LOG2_ZERO)) return 0;
+    uint32_t bits = (uint32_t)most;
+    float piece;
+    memcpy(&piece, &bits, 4);
+    return piece >= 65535.0f ? 0xffff : (uint16_t)piece;
+}
+
+/* Candidates */
+
+static int is_above(const dpk_candidate *a, const dpk_candidate *b) {
+    return a->high > b->high || (a->high == b->high && a->low > b->low);
+}
+
+static void swap(dpk_candidate *a, dpk_candidate *b) {
+    dpk_candidate c = *a;
+    *a = *b;
+    *b = c;
+}
+
+/* Pre: 0 < k < n. Post: places[0..k) hold the k largest keys. Errors: none. Source: Hoare's selection. */
+static void gather_largest(dpk_candidate *places, int64_t n, int64_t k) {
+    int64_t low = 0, high = n - 1;
+    while (low < high) {
+        dpk_candidate pivot = places[low + (high - low) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (is_above(&places[i], &pivot)) i++;
+            while (is_above(&pivot, &places[j])) j--;
+            if (i > j) break;
+            swap(&places[i++], &places[j--]);
+        }
+        if (k - 1 <= j) high = j;
+        else if (k - 1 >= i) low = i;
+        else return;
+    }
+}
+
+/* Raises the threshold to the smallest key that can still be among the wanted ones, and drops what is certainly below. */
+static void drop_losers(selector *s) {
+    const dpk_selection *call = s->call;
+    int64_t keep = call->keep, known = 0;
+    for (int64_t i = 0; i < s->count; i++) /* those that only the exact tier can rank go to the end, and stay */
+        if (isfinite(s->places[i].error)) swap(&s->places[known++], &s->places[i]);
+    if (known < keep) return;
+    if (known > keep) gather_largest(s->places, known, keep);
+    dpk_candidate least = s->places[0];
+    for (int64_t i = 1; i < keep; i++)
+        if (is_above(&least, &s->places[i])) least = s->places[i];
+    double margin = call->bound_factor * (2.0 * MOST_ERROR * call->scale + (call->scores.dtype == DPK_I64 ? INTEGER_ERROR : 0.0));
+    int64_t kept = keep;
+    for (int64_t i = keep; i < s->count; i++) {
+        const dpk_candidate *c = &s->places[i];
+        double below = (least.high - c->high) + (least.low - c->low);
+        if (!(below > margin + least.error + c->error)) swap(&s->places[kept++], &s->places[i]);
+    }
+    s->count = kept;
+    dpk_threshold threshold = {least.high, least.low - margin, 1};
+    if (!s->threshold.is_set || threshold.high > s->threshold.high ||
+        (threshold.high == s->threshold.high && threshold.low > s->threshold.low))
+        set_threshold(s, threshold);
+}
+
+/* Noise */
+
+/* V or 1 - V as a double: the leading 64 bits of `piece` and `word`, good to 2^-47. Not positive if there are too few of them. */
+static double leading_fraction(uint32_t piece, uint64_t word) {
+    uint64_t top = (uint64_t)piece << 48 | word >> 16, rest = word << 48;
+    if (top >> 32 == 0) return 0.0;
+    int zeros = 0;
+    while (!(top >> 63)) {
+        top = top << 1 | rest >> 63;
+        rest <<= 1;
+        zeros++;
+    }
+    return ldexp((double)top, -64 - zeros);
+}
+
+/* -ln d for a positive normal d, good to 2^-50 (1 + |ln d|). */
+static double negative_log(double d) {
+    double c, m = reduce(d, 0x1p52 + 1023, &c);
+    double s = (m - 1.0) / (m + 1.0);
+    return c * DPK_LN2 - s * muladd(s * s, atanh_tail(s * s), 2.0);
+}
+
+/* -ln(1 - V), good to a relative 2^-46; not positive where too few bits are known. */
+static double exponential_of(uint32_t piece, uint64_t word) {
+    if (piece < 0x4000) { /* V < 1/4: 2 atanh(V/(2 - V)) keeps the relative precision */
+        double v = leading_fraction(piece, word);
+        double s = v / (2.0 - v);
+        return s * muladd(s * s, atanh_tail(s * s), 2.0);
+    }
+    double u = leading_fraction(~piece & 0xffff, ~word);
+    return u > 0.0 ? negative_log(u) : 0.0;
+}
+
+/* Post: *noise good to NOISE_BOUND (1 + |noise|). Errors: nonzero where too few bits are known. */
+static int unit_noise(int kind, uint32_t piece, uint64_t word, double *noise) {
+    if (kind == DPK_GUMBEL) {
+        double e = exponential_of(piece, word);
+        if (!(e > 0.0)) return 1;
+        *noise = negative_log(e);
+        return 0;
+    }
+    int is_lower = kind == DPK_TWO_SIDED && piece >= 0x8000;
+    double v = is_lower ? leading_fraction(~piece & 0xffff, ~word) : leading_fraction(piece, word);
+    if (!(v > 0.0)) return 1;
+    double e = negative_log(kind == DPK_TWO_SIDED ? 2.0 * v : v);
+    *noise = is_lower ? -e : e;
+    return 0;
+}
+
+static dpk_candidate candidate_of(const dpk_selection *call, const contender *c, uint64_t word) {
+    dpk_candidate unknown = {c->index, c->high, c->low, INFINITY};
+    double noise;
+    if (call->tier >= DPK_TIER_EXACT || unit_noise(call->noise, c->piece, word, &noise)) return unknown;
+    double product = call->scale * noise;
+    /* two exact sums: score = whole + part, whole + product = high + error of it */
+    double whole = c->high + c->low, part = c->low - (whole - c->high);
+    double high = whole + product, back = high - whole;
+    double low = (whole - (high - back)) + (product - back);
+    double error = NOISE_BOUND * (1.0 + fabs(noise)) * call->scale + 0x1p-52 * fabs(part);
+    return (dpk_candidate){c->index, high, low + part, call->bound_factor * error};
+}
+
+/* Draws the further bits of the waiting contenders and files them. Errors: nonzero if the places do not suffice. */
+static int evaluate(selector *s) {
+    const dpk_selection *call = s->call;
+    uint64_t elements[DPK_MORE_LANES], words[DPK_MORE_LANES];
+    if (s->n_waiting == 0) return 0;
+    if (s->count + s->n_waiting > s->capacity) return 1;
+    for (int64_t i = 0; i < DPK_MORE_LANES; i++)
+        elements[i] = s->first_element + (uint64_t)s->waiting[i < s->n_waiting ? i : 0].index;
+    dpk_more_first(&call->stream, call->kernels, DPK_DOMAIN_MORE_SELECTION, elements, words);
+    for (int64_t i = 0; i < s->n_waiting; i++) s->places[s->count++] = candidate_of(call, &s->waiting[i], words[i]);
+    s->n_waiting = 0;
+    if (s->count >= 2 * call->keep + 8) drop_losers(s);
+    return 0;
+}
+
+/* Blocks */
+
+static int is_excluded(const dpk_selection *call, int64_t index) {
+    int64_t low = 0, high = call->n_excluded;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (call->excluded[middle] < index) low = middle + 1;
+        else high = middle;
+    }
+    return low < call->n_excluded && call->excluded[low] == index;
+}
+
+/* The scores of a block: in place where that is possible, else widened into buffers. Spare lanes of the last block lose. */
+static void load_block(selector *s, int64_t block) {
+    const dpk_selection *call = s->call;
+    int64_t start = block * DPK_PIECES, n = call->n - start < DPK_PIECES ? call->n - start : DPK_PIECES;
+    s->block = block;
+    s->n = n;
+    s->high = call->scores.dtype == DPK_F64 && n == DPK_PIECES ? dpk_view_run(&call->scores, start) : NULL;
+    if (s->high) return;
+    dpk_load_real(&call->scores, start, (size_t)n, s->high_buffer, s->low);
+    for (int64_t i = n; i < DPK_PIECES; i++) s->high_buffer[i] = -INFINITY;
+    s->high = s->high_buffer;
+}
+
+static double clamped(double score) { return fmax(fmin(score, LARGEST_SCORE), -LARGEST_SCORE); }
+
+static double bound_of(const selector *s) {
+    double most = clamped(s->call->kernels->selection.largest(s->high, DPK_PIECES));
+    return s->call->scores.dtype == DPK_I64 ? most + 2048.0 : most;
+}
+
+/* Post: the position of the block's first score that is not finite, or -1. Errors: none. */
+static int64_t first_bad(const selector *s) {
+    if (s->call->kernels->all_finite(s->high, (size_t)s->n)) return -1;
+    for (int64_t i = 0; i < s->n; i++)
+        if (!isfinite(s->high[i])) return s->block * DPK_PIECES + i;
+    return -1;
+}
+
+static int visit_lane(selector *s, const uint16_t *pieces, int64_t lane) {
+    int has_low = s->call->scores.dtype == DPK_I64;
+    double high = clamped(s->high[lane]), low = has_low ? s->low[lane] : 0.0;
+    int64_t index = s->block * DPK_PIECES + lane;
+    if (pieces[lane] > largest_piece(reach(s, high + low)) || is_excluded(s->call, index)) return 0;
+    s->waiting[s->n_waiting++] = (contender){index, high, low, pieces[lane]};
+    return s->n_waiting == DPK_MORE_LANES ? evaluate(s) : 0;
+}
+
+/* Post: the block's contenders are filed or waiting. Errors: DPK_NONFINITE with *bad its position; DPK_PENDING_FULL: places do not suffice. */
+static int visit_block(selector *s, int64_t block, const uint16_t *pieces, int64_t *bad) {
+    const dpk_selection *call = s->call;
+    double most;
+    int loaded = !call->bounds;
+    if (loaded) {
+        load_block(s, block);
+        if ((*bad = first_bad(s)) >= 0) return DPK_NONFINITE;
+        most = bound_of(s);
+    } else most = call->bounds[block];
+    uint16_t piece = largest_piece(reach(s, most));
+    uint32_t groups = call->kernels->selection.any_at_most(pieces, piece, DPK_PIECES);
+    if (groups && !loaded) load_block(s, block);
+    for (int64_t g = 0; groups >> g; g++) {
+        if (!(groups >> g & 1)) continue;
+        int64_t end = 64 * g + 64 < s->n ? 64 * g + 64 : s->n;
+        for (int64_t lane = 64 * g; lane < end; lane++)
+            if (pieces[lane] <= piece && visit_lane(s, pieces, lane)) return DPK_PENDING_FULL;
+    }
+    return DPK_OK;
+}
+
+static int visit_unit(selector *s, int64_t unit, int64_t *bad) {
+    const dpk_selection *call = s->call;
+    int64_t first = unit * DPK_UNIT_BLOCKS, n_blocks = blocks_of(call) - first;
+    if (n_blocks > DPK_UNIT_BLOCKS) n_blocks = DPK_UNIT_BLOCKS;
+    uint64_t group = s->first_element / DPK_PIECES + (uint64_t)first;
+    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_SELECTION, group, (size_t)n_blocks, s->words);
+    memcpy(s->pieces, s->words, sizeof s->pieces);
+    for (int64_t b = 0; b < n_blocks; b++) {
+        int status = visit_block(s, first + b, s->pieces + b * DPK_PIECES, bad);
+        if (status != DPK_OK) return status;
+    }
+    return DPK_OK;
+}
+
+static void open_selector(selector *s, const dpk_selection *call, uint64_t round, dpk_candidate *places, int64_t capacity) {
+    s->call = call;
+    s->first_element = call->first_element + round * call->stride;
+    s->places = places;
+    s->capacity = capacity;
+    s->count = s->n_waiting = 0;
+    set_threshold(s, (dpk_threshold){0.0, 0.0, 0});
+}
+
+static int visit(selector *s, int64_t start, int64_t stop, int64_t *bad) {
+    const dpk_selection *call = s->call;
+    for (int64_t position = start; position < stop; position++) {
+        int status = visit_unit(s, (int64_t)((uint64_t)position * (uint64_t)call->step % (uint64_t)call->n_units), bad);
+        if (status != DPK_OK) return status;
+    }
+    return evaluate(s) ? DPK_PENDING_FULL : DPK_OK;
+}
+
+/* Pre: 0 <= start <= stop <= n_units; capacity >= 2 keep + DPK_SPARE_PLACES. Post: of the units visited, every element that can be among the
+   `keep` largest is in places[0..*count); *threshold is raised. Errors: DPK_NONFINITE with *bad the position of a score;
+   DPK_PENDING_FULL: start again with more places. Source: docs/exactness-selection.md. */
+int dpk_selection_run(const dpk_selection *call, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
+                      int64_t *count, dpk_threshold *threshold, int64_t *bad) {
+    selector s;
+    fenv_t caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    open_selector(&s, call, round, places, capacity);
+    set_threshold(&s, *threshold);
+    int status = visit(&s, start, stop, bad);
+    if (status == DPK_OK && s.count > call->keep) drop_losers(&s);
+    fesetenv(&caller);
+    *count = s.count;
+    *threshold = s.threshold;
+    return status;
+}
+
+/* Pre: as above, keep = 1. Post: *winner is the element with the largest key, or -1 if only the exact tier can tell. Errors: as above. */
+int dpk_selection_winner(const dpk_selection *call, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner,
+                         int64_t *bad) {
+    int64_t count;
+    dpk_threshold threshold = {0.0, 0.0, 0};
+    int status = dpk_selection_run(call, round, 0, call->n_units, places, capacity, &count, &threshold, bad);
+    *winner = -1;
+    if (status != DPK_OK) return status == DPK_PENDING_FULL ? DPK_OK : status;
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (is_above(&places[i], &places[best])) best = i;
+    for (int64_t i = 0; i < count; i++) {
+        double below = (places[best].high - places[i].high) + (places[best].low - places[i].low);
+        if (i != best && !(below > places[best].error + places[i].error)) return DPK_OK;
+    }
+    if (isfinite(places[best].error) || count == 1) *winner = places[best].index;
+    return DPK_OK;
+}
+
+/* Post: the bounds of blocks [start, stop). Errors: DPK_NONFINITE with *bad the position of a score. */
+int dpk_selection_bounds(const dpk_selection *call, int64_t start, int64_t stop, int64_t *bad) {
+    selector s;
+    s.call = call;
+    for (int64_t block = start; block < stop; block++) {
+        load_block(&s, block);
+        if ((*bad = first_bad(&s)) >= 0) return DPK_NONFINITE;
+        call->bounds[block] = bound_of(&s);
+    }
+    return DPK_OK;
+}
+
+/* Post: the bound of a block some of whose elements are excluded by now. Errors: none. */
+void dpk_selection_rebound(const dpk_selection *call, int64_t block) {
+    selector s;
+    double x[DPK_PIECES];
+    s.call = call;
+    load_block(&s, block);
+    memcpy(x, s.high, sizeof x);
+    for (int64_t i = 0; i < s.n; i++)
+        if (is_excluded(call, block * DPK_PIECES + i)) x[i] = -INFINITY;
+    s.high = x;
+    call->bounds[block] = bound_of(&s);
+}

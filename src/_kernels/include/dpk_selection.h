@@ -1,0 +1,37 @@
+/* Noisy selection: one call ranks score[i] + scale * noise[i] without making more of it than the winners need. Included by dpk.h. */
+#ifndef DPK_SELECTION_H
+#define DPK_SELECTION_H
+
+enum {
+    DPK_PIECES = 512,      /* elements of a block: one group of 16-bit pieces of their uniforms */
+    DPK_UNIT_BLOCKS = 2,   /* neighbouring blocks visited together */
+    DPK_SPARE_PLACES = 64, /* places for candidates beyond twice the number wanted */
+};
+
+typedef struct {
+    /* The largest of n numbers, n a multiple of 16. */
+    double (*largest)(const double *x, size_t n);
+    /* Bit g: whether any of pieces 64 g .. 64 g + 63 is <= most; n is a multiple of 64. */
+    uint32_t (*any_at_most)(const uint16_t *pieces, uint16_t most, size_t n);
+} dpk_selection_kernels;
+
+/* Noise as a decreasing function of a uniform V. */
+typedef enum {
+    DPK_GUMBEL = 0,      /* -ln(-ln(1 - V)) */
+    DPK_EXPONENTIAL = 1, /* -ln V */
+    DPK_TWO_SIDED = 2    /* Laplace: -ln 2V for V < 1/2, else ln 2(1 - V) */
+} dpk_selection_noise;
+
+/* A contender: its key score + scale * noise is high + low, up to `error`; infinite if only the exact tier can tell. */
+typedef struct {
+    int64_t index;
+    double high, low, error;
+} dpk_candidate;
+
+/* Keys certainly below high + low do not count any more. */
+typedef struct {
+    double high, low;
+    int32_t is_set;
+} dpk_threshold;
+
+#endif

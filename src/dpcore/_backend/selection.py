@@ -1,0 +1,181 @@
+"""Noisy selection: rounds over the scores, candidates merged, and close contenders handed to the exact tier."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import threading
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore._backend.hooks import Testing
+from dpcore._backend.levels import cipher_code
+from dpcore._backend.threads import CHUNK, for_ranges
+from dpcore._backend.words import KernelWords, Position
+from dpcore._kernels import _selection
+from dpcore._sample import SelectionNoise
+from dpcore.errors import DataError
+
+NOISES: dict[SelectionNoise, int] = {"gumbel": _selection.GUMBEL, "exponential": _selection.EXPONENTIAL, "laplace": _selection.TWO_SIDED}
+CANDIDATE = np.dtype([("index", np.int64), ("high", np.float64), ("low", np.float64), ("error", np.float64)])
+ELEMENTS_PER_UNIT = 8.0
+"""Scores that cost as much as one noisy float64, for the chunks of `for_ranges`."""
+LARGEST_SCORE = Fraction(2**1000)
+"""Scores are clamped to this magnitude, so that no key overflows."""
+_ROUND = 4096
+"""What a round of few scores costs at least, in scores."""
+
+Threshold = tuple[float, float]
+
+
+def _visiting_step(n_units: int) -> int:
+    """A step near the golden section of the units and prime to their number: sorted scores are met as if shuffled."""
+    step = max(1, round(n_units * 0.6180339887498949))
+    while math.gcd(step, n_units) != 1:
+        step += 1
+    return step
+
+
+class Selection:
+    """One call: an array of scores, a scale, a position in the keystream."""
+
+    def __init__(
+        self, noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, position: Position, *, secure: bool, threads: int | None
+    ) -> None:
+        key, nonce, first = position
+        cipher = cipher_code(secure=secure)
+        self._call = _selection.Call(
+            NOISES[noise], scores, scale, keep, _visiting_step(-(-scores.size // _selection.UNIT)), key, nonce, first, cipher,
+            tier=Testing.tier, unpruned=Testing.unpruned, bound_factor=Testing.bound_factor,
+        )  # fmt: skip
+        self._noise, self._scores, self._scale, self._keep, self._threads = noise, scores, scale, keep, threads
+        self._first, self._words = first, KernelWords(key, nonce, cipher)
+        self._excluded: list[int] = []
+
+    def largest(self, round_: int) -> npt.NDArray[np.int64]:
+        """Elements with the `keep` largest keys of a round, in descending order of their keys."""
+        found = _Candidates(self._keep)
+
+        def visit(start: int, stop: int) -> None:
+            spare = 0
+            while True:
+                status, candidates, threshold, bad = self._call.run(round_, start, stop, found.threshold, spare)
+                if status == _selection.NONFINITE:
+                    _refuse(bad)
+                if status == _selection.DONE:
+                    found.add(candidates, threshold)
+                    return
+                spare = max(2 * spare, (stop - start) * _selection.UNIT)
+
+        for_ranges(visit, self._call.n_units, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / _selection.UNIT)
+        return self._ranked(found.all(), round_)
+
+    def winners(self, rounds: int) -> npt.NDArray[np.int64]:
+        """Elements with the largest key of each of the rounds 0, 1, …, `rounds` − 1."""
+        out = np.empty(rounds, np.int64)
+        self.find_bounds()
+
+        def visit(start: int, stop: int) -> None:
+            self._call.winners(0, out, start, stop)
+
+        for_ranges(visit, rounds, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / max(_ROUND, self._scores.size))
+        for round_ in np.flatnonzero(out < 0):
+            out[round_] = self.largest(int(round_))[0]
+        return out
+
+    def peel(self, rounds: int) -> npt.NDArray[np.int64]:
+        """Winners of rounds that each leave out the winners before."""
+        out = np.empty(rounds, np.int64)
+        self.find_bounds()
+        in_one_go = self._scores.size <= 2 * ELEMENTS_PER_UNIT * CHUNK or self._threads == 1
+        for round_ in range(rounds):
+            winner = out[round_ : round_ + 1]
+            if in_one_go:
+                self._call.winners(round_, winner, 0, 1)
+            if not in_one_go or winner[0] < 0:
+                winner[0] = self.largest(round_)[0]
+            self._exclude(int(winner[0]))
+        return out
+
+    def find_bounds(self) -> None:
+        """Note the largest score of each block, which all rounds share, and refuse scores that are not finite."""
+        n_blocks = -(-self._scores.size // _selection.BLOCK)
+        self._call.use_bounds(np.empty(n_blocks))
+
+        def check(start: int, stop: int) -> None:
+            bad = self._call.find_bounds(start, stop)
+            if bad >= 0:
+                _refuse(bad)
+
+        for_ranges(check, n_blocks, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / _selection.BLOCK)
+
+    def _exclude(self, winner: int) -> None:
+        bisect.insort(self._excluded, winner)
+        self._call.exclude(np.array(self._excluded, np.int64), winner)
+
+    def _ranked(self, candidates: npt.NDArray[np.void], round_: int) -> npt.NDArray[np.int64]:
+        """The `keep` largest of the candidates; runs that their errors leave in doubt are ranked by the exact tier."""
+        order = np.lexsort((-candidates["low"], -candidates["high"]))
+        ranked = candidates[order]
+        result = ranked["index"].copy()
+        for start, stop in _doubtful_runs(ranked):
+            if start < self._keep:
+                result[start:stop] = self._rank_exactly(result[start:stop].tolist(), round_)
+        return result[: self._keep]
+
+    def _rank_exactly(self, elements: Sequence[int], round_: int) -> list[int]:
+        from dpcore._slow_path import rank_contenders  # imports mpmath, which most processes never need
+
+        first = self._first + round_ * self._call.stride
+        scores = {index: _clamped(self._scores[index].item()) for index in elements}
+        return rank_contenders(self._noise, self._words, first, scores, self._scale)
+
+
+class _Candidates:
+    """What the threads have found so far, and the threshold they share."""
+
+    def __init__(self, keep: int) -> None:
+        self.threshold: Threshold | None = None
+        self._keep = keep
+        self._found: list[npt.NDArray[np.void]] = []
+        self._lock = threading.Lock()
+
+    def add(self, candidates: bytes, threshold: Threshold | None) -> None:
+        """Merge one range's candidates."""
+        with self._lock:
+            self._found.append(np.frombuffer(candidates, CANDIDATE))
+            if threshold is not None and (self.threshold is None or threshold > self.threshold):
+                self.threshold = threshold
+
+    def all(self) -> npt.NDArray[np.void]:
+        """Everything found, in no order."""
+        return np.concatenate(self._found)
+
+
+def _doubtful_runs(ranked: npt.NDArray[np.void]) -> list[tuple[int, int]]:
+    """Maximal runs of neighbours in a descending ranking whose intervals key ± error overlap."""
+    error = ranked["error"]
+    if not np.isfinite(error).all():
+        return [(0, len(ranked))]
+    # Neighbours do not suffice where errors differ: an interval reaches as far as the widest one around it.
+    gap = (ranked["high"][:-1] - ranked["high"][1:]) + (ranked["low"][:-1] - ranked["low"][1:])
+    doubtful = np.flatnonzero(gap <= 2.0 * error.max(initial=0.0))
+    runs: list[tuple[int, int]] = []
+    for i in doubtful.tolist():
+        if runs and runs[-1][1] == i + 1:
+            runs[-1] = (runs[-1][0], i + 2)
+        else:
+            runs.append((i, i + 2))
+    return runs
+
+
+def _clamped(score: float) -> Fraction:
+    return min(max(Fraction(score), -LARGEST_SCORE), LARGEST_SCORE)
+
+
+def _refuse(position: int) -> None:
+    raise DataError(f"scores must be finite; the one at index {position} is not")
