@@ -29,13 +29,14 @@ from dpcore._backend.response import (
     table_response,
     unary_response,
 )
-from dpcore._backend.selection import Selection
+from dpcore._backend.selection import NOISES, Selection
 from dpcore._backend.threads import default_threads, for_ranges
 
 __all__ = [
     "HADAMARD_REPORT",
     "HASHING_REPORT",
     "HASH_PRIME",
+    "NOISES",
     "Selection",
     "Testing",
     "available_levels",

@@ -18,7 +18,7 @@ from dpcore._backend.threads import CHUNK, for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._kernels import _selection
 from dpcore._sample import SelectionNoise
-from dpcore.errors import DataError
+from dpcore.errors import DataError, ParameterError
 
 NOISES: dict[SelectionNoise, int] = {"gumbel": _selection.GUMBEL, "exponential": _selection.EXPONENTIAL, "laplace": _selection.TWO_SIDED}
 CANDIDATE = np.dtype([("index", np.int64), ("high", np.float64), ("low", np.float64), ("error", np.float64)])
@@ -44,9 +44,19 @@ class Selection:
     """One call: an array of scores, a scale, a position in the keystream."""
 
     def __init__(
-        self, noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, position: Position, *, secure: bool, threads: int | None
+        self,
+        noise: SelectionNoise,
+        scores: npt.NDArray[Any],
+        scale: float,
+        keep: int,
+        position: Position,
+        *,
+        secure: bool,
+        threads: int | None,
     ) -> None:
         key, nonce, first = position
+        if first % _selection.BLOCK:
+            raise ParameterError(f"rng must be at an element that is a multiple of {_selection.BLOCK} for a selection, got {first}")
         cipher = cipher_code(secure=secure)
         self._call = _selection.Call(
             NOISES[noise], scores, scale, keep, _visiting_step(-(-scores.size // _selection.UNIT)), key, nonce, first, cipher,
@@ -58,6 +68,7 @@ class Selection:
 
     def largest(self, round_: int) -> npt.NDArray[np.int64]:
         """Elements with the `keep` largest keys of a round, in descending order of their keys."""
+        self._check_room(round_ + 1)
         found = _Candidates(self._keep)
 
         def visit(start: int, stop: int) -> None:
@@ -74,8 +85,13 @@ class Selection:
         for_ranges(visit, self._call.n_units, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / _selection.UNIT)
         return self._ranked(found.all(), round_)
 
+    def _check_room(self, rounds: int) -> None:
+        if self._first + rounds * self._call.stride > 2**64:
+            raise ParameterError(f"rng at element {self._first} has no room for {rounds} rounds over {self._scores.size} scores")
+
     def winners(self, rounds: int) -> npt.NDArray[np.int64]:
         """Elements with the largest key of each of the rounds 0, 1, …, `rounds` − 1."""
+        self._check_room(rounds)
         out = np.empty(rounds, np.int64)
         self.find_bounds()
 
@@ -89,6 +105,7 @@ class Selection:
 
     def peel(self, rounds: int) -> npt.NDArray[np.int64]:
         """Winners of rounds that each leave out the winners before."""
+        self._check_room(rounds)
         out = np.empty(rounds, np.int64)
         self.find_bounds()
         in_one_go = self._scores.size <= 2 * ELEMENTS_PER_UNIT * CHUNK or self._threads == 1

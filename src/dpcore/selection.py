@@ -1,0 +1,518 @@
+"""Noisy selection: which of many scores is largest, without saying how large any of them is.
+
+Each function adds noise to every score and releases the index of the largest sum, or of the s largest. The sums are compared as real
+numbers: two contenders whose floating-point sums are too close are told apart by further random bits, so what is released is the choice of
+the ideal mechanism. The noisy scores themselves are never released; `top_s(..., values=True)` draws fresh noise for the numbers it gives.
+
+Sensitivity is Δ = max |u_i(x) − u_i(x')| over indices i and neighbours x, x': the ℓ∞ sensitivity of the scores. docs/selection.md compares
+the functions; docs/exactness-selection.md derives what the kernels rely on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import _backend, accounting
+from dpcore._sample import SelectionNoise
+from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_positive, check_real
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.noise import FLOAT_SCALE, laplace
+from dpcore.privacy import Privacy, Relation
+from dpcore.rng import Stream, resolve
+
+Noise = SelectionNoise
+Method = Literal["gumbel", "peeling", "oneshot_laplace"]
+METHODS = ("gumbel", "peeling", "oneshot_laplace")
+ONESHOT_EPSILON, ONESHOT_DELTA = 0.2, 0.05
+"""Qiao, Su and Zhang's theorem holds below these."""
+MOST_DRAWS = 2**40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """What `top_s` chose.
+
+    Attributes
+    ----------
+    indices : ndarray of int64, shape (s,)
+        Indices of the chosen scores, in order of selection.
+    values : ndarray of float64, shape (s,), or None
+        Fresh noisy values of the chosen, in the same order.
+    privacy : Privacy
+        Guarantee of indices and values together.
+    scale : float
+        Scale b of the noise that chose.
+    value_scale : float or None
+        Scale of the Laplace noise in `values`.
+    rule : str
+        How the guarantee follows: the rule of composition ("basic", "advanced", "optimal", "zcdp"), or "qiao-su-zhang".
+    """
+
+    indices: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64] | None
+    privacy: Privacy
+    scale: float
+    value_scale: float | None
+    rule: str
+
+
+def noisy_argmax(
+    scores: npt.ArrayLike,
+    epsilon: float,
+    sensitivity: float,
+    *,
+    noise: Noise = "laplace",
+    relation: Relation = "replace",
+    monotone: bool = False,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> int:
+    r"""Release the index of the largest score plus noise, and nothing else.
+
+    Parameters
+    ----------
+    scores : array_like, shape (d,)
+        Finite scores u, d ≥ 1: floats, or integers up to int64, which enter exactly. Magnitudes beyond 2^1000 are clamped to it.
+    epsilon : float
+        Privacy loss ε, positive and finite.
+    sensitivity : float
+        ℓ∞ sensitivity Δ of the scores, positive and finite.
+    noise : {"laplace", "gumbel", "exponential"}, default "laplace"
+        "laplace": NoisyArgmax. "gumbel": the exponential mechanism. "exponential": permute-and-flip, never worse than "gumbel".
+    relation : {"replace", "add_remove"}, default "replace"
+        The neighbours that `sensitivity` was computed for.
+    monotone : bool, default False
+        All scores move the same way when a record is added (counts, for example): half the noise. Only with ``relation="add_remove"``.
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    int
+        argmax of u_i + b·N_i with independent N_i of unit scale, b = 2Δ/ε rounded up, or Δ/ε if monotone.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type; ``monotone=True`` under replacement in particular.
+    DataError
+        If a score is NaN or infinite.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: P(M(x) = i) ≤ e^ε P(M(x') = i) for neighbours x, x' and every i. Ties of scores are broken by the noise.
+    Why monotone needs add/remove: Laplace(Δ/ε) at ε = 1 on scores (0, 8) and (1, 7), neighbours under replacement, loses 1.78.
+    Cost: one pass, a quarter of a random word a score; O(1) memory. Running time depends on the scores through the few contenders.
+    Source: document 002, NoisyArgmax, Theorem 7; documents 001 and 004, Definition 9.1.5 ("gumbel"); McKenna and Sheldon, NeurIPS 2020,
+    and Ding et al., arXiv:2105.07260 ("exponential").
+
+    Examples
+    --------
+    >>> noisy_argmax([3.0, 1000.0, 5.0], epsilon=1.0, sensitivity=1.0)
+    1
+    """
+    check_choice("noise", noise, tuple(_backend.NOISES))
+    array = _check_scores(scores)
+    scale = _argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)
+    return int(_open(noise, array, scale, 1, rng, threads).largest(0)[0])
+
+
+@overload
+def exponential_mechanism(
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, size: None = ..., relation: Relation = ..., monotone: bool = ...,
+    rng: Stream | None = ..., threads: int | None = ...,
+) -> int: ...  # fmt: skip
+@overload
+def exponential_mechanism(
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, size: int, relation: Relation = ..., monotone: bool = ...,
+    rng: Stream | None = ..., threads: int | None = ...,
+) -> npt.NDArray[np.int64]: ...  # fmt: skip
+def exponential_mechanism(
+    scores: npt.ArrayLike,
+    epsilon: float,
+    sensitivity: float,
+    *,
+    size: int | None = None,
+    relation: Relation = "replace",
+    monotone: bool = False,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> int | npt.NDArray[np.int64]:
+    r"""Draw an index with probability proportional to e^(ε u_i / 2Δ).
+
+    Parameters
+    ----------
+    scores : array_like, shape (d,)
+        Finite utilities u, d ≥ 1. Magnitudes beyond 2^1000 are clamped to it.
+    epsilon : float
+        Privacy loss ε of the whole call, positive and finite.
+    sensitivity : float
+        ℓ∞ sensitivity Δ of the utilities, positive and finite.
+    size : int, optional
+        k independent draws, with replacement, each with ε/k. None is one draw, returned as an int.
+    relation : {"replace", "add_remove"}, default "replace"
+        The neighbours that `sensitivity` was computed for.
+    monotone : bool, default False
+        All utilities move the same way when a record is added: P ∝ e^(ε u_i / Δ). Only with ``relation="add_remove"``.
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    int, or ndarray of int64 of shape (size,)
+        The index drawn, or the indices.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError, DataError, EntropyError
+        As `noisy_argmax`.
+
+    Notes
+    -----
+    Guarantee: ε-differential privacy; one draw is ε-bounded-range, hence ε²/8-zCDP.
+    Cost: one pass over the scores for a draw, and about a sixth of that for each further one.
+    Source: document 004, Definition 9.1.5; document 001, Section 3; McSherry and Talwar, FOCS 2007. Drawn as the argmax of u_i + (2Δ/ε)·G_i
+    with Gumbel noise G, which has the same law.
+
+    Examples
+    --------
+    >>> exponential_mechanism([0.0, 500.0], epsilon=1.0, sensitivity=1.0)
+    1
+    >>> exponential_mechanism([0.0, 5000.0], epsilon=1.0, sensitivity=1.0, size=3)
+    array([1, 1, 1])
+    """
+    array = _check_scores(scores)
+    draws = 1 if size is None else check_integer("size", size, low=1, high=MOST_DRAWS)
+    scale = _argmax_scale(epsilon, sensitivity, draws, relation, monotone=monotone)
+    call = _open("gumbel", array, scale, 1, rng, threads)
+    return int(call.largest(0)[0]) if size is None else call.winners(draws)
+
+
+def permute_and_flip(
+    scores: npt.ArrayLike,
+    epsilon: float,
+    sensitivity: float,
+    *,
+    relation: Relation = "replace",
+    monotone: bool = False,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> int:
+    r"""Release the index that permute-and-flip chooses: never worse than the exponential mechanism at the same ε.
+
+    Parameters
+    ----------
+    scores : array_like, shape (d,)
+        Finite utilities u, d ≥ 1. Magnitudes beyond 2^1000 are clamped to it.
+    epsilon : float
+        Privacy loss ε, positive and finite.
+    sensitivity : float
+        ℓ∞ sensitivity Δ of the utilities, positive and finite.
+    relation : {"replace", "add_remove"}, default "replace"
+        The neighbours that `sensitivity` was computed for.
+    monotone : bool, default False
+        All utilities move the same way when a record is added: half the noise. Only with ``relation="add_remove"``.
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    int
+        argmax of u_i + (2Δ/ε)·E_i with independent exponential noise E, which has permute-and-flip's law.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError, DataError, EntropyError
+        As `noisy_argmax`.
+
+    Notes
+    -----
+    Guarantee: ε-differential privacy. It is not ε-bounded-range: only ε²/2-zCDP may be claimed.
+    Source: McKenna and Sheldon, NeurIPS 2020; Ding et al., arXiv:2105.07260, for the equality with exponential noise.
+
+    Examples
+    --------
+    >>> permute_and_flip([0.0, 5000.0], epsilon=1.0, sensitivity=1.0)
+    1
+    """
+    return noisy_argmax(scores, epsilon, sensitivity, noise="exponential", relation=relation, monotone=monotone, rng=rng, threads=threads)
+
+
+def top_s(
+    scores: npt.ArrayLike,
+    s: int,
+    epsilon: float,
+    sensitivity: float,
+    *,
+    delta: float = 0.0,
+    method: Method = "gumbel",
+    scale: float | Literal["calibrated"] | None = None,
+    values: bool | npt.ArrayLike = False,
+    value_share: float = 0.5,
+    relation: Relation = "replace",
+    monotone: bool = False,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> Selection:
+    r"""Release the indices of s large scores, and noisy values of the chosen if asked.
+
+    Parameters
+    ----------
+    scores : array_like, shape (d,)
+        Finite scores u. Magnitudes beyond 2^1000 are clamped to it.
+    s : int
+        How many, in [1, d].
+    epsilon : float
+        Privacy loss ε of the whole call, values included; positive and finite.
+    sensitivity : float
+        ℓ∞ sensitivity Δ of the scores (and of `values`, where they are another array), positive and finite.
+    delta : float, default 0.0
+        Failure mass δ of the whole call, in [0, 1).
+    method : {"gumbel", "peeling", "oneshot_laplace"}, default "gumbel"
+        "gumbel": the s largest of u + b·Gumbel, equal in law to s exponential mechanisms that each leave out the winners before.
+        "peeling": s rounds of noisy argmax with fresh Laplace(b) on all scores not chosen yet.
+        "oneshot_laplace": the s largest of u + Laplace(8Δ√(s ln(d/δ))/ε); only for ε < 0.2 and 0 < δ < 0.05.
+    scale : float or "calibrated", optional
+        Scale b of the noise, for "gumbel" and "peeling". None: for "peeling" with δ > 0 the formula 2Δ√(3 s ln(1/δ))/ε, checked; else as
+        "calibrated": the smallest b that composition allows. A float is checked: refused where composition does not show (ε, δ).
+    values : bool or array_like of shape (d,), default False
+        True releases the chosen scores plus fresh Laplace noise; an array releases its numbers at the chosen indices instead.
+    value_share : float, default 0.5
+        Share of each use's ε that goes to the values where their noise is chosen here, in (0, 1). "peeling" and a given `scale` use the
+        same b for both.
+    relation : {"replace", "add_remove"}, default "replace"
+        The neighbours that `sensitivity` was computed for.
+    monotone : bool, default False
+        All scores move the same way when a record is added. Only with ``relation="add_remove"``; not for "oneshot_laplace".
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    Selection
+        Indices in order of selection, values or None, the guarantee, and the scales used.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type, or the scale cannot be shown to give (ε, δ).
+    DataError
+        If a score or value is NaN or infinite.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: (ε, δ)-differential privacy. A pick of "gumbel" is 2Δ/b-bounded-range, a round of "peeling" 2Δ/b-private, a value Δ/b-private
+    (Laplace); `accounting.compose` adds them up by the best rule. With δ = 0 the sum is basic: ε/s for each pick.
+    Cost: "gumbel" one pass and O(s) memory; "peeling" s passes over a quarter of a random word a score, with the largest score of each
+    block kept: O(s + d/512) memory. The noisy scores that made the choice are never released.
+    Source: document 004, Algorithm 9.2.2 ("peeling"); Durfee and Rogers, NeurIPS 2019 ("gumbel"); Qiao, Su and Zhang, ICML 2021.
+
+    Examples
+    --------
+    >>> chosen = top_s([5.0, 9e5, 1.0, 8e4], 2, epsilon=1.0, sensitivity=1.0, values=True)
+    >>> chosen.indices
+    array([1, 3])
+    >>> chosen.privacy
+    Privacy(epsilon=1.0, delta=0.0, relation='replace')
+    """
+    array = _check_scores(scores)
+    s = check_integer("s", s, low=1, high=array.size)
+    released = _check_values(values, array)
+    request = _Request(
+        s, check_positive("epsilon", epsilon), check_positive("sensitivity", sensitivity),
+        check_real("delta", delta, low=0.0, high=1.0, include_high=False), _spread(relation, monotone=monotone),
+        check_real("value_share", value_share, low=0.0, high=1.0, include_low=False, include_high=False), released is not None, relation,
+    )  # fmt: skip
+    check_choice("method", method, METHODS)
+    plan = _plan(method, scale, request, array.size)
+    stream = resolve(rng)
+    indices = _choose(method, array, plan.scale, s, stream, threads)
+    noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
+    value_scale = None if noisy is None else plan.value_scale
+    return Selection(indices, noisy, Privacy(request.epsilon, request.delta, relation), plan.scale, value_scale, plan.rule)
+
+
+# Parameters
+
+
+def _check_scores(scores: npt.ArrayLike) -> npt.NDArray[Any]:
+    array = check_array("scores", scores, REAL_DTYPES)
+    if array.ndim != 1 or array.size == 0:
+        raise ParameterError(f"scores must be one-dimensional with at least one score, got shape {array.shape}")
+    return array
+
+
+def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    if isinstance(values, bool | np.bool_):
+        return scores if values else None
+    array = check_array("values", values, REAL_DTYPES)
+    if array.shape != scores.shape:
+        raise ParameterError(f"values must be a bool or have the shape {scores.shape} of the scores, got shape {array.shape}")
+    return array
+
+
+def _spread(relation: Relation, *, monotone: bool) -> int:
+    """How far apart two scores can move, in sensitivities."""
+    check_choice("relation", relation, ("replace", "add_remove"))
+    if not isinstance(monotone, bool | np.bool_):
+        raise ParameterTypeError(f"monotone must be a bool, got {monotone!r}")
+    if monotone and relation == "replace":
+        raise ParameterError(
+            "monotone=True needs relation='add_remove': when a record is replaced, scores can move in opposite directions, got 'replace'"
+        )
+    return 1 if monotone else 2
+
+
+def _argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Relation, *, monotone: bool) -> float:
+    factor = draws * _spread(relation, monotone=monotone)
+    check_positive("epsilon", epsilon)
+    return _check_scale(_quotient(factor, sensitivity, epsilon), epsilon, sensitivity)
+
+
+def _quotient(factor: int, sensitivity: float, epsilon: float) -> float:
+    """The smallest float64 ≥ factor·sensitivity/epsilon."""
+    from fractions import Fraction
+
+    return accounting.laplace_scale(epsilon, factor * Fraction(check_positive("sensitivity", sensitivity)))
+
+
+def _check_scale(scale: float, epsilon: float, sensitivity: float) -> float:
+    low, high = FLOAT_SCALE
+    if not low <= scale <= high:
+        raise ParameterError(
+            f"epsilon={epsilon!r} and sensitivity={sensitivity!r} must give a noise scale in [2**-960, 2**960], got scale {scale!r}"
+        )
+    return scale
+
+
+# How much noise
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What `top_s` was asked for, checked."""
+
+    s: int
+    epsilon: float
+    sensitivity: float
+    delta: float
+    spread: int
+    value_share: float
+    has_values: bool
+    relation: Relation
+
+    def uses(self, method: Method, scale: float, value_scale: float) -> list[accounting.Uses]:
+        """What the rounds and the values cost at these scales."""
+        pick = _quotient(self.spread, self.sensitivity, scale)
+        uses = [accounting.Uses("bounded_range" if method == "gumbel" else "pure", k=self.s, epsilon=pick)]
+        if self.has_values:
+            uses.append(accounting.Uses("laplace", k=self.s, epsilon=_quotient(1, self.sensitivity, value_scale)))
+        return uses
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The scales, and the rule that shows that they suffice."""
+
+    scale: float
+    value_scale: float
+    rule: str
+
+
+def _plan(method: Method, scale: float | Literal["calibrated"] | None, request: _Request, d: int) -> _Plan:
+    if method == "oneshot_laplace":
+        return _oneshot_plan(scale, request, d)
+    if scale is None and method == "peeling" and request.delta > 0:
+        return _checked_plan(method, _peeling_scale(request), request, "the formula 2Δ√(3 s ln(1/δ))/ε")
+    if scale is None or scale == "calibrated":
+        return _calibrated_plan(method, request)
+    if isinstance(scale, str):
+        raise ParameterError(f"scale must be None, 'calibrated' or a number, got {scale!r}")
+    return _checked_plan(method, check_real("scale", scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1]), request, f"scale={scale!r}")
+
+
+def _peeling_scale(request: _Request) -> float:
+    """b = 2λ√(3 s ln(1/δ))/ε of document 004, Algorithm 9.2.2."""
+    scale = 2 * request.sensitivity * math.sqrt(3 * request.s * -math.log(request.delta)) / request.epsilon
+    return _check_scale(scale, request.epsilon, request.sensitivity)
+
+
+def _checked_plan(method: Method, scale: float, request: _Request, what: str) -> _Plan:
+    found = accounting.compose(request.uses(method, scale, scale), request.delta)
+    if not found.privacy.epsilon <= request.epsilon:
+        raise ParameterError(
+            f"{what} gives b = {scale!r}, for which composition shows epsilon = {found.privacy.epsilon!r} at delta = {request.delta!r}, "
+            f"not epsilon={request.epsilon!r}; scale='calibrated' finds the least b that it shows"
+        )
+    return _Plan(scale, scale, found.rule)
+
+
+def _calibrated_plan(method: Method, request: _Request) -> _Plan:
+    """The least noise: for "gumbel" picks and values share each use's ε as asked, "peeling" has one b for both."""
+    share = request.value_share if request.has_values and method == "gumbel" else 0.0
+
+    def scales(size: float) -> tuple[float, float]:
+        if not share:
+            return size, size
+        return size * request.spread / (1 - share), size / share
+
+    target = Privacy(request.epsilon, request.delta, request.relation)
+    start = request.s * request.sensitivity / request.epsilon
+    found = accounting.least_scale(lambda size: request.uses(method, *scales(size)), target, start=start)
+    scale, value_scale = scales(found.parameter)
+    _check_scale(scale, request.epsilon, request.sensitivity)
+    return _Plan(scale, _check_scale(value_scale, request.epsilon, request.sensitivity), found.rule)
+
+
+def _oneshot_plan(scale: object, request: _Request, d: int) -> _Plan:
+    """Scale of Qiao, Su and Zhang; values take their share of ε and of δ."""
+    if scale is not None:
+        raise ParameterError(f"scale must be None for method='oneshot_laplace', whose theorem fixes it, got {scale!r}")
+    if request.spread != 2:
+        raise ParameterError("monotone must be False for method='oneshot_laplace', whose theorem knows no such saving, got True")
+    if not request.epsilon < ONESHOT_EPSILON:
+        raise ParameterError(f"epsilon must be in (0, {ONESHOT_EPSILON}) for method='oneshot_laplace', got {request.epsilon!r}")
+    if not 0.0 < request.delta < ONESHOT_DELTA:
+        raise ParameterError(f"delta must be in (0, {ONESHOT_DELTA}) for method='oneshot_laplace', got {request.delta!r}")
+    share = request.value_share if request.has_values else 0.0
+    epsilon, delta = math.nextafter(request.epsilon * (1 - share), 0.0), math.nextafter(request.delta * (1 - share), 0.0)
+    b = 8 * request.sensitivity * math.sqrt(request.s * math.log(d / delta)) / epsilon
+    b = _check_scale(b * (1 + 2.0**-45), request.epsilon, request.sensitivity)  # above the rounding of the line before
+    if not share:
+        return _Plan(b, b, "qiao-su-zhang")
+    rest = Privacy(math.nextafter(request.epsilon * share, 0.0), math.nextafter(request.delta * share, 0.0), request.relation)
+    found = accounting.calibrate(rest, request.s, "laplace", sensitivity=request.sensitivity)
+    return _Plan(b, _check_scale(found.parameter, request.epsilon, request.sensitivity), "qiao-su-zhang")
+
+
+# The choice
+
+
+def _open(noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None) -> _backend.Selection:
+    if threads is not None:
+        check_integer("threads", threads, low=1, high=4096)
+    stream = resolve(rng)
+    return _backend.Selection(noise, scores, scale, keep, stream.position(), secure=stream.secure, threads=threads)
+
+
+def _choose(method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng: Stream, threads: int | None) -> npt.NDArray[np.int64]:
+    if method == "peeling":
+        return _open("laplace", scores, scale, 1, rng, threads).peel(s)
+    return _open("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads).largest(0)
