@@ -90,9 +90,9 @@ cdef class Call:
         dpk_selection_rebound(&self.call, newest // DPK_PIECES)
 
     def run(self, uint64_t round_, int64_t start, int64_t stop, threshold, int64_t spare):
-        """Units at positions [start, stop): (status, candidates as bytes of (index, high, low, error), threshold, bad position)."""
+        """Units at positions [start, stop): (status, candidates as bytes of (index, high, low, error), threshold, evaluated, bad position)."""
         cdef dpk_threshold limit
-        cdef int64_t count = 0, bad = -1, capacity = 2 * self.call.keep + DPK_SPARE_PLACES + spare
+        cdef int64_t count = 0, evaluated = 0, bad = -1, capacity = 2 * self.call.keep + DPK_SPARE_PLACES + spare
         cdef int status
         cdef dpk_candidate *places = <dpk_candidate *> malloc(<size_t> capacity * sizeof(dpk_candidate))
         if places == NULL:
@@ -103,9 +103,9 @@ cdef class Call:
             limit.is_set = 1
         try:
             with nogil:
-                status = dpk_selection_run(&self.call, round_, start, stop, places, capacity, &count, &limit, &bad)
+                status = dpk_selection_run(&self.call, round_, start, stop, places, capacity, &count, &limit, &evaluated, &bad)
             found = PyBytes_FromStringAndSize(<char *> places, count * <Py_ssize_t> sizeof(dpk_candidate))
-            return status, found, (limit.high, limit.low) if limit.is_set else None, bad
+            return status, found, (limit.high, limit.low) if limit.is_set else None, evaluated, bad
         finally:
             free(places)
 

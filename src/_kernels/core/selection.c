@@ -14,12 +14,13 @@
 #define LOG2_ZERO (127 * LOG2_UNIT) /* bits of 1.0f */
 #define LOG2_PIECE (143 * LOG2_UNIT)
 #define INVERSE_LN2 0x1.71547652b82fep+0
-#define FILTER_SLACK 0x1p15       /* 2^-8 of a unit of log2: far above all rounding of the filter */
-#define NOISE_BOUND 0x1p-45       /* a unit of noise N is good to this much times 1 + |N| */
-#define MOST_ERROR 0x1p-39        /* and |N| < 57 */
-#define INTEGER_ERROR 0x1p-40     /* what the low part of an int64 adds to an error, twice over */
-#define LARGEST_SCORE 0x1p1000    /* scores are clamped to this, so that no sum overflows */
-#define EXACT_INTEGERS 0x1p53
+#define FILTER_SLACK 0x1p15    /* 2^-8 of a unit of log2: far above all rounding of the filter */
+#define NOISE_BOUND 0x1p-45    /* a unit of noise N is good to this much times 1 + |N| */
+#define MOST_ERROR 0x1p-39     /* and |N| < 57 */
+#define INTEGER_ERROR 0x1p-40  /* what the low part of an int64 adds to an error, twice over */
+#define LARGEST_SCORE 0x1p1000 /* scores are clamped to this, so that no sum overflows */
+#define EXACT_INTEGERS 0x1p52  /* thresholds beyond this may be reached by an int64 that a double does not hold */
+#define INTEGER_SLACK 4096.0
 
 /* An element that may still win and whose further bits are not drawn yet. */
 typedef struct {
@@ -34,14 +35,15 @@ typedef struct {
     dpk_candidate *places;
     int64_t capacity, count;
     dpk_threshold threshold;
-    double slope, intercept; /* reach of a score, see `reach` */
+    dpk_reach reach;
+    int64_t n_evaluated;
     int64_t n_waiting;
     contender waiting[DPK_MORE_LANES];
-    const double *high; /* scores of the block at hand */
+    const double *high, *score; /* scores of the block at hand; of an int64, its high part and its sum rounded */
     int64_t block, n;
     uint64_t words[DPK_UNIT_BLOCKS * DPK_GROUP];
     uint16_t pieces[DPK_UNIT_BLOCKS * DPK_PIECES];
-    double high_buffer[DPK_PIECES], low[DPK_PIECES];
+    double high_buffer[DPK_PIECES], low[DPK_PIECES], sum[DPK_PIECES];
 } selector;
 
 static int64_t blocks_of(const dpk_selection *call) { return (call->n + DPK_PIECES - 1) / DPK_PIECES; }
@@ -49,18 +51,18 @@ static int64_t blocks_of(const dpk_selection *call) { return (call->n + DPK_PIEC
 static void set_threshold(selector *s, dpk_threshold threshold) {
     const dpk_selection *call = s->call;
     s->threshold = threshold;
+    s->reach = (dpk_reach){-LARGEST_SCORE, 0.0, 0.0, INFINITY};
     if (!threshold.is_set || call->is_unpruned) return;
+    double slope = LOG2_UNIT * INVERSE_LN2 / call->scale;
     double shift = call->noise == DPK_TWO_SIDED ? 1.0 : 0.0;
-    s->slope = LOG2_UNIT * INVERSE_LN2 / call->scale;
-    s->intercept = LOG2_PIECE - shift * LOG2_UNIT + FILTER_SLACK - threshold.low * s->slope;
+    double whole = call->scores.dtype == DPK_I64 && fabs(threshold.high) >= EXACT_INTEGERS ? INTEGER_SLACK : 0.0;
+    s->reach.origin = threshold.high;
+    s->reach.slope = slope;
+    s->reach.intercept = LOG2_PIECE - shift * LOG2_UNIT + FILTER_SLACK + (whole - threshold.low) * slope;
 }
 
 /* The largest log2 of a piece, in units of a float's bits, with which `score` can still reach the threshold. */
-static double reach(const selector *s, double score) {
-    if (!s->threshold.is_set || s->call->is_unpruned) return INFINITY;
-    double slack = s->call->scores.dtype == DPK_I64 && fabs(score) >= EXACT_INTEGERS ? 4096.0 * s->slope : 0.0;
-    return (score - s->threshold.high) * s->slope + (s->intercept + slack);
-}
+static double reach(const dpk_reach *r, double score) { return (fmax(score, r->least) - r->origin) * r->slope + r->intercept; }
 
 /* The largest piece whose logarithm is within `most`; 0 always is. */
 static uint16_t largest_piece(double most) {
@@ -74,9 +76,7 @@ static uint16_t largest_piece(double most) {
 
 /* Candidates */
 
-static int is_above(const dpk_candidate *a, const dpk_candidate *b) {
-    return a->high > b->high || (a->high == b->high && a->low > b->low);
-}
+static int is_above(const dpk_candidate *a, const dpk_candidate *b) { return a->high > b->high || (a->high == b->high && a->low > b->low); }
 
 static void swap(dpk_candidate *a, dpk_candidate *b) {
     dpk_candidate c = *a;
@@ -195,10 +195,10 @@ static int evaluate(selector *s) {
     uint64_t elements[DPK_MORE_LANES], words[DPK_MORE_LANES];
     if (s->n_waiting == 0) return 0;
     if (s->count + s->n_waiting > s->capacity) return 1;
-    for (int64_t i = 0; i < DPK_MORE_LANES; i++)
-        elements[i] = s->first_element + (uint64_t)s->waiting[i < s->n_waiting ? i : 0].index;
+    for (int64_t i = 0; i < DPK_MORE_LANES; i++) elements[i] = s->first_element + (uint64_t)s->waiting[i < s->n_waiting ? i : 0].index;
     dpk_more_first(&call->stream, call->kernels, DPK_DOMAIN_MORE_SELECTION, elements, words);
     for (int64_t i = 0; i < s->n_waiting; i++) s->places[s->count++] = candidate_of(call, &s->waiting[i], words[i]);
+    s->n_evaluated += s->n_waiting;
     s->n_waiting = 0;
     if (s->count >= 2 * call->keep + 8) drop_losers(s);
     return 0;
@@ -223,18 +223,20 @@ static void load_block(selector *s, int64_t block) {
     s->block = block;
     s->n = n;
     s->high = call->scores.dtype == DPK_F64 && n == DPK_PIECES ? dpk_view_run(&call->scores, start) : NULL;
+    s->score = s->high;
     if (s->high) return;
     dpk_load_real(&call->scores, start, (size_t)n, s->high_buffer, s->low);
     for (int64_t i = n; i < DPK_PIECES; i++) s->high_buffer[i] = -INFINITY;
-    s->high = s->high_buffer;
+    s->score = s->high = s->high_buffer;
+    if (call->scores.dtype != DPK_I64) return;
+    for (int64_t i = n; i < DPK_PIECES; i++) s->low[i] = 0.0;
+    for (int64_t i = 0; i < DPK_PIECES; i++) s->sum[i] = s->high_buffer[i] + s->low[i];
+    s->score = s->sum;
 }
 
 static double clamped(double score) { return fmax(fmin(score, LARGEST_SCORE), -LARGEST_SCORE); }
 
-static double bound_of(const selector *s) {
-    double most = clamped(s->call->kernels->selection.largest(s->high, DPK_PIECES));
-    return s->call->scores.dtype == DPK_I64 ? most + 2048.0 : most;
-}
+static double bound_of(const selector *s) { return clamped(s->call->kernels->selection.largest(s->score, DPK_PIECES)); }
 
 /* Post: the position of the block's first score that is not finite, or -1. Errors: none. */
 static int64_t first_bad(const selector *s) {
@@ -244,16 +246,23 @@ static int64_t first_bad(const selector *s) {
     return -1;
 }
 
-static int visit_lane(selector *s, const uint16_t *pieces, int64_t lane) {
-    int has_low = s->call->scores.dtype == DPK_I64;
-    double high = clamped(s->high[lane]), low = has_low ? s->low[lane] : 0.0;
-    int64_t index = s->block * DPK_PIECES + lane;
-    if (pieces[lane] > largest_piece(reach(s, high + low)) || is_excluded(s->call, index)) return 0;
-    s->waiting[s->n_waiting++] = (contender){index, high, low, pieces[lane]};
-    return s->n_waiting == DPK_MORE_LANES ? evaluate(s) : 0;
+/* 64 elements some of which may be contenders. Errors: nonzero if the places do not suffice. */
+static int visit_group(selector *s, const uint16_t *pieces, int64_t first) {
+    const dpk_selection *call = s->call;
+    uint64_t hits[64];
+    int64_t end = s->n - first < 64 ? s->n - first : 64, has_low = call->scores.dtype == DPK_I64;
+    call->kernels->selection.within_reach(pieces + first, s->score + first, &s->reach, hits);
+    for (int64_t i = 0; i < end; i++) {
+        int64_t lane = first + i, index = s->block * DPK_PIECES + lane;
+        if (!hits[i] || is_excluded(call, index)) continue;
+        s->waiting[s->n_waiting++] = (contender){index, clamped(s->high[lane]), has_low ? s->low[lane] : 0.0, pieces[lane]};
+        if (s->n_waiting == DPK_MORE_LANES && evaluate(s)) return 1;
+    }
+    return 0;
 }
 
-/* Post: the block's contenders are filed or waiting. Errors: DPK_NONFINITE with *bad its position; DPK_PENDING_FULL: places do not suffice. */
+/* Post: the block's contenders are filed or waiting. Errors: DPK_NONFINITE with *bad its position; DPK_PENDING_FULL: places do not suffice.
+ */
 static int visit_block(selector *s, int64_t block, const uint16_t *pieces, int64_t *bad) {
     const dpk_selection *call = s->call;
     double most;
@@ -263,15 +272,11 @@ static int visit_block(selector *s, int64_t block, const uint16_t *pieces, int64
         if ((*bad = first_bad(s)) >= 0) return DPK_NONFINITE;
         most = bound_of(s);
     } else most = call->bounds[block];
-    uint16_t piece = largest_piece(reach(s, most));
+    uint16_t piece = largest_piece(reach(&s->reach, most));
     uint32_t groups = call->kernels->selection.any_at_most(pieces, piece, DPK_PIECES);
     if (groups && !loaded) load_block(s, block);
-    for (int64_t g = 0; groups >> g; g++) {
-        if (!(groups >> g & 1)) continue;
-        int64_t end = 64 * g + 64 < s->n ? 64 * g + 64 : s->n;
-        for (int64_t lane = 64 * g; lane < end; lane++)
-            if (pieces[lane] <= piece && visit_lane(s, pieces, lane)) return DPK_PENDING_FULL;
-    }
+    for (int64_t g = 0; groups >> g; g++)
+        if (groups >> g & 1 && 64 * g < s->n && visit_group(s, pieces, 64 * g)) return DPK_PENDING_FULL;
     return DPK_OK;
 }
 
@@ -294,7 +299,7 @@ static void open_selector(selector *s, const dpk_selection *call, uint64_t round
     s->first_element = call->first_element + round * call->stride;
     s->places = places;
     s->capacity = capacity;
-    s->count = s->n_waiting = 0;
+    s->count = s->n_waiting = s->n_evaluated = 0;
     set_threshold(s, (dpk_threshold){0.0, 0.0, 0});
 }
 
@@ -307,11 +312,11 @@ static int visit(selector *s, int64_t start, int64_t stop, int64_t *bad) {
     return evaluate(s) ? DPK_PENDING_FULL : DPK_OK;
 }
 
-/* Pre: 0 <= start <= stop <= n_units; capacity >= 2 keep + DPK_SPARE_PLACES. Post: of the units visited, every element that can be among the
-   `keep` largest is in places[0..*count); *threshold is raised. Errors: DPK_NONFINITE with *bad the position of a score;
-   DPK_PENDING_FULL: start again with more places. Source: docs/exactness-selection.md. */
+/* Pre: 0 <= start <= stop <= n_units; capacity >= 2 keep + DPK_SPARE_PLACES. Post: of the units visited, every element that can be among
+   the `keep` largest is in places[0..*count); *threshold is raised; *evaluated says how many were. Errors: DPK_NONFINITE with *bad the
+   position of a score; DPK_PENDING_FULL: start again with more places. Source: docs/exactness-selection.md. */
 int dpk_selection_run(const dpk_selection *call, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
-                      int64_t *count, dpk_threshold *threshold, int64_t *bad) {
+                      int64_t *count, dpk_threshold *threshold, int64_t *evaluated, int64_t *bad) {
     selector s;
     fenv_t caller;
     fegetenv(&caller);
@@ -322,6 +327,7 @@ int dpk_selection_run(const dpk_selection *call, uint64_t round, int64_t start, 
     if (status == DPK_OK && s.count > call->keep) drop_losers(&s);
     fesetenv(&caller);
     *count = s.count;
+    *evaluated = s.n_evaluated;
     *threshold = s.threshold;
     return status;
 }
@@ -329,9 +335,9 @@ int dpk_selection_run(const dpk_selection *call, uint64_t round, int64_t start, 
 /* Pre: as above, keep = 1. Post: *winner is the element with the largest key, or -1 if only the exact tier can tell. Errors: as above. */
 int dpk_selection_winner(const dpk_selection *call, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner,
                          int64_t *bad) {
-    int64_t count;
+    int64_t count, evaluated;
     dpk_threshold threshold = {0.0, 0.0, 0};
-    int status = dpk_selection_run(call, round, 0, call->n_units, places, capacity, &count, &threshold, bad);
+    int status = dpk_selection_run(call, round, 0, call->n_units, places, capacity, &count, &threshold, &evaluated, bad);
     *winner = -1;
     if (status != DPK_OK) return status == DPK_PENDING_FULL ? DPK_OK : status;
     int64_t best = 0;
@@ -363,9 +369,9 @@ void dpk_selection_rebound(const dpk_selection *call, int64_t block) {
     double x[DPK_PIECES];
     s.call = call;
     load_block(&s, block);
-    memcpy(x, s.high, sizeof x);
+    memcpy(x, s.score, sizeof x);
     for (int64_t i = 0; i < s.n; i++)
         if (is_excluded(call, block * DPK_PIECES + i)) x[i] = -INFINITY;
-    s.high = x;
+    s.score = x;
     call->bounds[block] = bound_of(&s);
 }

@@ -22,12 +22,12 @@ typedef enum { DPK_CHACHA20 = 0, DPK_AES256 = 1 } dpk_cipher;
 
 /* Domains separate the uses of one key. A word is addressed by (key, nonce, domain, element, attempt). */
 typedef enum {
-    DPK_DOMAIN_BULK = 0,         /* one word per element, in groups */
-    DPK_DOMAIN_ACCEPT = 1,       /* 16 bits per element, in groups: first bits of an acceptance uniform */
-    DPK_DOMAIN_MORE = 2,         /* further bits of the element's bulk word */
-    DPK_DOMAIN_MORE_PARTNER = 3, /* second uniform of a retried normal */
-    DPK_DOMAIN_MORE_ACCEPT = 4,  /* further bits of the acceptance uniform */
-    DPK_DOMAIN_RESPONSE = 5,     /* first bits of a response's uniform, in groups: 8 bit planes, or pieces of 16 or 32 bits */
+    DPK_DOMAIN_BULK = 0,          /* one word per element, in groups */
+    DPK_DOMAIN_ACCEPT = 1,        /* 16 bits per element, in groups: first bits of an acceptance uniform */
+    DPK_DOMAIN_MORE = 2,          /* further bits of the element's bulk word */
+    DPK_DOMAIN_MORE_PARTNER = 3,  /* second uniform of a retried normal */
+    DPK_DOMAIN_MORE_ACCEPT = 4,   /* further bits of the acceptance uniform */
+    DPK_DOMAIN_RESPONSE = 5,      /* first bits of a response's uniform, in groups: 8 bit planes, or pieces of 16 or 32 bits */
     DPK_DOMAIN_MORE_RESPONSE = 6, /* further bits of that uniform */
     DPK_DOMAIN_SELECTION = 7,     /* 16 bits per element, in groups: first bits of a contender's uniform */
     DPK_DOMAIN_MORE_SELECTION = 8 /* further bits of that uniform */
@@ -268,22 +268,22 @@ typedef struct {
     dpk_stream stream;
     uint64_t first_element;
     int32_t noise;
-    int32_t tier;         /* exact: no candidate's key is worth anything */
-    int32_t is_unpruned;  /* every element is evaluated */
-    double bound_factor;  /* 1, or a fraction in the tests that must fail */
+    int32_t tier;        /* exact: no candidate's key is worth anything */
+    int32_t is_unpruned; /* every element is evaluated */
+    double bound_factor; /* 1, or a fraction in the tests that must fail */
     double scale;
-    int64_t n;            /* scores */
-    int64_t keep;         /* how many of the largest keys are wanted */
-    uint64_t stride;      /* elements of a round */
+    int64_t n;             /* scores */
+    int64_t keep;          /* how many of the largest keys are wanted */
+    uint64_t stride;       /* elements of a round */
     int64_t n_units, step; /* unit (position * step) mod n_units is visited at `position` */
     dpk_view scores;
-    double *bounds;       /* the largest score of each block, or NULL */
+    double *bounds; /* the largest score of each block, or NULL */
     int64_t n_excluded;
     const int64_t *excluded; /* ascending */
 } dpk_selection;
 
 int dpk_selection_run(const dpk_selection *, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
-                      int64_t *count, dpk_threshold *threshold, int64_t *bad);
+                      int64_t *count, dpk_threshold *threshold, int64_t *evaluated, int64_t *bad);
 int dpk_selection_bounds(const dpk_selection *, int64_t start, int64_t stop, int64_t *bad);
 void dpk_selection_rebound(const dpk_selection *, int64_t block);
 int dpk_selection_winner(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner, int64_t *bad);

@@ -189,7 +189,7 @@ cdef extern from "dpk.h" nogil:
         const int64_t *excluded
 
     int dpk_selection_run(const dpk_selection *, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
-                          int64_t *count, dpk_threshold *threshold, int64_t *bad)
+                          int64_t *count, dpk_threshold *threshold, int64_t *evaluated, int64_t *bad)
     int dpk_selection_bounds(const dpk_selection *, int64_t start, int64_t stop, int64_t *bad)
     void dpk_selection_rebound(const dpk_selection *, int64_t block)
     int dpk_selection_winner(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner, int64_t *bad)

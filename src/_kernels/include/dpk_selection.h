@@ -8,11 +8,19 @@ enum {
     DPK_SPARE_PLACES = 64, /* places for candidates beyond twice the number wanted */
 };
 
+/* With which pieces a score can still reach the threshold: those whose float's bits are <= (max(score, least) - origin) slope + intercept.
+ */
+typedef struct {
+    double least, origin, slope, intercept;
+} dpk_reach;
+
 typedef struct {
     /* The largest of n numbers, n a multiple of 16. */
     double (*largest)(const double *x, size_t n);
     /* Bit g: whether any of pieces 64 g .. 64 g + 63 is <= most; n is a multiple of 64. */
     uint32_t (*any_at_most)(const uint16_t *pieces, uint16_t most, size_t n);
+    /* hits[i] = whether element i, of n = 64, can reach the threshold. */
+    void (*within_reach)(const uint16_t *pieces, const double *scores, const dpk_reach *, uint64_t *hits);
 } dpk_selection_kernels;
 
 /* Noise as a decreasing function of a uniform V. */

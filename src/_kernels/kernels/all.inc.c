@@ -51,7 +51,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .count_columns = count_columns,
             .walsh_hadamard = walsh_hadamard,
         },
-    .selection = {.largest = largest_of, .any_at_most = any_at_most},
+    .selection = {.largest = largest_of, .any_at_most = any_at_most, .within_reach = within_reach},
     .exponential_raw = exponential_raw,
     .normal_raw = normal_raw,
 };

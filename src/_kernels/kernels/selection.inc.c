@@ -1,6 +1,7 @@
 /* Noisy selection: what is done to every element. Everything else happens to the few that can still win. */
 
-/* Pre: n a positive multiple of 16, no NaN. Post: the largest. Errors: none. Source: lanes keep their own maxima, as the instruction does. */
+/* Pre: n a positive multiple of 16, no NaN. Post: the largest. Errors: none. Source: lanes keep their own maxima, as the instruction does.
+ */
 DPK_NOINLINE double largest_of(const double *DPK_RESTRICT x, size_t n) {
     double lanes[16];
     memcpy(lanes, x, sizeof lanes);
@@ -19,4 +20,23 @@ DPK_NOINLINE uint32_t any_at_most(const uint16_t *DPK_RESTRICT pieces, uint16_t 
         found |= (uint32_t)(any != 0) << g;
     }
     return found;
+}
+
+/* Pre: 64 pieces and scores, no NaN. Post: hits[i] = whether piece i is 0 or its logarithm within the score's reach. Errors: none.
+   Source: docs/exactness-selection.md, "The filter". */
+DPK_NOINLINE void within_reach(const uint16_t *DPK_RESTRICT pieces, const double *DPK_RESTRICT scores, const dpk_reach *r,
+                               uint64_t *DPK_RESTRICT hits) {
+    double logarithm[64], least = r->least, origin = r->origin, slope = r->slope, intercept = r->intercept;
+    for (size_t i = 0; i < 64; i++) {
+        float piece = (float)pieces[i];
+        int32_t bits;
+        memcpy(&bits, &piece, 4);
+        logarithm[i] = (double)bits;
+    }
+    for (size_t i = 0; i < 64; i++) {
+        double score = scores[i] > least ? scores[i] : least;
+        double most = (score - origin) * slope + intercept;
+        most = most > 0.0 ? most : 0.0; /* the bits of 0.0f are 0: they are within every reach */
+        hits[i] = logarithm[i] <= most;
+    }
 }

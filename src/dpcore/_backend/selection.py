@@ -65,6 +65,7 @@ class Selection:
         self._noise, self._scores, self._scale, self._keep, self._threads = noise, scores, scale, keep, threads
         self._first, self._words = first, KernelWords(key, nonce, cipher)
         self._excluded: list[int] = []
+        self.evaluated = 0  # elements that the pruning let through in `largest`
 
     def largest(self, round_: int) -> npt.NDArray[np.int64]:
         """Elements with the `keep` largest keys of a round, in descending order of their keys."""
@@ -74,15 +75,16 @@ class Selection:
         def visit(start: int, stop: int) -> None:
             spare = 0
             while True:
-                status, candidates, threshold, bad = self._call.run(round_, start, stop, found.threshold, spare)
+                status, candidates, threshold, evaluated, bad = self._call.run(round_, start, stop, found.threshold, spare)
                 if status == _selection.NONFINITE:
                     _refuse(bad)
                 if status == _selection.DONE:
-                    found.add(candidates, threshold)
+                    found.add(candidates, threshold, evaluated)
                     return
                 spare = max(2 * spare, (stop - start) * _selection.UNIT)
 
         for_ranges(visit, self._call.n_units, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / _selection.UNIT)
+        self.evaluated += found.evaluated
         return self._ranked(found.all(), round_)
 
     def _check_room(self, rounds: int) -> None:
@@ -157,13 +159,15 @@ class _Candidates:
 
     def __init__(self, keep: int) -> None:
         self.threshold: Threshold | None = None
+        self.evaluated = 0
         self._keep = keep
         self._found: list[npt.NDArray[np.void]] = []
         self._lock = threading.Lock()
 
-    def add(self, candidates: bytes, threshold: Threshold | None) -> None:
+    def add(self, candidates: bytes, threshold: Threshold | None, evaluated: int) -> None:
         """Merge one range's candidates."""
         with self._lock:
+            self.evaluated += evaluated
             self._found.append(np.frombuffer(candidates, CANDIDATE))
             if threshold is not None and (self.threshold is None or threshold > self.threshold):
                 self.threshold = threshold
