@@ -253,6 +253,11 @@ static int visit_group(selector *s, const uint16_t *pieces, int64_t first) {
     int64_t end = s->n - first < 64 ? s->n - first : 64, has_low = call->scores.dtype == DPK_I64;
     call->kernels->selection.within_reach(pieces + first, s->score + first, &s->reach, hits);
     for (int64_t i = 0; i < end; i++) {
+        const uint64_t *h = hits + i;
+        if (i % 8 == 0 && !(h[0] | h[1] | h[2] | h[3] | h[4] | h[5] | h[6] | h[7])) {
+            i += 7; /* most groups have one hit or two */
+            continue;
+        }
         int64_t lane = first + i, index = s->block * DPK_PIECES + lane;
         if (!hits[i] || is_excluded(call, index)) continue;
         s->waiting[s->n_waiting++] = (contender){index, clamped(s->high[lane]), has_low ? s->low[lane] : 0.0, pieces[lane]};

@@ -1,4 +1,4 @@
-"""From a guarantee to a scale, and from a scale to the guarantee it really has.
+"""From a guarantee to the scale of noise on one answer, and from a scale to the guarantee it really has.
 
 Each function rounds against its user: a δ or ε is never below, a scale never too small for, the true value. The last step of each is
 done in interval arithmetic, so the rounding is proven and not estimated. The guarantees hold for either relation of neighbours: it enters
@@ -7,26 +7,11 @@ through the sensitivity alone.
 
 from __future__ import annotations
 
-import math
-
 from dpcore._validation import check_integer, check_positive, check_real
+from dpcore.accounting._checks import check_nonnegative, check_open_delta, check_sensitivity
 from dpcore.errors import ParameterError
 
 MAX_INTEGER_SENSITIVITY = 2**53
-
-
-def _check_delta(delta: object) -> float:
-    return check_real("delta", delta, low=0.0, high=1.0, include_low=False, include_high=False)
-
-
-def _check_sensitivity(sensitivity: float) -> float:
-    # An integer or fraction that float64 does not hold is rounded up: a sensitivity that is too small would break the guarantee.
-    rounded = check_positive("sensitivity", sensitivity)
-    return rounded if rounded >= sensitivity else math.nextafter(rounded, math.inf)
-
-
-def _check_nonnegative(name: str, value: object) -> float:
-    return check_real(name, value, low=0.0, high=math.inf, include_high=False)
 
 
 def laplace_scale(epsilon: float, sensitivity: float) -> float:
@@ -63,7 +48,7 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
     from dpcore._intervals import fraction_up
 
     epsilon = check_positive("epsilon", epsilon)
-    return fraction_up(Fraction(_check_sensitivity(sensitivity)) / Fraction(epsilon))
+    return fraction_up(Fraction(check_sensitivity(sensitivity)) / Fraction(epsilon))
 
 
 def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
@@ -98,6 +83,7 @@ def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
     --------
     The classical formula at ε = 8, far outside the range ε ≤ 1 of its proof, misses its δ = 10⁻³:
 
+    >>> import math
     >>> print(f"{gaussian_delta(8.0, math.sqrt(2 * math.log(1.25 / 1e-3)) / 8.0, 1.0):.3g}")
     0.00131
     """
@@ -105,8 +91,8 @@ def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
 
     from dpcore import _calibration
 
-    epsilon = _check_nonnegative("epsilon", epsilon)
-    ratio = Fraction(_check_sensitivity(sensitivity)) / Fraction(check_positive("scale", scale))
+    epsilon = check_nonnegative("epsilon", epsilon)
+    ratio = Fraction(check_sensitivity(sensitivity)) / Fraction(check_positive("scale", scale))
     return _calibration.gaussian_delta(epsilon, ratio)
 
 
@@ -144,8 +130,8 @@ def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) ->
     """
     from dpcore import _calibration
 
-    epsilon, delta = check_positive("epsilon", epsilon), _check_delta(delta)
-    return _calibration.analytic_gaussian_scale(epsilon, delta, _check_sensitivity(sensitivity))
+    epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
+    return _calibration.analytic_gaussian_scale(epsilon, delta, check_sensitivity(sensitivity))
 
 
 def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -181,121 +167,10 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
     """
     from dpcore import _calibration
 
-    epsilon, delta, sensitivity = check_positive("epsilon", epsilon), _check_delta(delta), _check_sensitivity(sensitivity)
+    epsilon, delta, sensitivity = check_positive("epsilon", epsilon), check_open_delta("delta", delta), check_sensitivity(sensitivity)
     if epsilon > 1:
         raise ParameterError(f"epsilon must be in (0, 1] for calibration='classical', whose proof fails beyond, got {epsilon!r}")
     return _calibration.classical_gaussian_scale(epsilon, delta, sensitivity)
-
-
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    r"""Give a δ for which every ρ-zCDP mechanism is (ε, δ)-private, rounded up.
-
-    δ = min over α > 1 of exp((α−1)(αρ−ε))/(α−1) · (1−1/α)^α, the tight conversion of a Rényi bound at one order, at the best order.
-
-    Parameters
-    ----------
-    rho : float
-        Zero-concentrated privacy ρ, in [0, ∞).
-    epsilon : float
-        Privacy loss ε, in [0, ∞).
-
-    Returns
-    -------
-    float
-        In (0, 1].
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If a parameter is outside its range or no real number.
-
-    Notes
-    -----
-    The exponent is convex in α, so the minimum is global. Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition 12;
-    Asoodeh et al., arXiv:2001.05990.
-
-    Examples
-    --------
-    >>> print(f"{zcdp_delta(0.1, 2.0):.3g}")
-    4.33e-06
-    """
-    from dpcore import _calibration
-
-    return _calibration.zcdp_delta(_check_nonnegative("rho", rho), _check_nonnegative("epsilon", epsilon))
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    r"""Give an ε for which every ρ-zCDP mechanism is (ε, δ)-private, rounded up.
-
-    ε = min over α > 1 of αρ + (ln(1/δ) + (α−1) ln(1−1/α) − ln α)/(α−1), or 0 where that is negative.
-
-    Parameters
-    ----------
-    rho : float
-        Zero-concentrated privacy ρ, in [0, ∞).
-    delta : float
-        Failure mass δ, in (0, 1).
-
-    Returns
-    -------
-    float
-        In [0, ∞].
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If a parameter is outside its range or no real number.
-
-    Notes
-    -----
-    Source: as `zcdp_delta`, solved for ε.
-
-    Examples
-    --------
-    >>> print(f"{zcdp_epsilon(0.1, 1e-6):.4f}")
-    2.1419
-    """
-    from dpcore import _calibration
-
-    return _calibration.zcdp_epsilon(_check_nonnegative("rho", rho), _check_delta(delta))
-
-
-def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
-    r"""Give the scale of (ε, δ)-private discrete Gaussian noise by way of zCDP with ρ = Δ²/2σ², rounded up.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss ε, positive and finite.
-    delta : float
-        Failure mass δ, in (0, 1).
-    sensitivity : float
-        ℓ2 sensitivity Δ of the whole answer, positive and finite.
-
-    Returns
-    -------
-    float
-        σ with min over α of exp((α−1)(αΔ²/2σ² − ε))/(α−1)·(1−1/α)^α ≤ δ; inf if it is above the range of float64.
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If a parameter is outside its range or no real number.
-
-    Notes
-    -----
-    Valid for vectors of integers, and for the continuous Gaussian. The bound is monotone in σ, which the discrete Gaussian's own δ is not.
-    Cost: below 1 ms. Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 14 and Proposition 12.
-
-    Examples
-    --------
-    >>> print(f"{zcdp_discrete_gaussian_scale(1.0, 1e-6, 1.0):.4f}")
-    4.5309
-    """
-    from dpcore import _calibration
-
-    epsilon, delta = check_positive("epsilon", epsilon), _check_delta(delta)
-    return _calibration.zcdp_discrete_gaussian_scale(epsilon, delta, _check_sensitivity(sensitivity))
 
 
 def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> float:
@@ -334,7 +209,7 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
     """
     from dpcore import _calibration
 
-    epsilon = _check_nonnegative("epsilon", epsilon)
+    epsilon = check_nonnegative("epsilon", epsilon)
     scale = check_real("scale", scale, low=2.0**-20, high=2.0**40, include_low=False)
     sensitivity = check_integer("sensitivity", sensitivity, low=1, high=MAX_INTEGER_SENSITIVITY)
     return _calibration.discrete_gaussian_delta(epsilon, scale, sensitivity)
@@ -374,6 +249,6 @@ def exact_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: int
     """
     from dpcore import _calibration
 
-    epsilon, delta = check_positive("epsilon", epsilon), _check_delta(delta)
+    epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
     sensitivity = check_integer("sensitivity", sensitivity, low=1, high=MAX_INTEGER_SENSITIVITY)
     return _calibration.exact_discrete_gaussian_scale(epsilon, delta, sensitivity)

@@ -1,0 +1,126 @@
+"""The rules that `compose` chooses from. Each answers for the uses it was made for: ε at a δ, and δ at an ε, both rounded up."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+from dpcore import _calibration
+from dpcore._intervals import fraction_up
+from dpcore.accounting import _composition, concentrated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpcore.accounting._composition import Part
+    from dpcore.accounting.uses import Uses
+
+
+class Rule(Protocol):
+    """What `compose` and the inverse questions ask of a rule."""
+
+    name: str
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Give the least ε at a total δ, and the part of δ that it needs."""
+
+    def delta(self, epsilon: float) -> float:
+        """Give the least total δ at ε."""
+
+
+class Basic:
+    """Sums of ε and δ."""
+
+    name = "basic"
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._epsilon = sum((k * Fraction(epsilon) for k, epsilon, _ in parts), Fraction(0))
+        self._delta = sum((k * Fraction(delta) for k, _, delta in parts), Fraction(0))
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Give Σε if Σδ fits."""
+        return (fraction_up(self._epsilon), fraction_up(self._delta)) if self._delta <= delta else (math.inf, delta)
+
+    def delta(self, epsilon: float) -> float:
+        """Give Σδ if Σε fits."""
+        return min(fraction_up(self._delta), 1.0) if self._epsilon <= epsilon else 1.0
+
+
+class Advanced:
+    """Hoeffding's inequality for the losses of randomised response."""
+
+    name = "advanced"
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Give the bound at what failures leave of δ."""
+        left = _composition.left_over(self._parts, delta)
+        return (_composition.hoeffding_epsilon(self._parts, left) if left > 0 else math.inf), delta
+
+    def delta(self, epsilon: float) -> float:
+        """Solve the bound for δ."""
+        return _composition.with_failures(self._parts, _composition.hoeffding_delta(self._parts, epsilon))
+
+
+class Concentrated:
+    """Sums of ρ, and failures of the approximate ones beside them."""
+
+    name = "zcdp"
+
+    def __init__(self, rho: Fraction, parts: Sequence[Part]) -> None:
+        self._rho, self._parts = fraction_up(rho), parts
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Convert Σρ at what failures leave of δ."""
+        left = _composition.left_over(self._parts, delta)
+        return (_calibration.zcdp_epsilon(self._rho, left) if left > 0 and self._rho < math.inf else math.inf), delta
+
+    def delta(self, epsilon: float) -> float:
+        """Convert Σρ at ε."""
+        converted = _calibration.zcdp_delta(self._rho, epsilon) if self._rho < math.inf else 1.0
+        return _composition.with_failures(self._parts, converted)
+
+
+class Gaussian:
+    """Gaussian noise and nothing else."""
+
+    name = "gaussian"
+
+    def __init__(self, rho: Fraction) -> None:
+        self._ratio = _composition.gaussian_ratio(rho)
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Solve the exact δ for ε."""
+        if not self._ratio:
+            return 0.0, 0.0
+        return (_composition.gaussian_epsilon(delta, self._ratio) if delta else math.inf), delta
+
+    def delta(self, epsilon: float) -> float:
+        """Give the exact δ."""
+        return _calibration.gaussian_delta(epsilon, self._ratio) if self._ratio else 0.0
+
+
+def rho_of(use: Uses) -> float:
+    """Give ρ of one use; of an approximate one, while it does not fail."""
+    if use.rho is not None:
+        return use.rho
+    if use.mechanism == "laplace":
+        return concentrated.rho_laplace(use.epsilon)
+    if use.mechanism == "bounded_range":
+        return concentrated.rho_bounded_range(use.epsilon)
+    return concentrated.rho_pure(use.epsilon)
+
+
+def applicable(uses: Sequence[Uses]) -> Iterator[Rule]:
+    """Yield the rules that speak about these uses, the cheap ones first."""
+    parts = [(use.k, use.epsilon, use.delta) for use in uses if use.rho is None]
+    if len(parts) == len(uses):
+        yield Basic(parts)
+        yield Advanced(parts)
+    rho = sum((use.k * Fraction(rho_of(use)) for use in uses), Fraction(0))
+    yield Concentrated(rho, parts)
+    if uses and all(use.mechanism == "gaussian" for use in uses):
+        yield Gaussian(rho)

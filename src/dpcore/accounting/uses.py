@@ -1,0 +1,217 @@
+"""What several uses of mechanisms cost together, under the best rule that is known for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dpcore._validation import check_choice
+from dpcore.accounting._checks import check_delta, check_nonnegative, check_uses
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpcore.privacy import Relation
+
+Mechanism = Literal["pure", "approximate", "laplace", "bounded_range", "gaussian", "concentrated"]
+MECHANISMS = ("pure", "approximate", "laplace", "bounded_range", "gaussian", "concentrated")
+BY_RHO = ("gaussian", "concentrated")
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    r"""k uses of one kind of mechanism, as far as accounting needs to know it.
+
+    Parameters
+    ----------
+    mechanism : str
+        - "pure": anything ε-private, such as permute-and-flip, noisy maxima with Laplace noise, discrete Laplace noise, or
+          randomised response;
+        - "approximate": anything (ε, δ)-private;
+        - "laplace": continuous Laplace noise of scale Δ₁/ε, rounded or not;
+        - "bounded_range": the exponential mechanism, which is the noisy maximum with Gumbel noise, at ε;
+        - "gaussian": continuous Gaussian noise, rounded or not, by its ρ = Δ²/2σ² (`rho_gaussian`);
+        - "concentrated": anything ρ-zCDP, such as discrete Gaussian noise.
+    k : int, default 1
+        Number of uses, in [1, 10^18].
+    epsilon : float, default 0.0
+        ε of one use, in [0, ∞); not for "gaussian" and "concentrated".
+    delta : float, default 0.0
+        δ of one use, in [0, 1); for "approximate" only.
+    rho : float, optional
+        ρ of one use, in [0, ∞); for "gaussian" and "concentrated" only, and required there.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a value is outside its range, missing, or does not belong to the mechanism.
+
+    Examples
+    --------
+    >>> Uses("laplace", 10, epsilon=0.1)
+    Uses(mechanism='laplace', k=10, epsilon=0.1, delta=0.0, rho=None)
+    """
+
+    mechanism: Mechanism
+    k: int = 1
+    epsilon: float = 0.0
+    delta: float = 0.0
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("mechanism", self.mechanism, MECHANISMS)
+        object.__setattr__(self, "k", check_uses(self.k))
+        object.__setattr__(self, "epsilon", check_nonnegative("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", check_delta("delta", self.delta))
+        by_rho = self.mechanism in BY_RHO
+        if by_rho and self.rho is None:
+            raise ParameterTypeError(f"rho must be given for mechanism={self.mechanism!r}")
+        if not by_rho and self.rho is not None:
+            raise ParameterError(f"rho must be left out for mechanism={self.mechanism!r}, which has epsilon, got {self.rho!r}")
+        if by_rho and self.epsilon:
+            raise ParameterError(f"epsilon must be left out for mechanism={self.mechanism!r}, which has rho, got {self.epsilon!r}")
+        if self.delta and self.mechanism != "approximate":
+            raise ParameterError(f"delta must be 0 for mechanism={self.mechanism!r}, got {self.delta!r}")
+        if self.rho is not None:
+            object.__setattr__(self, "rho", check_nonnegative("rho", self.rho))
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """The guarantee of several uses together.
+
+    Parameters
+    ----------
+    privacy : Privacy
+        The guarantee.
+    rule : str
+        Which rule gives it: "basic", "advanced", "optimal", "zcdp", or "gaussian" (Gaussian noise alone, exactly).
+    """
+
+    privacy: Privacy
+    rule: str
+
+
+def check_all_uses(uses: object) -> tuple[Uses, ...]:
+    """Return `uses` as a tuple; one alone is accepted."""
+    every = (uses,) if isinstance(uses, Uses) else tuple(uses)  # type: ignore[arg-type]
+    for i, use in enumerate(every):
+        if not isinstance(use, Uses):
+            raise ParameterTypeError(f"uses[{i}] must be a dpcore.accounting.Uses, got {use!r}")
+    return every
+
+
+def compose(uses: Sequence[Uses] | Uses, delta: float, *, relation: Relation = "replace") -> Composition:
+    r"""Find the least ε that adaptive uses of mechanisms have together at a total δ, under the best single rule.
+
+    Parameters
+    ----------
+    uses : Uses or sequence of Uses
+        What is used, in any order: every rule here holds for adaptive composition.
+    delta : float
+        Total failure mass δ, in [0, 1). At 0 only "basic" applies.
+    relation : {"replace", "add_remove"}, default "replace"
+        The neighbours that all uses speak of; it is passed on to the result.
+
+    Returns
+    -------
+    Composition
+        With a `privacy` whose δ is at most `delta`: less where the best rule needs less. ε is inf if no rule gives a finite one.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    Rules, each for the uses it applies to, every result rounded up:
+
+    - "basic": (Σε, Σδ); document 004, Theorem 9.1.2;
+    - "advanced": 1 − δ ≤ (1−δ')·Π(1−δ_i) and ε = Σ ε_i·tanh(ε_i/2) + √(2 ln(1/δ')·Σε_i²), never above document 004's Theorem 9.1.3;
+      Kairouz, Oh and Viswanath, arXiv:1311.0776, Theorem 3.5;
+    - "optimal": `optimal` for the largest (ε_i, δ_i), exact if all are equal;
+    - "zcdp": Σρ_i, converted at the best order (`zcdp_epsilon`) at what Σδ_i leaves of δ;
+    - "gaussian": several Gaussians are one with Σρ_i, whose δ is known exactly (`gaussian_delta`).
+
+    The best of several *bounds on the same uses* is a bound; no rule is used for one part and another for the rest.
+
+    Examples
+    --------
+    >>> compose(Uses("pure", 3, epsilon=0.5), 0.0)
+    Composition(privacy=Privacy(epsilon=1.5, delta=0.0, relation='replace'), rule='basic')
+    >>> many = compose(Uses("laplace", 1000, epsilon=0.05), 1e-6)
+    >>> many.rule, round(many.privacy.epsilon, 2)
+    ('zcdp', 8.76)
+    """
+    from dpcore.accounting import _rules
+
+    every, delta = check_all_uses(uses), check_delta("delta", delta)
+    best = Composition(Privacy(math.inf, delta, relation), "basic")
+    for rule in _rules.applicable(every):
+        epsilon, used = rule.guarantee(delta)
+        if epsilon < best.privacy.epsilon:
+            best = Composition(Privacy(epsilon, used, relation), rule.name)
+    return best
+
+
+def epsilon_for_delta(uses: Sequence[Uses] | Uses, delta: float) -> float:
+    r"""Give the least ε that uses have together at a total δ, under the best single rule: `compose` without its names.
+
+    Parameters
+    ----------
+    uses : Uses or sequence of Uses
+        What is used.
+    delta : float
+        Total failure mass δ, in [0, 1).
+
+    Returns
+    -------
+    float
+        In [0, ∞], rounded up.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Examples
+    --------
+    >>> epsilon_for_delta(Uses("pure", 4, epsilon=0.25), 0.0)
+    1.0
+    """
+    return compose(uses, delta).privacy.epsilon
+
+
+def delta_for_epsilon(uses: Sequence[Uses] | Uses, epsilon: float) -> float:
+    r"""Give the least δ that uses have together at a total ε, under the best single rule.
+
+    Parameters
+    ----------
+    uses : Uses or sequence of Uses
+        What is used.
+    epsilon : float
+        Total privacy loss ε, in [0, ∞).
+
+    Returns
+    -------
+    float
+        In [0, 1], rounded up; 1 says that no rule gives anything.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Examples
+    --------
+    >>> delta_for_epsilon(Uses("pure", 4, epsilon=0.25), 1.0)
+    0.0
+    """
+    from dpcore.accounting import _rules
+
+    every, epsilon = check_all_uses(uses), check_nonnegative("epsilon", epsilon)
+    return min([rule.delta(epsilon) for rule in _rules.applicable(every)], default=1.0)
