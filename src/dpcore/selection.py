@@ -11,6 +11,7 @@ the functions; docs/exactness-selection.md derives what the kernels rely on.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from dpcore import _backend, accounting
 from dpcore._sample import SelectionNoise
 from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_positive, check_real
+from dpcore.accounting._checks import check_sensitivity
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.noise import FLOAT_SCALE, laplace
 from dpcore.privacy import Privacy, Relation
@@ -336,7 +338,7 @@ def top_s(
     s = check_integer("s", s, low=1, high=array.size)
     released = _check_values(values, array)
     request = _Request(
-        s, check_positive("epsilon", epsilon), check_positive("sensitivity", sensitivity),
+        s, check_positive("epsilon", epsilon), check_sensitivity(sensitivity),
         check_real("delta", delta, low=0.0, high=1.0, include_high=False), _spread(relation, monotone=monotone),
         check_real("value_share", value_share, low=0.0, high=1.0, include_low=False, include_high=False), released is not None, relation,
     )  # fmt: skip
@@ -382,7 +384,7 @@ def _spread(relation: Relation, *, monotone: bool) -> int:
 
 def _argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Relation, *, monotone: bool) -> float:
     factor = draws * _spread(relation, monotone=monotone)
-    check_positive("epsilon", epsilon)
+    epsilon, sensitivity = check_positive("epsilon", epsilon), check_sensitivity(sensitivity)
     return _check_scale(_quotient(factor, sensitivity, epsilon), epsilon, sensitivity)
 
 
@@ -390,7 +392,9 @@ def _quotient(factor: int, sensitivity: float, epsilon: float) -> float:
     """The smallest float64 ≥ factor·sensitivity/epsilon."""
     from fractions import Fraction
 
-    return accounting.laplace_scale(epsilon, factor * Fraction(check_positive("sensitivity", sensitivity)))
+    from dpcore._intervals import fraction_up  # imports mpmath, which `import dpcore` need not load
+
+    return fraction_up(factor * Fraction(sensitivity) / Fraction(epsilon))
 
 
 def _check_scale(scale: float, epsilon: float, sensitivity: float) -> float:
@@ -473,12 +477,25 @@ def _calibrated_plan(method: Method, request: _Request) -> _Plan:
             return size, size
         return size * request.spread / (1 - share), size / share
 
-    target = Privacy(request.epsilon, request.delta, request.relation)
-    start = request.s * request.sensitivity / request.epsilon
-    found = accounting.least_scale(lambda size: request.uses(method, *scales(size)), target, start=start)
-    scale, value_scale = scales(found.parameter)
-    _check_scale(scale, request.epsilon, request.sensitivity)
-    return _Plan(scale, _check_scale(value_scale, request.epsilon, request.sensitivity), found.rule)
+    if request.delta == 0.0:
+        size, rule = _basic_size(method, request, scales), "basic"
+    else:
+        target = Privacy(request.epsilon, request.delta, request.relation)
+        start = request.s * request.sensitivity / request.epsilon
+        found = accounting.least_scale(lambda size: request.uses(method, *scales(size)), target, start=start)
+        size, rule = found.parameter, found.rule
+    scale, value_scale = (_check_scale(b, request.epsilon, request.sensitivity) for b in scales(size))
+    return _Plan(scale, value_scale, rule)
+
+
+def _basic_size(method: Method, request: _Request, scales: Callable[[float], tuple[float, float]]) -> float:
+    """The size at which the ε of all picks and values sum to the request's, rounded up until their upper bounds do."""
+    in_shares = method == "gumbel" and request.has_values  # a pick and a value then cost Δ/size together
+    factor = request.s * (1 if in_shares else request.spread + request.has_values)
+    size = _quotient(factor, request.sensitivity, request.epsilon)
+    while size < math.inf and accounting.compose(request.uses(method, *scales(size)), 0.0).privacy.epsilon > request.epsilon:
+        size = math.nextafter(size, math.inf)
+    return size
 
 
 def _oneshot_plan(scale: object, request: _Request, d: int) -> _Plan:
