@@ -201,7 +201,8 @@ int dpk_accurate_real(const dpk_sample *s, double x, double x_low, double *y) {
     if (!(fabs(scaled) < 0x1p1000) || step < 0x1p-200) return 1;
     double whole = rint(scaled);
     dd part = two_sum(scaled - whole, x_low * law->inverse_grid);
-    if (nearest_integer(dd_add(part, dd_scale(w, step)), step * BOUND, &n)) return 1;
+    double bound = step * BOUND + fabs(part.high) * 0x1p-98; /* the second term: the sum's own error where the low part is large */
+    if (nearest_integer(dd_add(part, dd_scale(w, step)), bound, &n)) return 1;
     *y = (whole + n) * law->grid + 0.0;
     if (!isfinite(*y)) *y = copysign(0x1.fffffffffffffp+1023, *y);
     return 0;

@@ -125,7 +125,7 @@ static int settle_real(block *b, int has_low, pending_list *list, int64_t *bad) 
 static int run_real(block *b, pending_list *list, int64_t *bad) {
     const dpk_call *call = b->call;
     const dpk_kernels *k = call->kernels;
-    int has_low = call->values.dtype == DPK_I64, undecided = 1;
+    int has_low = call->values.dtype == DPK_I64 || call->values.dtype == DPK_F64_PAIR, undecided = 1;
     if (call->has_scales) load_scales(b);
     dpk_load_real(&call->values, b->start, b->n, b->x + b->offset, b->x_low + b->offset);
     if (call->tier == DPK_TIER_FAST)

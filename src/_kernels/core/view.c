@@ -3,7 +3,7 @@
 
 #include "dpk.h"
 
-static const int8_t item_sizes[] = {8, 4, 2, 8, 4, 2, 1, 4, 2, 1};
+static const int8_t item_sizes[] = {8, 4, 2, 8, 4, 2, 1, 4, 2, 1, 16};
 
 int dpk_view_is_contiguous(const dpk_view *v) {
     return v->ndim == 0 || (v->ndim == 1 && (v->shape[0] <= 1 || v->strides[0] == item_sizes[v->dtype]));
@@ -125,6 +125,13 @@ static void run_split(const char *at, int64_t stride, size_t n, double *high, do
     }
 }
 
+static void run_pairs(const char *at, int64_t stride, size_t n, double *high, double *low) {
+    for (size_t i = 0; i < n; i++, at += stride) {
+        memcpy(high + i, at, 8);
+        memcpy(low + i, at + 8, 8);
+    }
+}
+
 static void run_int(int32_t dtype, const char *at, int64_t stride, size_t n, int64_t *out) {
     switch (dtype) {
     case DPK_I64:
@@ -160,10 +167,14 @@ static void run_int(int32_t dtype, const char *at, int64_t stride, size_t n, int
         if (done < (n)) cursor_next_run(&c, v);                                   \
     }
 
-/* Pre: [start, start + n) inside the array. Post: the values as doubles; int64 as exact pairs. Errors: none. */
+/* Pre: [start, start + n) inside the array. Post: the values as doubles; int64 and pairs as exact pairs. Errors: none. */
 void dpk_load_real(const dpk_view *v, int64_t start, size_t n, double *high, double *low) {
     if (v->dtype == DPK_I64) {
         FOR_RUNS(v, start, n, run_split(c.at, stride, count, high + done, low + done))
+        return;
+    }
+    if (v->dtype == DPK_F64_PAIR) {
+        FOR_RUNS(v, start, n, run_pairs(c.at, stride, count, high + done, low + done))
         return;
     }
     FOR_RUNS(v, start, n, run_real(v->dtype, c.at, stride, count, high + done))

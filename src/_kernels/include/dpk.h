@@ -54,7 +54,8 @@ typedef enum {
     DPK_EXHAUSTED = 5   /* 512 further bits of a draw do not decide */
 } dpk_status;
 
-typedef enum { DPK_F64, DPK_F32, DPK_F16, DPK_I64, DPK_I32, DPK_I16, DPK_I8, DPK_U32, DPK_U16, DPK_U8 } dpk_dtype;
+/* DPK_F64_PAIR is two doubles whose exact sum is the value: the higher one, then the lower. */
+typedef enum { DPK_F64, DPK_F32, DPK_F16, DPK_I64, DPK_I32, DPK_I16, DPK_I8, DPK_U32, DPK_U16, DPK_U8, DPK_F64_PAIR } dpk_dtype;
 
 /* A strided array of any shape, read in C order. */
 typedef struct {
@@ -101,6 +102,7 @@ typedef struct {
 
 #include "dpk_response.h"
 #include "dpk_selection.h"
+#include "dpk_sums.h"
 
 /* One level's kernels. n is a multiple of DPK_GROUP and at most DPK_BLOCK; arrays do not overlap.
    The float kernels mark undecided lanes by NaN, the discrete ones by INT64_MIN; they return nonzero if there is any. */
@@ -121,6 +123,7 @@ typedef struct {
     int (*all_finite)(const double *x, size_t n);
     dpk_response_kernels response;
     dpk_selection_kernels selection;
+    dpk_sum_kernels sums;
     void (*exponential_raw)(const uint64_t *words, double *e, size_t n); /* -ln|X|, for measurements */
     void (*normal_raw)(const uint64_t *words, double *z, size_t n);      /* Box-Muller pairs, for measurements */
 } dpk_kernels;
@@ -151,7 +154,8 @@ void dpk_more_first(const dpk_stream *, const dpk_kernels *, uint32_t domain, co
 int dpk_view_is_contiguous(const dpk_view *);
 void *dpk_view_run(const dpk_view *, int64_t start); /* the items from `start` on if contiguous and aligned, else NULL */
 void dpk_view_coalesce(dpk_view *);
-void dpk_load_real(const dpk_view *, int64_t start, size_t n, double *high, double *low); /* low may be NULL unless dtype is I64 */
+void dpk_load_real(const dpk_view *, int64_t start, size_t n, double *high,
+                   double *low); /* low may be NULL unless dtype is I64 or F64_PAIR, which alone write it */
 void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out);
 void dpk_store(const dpk_view *, int64_t start, size_t n, const void *items); /* 8-byte items */
 void dpk_store_int(const dpk_view *, int64_t start, size_t n, const int64_t *items);
@@ -199,6 +203,18 @@ int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *pe
                   int64_t *reached);
 void dpk_law_set_grid(dpk_law *, double scale, double grid);
 int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop); /* -1 if none */
+
+/* core/sums.c: sums of the columns of an array of rows */
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_clamp clamp;
+    char *data;
+    int64_t columns, row_stride, column_stride; /* in bytes */
+    dpk_view values;                            /* the same array, row by row */
+} dpk_sums;
+
+int dpk_sums_run(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *low, int64_t *high);
+void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest, double *rest);
 
 /* core/uniform.c */
 typedef struct {

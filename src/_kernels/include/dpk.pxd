@@ -142,6 +142,23 @@ cdef extern from "dpk.h" nogil:
                          int64_t *reached)
     void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out)
 
+    ctypedef struct dpk_clamp:
+        double lower
+        double upper
+        double inverse_grid
+
+    ctypedef struct dpk_sums:
+        const dpk_kernels *kernels
+        dpk_clamp clamp
+        char *data
+        int64_t columns
+        int64_t row_stride
+        int64_t column_stride
+        dpk_view values
+
+    int dpk_sums_run(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *low, int64_t *high)
+    void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest, double *rest)
+
     ctypedef struct dpk_quantile:
         double tau
         double lower

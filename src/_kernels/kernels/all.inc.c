@@ -10,6 +10,7 @@
 #include "codes.inc.c"
 #include "counts.inc.c"
 #include "selection.inc.c"
+#include "sums.inc.c"
 
 /* Post: whether all of x is finite. Errors: none. */
 static int all_finite(const double *DPK_RESTRICT x, size_t n) {
@@ -52,6 +53,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .walsh_hadamard = walsh_hadamard,
         },
     .selection = {.largest = largest_of, .any_at_most = any_at_most, .within_reach = within_reach},
+    .sums = {.run = sum_run, .rows = sum_rows},
     .exponential_raw = exponential_raw,
     .normal_raw = normal_raw,
 };

@@ -30,6 +30,7 @@ from dpcore._backend.response import (
     unary_response,
 )
 from dpcore._backend.selection import NOISES, Selection
+from dpcore._backend.sums import column_sums, noisy_pairs
 from dpcore._backend.threads import default_threads, for_ranges
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "bounded_response",
     "code_counts",
     "column_counts",
+    "column_sums",
     "count_packed",
     "count_true",
     "default_grid",
@@ -59,6 +61,7 @@ __all__ = [
     "int_noise",
     "kary_response",
     "make_keystream",
+    "noisy_pairs",
     "scalar_float_noise",
     "scalar_int_noise",
     "secure_cipher",

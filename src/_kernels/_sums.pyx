@@ -1,0 +1,72 @@
+"""Exact sums of the columns of an array, as 128-bit integers in units of a grid."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
+
+from dpk cimport dpk_first_nan, dpk_kernels, dpk_sums, dpk_sums_pairs, dpk_sums_run
+
+from dpcore._kernels import _dispatch
+
+include "attach.pxi"
+
+cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+
+
+cdef class Sums:
+    """A two-dimensional array whose columns are added. `add` may be called from several threads."""
+
+    cdef dpk_sums sums
+    cdef Py_buffer buffer
+    cdef bint attached
+    cdef int64_t rows
+
+    def __cinit__(self, array, double lower, double upper, double grid):
+        memset(&self.sums, 0, sizeof(dpk_sums))
+        attach(&self.sums.values, &self.buffer, array, False)
+        self.attached = True
+        if self.buffer.ndim != 2:
+            raise ValueError("the array must have two dimensions")
+        self.rows = self.buffer.shape[0]
+        self.sums.kernels = level[0]
+        self.sums.clamp.lower = lower
+        self.sums.clamp.upper = upper
+        self.sums.clamp.inverse_grid = 1.0 / grid
+        self.sums.data = <char *> self.buffer.buf
+        self.sums.columns = self.buffer.shape[1]
+        self.sums.row_stride = self.buffer.strides[0]
+        self.sums.column_stride = self.buffer.strides[1]
+
+    def __dealloc__(self):
+        if self.attached:
+            PyBuffer_Release(&self.buffer)
+
+    def add(self, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t[::1] low, int64_t[::1] high):
+        """Add the sums of columns [first, last) over rows [start, stop) to high 2^64 + low; False if there is a NaN among them."""
+        cdef int status
+        if not (0 <= start <= stop <= self.rows and 0 <= first <= last <= self.sums.columns):
+            raise ValueError("the range must be inside the array")
+        if low.shape[0] != last - first or high.shape[0] != last - first:
+            raise ValueError("the totals must have an item for each column")
+        if start == stop or first == last:
+            return True
+        with nogil:
+            status = dpk_sums_run(&self.sums, start, stop, first, last, &low[0], &high[0])
+        return status == 0
+
+    def first_nan(self):
+        """Position, row by row, of the first NaN, or -1."""
+        cdef int64_t found
+        with nogil:
+            found = dpk_first_nan(self.sums.kernels, &self.sums.values, 0, self.rows * self.sums.columns)
+        return found
+
+
+def pairs(const uint64_t[::1] low, const int64_t[::1] high, double grid, double[::1] nearest, double[::1] rest):
+    """(high 2^64 + low) grid as the nearest float64 and the exact rest."""
+    cdef Py_ssize_t n = low.shape[0]
+    if high.shape[0] != n or nearest.shape[0] != n or rest.shape[0] != n:
+        raise ValueError("all arrays must have one length")
+    if n:
+        with nogil:
+            dpk_sums_pairs(&low[0], &high[0], n, grid, &nearest[0], &rest[0])

@@ -1,0 +1,28 @@
+/* Exact sums: clamped values in units of a grid, added as integers. Included by dpk.h. */
+#ifndef DPK_SUMS_H
+#define DPK_SUMS_H
+
+enum {
+    DPK_SUM_ROWS = 2048,   /* values of one accumulator between carries: 2^11 integers of at most 2^51 stay below 2^63 */
+    DPK_SUM_COLUMNS = 1024 /* accumulators of a tile: they and a row of the data stay in L1 */
+};
+
+/* Bits of 1.5 2^52, to which a value in units of the grid is added: the sum's bits are these plus the integer nearest to the value. */
+#define DPK_SUM_ZERO 0x4338000000000000u
+/* Set in the bits of every NaN and in no other sum's. */
+#define DPK_SUM_NAN 0x2000000000000000u
+
+/* Pre: the bounds are multiples of the grid of less than 2^51 steps, lower <= upper; 1/grid a power of two. */
+typedef struct {
+    double lower, upper, inverse_grid;
+} dpk_clamp;
+
+/* Both add modulo 2^64, DPK_SUM_ZERO with every value, and or all bit patterns to *seen. */
+typedef struct {
+    /* The sum of n values. */
+    uint64_t (*run)(const dpk_clamp *, const double *x, size_t n, uint64_t *seen);
+    /* Adds to sums[width] the columns of n_rows rows that lie `stride` doubles apart. */
+    void (*rows)(const dpk_clamp *, const double *x, size_t n_rows, size_t width, ptrdiff_t stride, uint64_t *sums, uint64_t *seen);
+} dpk_sum_kernels;
+
+#endif

@@ -1,0 +1,100 @@
+"""Exact sums of columns: which ranges go to which thread, and the way from two 64-bit words to pairs of floats."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore._backend.noise import float_noise
+from dpcore._backend.threads import for_ranges
+from dpcore._backend.words import Position
+from dpcore._kernels import _sums
+from dpcore._sample import Kind
+from dpcore.errors import DataError
+
+_VALUES_PER_UNIT = 8
+"""Values that are added in the time of one noisy number."""
+_NARROW = 4096
+"""Arrays of more columns are cut into tiles of columns and not into rows: threads then share no totals."""
+_TILE = 1024
+
+Words = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
+
+
+def column_sums(
+    x: npt.NDArray[Any], lower: float, upper: float, grid: float, *, threads: int | None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Sums of the columns of x (n, d), each value clamped and rounded to the grid: exactly the nearest floats plus the rests.
+
+    The bounds are multiples of the grid of less than 2⁵¹ steps. A NaN raises `DataError` with its index.
+    """
+    sums = _sums.Sums(x, lower, upper, grid)
+    rows, columns = x.shape
+    add = _by_rows if columns <= _NARROW else _by_columns
+    low, high = np.zeros(columns, np.uint64), np.zeros(columns, np.int64)
+    if not add(sums, low, high, rows, threads):
+        position = int(sums.first_nan())
+        index = tuple(int(i) for i in np.unravel_index(position, x.shape))
+        raise DataError(f"x must not hold NaN; the number at index {index if columns > 1 else index[0]} is NaN")
+    return _to_pairs((low, high), grid)
+
+
+def _by_rows(sums: Any, low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64], rows: int, threads: int | None) -> bool:
+    lock, good = threading.Lock(), [True]
+
+    def work(start: int, stop: int) -> None:
+        part: Words = np.zeros_like(low), np.zeros_like(high)
+        if good[0] and not sums.add(start, stop, 0, len(low), *part):
+            good[0] = False
+        with lock:
+            low[:], high[:] = _added((low, high), part)
+
+    for_ranges(work, rows, threads, elements_per_unit=_VALUES_PER_UNIT / max(1, len(low)))
+    return good[0]
+
+
+def _by_columns(sums: Any, low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64], rows: int, threads: int | None) -> bool:
+    good = [True]
+    step = 1 << 15  # rows at a time, so that a long column does not hold up Ctrl-C
+
+    def work(start: int, stop: int) -> None:
+        for tile in range(start, stop):
+            columns = slice(tile * _TILE, min((tile + 1) * _TILE, len(low)))
+            for row in range(0, rows if good[0] else 0, step):
+                if not sums.add(row, min(row + step, rows), columns.start, columns.stop, low[columns], high[columns]):
+                    good[0] = False
+
+    for_ranges(work, -(-len(low) // _TILE), threads, elements_per_unit=_VALUES_PER_UNIT / (_TILE * max(1, rows)))
+    return good[0]
+
+
+def _added(a: Words, b: Words) -> Words:
+    low = a[0] + b[0]
+    return low, a[1] + b[1] + (low < b[0])
+
+
+def _to_pairs(words: Words, grid: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The totals times the grid, exactly: the nearest floats and the rests. Magnitudes up to 2^106 steps."""
+    nearest, rest = np.empty(len(words[0])), np.empty(len(words[0]))
+    _sums.pairs(*words, grid, nearest, rest)
+    return nearest, rest
+
+
+def noisy_pairs(
+    kind: Kind,
+    high: npt.NDArray[np.float64],
+    low: npt.NDArray[np.float64],
+    scale: float | npt.NDArray[np.float64],
+    grid: float | None,
+    position: Position,
+    *,
+    secure: bool,
+    threads: int | None,
+) -> npt.NDArray[np.float64]:
+    """(high + low) + noise, from the exact sum of each pair. Complex numbers carry the pairs, nothing is computed with them."""
+    pairs = np.empty(high.shape, np.complex128)
+    pairs.real, pairs.imag = high, low
+    return float_noise(kind, pairs, scale, grid, position, secure=secure, out=None, threads=threads)
