@@ -13,6 +13,7 @@ from dpcore.accounting.concentrated import (
     zcdp_discrete_gaussian_scale,
     zcdp_epsilon,
 )
+from dpcore.accounting.ledger import Entry, Ledger, Reservation
 from dpcore.accounting.rules import advanced, basic, parallel
 from dpcore.accounting.scales import (
     MAX_INTEGER_SENSITIVITY,
@@ -29,6 +30,9 @@ __all__ = [
     "MAX_INTEGER_SENSITIVITY",
     "Calibration",
     "Composition",
+    "Entry",
+    "Ledger",
+    "Reservation",
     "Uses",
     "advanced",
     "analytic_gaussian_scale",
