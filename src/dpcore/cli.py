@@ -103,6 +103,7 @@ def command_group() -> click.Group:
 
     from dpcore.batch.command import command as privatize
     from dpcore.batch.estimate_command import command as estimate
+    from dpcore.batch.ledger_command import command as ledger
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]})
     @click.version_option(__version__, prog_name="dpcore", message="%(prog)s %(version)s")
@@ -126,6 +127,7 @@ def command_group() -> click.Group:
 
     dpcore.add_command(privatize)
     dpcore.add_command(estimate)
+    dpcore.add_command(ledger)
     return dpcore
 
 

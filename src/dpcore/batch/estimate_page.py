@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcore.batch.errors import JobError
 from dpcore.batch.job_columns import IntegerColumn, RealColumn
-from dpcore.batch.pages import EXTRA_MISSING, NOT_SECURE, Pages, guarantee_in_words
+from dpcore.batch.pages import EXTRA_MISSING, NOT_SECURE, Pages, factor_in_words, guarantee_in_words
 from dpcore.batch.readable import misses, plain_number, readable, rounded
 from dpcore.batch.report import declared_values
 
@@ -64,7 +63,7 @@ class EstimatePages:
             estimates.document(),
             columns=columns,
             statement=guarantee_in_words(whole.epsilon, whole.delta, whole.unit),
-            factor=_factor(whole.epsilon, whole.delta, whole.unit),
+            factor=factor_in_words(whole.epsilon, whole.delta, whole.unit),
             alarm=NOT_SECURE,
             confidence=f"{100 * estimates.confidence:.10g} %",
             misses=misses(estimates.confidence),
@@ -140,37 +139,10 @@ def stand_ins(found: ColumnEstimate) -> str:
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
 
 
-def _factor(epsilon: float, delta: float, unit: str) -> str:
-    """The guarantee without its symbols."""
-    whose = "one row" if unit == "row" else f"one {unit!r}"
-    # Rounded up: the factor is a bound.
-    times = (
-        f"{math.ceil(10 * math.exp(epsilon)) / 10:,.10g}"
-        if epsilon < 2
-        else f"{math.ceil(math.exp(epsilon)):,}"
-        if epsilon < 14
-        else f"e^{epsilon:.4g}"
-    )
-    rest = f", but for a probability of {delta:g}" if delta else ""
-    return f"Whatever the data of {whose} were, any output is at most {times} times as likely as it would be with other data there{rest}."
-
-
 BODY = """{% extends "frame" %}
 {% block title %}{{ report.path }}: estimates{% endblock %}
 {% block style %}
-.headline { display: flex; flex-wrap: wrap; align-items: baseline; gap: .3rem 1rem; margin: .9rem 0 .2rem; }
-.headline .value { font-size: 2.1rem; font-weight: 650; line-height: 1.1; letter-spacing: -.02em; font-variant-numeric: tabular-nums; }
-.how { margin: .15rem 0 0; color: var(--muted); font-size: .9rem; }
-.plot { display: block; width: 100%; height: auto; margin: .6rem 0 .2rem; }
-.plot * { stroke-linejoin: round; stroke-linecap: butt; }
-figure { margin: 0; }
-.legend { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .9rem 0 0; color: var(--muted); font-size: .85rem; }
-.legend span { display: inline-flex; align-items: center; gap: .45rem; }
-.legend i { display: inline-block; }
-.legend .dot { width: .6rem; height: .6rem; border-radius: 50%; background: var(--accent); }
-.legend .bar { width: 1.3rem; height: .7rem; background: var(--soft); }
-.legend .line { width: 1.3rem; height: .6rem; border: solid var(--ink); border-width: 0 1.5px;
-  background: linear-gradient(var(--ink), var(--ink)) center/100% 1.5px no-repeat; }
+{% include "plot style" %}
 {% endblock %}
 {% block main %}
 <p class="eyebrow">Estimates from private data</p>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.atomic import AtomicFile, remove_stale
@@ -22,6 +23,34 @@ def guarantee_in_words(epsilon: float, delta: float, unit: str, rows_per_unit: i
     if unit == "row":
         return f"{spent}: the guarantee protects one row; a person with k rows is protected at k·ε."
     return f"{spent}: the guarantee protects one {unit!r}" + (f" with at most {rows_per_unit} rows." if rows_per_unit else ".")
+
+
+def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool = False) -> str:
+    """The guarantee without its symbols.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    unit : str
+        "row", or the column that says whose data a row is.
+    presence : bool, default False
+        Whether neighbours differ by the presence of a unit and not by its data.
+    """
+    whose = "one row" if unit == "row" else f"one {unit!r}"
+    # Rounded up: the factor is a bound.
+    times = (
+        f"{math.ceil(10 * math.exp(epsilon)) / 10:,.10g}"
+        if epsilon < 2
+        else f"{math.ceil(math.exp(epsilon)):,}"
+        if epsilon < 14
+        else f"e^{epsilon:.4g}"
+    )
+    rest = f", but for a probability of {delta:g}" if delta else ""
+    if presence:
+        other = "without it, and the other way round"
+        return f"Whatever the data of {whose} are, any output is at most {times} times as likely with it in the table as {other}{rest}."
+    return f"Whatever the data of {whose} were, any output is at most {times} times as likely as it would be with other data there{rest}."
 
 
 class Pages:
@@ -49,7 +78,8 @@ class Pages:
             from jinja2 import DictLoader, Environment
         except ModuleNotFoundError:
             raise JobError(EXTRA_MISSING) from None
-        environment = Environment(autoescape=True, loader=DictLoader({"frame": FRAME, "body": body}), trim_blocks=True, lstrip_blocks=True)
+        templates = {"frame": FRAME, "plot style": PLOT_STYLE, "body": body}
+        environment = Environment(autoescape=True, loader=DictLoader(templates), trim_blocks=True, lstrip_blocks=True)
         environment.filters["plain"] = plain_number
         self._template = environment.get_template("body")
         try:
@@ -161,3 +191,20 @@ footer { margin-top: 2rem; color: var(--muted); font-size: .85rem; }
 </body>
 </html>
 """
+
+PLOT_STYLE = """.headline { display: flex; flex-wrap: wrap; align-items: baseline; gap: .3rem 1rem; margin: .9rem 0 .2rem; }
+.headline .value { font-size: 2.1rem; font-weight: 650; line-height: 1.1; letter-spacing: -.02em; font-variant-numeric: tabular-nums; }
+.how { margin: .15rem 0 0; color: var(--muted); font-size: .9rem; }
+.plot { display: block; width: 100%; height: auto; margin: .6rem 0 .2rem; }
+.plot * { stroke-linejoin: round; stroke-linecap: butt; }
+figure { margin: 0; }
+.legend { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .9rem 0 0; color: var(--muted); font-size: .85rem; }
+.legend span { display: inline-flex; align-items: center; gap: .45rem; }
+.legend i { display: inline-block; }
+.legend .dot { width: .6rem; height: .6rem; border-radius: 50%; background: var(--accent); }
+.legend .bar { width: 1.3rem; height: .7rem; background: var(--soft); }
+.legend .dash { width: 1.3rem; height: 0; border-top: 2px solid var(--accent); }
+.legend .line { width: 1.3rem; height: .6rem; border: solid var(--ink); border-width: 0 1.5px;
+  background: linear-gradient(var(--ink), var(--ink)) center/100% 1.5px no-repeat; }
+"""
+"""What pages with plots include in the block `style`."""

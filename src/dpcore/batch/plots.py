@@ -73,11 +73,11 @@ def interval_plot(value: float, interval: Sequence[float], limits: tuple[float, 
         for end in (lower, upper):
             axes.plot([end, end], [-0.42, 0.42], color=ACCENT, linewidth=1.4, zorder=3)
         axes.plot([value], [0], marker="o", markersize=9, color=ACCENT, markeredgecolor=CARD, markeredgewidth=1.5, zorder=4)
-        _bare(axes, percent=percent)
+        bare(axes, percent=percent)
         axes.set_yticks([])
         axes.spines["bottom"].set_visible(False)
 
-    return _svg(draw, 0.85, title)
+    return picture(draw, 0.85, title)
 
 
 def shown_range(value: float, interval: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
@@ -99,6 +99,7 @@ def frequency_plot(
     consistent: npt.NDArray[np.float64],
     *,
     title: str,
+    percent: bool = True,
 ) -> str:
     """Draw frequencies, the first on top: consistent ones as bars, raw ones as dots with their intervals.
 
@@ -112,6 +113,8 @@ def frequency_plot(
         Of the raw ones.
     title : str
         For readers who do not see it.
+    percent : bool, default True
+        Whether they are shares; otherwise they are counts.
     """
     rows = len(labels)
 
@@ -130,10 +133,10 @@ def frequency_plot(
         axes.set_xlim(start - 0.02 * (stop - start), stop + 0.03 * (stop - start))
         axes.grid(axis="x", color=GRID, linewidth=0.8, zorder=0)
         axes.set_axisbelow(True)
-        _bare(axes, percent=True)
+        bare(axes, percent=percent)
         axes.spines["bottom"].set_visible(False)
 
-    return _svg(draw, 0.55 + 0.26 * rows, title)
+    return picture(draw, 0.55 + 0.26 * rows, title)
 
 
 def shortened(label: str) -> str:
@@ -148,18 +151,35 @@ def percentage(value: float, step: float) -> str:
     return f"{100 * value:.{decimals}f} %".replace("-", "−")
 
 
-def _bare(axes: Any, *, percent: bool) -> None:
+def amount(value: float, step: float = 0.0) -> str:
+    """A number beside an axis, with its thousands apart, and as many decimals as a difference of `step` needs."""
+    decimals = -math.floor(math.log10(step)) if step > 0 else 0
+    written_out = 0 < decimals <= 9 and abs(value) < 1e9
+    return (f"{value:,.{decimals}f}" if written_out else f"{value:,.12g}").replace("-", "−")
+
+
+def bare(axes: Any, *, percent: bool) -> None:
+    """Take away what a plot does not need, and keep few numbers on its axis."""
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0, pad=5)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-    if percent:
-        ticks = axes.xaxis.get_major_locator().tick_values(*axes.get_xlim())
-        step = float(ticks[1] - ticks[0])
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: percentage(0.0 if abs(value) < step / 100 else value, step)))
+    few_numbers(axes.xaxis, percent=percent)
 
 
-def _svg(draw: Any, height: float, title: str) -> str:
+def few_numbers(axis: Any, *, percent: bool, at_most: int = 7) -> None:
+    """Put round numbers beside an axis, written out: no offset or power that a reader has to add or to multiply with."""
+    axis.set_major_locator(MaxNLocator(nbins=at_most, steps=[1, 2, 5, 10]))
+    ticks = axis.get_major_locator().tick_values(*axis.get_view_interval())
+    step = float(ticks[1] - ticks[0])
+
+    def shown(value: float, _place: int | None) -> str:
+        exact_zero = 0.0 if abs(value) < step / 100 else value
+        return percentage(exact_zero, step) if percent else amount(exact_zero, step)
+
+    axis.set_major_formatter(FuncFormatter(shown))
+
+
+def picture(draw: Any, height: float, title: str) -> str:
     """The picture as an element that takes the width of the page and its colours."""
     file = io.StringIO()
     with _ONE_AT_A_TIME, mpl.rc_context({**STYLE, "svg.hashsalt": title}), warnings.catch_warnings():

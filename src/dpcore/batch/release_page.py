@@ -1,0 +1,324 @@
+"""The page of `dpcore release --report`: what was asked, what it cost, each answer with its error, and the ledger after it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore.batch.errors import JobError
+from dpcore.batch.pages import EXTRA_MISSING, NOT_SECURE, Pages, factor_in_words
+from dpcore.batch.readable import LONGEST, misses, plain_number, readable, rounded
+from dpcore.batch.release_template import BODY
+from dpcore.batch.release_words import (
+    as_list,
+    asked,
+    bin_edges,
+    cell_names,
+    declared,
+    neighbours_in_words,
+    quantile_limits,
+    quantile_name,
+    release_guarantee,
+    size,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+MOST_BARS = 40
+"""Categories that are drawn."""
+SHOWN = 40
+"""Categories or bins whose table is open; of more, up to `LISTED`, a table opens on demand."""
+LISTED = 5000
+FEW = 12
+"""Categories that keep the order of the job; more are sorted by their count."""
+
+
+class ReleasePages:
+    """The files that `release --report DIR` asks for.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if absent.
+    name : str
+        Of both files, without their endings.
+
+    Raises
+    ------
+    JobError
+        If matplotlib or jinja2 is not installed.
+    StorageError
+        If the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        try:
+            from dpcore.batch import plots, release_plots
+        except ModuleNotFoundError:
+            raise JobError(EXTRA_MISSING) from None
+        self._plots, self._release_plots = plots, release_plots
+        self._name = name
+        self._pages = Pages(folder, name, BODY)
+        self.paths = self._pages.paths
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        """Write both files, replacing those of an earlier run.
+
+        Parameters
+        ----------
+        document : mapping
+            What `dpcore release` printed; it is the content of the JSON file.
+        """
+        queries = document["queries"]
+        privacy, unit = document["privacy"], document["unit"]
+        presence = document.get("relation", "replace") == "add_remove"
+        levels = sorted({query["confidence"] for query in queries if query.get("interval") is not None and query.get("confidence")})
+        self._pages.write(
+            document,
+            name=self._name,
+            queries=[self._section(number, query) for number, query in enumerate(queries, 1)],
+            statement=release_guarantee(document),
+            neighbours=neighbours_in_words(document),
+            factor=factor_in_words(privacy["epsilon"], privacy["delta"], unit, presence=presence),
+            ledger=ledger_shown(document.get("ledger"), privacy),
+            alarm=NOT_SECURE,
+            levels=[{"percent": percent(level), "misses": misses(level)} for level in levels],
+        )
+
+    def _section(self, number: int, query: Mapping[str, Any]) -> dict[str, Any]:
+        """What the page shows of one query."""
+        shown = {
+            "anchor": f"query-{number}",
+            "name": query["name"],
+            "kind": query["kind"].replace("_", "-"),
+            "asked": asked(query),
+            "declared": declared(query),
+            "epsilon": plain_number(query["privacy"]["epsilon"]),
+            "delta": plain_number(query["privacy"]["delta"]) if query["privacy"]["delta"] else None,
+            "note": query.get("note"),
+            "confidence": percent(query["confidence"]) if query.get("confidence") else "",
+        }
+        match query["kind"]:
+            case "histogram":
+                return shown | self._histogram(query)
+            case "quantile":
+                return shown | self._quantiles(query)
+            case "top_s":
+                return shown | self._chosen(query)
+            case _:
+                return shown | self._number(query)
+
+    def _number(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        """A count, a sum or a mean."""
+        value, interval = query["value"], query.get("interval")
+        if interval is None:
+            return {
+                "form": "number",
+                "value": "none" if value is None else plain_number(value),
+                "interval": None,
+                "stderr": None,
+                "plot": None,
+            }
+        lower, upper = map(float, interval)
+        numbers = _with_digits([value, lower, upper], query.get("stderr"))
+        limits, part_of = self._limits(query, float(value), (lower, upper))
+        title = f"{query['name']}: {numbers[0]}, interval {numbers[1]} to {numbers[2]}"
+        return {
+            "form": "number",
+            "value": numbers[0],
+            "interval": f"{numbers[1]} to {numbers[2]}",
+            "stderr": _two_digits(query.get("stderr")),
+            "plot": self._plots.interval_plot(float(value), (lower, upper), limits, percent=False, title=title),
+            "part_of": part_of,
+        }
+
+    def _limits(self, query: Mapping[str, Any], value: float, interval: tuple[float, float]) -> tuple[tuple[float, float], str | None]:
+        """What the axis may show, and the possible range if the axis shows only a part of it."""
+        width = interval[1] - interval[0]
+        if query["kind"] != "mean" or query.get("lower") is None:
+            return (value - 2 * width, value + 2 * width), None
+        lower, upper = float(query["lower"]), float(query["upper"])
+        short = 0 < width < self._plots.SHORT * (upper - lower)
+        return (lower, upper), f"{plain_number(query['lower'])} to {plain_number(query['upper'])}" if short else None
+
+    def _histogram(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        values, edges = np.asarray(query["value"], dtype=np.float64), bin_edges(query)
+        labels, parts = cell_names(query), "categories" if edges is None else "bins"
+        # Bins keep their order, as do a few categories; of many the largest come first.
+        order = np.arange(len(values)) if edges is not None or len(values) <= FEW else np.argsort(-values, kind="stable")
+        largest = int(np.argmax(values))
+        count = plain_number(query["value"][largest])
+        listed, is_long = [int(i) for i in order] if len(values) <= SHOWN else [], SHOWN < len(values) <= LISTED
+        return {
+            "form": parts,
+            "summary": f"{len(values):,} {parts}, the largest {self._plots.shortened(labels[largest])}: {count}",
+            "value": f"{len(values):,} counts",
+            "interval": None,
+            "with_intervals": query.get("interval") is not None,
+            "stderr": _two_digits(_common(query.get("stderr"))),
+            "plot": self._cells_plot(query, values, order[:MOST_BARS]),
+            "banded": edges is not None and len(values) > self._release_plots.SEPARATE_BARS,
+            "rows": _table_of_counts(query, labels, listed),
+            "all_rows": _table_of_counts(query, labels, range(len(values))) if is_long else [],
+            "total": len(values),
+            "bars": min(len(values), MOST_BARS),
+            "hidden": max(0, len(values) - MOST_BARS),
+            "negative": bool((values < 0).any()),
+            "expected_misses": plain_number(rounded(len(values) * (1 - query["confidence"]))) if query.get("confidence") else None,
+        }
+
+    def _cells_plot(self, query: Mapping[str, Any], values: npt.NDArray[np.float64], drawn: npt.NDArray[np.intp]) -> str:
+        """Bins over their axis, or bars of some categories."""
+        edges, title = bin_edges(query), f"{query['name']}: {len(values)} released counts"
+        intervals = None if query.get("interval") is None else np.asarray(query["interval"], dtype=np.float64)
+        if edges is not None:
+            return self._release_plots.bin_plot(edges, values, intervals, title=title)
+        labels, shown = cell_names(query), values[drawn]
+        ends = np.stack([shown, shown], axis=1) if intervals is None else intervals[drawn]
+        return self._plots.frequency_plot([labels[i] for i in drawn], shown, ends, np.maximum(shown, 0.0), title=title, percent=False)
+
+    def _quantiles(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        values = [float(value) for value in np.atleast_1d(query["value"])]
+        names = [quantile_name(level) for level in as_list(query.get("q"), len(values))]
+        intervals = _pairs(query.get("interval"), len(values))
+        limits = quantile_limits(query, values)
+        title = f"{query['name']}: " + ", ".join(f"{name} {plain_number(value)}" for name, value in zip(names, values, strict=True))
+        rows = [
+            {"label": name, "value": plain_number(value), "interval": None if pair is None else _ends(pair)}
+            for name, value, pair in zip(names, values, intervals, strict=True)
+        ]
+        return {
+            "form": "quantiles",
+            "summary": ", ".join(names[:3]) + (", …" if len(names) > 3 else ""),
+            "value": ", ".join(str(row["value"]) for row in rows[:3]) + (", …" if len(rows) > 3 else ""),
+            "interval": rows[0]["interval"] if len(rows) == 1 else None,
+            "plot": self._release_plots.quantile_plot(names, values, intervals, limits, title=title),
+            "rows": rows,
+            "ranks": _rank_error(query),
+            "with_intervals": any(pair is not None for pair in intervals),
+        }
+
+    def _chosen(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        labels, counts = [str(label) for label in query["value"]], query.get("counts")
+        pairs = _pairs(query.get("interval"), len(labels))
+        stderr = as_list(query.get("stderr"), len(labels))
+        rows = []
+        for place, label in enumerate(labels):
+            count = interval = None
+            if counts is not None:
+                count, interval = _count_with_ends(counts[place], pairs[place], stderr[place])
+            rows.append({"place": place + 1, "label": label, "value": count, "interval": interval})
+        return {
+            "form": "chosen",
+            "summary": f"{len(labels)} of {size(query.get('candidates'))} candidates",
+            "value": self._plots.shortened(labels[0]) if labels else "–",
+            "interval": None,
+            "rows": rows,
+            "with_counts": counts is not None,
+        }
+
+
+def ledger_shown(ledger: Mapping[str, Any] | None, privacy: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The state of a ledger after this job, as numbers and as shares of its budget."""
+    if ledger is None:
+        return None
+    rows, shares = [], None
+    for key, symbol in (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ")):
+        budget = _part(ledger, "budget", key)
+        if not budget:
+            continue
+        remaining, job = _part(ledger, "remaining", key), float(ledger.get(key) or privacy.get(key) or 0.0)
+        spent = budget - remaining if remaining is not None else _part(ledger, "spent", key) or 0.0
+        earlier = max(0.0, spent - job)
+        rows.append(
+            {
+                "symbol": symbol,
+                "budget": plain_number(budget),
+                "job": plain_number(job),
+                "spent": plain_number(_part(ledger, "spent", key)),
+                "remaining": plain_number(remaining),
+            }
+        )
+        if shares is None:
+            shares = {"earlier": f"{min(100.0, 100 * earlier / budget):.2f}", "job": f"{min(100.0, 100 * job / budget):.2f}"}
+    return {"path": ledger.get("path"), "accounting": ledger.get("accounting"), "rows": rows, "shares": shares}
+
+
+def _part(ledger: Mapping[str, Any], name: str, key: str) -> float | None:
+    section = ledger.get(name)
+    value = section.get(key) if isinstance(section, dict) else None
+    return None if value is None else float(value)
+
+
+def percent(share: float) -> str:
+    """A confidence."""
+    return f"{100 * share:.10g} %"
+
+
+def _table_of_counts(query: Mapping[str, Any], labels: Sequence[str], places: Sequence[int]) -> list[dict[str, Any]]:
+    values = query["value"]
+    stderr, intervals = as_list(query.get("stderr"), len(values)), _pairs(query.get("interval"), len(values))
+    rows = []
+    for place in places:
+        value, interval = _count_with_ends(values[place], intervals[place], stderr[place])
+        rows.append({"label": labels[place], "value": value, "interval": interval})
+    return rows
+
+
+def _count_with_ends(value: float, pair: Sequence[float] | npt.NDArray[np.float64] | None, stderr: float | None) -> tuple[str, str | None]:
+    """A number and its interval, with the digits that the standard error calls for."""
+    if pair is None:
+        return plain_number(value), None
+    numbers = _with_digits([value, *pair], stderr)
+    return numbers[0], f"{numbers[1]} to {numbers[2]}"
+
+
+def _with_digits(values: Sequence[Any], stderr: float | None) -> list[str]:
+    """Whole numbers as they are, others with the digits that the standard error calls for."""
+    numbers = readable([float(value) for value in values], float(stderr or 0.0), percent=False)
+    whole = [float(value).is_integer() and abs(float(value)) < LONGEST for value in values]
+    if all(whole):
+        return [_whole(value) for value in values]
+    return [_whole(values[0]) if whole[0] else numbers[0], *numbers[1:]]
+
+
+def _whole(value: Any) -> str:
+    return f"{int(value):,}".replace("-", "−")
+
+
+def _rank_error(query: Mapping[str, Any]) -> str | None:
+    """How far a chosen quantile is from the wanted one, in rows."""
+    errors = query.get("rank_error")
+    if errors is None:
+        return None
+    largest = max(np.atleast_1d(errors))
+    return f"{math.ceil(largest):,} row{'' if largest <= 1 else 's'}"
+
+
+def _ends(pair: Sequence[float]) -> str:
+    return f"{plain_number(float(pair[0]))} to {plain_number(float(pair[1]))}"
+
+
+def _pairs(interval: Any, count: int) -> list[Any]:
+    """One pair for each value, whether the document has one pair, a list of them, or none."""
+    if interval is None:
+        return [None] * count
+    return list(interval) if isinstance(interval[0], list | tuple | np.ndarray) or interval[0] is None else [interval]
+
+
+def _common(stderr: Any) -> float | None:
+    """The standard error that all parts of an answer have, if it is one."""
+    parts = set(np.atleast_1d(stderr).tolist()) if stderr is not None else set()
+    return parts.pop() if len(parts) == 1 else None
+
+
+def _two_digits(stderr: float | None) -> str | None:
+    if stderr is None:
+        return None
+    return readable([stderr], stderr, percent=False)[0]

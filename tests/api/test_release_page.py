@@ -1,0 +1,299 @@
+"""The page of a release: every answer with its error, what was spent and for whom, on one self-contained page."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+from dpcore import batch
+from dpcore.batch.errors import JobError, StorageError
+from dpcore.batch.release_page import ReleasePages
+from dpcore.batch.release_plots import label_levels
+from dpcore.batch.release_words import bin_names, quantile_name
+
+DISTRICTS = [f"district {number:03d}" for number in range(1000)]
+
+
+def query(name, kind, value, **keys):
+    """A query of the document, with an interval of two standard errors if it has one."""
+    found = {"name": name, "kind": kind, "column": "visits", "privacy": {"epsilon": 0.5, "delta": 0.0}, "value": value}
+    found |= {"stderr": None, "interval": None, "confidence": 0.95} | keys
+    if found["stderr"] is not None and found["interval"] is None:
+        values, width = np.asarray(value, dtype=float), 2 * np.asarray(found["stderr"])
+        found["interval"] = np.stack([values - width, values + width], axis=-1).tolist()
+    return found
+
+
+COUNT = query("people", "count", 20187, stderr=2.5, column=None)
+HEALTH = query(
+    "by health", "histogram", [11021, 7345, -3, 299], stderr=1.5, categories=["excellent", "good", "fair", "poor"], column="health"
+)
+BINS = query("visit bins", "histogram", [900, 75, 4], stderr=[1.5] * 3, bins=[0, 5, 10, 50])
+LARGE = query("districts", "histogram", list(range(1000)), stderr=[5.0] * 1000, categories=DISTRICTS, column="district")
+FINE = query("ages", "histogram", list(range(200)), stderr=5.0, bins=list(range(201)))
+SUM = query("visits in all", "sum", 57812.25, stderr=70.5, lower=0, upper=50, missing=0)
+MEAN = query("mean visits", "mean", 2.86041, stderr=0.0035, lower=0, upper=50)
+QUANTILES = query("quartiles", "quantile", [0.0, 1.0, 4.0, 15.0], q=[0.25, 0.5, 0.75, 0.99], grid=list(range(51)))
+TOP = query(
+    "frequent", "top_s", ["district 012", "district 440"], stderr=[8.0, 8.0], interval=[[1985, 2015], [1970, 2000]], counts=[2000, 1985]
+)
+CHOSEN = query("only chosen", "top_s", ["district 012"], candidates=DISTRICTS)
+EVERY = [COUNT, HEALTH, BINS, LARGE, FINE, SUM, MEAN, QUANTILES, TOP, CHOSEN]
+LEDGER = {
+    "path": "budget.ledger",
+    "accounting": "basic",
+    "budget": {"epsilon": 20.0, "delta": 1e-5},
+    "spent": {"epsilon": 12.5, "delta": 2e-6},
+    "remaining": {"epsilon": 7.5, "delta": 8e-6},
+}
+
+
+def document(*queries, **keys):
+    """What `dpcore release` prints."""
+    epsilon = sum(query["privacy"]["epsilon"] for query in queries)
+    head = {"format": 1, "version": "1.2.3", "secure": True, "unit": "row", "relation": "replace"}
+    return head | {"privacy": {"epsilon": epsilon, "delta": 0.0}, "queries": list(queries)} | keys
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Writes a document and gives the page's text, with single spaces."""
+
+    def written(*queries, **keys):
+        ReleasePages(tmp_path / "report", "release").write(document(*queries, **keys))
+        return " ".join((tmp_path / "report/release.html").read_text(encoding="utf-8").split())
+
+    return written
+
+
+def test_both_files_are_written_and_replaced(tmp_path):
+    pages = ReleasePages(tmp_path / "deep/report", "release")
+    for content in (document(COUNT), document(*EVERY)):
+        pages.write(content)
+        assert sorted(path.name for path in (tmp_path / "deep/report").iterdir()) == ["release.html", "release.json"]
+        assert json.loads(pages.paths[0].read_text(encoding="utf-8")) == content
+
+
+def test_the_page_needs_nothing_but_itself(page):
+    text = page(*EVERY, ledger=LEDGER)
+    assert not re.search(r"https?:|//|src=|@import|url\((?!#)|<script|<link", text)
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert all(f'href="#query-{number}"' in text and f'id="query-{number}"' in text for number in range(1, 11))
+    # The last two show their answers in tables alone.
+    assert text.count("<svg") == text.count("</svg>") == 8
+
+
+def test_every_colour_is_a_variable_of_the_page(page):
+    text = page(*EVERY, ledger=LEDGER)
+    assert set(re.findall(r"var\((--[a-z-]+)\)", text)) <= set(re.findall(r"(--[a-z-]+):", text))
+    for svg in re.findall(r"<svg.*?</svg>", text):
+        assert not re.search(r"#[0-9a-f]{6}\b", re.sub(r"url\(#\w+\)|href=\"#\w+\"|id=\"\w+\"", "", svg))
+        assert "DejaVu" not in svg
+
+
+def test_the_same_release_makes_the_same_page(tmp_path):
+    for name in ("a", "b"):
+        ReleasePages(tmp_path / name, "release").write(document(*EVERY, ledger=LEDGER))
+    assert (tmp_path / "a/release.html").read_bytes() == (tmp_path / "b/release.html").read_bytes()
+
+
+def test_what_was_asked_spent_and_answered(page):
+    text = page(*EVERY)
+    for words in (
+        "epsilon = 5.0, delta = 0.0: the guarantee protects one row; a person with k rows is protected at k·ε.",
+        "any output is at most 149 times as likely as it would be with other data there.",
+        "Neighbours differ by the data of one row: how many there are is public",
+        "Running the job again on the same data spends again.",
+        "How many rows there are.",
+        "How many rows fall into each declared value of health.",
+        "How many rows fall into each bin of visits.",
+        "Quantiles of visits.",
+        "Chosen from a grid of 51 points.",
+        "The 2 most frequent of the declared values of visits.",
+        "1,000 candidates were declared.",
+        "Values beyond [0, 50] count as the nearer end; missing values count as 0.",
+        "Standard error of each count: 1.5.",
+        '<span class="value">20,187</span>',
+        "95 % interval 20,182 to 20,192; standard error 2.5",
+        '<span class="value">57,812</span>',
+        "95 % interval 57,671 to 57,953",
+        '<span class="value">2.8604</span>',
+        "The axis shows only a part of the possible range, 0 to 50.",
+        '<td class="name">fair</td><td class="number">−3</td><td class="number">−6 to 0</td>',
+        '<td class="name">10 to 50</td><td class="number">4</td>',
+        '<td>upper quartile</td><td class="number">4</td>',
+        '<td class="number">1</td><td class="name">district 012</td><td class="number">2,000</td> <td class="number">1,985 to 2,015</td>',
+        "A count below 0 is the noise of an empty or nearly empty part.",
+        "Of 95 % intervals about one in twenty misses the true value: which one, nobody can tell.",
+    ):
+        assert words in text, words
+    assert re.search(r"<tfoot>.*<td>total</td>.*5</td>.*</tfoot>", text)
+    assert "NOT PRIVATE" not in text
+    assert "ledger" not in text
+
+
+def test_a_thousand_categories_stay_readable(page):
+    text = page(LARGE)
+    assert "The 40 largest counts are drawn, 960 are not; the JSON file beside this page has all." in text
+    assert "about 50 of all 95 % intervals miss" in text
+    assert "All 1,000 categories, in the order of the job" in text
+    shown, _, folded = text.partition("<details>")
+    assert "district 999" in shown
+    assert "district 500" not in shown
+    assert re.findall(r"district \d{3}", folded) == DISTRICTS
+    svg = text[text.index("<svg") : text.index("</svg>")]
+    assert len(re.findall(r">district \d{3}<", svg)) == 40
+
+
+def test_categories_beyond_what_a_page_can_hold_are_in_the_json_alone(page):
+    labels = [f"c{number}" for number in range(6000)]
+    text = page(query("many", "histogram", [1] * 6000, stderr=[1.0] * 6000, categories=labels))
+    assert "<details>" not in text
+    assert "c5999" not in text
+
+
+def test_many_bins_are_a_line_with_a_band(page):
+    text = page(FINE)
+    assert "95 % intervals</span>" in text
+    assert "All 200 bins, in the order of the job" in text
+    assert "199 to 200" in text
+
+
+def test_bins_of_very_different_widths_and_bins_alone(page):
+    wide = query("wide", "histogram", [5, 6, 7], stderr=[1.0] * 3, bins=[0, 1, 10, 1e6])
+    one = query("one", "histogram", [5], bins=[0.5, 1.5])
+    text = page(wide, one)
+    assert "10 to 1,000,000" in text
+    assert "0.5 to 1.5" in text
+    assert ">1,000,000<" in text[text.index("<svg") : text.index("</svg>")]
+
+
+def test_counts_of_some_rows(page):
+    text = page(
+        query("high", "count", 12, stderr=1.0, lower=10, upper=50),
+        query("ill", "count", 12, stderr=1.0, categories=["fair", "poor"]),
+        query("poor", "count", 12, stderr=1.0, categories=["poor"]),
+    )
+    assert "How many rows have visits in [10, 50]." in text
+    assert "How many rows have visits equal to one of fair, poor." in text
+    assert "How many rows have visits equal to poor." in text
+    assert "count as the nearer end" not in text
+
+
+def test_the_unit_and_its_bound_in_words(page):
+    text = page(COUNT, unit="person", max_rows_per_unit=3, max_groups_per_unit=2, relation="add_remove")
+    assert "the guarantee protects one &#39;person&#39;, with all its rows; at most 3 rows and at most 2 groups of each were used" in text
+    assert (
+        "Whatever the data of one &#39;person&#39; are, any output is at most 1.7 times as likely with it in the table as without it"
+        in text
+    )
+    assert "Neighbours differ by the presence of one &#39;person&#39;: even whether it was in the table is protected." in text
+    assert "at most the declared number of rows for each person" in text
+
+
+def test_a_keyed_release_is_marked(page):
+    assert "NOT PRIVATE: the noise comes from the key in [testing]" in page(COUNT, secure=False)
+
+
+def test_delta_is_shown_and_weakens_the_sentence(page):
+    spent = {"epsilon": 0.5, "delta": 1e-6}
+    text = page(query("people", "count", 3, stderr=1.0, privacy=spent), privacy=spent)
+    assert "delta = 1e-06" in text
+    assert "δ = 1e-06" in text or "&delta; = 1e-06" in text
+    assert "but for a probability of 1e-06" in text
+
+
+def test_the_ledger(page):
+    text = page(*EVERY, ledger=LEDGER)
+    assert "The ledger after this job" in text
+    # 20 allowed, 12.5 spent with the 5 of this job.
+    assert 'class="earlier" style="width: 37.50%"' in text
+    assert 'class="job" style="width: 25.00%"' in text
+    assert re.search(r'<td>ε</td>(<td class="number">\S+</td> ?){4}</tr>', text)
+    cells = re.findall(r'<td class="number">([^<]*)</td>', text[text.index("<td>ε</td>") :])
+    assert cells[:8] == ["20", "5", "12.5", "7.5", "1e-05", "0", "2e-06", "8e-06"]
+
+
+def test_confidences_may_differ(page):
+    text = page(COUNT, query("sure", "count", 5, stderr=1.0, confidence=0.99, column=None))
+    assert "Of 95 % intervals about one in twenty misses the true value; of 99 % intervals about one in a hundred" in text
+    assert "99 % interval 3 to 7" in text
+    assert '<th class="number"> interval</th>' in text
+
+
+def test_answers_without_intervals(page):
+    text = page(query("plain", "count", 5, column=None), query("bare", "histogram", [5, 6], categories=["a", "b"]), QUANTILES)
+    assert "How to read the intervals" not in text
+    assert '<span class="value">5</span></p>' in text
+
+
+STRANGE = ["<script>alert(1)</script>", "$\\frac{1}{2}$", "日本語 \U0001f600", "new\nline\x00", "a" * 200, "{{ 7 * 7 }}", "&amp;", " "]
+
+
+def test_strange_names(page):
+    name = "<b>[red]$x_1$</b> {{ 1 }}"
+    strange = query(name, "histogram", list(range(8)), stderr=[1.0] * 8, categories=STRANGE, column=name, note=name)
+    text = page(
+        strange, query("top", "top_s", STRANGE, candidates=STRANGE, column=name), QUANTILES | {"name": name}, COUNT | {"name": name}
+    )
+    assert "<script" not in text
+    assert "<b>[red]" not in text
+    assert "{{ 7 * 7 }}" in text
+    assert "日本語" in text
+
+
+@pytest.mark.parametrize("value", [0, -1e-12, 1e300, 10**17 + 1])
+def test_numbers_of_any_size(page, value):
+    text = page(query("sum", "sum", value, stderr=abs(value) / 10 + 1e-12, lower=-1e300, upper=1e300))
+    assert text.count("<svg") == 1
+
+
+def test_one_point_and_equal_quantiles(page):
+    alone = query("median", "quantile", 3.0, q=0.5, grid=[3.0, 3.5])
+    equal = query("equal", "quantile", [3.0, 3.0, 3.0], q=[0.25, 0.5, 0.75], interval=[[2, 3], None, [3, 4]])
+    text = page(alone, equal)
+    assert "The median of visits." in text
+    assert "2 to 3" in text
+
+
+def test_how_far_a_quantile_can_be_off(page):
+    text = page(query("quartiles", "quantile", [1.0, 4.0], q=[0.25, 0.75], grid=[0.0, 50.0], rank_error=[11.2, 30.5]))
+    assert "In ranks it is off by at most 31 rows, with a probability of 95 %." in text
+
+
+def test_a_mean_of_nothing(page):
+    text = page(query("mean", "mean", None, note="the table has no rows, and so no mean", lower=0, upper=1))
+    assert '<span class="value">none</span>' in text
+    assert "the table has no rows, and so no mean" in text
+
+
+def test_labels_of_quantiles_cover_no_other():
+    assert label_levels(["a" * 10] * 3, [0.1, 0.5, 0.9]) == [0, 0, 0]
+    assert label_levels(["a" * 10] * 3, [0.5, 0.5, 0.5]) == [0, 1, 2]
+    assert label_levels(["a" * 10] * 3, [0.5, 0.1, 0.52]) == [0, 0, 1]
+
+
+def test_names_of_quantiles_and_bins():
+    assert [quantile_name(level) for level in (0.5, 0.25, 0.999, None)] == ["median", "lower quartile", "99.9 %", "quantile"]
+    assert bin_names(np.array([0.0, 2.5, 1000.0])) == ["0 to below 2.5", "2.5 to 1,000"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot make the folder"):
+        ReleasePages(tmp_path / "file/report", "release")
+
+
+def test_without_the_extra(tmp_path, monkeypatch):
+    monkeypatch.delattr(batch, "plots")
+    monkeypatch.setitem(sys.modules, "dpcore.batch.plots", None)
+    with pytest.raises(JobError, match="needs the extra `report`"):
+        ReleasePages(tmp_path, "release")
