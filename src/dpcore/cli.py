@@ -104,6 +104,7 @@ def command_group() -> click.Group:
     from dpcore.batch.command import command as privatize
     from dpcore.batch.estimate_command import command as estimate
     from dpcore.batch.ledger_command import command as ledger
+    from dpcore.batch.release_command import command as release
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]})
     @click.version_option(__version__, prog_name="dpcore", message="%(prog)s %(version)s")
@@ -116,6 +117,7 @@ def command_group() -> click.Group:
             dpcore privatize job.toml --dry-run   prints the plan and what it spends
             dpcore privatize job.toml             runs it
             dpcore estimate OUTPUT                what the private rows say, with intervals
+            dpcore release --help                 noisy answers about a table that you are trusted with
         """
 
     @dpcore.command()
@@ -128,6 +130,7 @@ def command_group() -> click.Group:
     dpcore.add_command(privatize)
     dpcore.add_command(estimate)
     dpcore.add_command(ledger)
+    dpcore.add_command(release)
     return dpcore
 
 

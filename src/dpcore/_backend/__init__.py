@@ -32,6 +32,7 @@ from dpcore._backend.response import (
 from dpcore._backend.selection import NOISES, Selection
 from dpcore._backend.sums import column_sums, noisy_pairs
 from dpcore._backend.threads import default_threads, for_ranges
+from dpcore._backend.words import uniform_words
 
 __all__ = [
     "HADAMARD_REPORT",
@@ -73,5 +74,6 @@ __all__ = [
     "support_counts",
     "table_response",
     "unary_response",
+    "uniform_words",
     "walsh_hadamard",
 ]

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
+from dpcore._backend.levels import cipher_code
 from dpcore._kernels import _dispatch
 
 Position = tuple[bytes, int, int]  # key, nonce, first element; rng.StreamPosition, which this layer must not import
+
+
+GROUP = 128
+"""Words of a group."""
+BULK = 0
+"""The domain of words that are numbered by element."""
+
+
+def uniform_words(position: Position, n: int, *, secure: bool) -> npt.NDArray[np.uint64]:
+    """One uniform 64-bit word for each of n elements from the position's first on; n ≥ 0."""
+    key, nonce, first = position
+    group = first // GROUP
+    n_groups = (first + n + GROUP - 1) // GROUP - group
+    data = _dispatch.bulk_words(key, nonce, cipher_code(secure=secure), BULK, group, n_groups)
+    return np.frombuffer(data, np.uint64)[first - group * GROUP :][:n]
 
 
 class KernelWords:

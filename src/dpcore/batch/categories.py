@@ -194,13 +194,17 @@ def declared(section: BinaryColumn | CategoricalColumn) -> Categories | None:
     StorageError
         If it cannot be read.
     """
-    if section.categories is not None:
-        return _canonical(pa.array(section.categories, pa.string() if isinstance(section.categories[0], str) else pa.int64()))
-    path = getattr(section, "categories_file", None)
+    path, k = getattr(section, "categories_file", None), getattr(section, "k", None)
+    return declared_by(section.categories, path, k)
+
+
+def declared_by(listed: tuple[Category, ...] | None, path: str | None = None, k: int | None = None) -> Categories | None:
+    """The categories of a list, of a file, or the codes 0 … k − 1, whichever is given; raises like `declared`."""
+    if listed is not None:
+        return _canonical(pa.array(listed, pa.string() if isinstance(listed[0], str) else pa.int64()))
     if path is not None:
         labels = _read(path)
         return Categories(len(labels), labels, path)
-    k = getattr(section, "k", None)
     return None if k is None else Categories(k)
 
 

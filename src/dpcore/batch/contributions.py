@@ -1,10 +1,10 @@
-"""The bound on how many rows one privacy unit owns, checked before anything is written."""
+"""The bound on how many rows one privacy unit owns: checked before anything is written, or kept by dropping rows."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 import numpy as np
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.batch.plan import Plan
+    from dpcore.batch.release_plan import ReleasePlan
 
+Answer = TypeVar("Answer")
 MEMORY = "256MB"
 """What the count of rows per unit may hold before it spills to disk."""
 COUNTING_THREADS = 2
@@ -42,7 +44,7 @@ select min(first) from (
 
 
 @dataclass(slots=True)
-class _Reading:
+class Reading:
     """State of a pass over the unit column, kept outside the database: its own messages may quote values."""
 
     starts: list[int]
@@ -79,8 +81,8 @@ def check_contributions(plan: Plan, spill: Path, threads: int, update: Callable[
         If some unit has more rows, or a row has no unit; names the row, never the unit.
     """
     privacy = plan.job.privacy
-    reading = _Reading([])
-    row = _first_row_over(plan, reading, spill, threads, update)
+    reading = Reading([])
+    row = in_database(plan, reading, spill, threads, update, _first_row_over)
     if row is not None:
         raise DataError(
             f"{_place(plan, reading, row)}: the {privacy.unit!r} of this row has more than "
@@ -88,7 +90,31 @@ def check_contributions(plan: Plan, spill: Path, threads: int, update: Callable[
         )
 
 
-def _first_row_over(plan: Plan, reading: _Reading, spill: Path, threads: int, update: Callable[[int, float], None]) -> int | None:
+def in_database(
+    plan: Plan | ReleasePlan,
+    reading: Reading,
+    spill: Path,
+    threads: int,
+    update: Callable[[int, float], None],
+    work: Callable[[duckdb.DuckDBPyConnection, Any, Reading], Answer],
+) -> Answer:
+    """Let a database that spills into a folder do some work on a thread of its own.
+
+    Parameters
+    ----------
+    plan : Plan or ReleasePlan
+        Passed on to `work`.
+    reading : Reading
+        Passed on to `work`.
+    spill : Path
+        Folder for what does not fit into memory.
+    threads : int
+        Threads that count.
+    update : callable
+        Told the rows read and the fraction of the input they are, on the calling thread.
+    work : callable
+        What to do with the database.
+    """
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
         "temp_directory": str(spill),
@@ -96,7 +122,9 @@ def _first_row_over(plan: Plan, reading: _Reading, spill: Path, threads: int, up
         "preserve_insertion_order": False,
     }
     with duckdb.connect(":memory:", config=settings) as database, ThreadPoolExecutor(1) as worker:
-        counting = worker.submit(_count, database, plan, reading)
+        # Its own bar would be drawn on standard output.
+        database.execute("set enable_progress_bar = false").fetchall()
+        counting = worker.submit(work, database, plan, reading)
         try:
             while not wait([counting], POLL_SECONDS).done:
                 update(reading.rows, reading.done)
@@ -110,17 +138,15 @@ def _first_row_over(plan: Plan, reading: _Reading, spill: Path, threads: int, up
             raise
 
 
-def _count(database: duckdb.DuckDBPyConnection, plan: Plan, reading: _Reading) -> int | None:
+def _first_row_over(database: duckdb.DuckDBPyConnection, plan: Plan, reading: Reading) -> int | None:
     """Position of the first row of a unit over the limit, or None."""
 
     def answer(query: str) -> list[tuple[int | None]]:
         reading.rewind()
-        database.register("units", pa.RecordBatchReader.from_batches(schema, _units(plan, reading, schema)))
+        database.register("units", pa.RecordBatchReader.from_batches(schema, unit_batches(plan, reading, schema)))
         return database.execute(query.format(limit=plan.job.privacy.rows_per_unit)).fetchall()
 
     schema = pa.schema([("unit", plan.unit_type), ("row", pa.int64())])
-    # Its own bar would be drawn on standard output.
-    database.execute("set enable_progress_bar = false").fetchall()
     answer(COUNT_HASHES)
     if not database.execute("select h from suspects").fetchall():
         return None
@@ -128,8 +154,10 @@ def _count(database: duckdb.DuckDBPyConnection, plan: Plan, reading: _Reading) -
     return found[0]
 
 
-def _units(plan: Plan, reading: _Reading, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The unit column beside the position of each row."""
+def unit_batches(
+    plan: Plan | ReleasePlan, reading: Reading, schema: pa.Schema, more: Callable[[int, int], list[pa.Array]] = lambda _first, _rows: []
+) -> Iterator[pa.RecordBatch]:
+    """The unit column beside the position of each row, and what `more` gives for rows from a first position on."""
     name, types = plan.job.privacy.unit, {plan.job.privacy.unit: plan.unit_type}
     all_bytes, bytes_done = max(sum(plan.inputs.sizes), 1), 0
     try:
@@ -141,8 +169,9 @@ def _units(plan: Plan, reading: _Reading, schema: pa.Schema) -> Iterator[pa.Reco
                 if units.null_count:
                     missing = piece.row + units.is_null().index(pa.scalar(value=True)).as_py()
                     raise DataError(f"{path}: row {missing} (counted from 0), column {name!r}: null, so the row belongs to no unit")
-                positions = pa.array(np.arange(start + piece.row, start + piece.row + len(units)))
-                yield pa.RecordBatch.from_arrays([units.cast(plan.unit_type), positions], schema=schema)
+                first = start + piece.row
+                positions = pa.array(np.arange(first, first + len(units)))
+                yield pa.RecordBatch.from_arrays([units.cast(plan.unit_type), positions, *more(first, len(units))], schema=schema)
                 reading.rows = start + piece.row + len(units)
                 reading.done = (bytes_done + piece.done * size) / all_bytes
             bytes_done += size
@@ -151,6 +180,6 @@ def _units(plan: Plan, reading: _Reading, schema: pa.Schema) -> Iterator[pa.Reco
         raise
 
 
-def _place(plan: Plan, reading: _Reading, row: int) -> str:
+def _place(plan: Plan, reading: Reading, row: int) -> str:
     index = max(index for index, start in enumerate(reading.starts) if start <= row)
     return f"{plan.inputs.paths[index]}: row {row - reading.starts[index]} (counted from 0)"

@@ -20,6 +20,7 @@ from dpcore.batch.values import CellError
 from dpcore.errors import DataError
 
 if TYPE_CHECKING:
+    from dpcore.batch.job import TestingSection
     from dpcore.batch.plan import Plan
     from dpcore.testing import KeyedRandom
 
@@ -129,7 +130,7 @@ def _kept(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _stream(plan: Plan, output: Output, threads: int, progress: Progress, piece_rows: int) -> None:
-    key = _key(plan)
+    key = key_of(plan.job.testing)
     done = 0.0
 
     def transform(rows: Rows) -> tuple[pa.RecordBatch, float]:
@@ -152,8 +153,8 @@ def _stream(plan: Plan, output: Output, threads: int, progress: Progress, piece_
     progress.update(output.rows, 1.0)
 
 
-def _key(plan: Plan) -> KeyedRandom | None:
-    testing = plan.job.testing
+def key_of(testing: TestingSection | None) -> KeyedRandom | None:
+    """The keyed source of a job that asks for one."""
     if testing is None:
         return None
     from dpcore.testing import KeyedRandom  # Only a keyed job may hold the class whose output is not private.

@@ -6,18 +6,22 @@ import tomllib
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
 from dpcore._validation import check_integer, check_real
 from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job_columns import COLUMN_SECTIONS, JobColumn, Name, Positive, Section, checked
-from dpcore.batch.job_errors import explain
+from dpcore.batch.job_errors import Entries, explain
 from dpcore.errors import BudgetError
 from dpcore.privacy import Privacy
 from dpcore.rng import KEY_BYTES
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Parsed = TypeVar("Parsed")
 DeltaLimit = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
 RowCount = Annotated[int, checked(check_integer, low=1, high=2**31 - 1)]
 Format = Literal["parquet", "csv", "arrow"]
@@ -142,13 +146,13 @@ class Job(Section):
     @property
     def total(self) -> Privacy:
         """Basic composition over all columns and all rows of one unit."""
-        epsilon = sum(_decimal(column.epsilon) for column in self.column) * self.privacy.rows_per_unit
-        delta = sum(_decimal(column.privacy.delta) for column in self.column) * self.privacy.rows_per_unit
+        epsilon = sum(decimal(column.epsilon) for column in self.column) * self.privacy.rows_per_unit
+        delta = sum(decimal(column.privacy.delta) for column in self.column) * self.privacy.rows_per_unit
         # A sum of deltas of 1 or more protects nothing and is over every max_delta; Privacy cannot hold it.
         return Privacy(float(epsilon), min(float(delta), 1 - 2**-53))
 
 
-def _decimal(value: float) -> Decimal:
+def decimal(value: float) -> Decimal:
     """The decimal that was written in the job, so that 0.1 + 0.2 fits into 0.3."""
     return Decimal(repr(value))
 
@@ -189,7 +193,7 @@ def parse_job(document: dict[str, Any]) -> Job:
     try:
         job = Job.model_validate(document)
     except ValidationError as error:
-        raise JobError(explain(error, document, sections, COLUMN_SECTIONS)) from None
+        raise JobError(explain(error, document, sections, Entries("column", "mechanism", COLUMN_SECTIONS))) from None
     check_budget(job)
     return job
 
@@ -211,6 +215,11 @@ def load_job(path: str | Path) -> Job:
     StorageError
         If it cannot be read.
     """
+    return load(path, parse_job)
+
+
+def load(path: str | Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
+    """Read a TOML file and hand it to `parse`, whose `JobError` then says which file it is about."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -222,6 +231,6 @@ def load_job(path: str | Path) -> Job:
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"{path} is not valid TOML: {error}") from None
     try:
-        return parse_job(document)
+        return parse(document)
     except JobError as error:
         raise JobError(f"{path} is not a valid job:\n{error}") from None

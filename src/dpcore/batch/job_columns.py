@@ -37,13 +37,17 @@ def checked(check: Any, **limits: Any) -> BeforeValidator:
     return BeforeValidator(validate)
 
 
-def _check_categories(value: object) -> tuple[Category, ...]:
-    """Return categories as a tuple if they are distinct, at least two, and all strings or all integers."""
-    wanted = "categories must be a list of at least two strings, or of at least two integers"
-    if not isinstance(value, list | tuple) or len(value) < 2:
+def check_categories(
+    value: object, key: str = "categories", *, least: Literal[1, 2] = 2, most: int = MAX_CATEGORIES
+) -> tuple[Category, ...]:
+    """Return categories as a tuple if they are distinct, as many as wanted, and all strings or all integers."""
+    number = {1: "one", 2: "two"}[least]
+    s = "s" if least > 1 else ""
+    wanted = f"{key} must be a list of at least {number} string{s}, or of at least {number} integer{s}"
+    if not isinstance(value, list | tuple) or len(value) < least:
         raise ValueError(f"{wanted}, got {reprlib.repr(value)}")
-    if len(value) > MAX_CATEGORIES:
-        raise ValueError(f"categories must be at most {MAX_CATEGORIES}, got {len(value)} of them")
+    if len(value) > most:
+        raise ValueError(f"{key} must be at most {most}, got {len(value)} of them")
     kind = type(value[0])
     for position, item in enumerate(value):
         if type(item) not in {str, int} or type(item) is not kind:
@@ -52,14 +56,18 @@ def _check_categories(value: object) -> tuple[Category, ...]:
             raise ValueError(f"{wanted} that 64 bits hold; item {position} is {item}")
     if len(set(value)) < len(value):
         repeated, times = Counter(value).most_common(1)[0]
-        raise ValueError(f"categories must be distinct, but {reprlib.repr(repeated)} is listed {times} times")
+        raise ValueError(f"{key} must be distinct, but {reprlib.repr(repeated)} is listed {times} times")
     return tuple(value)
+
+
+def _check_categories(value: object) -> tuple[Category, ...]:
+    return check_categories(value)
 
 
 def _check_pair(value: object) -> tuple[Category, ...]:
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise ValueError(f"categories of a binary column are [false_value, true_value], got {reprlib.repr(value)}")
-    return _check_categories(value)
+    return check_categories(value)
 
 
 def _check_category(value: object) -> Category:

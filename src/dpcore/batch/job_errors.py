@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import reprlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,26 @@ if TYPE_CHECKING:
 
 Sections = Mapping[str, "type[BaseModel]"]
 Location = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The repeated table of a job file: `[[column]]` or `[[query]]`.
+
+    Attributes
+    ----------
+    table : str
+        Its name.
+    tag : str
+        The key that says which model an entry has.
+    models : mapping
+        Model of an entry for each value of the tag.
+    """
+
+    table: str
+    tag: str
+    models: Sections
+
 
 WANTED = {
     "string_type": "a string",
@@ -26,7 +47,7 @@ WANTED = {
 """What belongs in the place of a value of the wrong kind."""
 
 
-def explain(error: ValidationError, document: Mapping[str, Any], sections: Sections, columns: Sections) -> str:
+def explain(error: ValidationError, document: Mapping[str, Any], sections: Sections, entries: Entries) -> str:
     """One line per mistake: the dotted path of the key, its value and what is allowed.
 
     Parameters
@@ -34,42 +55,44 @@ def explain(error: ValidationError, document: Mapping[str, Any], sections: Secti
     error : pydantic.ValidationError
         Raised by the model of the whole job.
     document : mapping
-        The job, for the names of its columns.
+        The job, for the names of its entries.
     sections : mapping
         Model of each table, "" being the whole file.
-    columns : mapping
-        Model of a `[[column]]` for each mechanism.
+    entries : Entries
+        The repeated table.
     """
-    lines = [_line(details, sections, columns) + _named(details["loc"], document) for details in error.errors(include_url=False)]
+    lines = [
+        _line(details, sections, entries) + _named(details["loc"], document, entries.table) for details in error.errors(include_url=False)
+    ]
     return "\n".join(f"  {line}" for line in lines)
 
 
-def _named(location: Location, document: Mapping[str, Any]) -> str:
-    """The name of the column that a path like `column[3]` stands for."""
-    if len(location) < 2 or location[0] != "column":
+def _named(location: Location, document: Mapping[str, Any], table: str) -> str:
+    """The name of the entry that a path like `column[3]` stands for."""
+    if len(location) < 2 or location[0] != table:
         return ""
-    entry = document["column"][location[1]]
+    entry = document[table][location[1]]
     name = entry.get("name") if isinstance(entry, dict) else None
-    return f" (column {name!r})" if isinstance(name, str) else ""
+    return f" ({table} {name!r})" if isinstance(name, str) else ""
 
 
-def _line(details: ErrorDetails, sections: Sections, columns: Sections) -> str:
+def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
     location, kind, value = details["loc"], details["type"], details["input"]
-    path = dotted_path(location, columns)
+    path = dotted_path(location, entries)
     match kind:
         case "extra_forbidden":
-            return _unknown_key(location, sections, columns)
+            return _unknown_key(location, sections, entries)
         case "missing":
             return f"{path} is required"
         case "union_tag_not_found":
-            return f"{path}.mechanism is required: one of {_words(columns)}"
+            return f"{path}.{entries.tag} is required: one of {_words(entries.models)}"
         case "union_tag_invalid":
-            given = value.get("mechanism") if isinstance(value, dict) else None
-            return f"{path}.mechanism = {given!r} is unknown: must be one of {_words(columns)}{_guess(given, columns)}"
+            given = value.get(entries.tag) if isinstance(value, dict) else None
+            return f"{path}.{entries.tag} = {given!r} is unknown: must be one of {_words(entries.models)}{_guess(given, entries.models)}"
         case "literal_error":
             return f"{path} = {_shown(value)}: must be {details['ctx']['expected']}"
         case "too_short":
-            return f"{path}: at least one [[column]] is required"
+            return f"{path}: at least one [[{entries.table}]] is required"
         case "value_error":
             return f"{path}: {details['ctx']['error']}" if path else str(details["ctx"]["error"])
         case "string_pattern_mismatch":
@@ -78,22 +101,22 @@ def _line(details: ErrorDetails, sections: Sections, columns: Sections) -> str:
             return f"{path} = {_shown(value)}: must be {WANTED.get(kind, details['msg'])}"
 
 
-def dotted_path(location: Location, columns: Sections) -> str:
+def dotted_path(location: Location, entries: Entries) -> str:
     """Write ("column", 0, "laplace", "epsilon") as `column[0].epsilon`: the tag of the union is no key of the file."""
     path = ""
     for position, part in enumerate(location):
         if isinstance(part, int):
             path += f"[{part}]"
-        elif not (position == 2 and location[0] == "column" and part in columns):
+        elif not (position == 2 and location[0] == entries.table and part in entries.models):
             path += f".{part}" if path else part
     return path
 
 
-def _unknown_key(location: Location, sections: Sections, columns: Sections) -> str:
+def _unknown_key(location: Location, sections: Sections, entries: Entries) -> str:
     *table, key = location
-    in_column = len(table) == 3 and table[0] == "column"
-    model = columns[str(table[2])] if in_column else sections[str(table[0]) if table else ""]
-    line = f"{dotted_path(location, columns)}: unknown key; allowed here: {', '.join(model.model_fields)}"
+    in_entry = len(table) == 3 and table[0] == entries.table
+    model = entries.models[str(table[2])] if in_entry else sections[str(table[0]) if table else ""]
+    line = f"{dotted_path(location, entries)}: unknown key; allowed here: {', '.join(model.model_fields)}"
     guess = _guess(key, list(model.model_fields))
     elsewhere = [name for name, section in sections.items() if key in section.model_fields]
     if guess or not elsewhere:

@@ -42,7 +42,7 @@ class Output:
         self.rows = 0
         self._path = plan.output
         section = plan.job.output
-        _make_folder(plan.output.parent)
+        make_folder(plan.output.parent)
         remove_stale(plan.output)
         with contextlib.ExitStack() as undo, self._refusals():
             self._table = AtomicFile(plan.output)
@@ -93,7 +93,8 @@ class Output:
             raise StorageError(f"cannot write {self._path} after {self.rows} rows{reason(error)}") from None
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

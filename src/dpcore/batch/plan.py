@@ -19,6 +19,8 @@ from dpcore.batch.reports import CategoryReports
 from dpcore.batch.writers import open_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dpcore.batch.job import Job
     from dpcore.batch.pieces import FileInfo
 
@@ -78,13 +80,14 @@ def make_plan(job: Job, *, overwrite: bool = False) -> Plan:
     inputs = discover(job.input.path, job.input.format)
     output = Path(job.output.path)
     check_output_is_not_input(output, job.input, inputs)
-    _check_output_is_free(output, overwrite=overwrite)
+    check_output_is_free(output, overwrite=overwrite)
     found = _inspect_all(job, inputs, columns)
     schema = _output_schema(job, found.columns, found.read_types)
     return Plan(job, inputs, found.columns, found.read_types, schema, output, found.rows, found.unit_type)
 
 
-def _check_output_is_free(output: Path, *, overwrite: bool) -> None:
+def check_output_is_free(output: Path, *, overwrite: bool) -> None:
+    """Raise `JobError` if something stands where the output would."""
     if output.is_dir():
         raise JobError(f"output.path = {str(output)!r} is a folder; name a file")
     if not overwrite and (output.exists() or output.is_symlink()):
@@ -108,7 +111,8 @@ def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...]) -> 
     found = _Found(columns, {})
     for path in inputs.paths:
         info = inputs.reader.inspect(path)
-        _check_names(info, path, job, columns)
+        unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
+        check_names(info, path, [*job.keep, *(column.name for column in columns), *unit])
         if path is inputs.paths[0]:
             found.columns = _fitted(job, info, path, columns)
         for name in job.keep:
@@ -118,18 +122,18 @@ def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...]) -> 
         for column in found.columns:
             found.read_types[column.name] = _noisy_type(info, path, column)
         if job.privacy.unit != "row":
-            found.unit_type = _unit_type(info, path, job.privacy.unit, found.unit_type)
+            found.unit_type = type_of_unit(info, path, job.privacy.unit, found.unit_type)
         found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
     return found
 
 
-def _check_names(info: FileInfo, path: Path, job: Job, columns: tuple[NoisyColumn, ...]) -> None:
+def check_names(info: FileInfo, path: Path, wanted: Iterable[str]) -> None:
+    """Raise `JobError` if the file lacks one of these columns, or two have one name."""
     for name, times in Counter(info.names).items():
         if times > 1:
             raise JobError(f"{path}: {times} columns are named {name!r}; rename all but one")
-    unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
     present = set(info.names)
-    for name in [*job.keep, *(column.name for column in columns), *unit]:
+    for name in wanted:
         if name not in present:
             close = difflib.get_close_matches(name, info.names, n=1)
             guess = f" Did you mean {close[0]!r}?" if close else ""
@@ -137,7 +141,7 @@ def _check_names(info: FileInfo, path: Path, job: Job, columns: tuple[NoisyColum
             raise JobError(f"{path}: there is no column {name!r}.{guess} The columns are: {listed}")
 
 
-def _unit_type(info: FileInfo, path: Path, unit: str, before: pa.DataType | None) -> pa.DataType:
+def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | None) -> pa.DataType:
     """Type of the unit, decoded; units are counted by equality, which floats do not have."""
     kind = pa.string() if info.types is None else info.types[unit]
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind

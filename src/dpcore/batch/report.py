@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dpcore.batch.columns import NoisyColumn
     from dpcore.batch.job import Job
     from dpcore.batch.plan import Plan
+    from dpcore.batch.release_job import ReleaseJob
+    from dpcore.batch.release_plan import ReleasePlan
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
 KEPT = "Kept columns are copied as they are: nothing protects them."
@@ -65,14 +67,18 @@ def column_table(plan: Plan) -> Table:
 
 def describe(plan: Plan) -> str:
     """Input and output of a plan, one line each."""
+    section = plan.job.output
+    return f"{source(plan)}\noutput  {section.path} ({section.resolved_format}, compression {section.resolved_compression})"
+
+
+def source(plan: Plan | ReleasePlan) -> str:
+    """Input of a plan in a line."""
     files = len(plan.inputs.paths)
     rows = "rows unknown before reading" if plan.rows is None else f"{plan.rows:,} rows"
-    source = f"input   {plan.job.input.path} ({plan.inputs.format}, {files} file{'s' if files > 1 else ''}, {rows})"
-    section = plan.job.output
-    return f"{source}\noutput  {section.path} ({section.resolved_format}, compression {section.resolved_compression})"
+    return f"input   {plan.job.input.path} ({plan.inputs.format}, {files} file{'s' if files > 1 else ''}, {rows})"
 
 
-def budget(job: Job) -> str:
+def budget(job: Job | ReleaseJob) -> str:
     """What is spent beside what is allowed."""
     total, limits = job.total, job.privacy
     return f"budget  epsilon {total.epsilon!r} of {limits.max_epsilon!r}, delta {total.delta!r} of {limits.max_delta!r}"

@@ -1,0 +1,205 @@
+"""Central privacy for tables: exact statistics in one pass over the rows, then one private answer for each query."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore._backend import default_threads
+from dpcore._validation import check_integer
+from dpcore._version import __version__
+from dpcore.batch.atomic import AtomicFile, remove_stale
+from dpcore.batch.engine import Progress, Silent, key_of
+from dpcore.batch.output import make_folder
+from dpcore.batch.pieces import Cut
+from dpcore.batch.pipeline import Pipeline
+from dpcore.batch.readable import json_text
+from dpcore.batch.release_units import choose_rows
+from dpcore.batch.rows import Rows, piece_rows_for, read_rows
+from dpcore.batch.values import CellError
+from dpcore.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpcore.batch.release_plan import ReleasePlan
+    from dpcore.batch.release_units import Kept
+    from dpcore.rng import StreamPosition
+    from dpcore.testing import KeyedRandom
+
+FORMAT = 1
+DRAWS = 1 << 16
+"""Nonces between one draw of a query and its next: more than there are queries."""
+
+
+def run(
+    plan: ReleasePlan, *, threads: int | None = None, progress: Progress | None = None, piece_rows: int | None = None
+) -> dict[str, Any]:
+    """Run a planned job and write its output.
+
+    Parameters
+    ----------
+    plan : ReleasePlan
+        From `make_release_plan`.
+    threads : int, optional
+        Threads that compute; one more reads. Default: the CPUs this process may use.
+    progress : Progress, optional
+        Told a few times a second, on the calling thread.
+    piece_rows : int, optional
+        Rows handled at a time; the output does not depend on it.
+
+    Returns
+    -------
+    dict
+        What was written: see docs/batch.md.
+
+    Raises
+    ------
+    BudgetError
+        If the ledger does not have what the job spends.
+    DataError
+        If a row does not fit its declaration; the message names file, row and column, never a value.
+    StorageError
+        If the input cannot be read on or the output not written. Whatever is raised, nothing is left under the output's name.
+    """
+    threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
+    shown = Silent() if progress is None else progress
+    with _output(plan) as output:
+        tallies, rows = measure(plan, output, threads, shown, piece_rows)
+        document = _document(plan, tallies, rows)
+        output.write((json_text(document) + "\n").encode())
+        output.commit()
+    return document
+
+
+@contextlib.contextmanager
+def _output(plan: ReleasePlan) -> Iterator[AtomicFile]:
+    make_folder(plan.output.parent)
+    remove_stale(plan.output)
+    output = AtomicFile(plan.output)
+    try:
+        yield output
+    finally:
+        output.abort()  # Once committed, there is nothing left to remove.
+
+
+# One pass over the rows
+
+
+def measure(
+    plan: ReleasePlan, output: AtomicFile, threads: int, progress: Progress, piece_rows: int | None = None
+) -> tuple[list[Any], int]:
+    """The exact statistic of each query, and the number of rows; nothing of it is private yet."""
+    kept = None
+    if plan.unit_type is not None:
+        progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
+        kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update)
+    progress.begin("adding up")
+    tallies = _Tallies(plan, kept)
+    source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types), use_threads=threads > 1))
+    Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, tallies.done))
+    progress.update(tallies.rows, 1.0)
+    return tallies.total, tallies.rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The statistics of some rows."""
+
+    tallies: list[Any]
+    rows: int
+    done: float
+
+
+class _Tallies:
+    """The statistics of all rows so far."""
+
+    def __init__(self, plan: ReleasePlan, kept: Kept | None) -> None:
+        self._plan, self._kept = plan, kept
+        none = np.empty(0, np.int64)
+        self.total = [answer.tally(none) for answer in plan.answers]
+        self.rows, self.done = 0, 0.0
+
+    def of(self, rows: Rows) -> _Part:
+        """The statistics of some rows; every cell is checked, of rows that do not take part, too."""
+        n = len(rows.piece.batch)
+        mask = None if self._kept is None else self._kept.mask(rows.first, n)
+        return _Part([self._one(index, rows, mask) for index in range(len(self.total))], n, rows.done)
+
+    def _one(self, index: int, rows: Rows, mask: Any) -> Any:
+        answer = self._plan.answers[index]
+        name, batch = answer.section.column, rows.piece.batch
+        if answer.cells is None or name is None:
+            read = np.empty(len(batch), np.bool_)
+        else:
+            try:
+                read = answer.cells.read(batch.column(name))
+            except CellError as error:
+                row = rows.piece.row + error.row
+                raise DataError(f"{rows.path}: row {row} (counted from 0), column {name!r}: {error.problem}") from None
+        return answer.tally(read if mask is None else read[mask])
+
+    def add(self, part: _Part) -> None:
+        """Add those of further rows."""
+        self.total = [total + tally for total, tally in zip(self.total, part.tallies, strict=True)]
+        self.rows += part.rows
+        self.done = part.done
+
+
+# Private answers
+
+
+class QueryDraws:
+    """The keyed stream of one query: its position in the job is the nonce of its first draw.
+
+    A further draw takes a nonce of its own, 2^16 on.
+    """
+
+    def __init__(self, key: KeyedRandom, query: int) -> None:
+        self._key, self._next = key, query
+
+    @property
+    def secure(self) -> bool:
+        """Always False."""
+        return False
+
+    def position(self) -> StreamPosition:
+        """The position of the next draw."""
+        nonce, self._next = self._next, self._next + DRAWS
+        return self._key.at(nonce).position()
+
+
+def _document(plan: ReleasePlan, tallies: list[Any], rows: int) -> dict[str, Any]:
+    job = plan.job
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": __version__,
+        "secure": job.secure,
+        "unit": job.privacy.unit,
+        "relation": job.privacy.relation,
+        "privacy": {"epsilon": job.total.epsilon, "delta": job.total.delta},
+    }
+    if job.n_is_public:
+        document["rows"] = rows
+    if plan.unit_type is not None:
+        document["max_rows_per_unit"] = job.privacy.rows_per_unit
+    return document | {"queries": [_answered(plan, index, tally) for index, tally in enumerate(tallies)]}
+
+
+def _answered(plan: ReleasePlan, index: int, tally: Any) -> dict[str, Any]:
+    answer, key = plan.answers[index], key_of(plan.job.testing)
+    section = answer.section
+    said = answer.release(tally, None if key is None else QueryDraws(key, index))
+    return {
+        "name": section.name,
+        "kind": section.kind,
+        "column": section.column,
+        "privacy": {"epsilon": section.epsilon, "delta": section.delta},
+        **answer.declared(),
+        **said,
+        "confidence": section.confidence,
+        "noise": [noise.document() for noise in answer.noise],
+    }

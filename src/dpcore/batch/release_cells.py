@@ -1,0 +1,237 @@
+"""How a query reads its column: each row becomes one number or one code, by a rule that looks at that row alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dpcore import _backend
+from dpcore.batch.categories import Categories, value_type
+from dpcore.batch.csv_input import NULLS
+from dpcore.batch.values import REAL_TYPES, CellError, Codes, Numbers
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+
+class Cells(Protocol):
+    """How a query's column is read."""
+
+    @property
+    def wanted(self) -> str:
+        """The types that `accepts` takes, in words."""
+
+    @property
+    def text_type(self) -> pa.DataType:
+        """The type that is demanded of a format without types."""
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Whether a column may have this type."""
+
+    def fitted(self, kind: pa.DataType | None) -> Self:
+        """The same for a column of this type; None if the format has no types."""
+
+    def read(self, cells: pa.Array) -> Array:
+        """One entry for each row; raises `CellError` at a cell that the job declares nothing for."""
+
+
+class OfNumbers:
+    """What all that read numbers have in common."""
+
+    __slots__ = ()
+
+    @property
+    def wanted(self) -> str:
+        """The types, listed."""
+        return "one of " + ", ".join(map(str, (*REAL_TYPES, pa.bool_())))
+
+    @property
+    def text_type(self) -> pa.DataType:
+        """float64."""
+        return pa.float64()
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Whether it is one of them."""
+        return kind in REAL_TYPES or kind == pa.bool_()
+
+    def fitted(self, kind: pa.DataType | None) -> Self:  # noqa: ARG002
+        """Itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Reals(OfNumbers):
+    """Numbers; nulls and NaN become `missing`.
+
+    Attributes
+    ----------
+    bounds : tuple of float
+        What the query declares; if they and `missing` are integers, integers keep their unit beyond 2^53.
+    missing : float or None
+        None refuses nulls and NaN.
+    """
+
+    bounds: tuple[float, float]
+    missing: float | None
+
+    def read(self, cells: pa.Array) -> Array:
+        """The numbers, without NaN."""
+        cells = _plain(cells)
+        numbers = self._numbers.read(cells)
+        if numbers.dtype.kind != "f" or not (absent := np.isnan(numbers)).any():
+            return numbers
+        if self.missing is None:
+            raise self._numbers.refused(cells) or AssertionError
+        return np.where(absent, np.float64(self.missing), numbers)
+
+    @property
+    def _numbers(self) -> Numbers:
+        return Numbers(REAL_TYPES, pa.float64(), self.bounds, self.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Within(OfNumbers):
+    """Whether the number is in [lower, upper]; a null or NaN is not."""
+
+    lower: float
+    upper: float
+
+    def read(self, cells: pa.Array) -> Array:
+        """True where the row counts."""
+        cells = _plain(cells)
+        numbers = Numbers(REAL_TYPES, pa.float64(), (self.lower, self.upper), 0).read(cells)
+        inside = (numbers >= self.lower) & (numbers <= self.upper)
+        return inside & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else inside
+
+
+@dataclass(frozen=True, slots=True)
+class Binned(OfNumbers):
+    """Which of the bins between `edges` holds the number; those outside count in the first or last one.
+
+    Bin i is [edges[i], edges[i+1]), the last one with its right edge.
+    """
+
+    reals: Reals
+    edges: tuple[float, ...]
+    _inner: Array = field(repr=False, compare=False)
+
+    @classmethod
+    def between(cls, edges: tuple[float, ...], missing: float | None) -> Binned:
+        """Bins between these edges."""
+        return cls(Reals((edges[0], edges[-1]), missing), edges, np.array(edges[1:-1]))
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return len(self.edges) - 1
+
+    def read(self, cells: pa.Array) -> Array:
+        """The number of each row's bin."""
+        return np.searchsorted(self._inner, self.reals.read(cells), side="right")
+
+
+@dataclass(frozen=True, slots=True)
+class OnGrid(OfNumbers):
+    """The first point of a grid that is not below the number; the last point if all are."""
+
+    reals: Reals
+    grid: tuple[float, ...]
+    _lower: Array = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, grid: tuple[float, ...], missing: float | None) -> OnGrid:
+        """Points of this grid."""
+        return cls(Reals((grid[0], grid[-1]), missing), grid, np.array(grid[:-1]))
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return len(self.grid)
+
+    def read(self, cells: pa.Array) -> Array:
+        """The number of each row's point."""
+        return np.searchsorted(self._lower, self.reals.read(cells), side="left")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Codes 0 … k − 1 of declared categories.
+
+    Attributes
+    ----------
+    categories : Categories
+        The declared ones.
+    missing, unknown : str, int or None
+        Categories that stand for nulls, and for other values.
+    skip : bool
+        Whether a null or another value has the code k and counts nowhere, instead of being refused.
+    null_texts : tuple of str
+        Texts that are missing cells, where the format has no nulls.
+    """
+
+    categories: Categories
+    missing: object = None
+    unknown: object = None
+    skip: bool = False
+    null_texts: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of categories."""
+        return self.categories.k
+
+    @property
+    def wanted(self) -> str:
+        """The types, in words."""
+        return self.categories.wanted
+
+    @property
+    def text_type(self) -> pa.DataType:
+        """Strings, or int64."""
+        return self.categories.type
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Whether it can hold the categories."""
+        return self.categories.accepts(kind)
+
+    def fitted(self, kind: pa.DataType | None) -> Declared:
+        """With categories of the column's type, and with texts for nulls where the format has none."""
+        categories = self.categories.fitted(kind)
+        return replace(self, categories=categories, null_texts=NULLS if kind is None and categories.are_text else ())
+
+    def read(self, cells: pa.Array) -> Array:
+        """The codes."""
+        codes, absent = self.categories.codes(cells, self.null_texts)
+        if self.skip:
+            codes = self._with(codes, self.size)
+            return codes if absent is None else np.where(absent, np.int64(self.size), codes)
+        missing, unknown = self.categories.code(self.missing), self.categories.code(self.unknown)
+        if absent is not None:
+            if missing is None:
+                raise self._refused(cells, missing, unknown)
+            codes = np.where(absent, np.int64(missing), codes)
+        if unknown is None and _backend.first_outside(codes, self.size, 1) >= 0:
+            raise self._refused(cells, missing, unknown)
+        return codes if unknown is None else self._with(codes, unknown)
+
+    def _with(self, codes: Array, other: int) -> Array:
+        """The codes, with `other` for what is no category."""
+        if _backend.first_outside(codes, self.size, 1) < 0:
+            return codes
+        return np.where((codes < 0) | (codes >= self.size), np.int64(other), codes)
+
+    def _refused(self, cells: pa.Array, missing: int | None, unknown: int | None) -> CellError:
+        found = Codes(self.categories, missing, unknown, self.null_texts).refused(cells)
+        if found is None:
+            raise AssertionError("no cell is refused")
+        return found
+
+
+def _plain(cells: pa.Array) -> pa.Array:
+    """Booleans as 0 and 1."""
+    return cells.cast(pa.int8()) if pa.types.is_boolean(value_type(cells.type)) else cells

@@ -1,0 +1,152 @@
+"""`dpcore release`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pyarrow as pa
+from rich.console import Console
+
+from dpcore.batch import report
+from dpcore.batch.pages import NOT_SECURE
+from dpcore.batch.progress import shown_on
+from dpcore.batch.readable import json_text
+from dpcore.batch.release_job import load_release_job
+
+if TYPE_CHECKING:
+    from dpcore.batch.release_page import ReleasePages
+    from dpcore.batch.release_plan import ReleasePlan
+
+HELP = """Answer questions about a table with noise, as JOB (a TOML file) says.
+
+Whoever runs this sees the table; whoever sees the answers learns little about any single row (central differential privacy). The
+rows are read once, whatever their number, and each [[query]] gets one answer with its standard error and interval.
+
+A complete job:
+
+\b
+    version = 1
+    [input]
+    path = "visits.parquet"         # a file, a folder or a glob: .parquet, .csv, .arrow
+    [output]
+    path = "out/visits.json"
+    [privacy]
+    max_epsilon = 4.0               # the job does not start if its queries spend more
+    unit = "person"                 # whose data is protected; default "row"
+    max_rows_per_unit = 3           # of each person at most 3 rows, chosen at random, take part
+    relation = "add_remove"         # or "replace", the default: how neighbouring tables differ
+    [ledger]
+    path = "visits.ledger"          # optional: dpcore ledger create makes one
+    [[query]]
+    name = "visits by region"
+    kind = "histogram"
+    column = "region"
+    categories = ["north", "east", "south", "west"]
+    unknown = "north"               # without it another value ends the job
+    epsilon = 1.0
+    [[query]]
+    name = "mean cost"
+    kind = "mean"
+    column = "cost"
+    lower = 0.0                     # your knowledge, never the data's minimum; values beyond count as the bound
+    upper = 5000.0
+    missing = 0.0                   # stands for nulls; without it a null ends the job
+    epsilon = 1.0
+    [[query]]
+    name = "quartiles of cost"
+    kind = "quantile"
+    column = "cost"
+    q = [0.25, 0.5, 0.75]
+    grid = {start = 0, stop = 5000, step = 10}
+    epsilon = 1.0
+
+\b
+Kinds, and what each needs beside name, kind and epsilon:
+    count      nothing: all rows; or column and categories, or column, lower and upper: the rows that match
+    histogram  column, and categories, categories_file, k (the codes 0 to k - 1) or bins (edges)
+    sum, mean  column, lower, upper
+    quantile   column, q, grid
+    top_s      column, s, and candidates, candidates_file or k; values = true adds their counts
+Optional everywhere: delta (not for quantile), confidence (default 0.95).
+
+Try it with --dry-run first: it reads the schema only, and prints the plan, the noise and the total.
+
+Running a job again on the same data spends its budget again. An output that exists is therefore refused unless --overwrite is given.
+With a ledger the job is charged just before any noise is drawn; a job that is killed after that stays charged.
+
+\b
+Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation is at fault; 3 a row is;
+4 the system is (unreadable input, disk full); 130, 143 interrupted; 1 a bug in dpcore.
+A job that ends early leaves nothing under the output's name.
+"""
+
+
+@click.command("release", help=HELP, short_help="Answer questions about a table with noise, as a job file says.")
+@click.argument("job", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan, the noise and the total, write nothing.")
+@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that compute. Default: the CPUs this process may use.")
+@click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
+@click.option(
+    "--report",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Also write a page with plots, DIR/NAME.html, and the JSON.",
+)
+def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool) -> None:
+    """Run or describe a job; errors are turned into exit codes by the entry point."""
+    from dpcore.batch.release import run
+    from dpcore.batch.release_plan import make_release_plan
+
+    if dry_run and folder is not None:
+        raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
+    plan = make_release_plan(load_release_job(job), overwrite=overwrite)
+    if not plan.job.secure:
+        click.echo(f"warning: {NOT_SECURE}", err=True)
+    if dry_run:
+        _print_plan(plan)
+        return
+    if threads is not None:
+        pa.set_cpu_count(threads)
+    pages = None if folder is None else _pages(folder, plan)
+    with shown_on(sys.stderr) as progress:
+        document = run(plan, threads=threads, progress=progress)
+    click.echo(json_text(document))
+    _print_end(plan)
+    if pages is not None:
+        pages.write(document)
+        click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
+
+
+def _pages(folder: Path, plan: ReleasePlan) -> ReleasePages:
+    """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
+    from dpcore.batch.release_page import ReleasePages
+
+    return ReleasePages(folder, plan.output.stem)
+
+
+def _print_plan(plan: ReleasePlan) -> None:
+    from dpcore.batch import release_text
+
+    click.echo(release_text.describe(plan))
+    click.echo()
+    # A pipe has no width to fit into; long names must not be folded for it.
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200, highlight=False)
+    console.print(release_text.query_table(plan))
+    click.echo(release_text.ERRORS)
+    click.echo()
+    click.echo(report.budget(plan.job))
+    click.echo(release_text.statement(plan.job))
+    click.echo(report.SPENT_AGAIN)
+    click.echo("Dry run: nothing was read but the schema, nothing was written, nothing is spent.")
+
+
+def _print_end(plan: ReleasePlan) -> None:
+    from dpcore.batch import release_text
+
+    click.echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
+    click.echo(f"spent {release_text.statement(plan.job)}", err=True)
+    click.echo(report.SPENT_AGAIN, err=True)

@@ -1,0 +1,154 @@
+"""The schema of a release job: central privacy, one noisy answer for each `[[query]]`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from dpcore.batch.errors import JobError
+from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, decimal, load
+from dpcore.batch.job_columns import Name, Section
+from dpcore.batch.job_errors import Entries, explain
+from dpcore.batch.release_queries import QUERY_SECTIONS, JobQuery
+from dpcore.errors import BudgetError
+from dpcore.privacy import Privacy, Relation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class ReleaseOutput(Section):
+    """`[output]`: where the answers go, as JSON."""
+
+    path: Name
+
+
+class ReleasePrivacy(PrivacySection):
+    """`[privacy]`: what the job may spend, whose data it protects, and how tables may differ."""
+
+    relation: Relation = "replace"
+    max_groups_per_unit: RowCount | None = None
+
+    @model_validator(mode="after")
+    def _groups_are_of_a_unit(self) -> Self:
+        if self.unit == "row" and self.max_groups_per_unit is not None:
+            raise ValueError("max_groups_per_unit is for jobs whose unit is a column; with unit = 'row' each row is in one group")
+        return self
+
+
+class LedgerSection(Section):
+    """`[ledger]`: the budget that the job is charged to."""
+
+    path: Name
+
+
+class ReleaseJob(Section):
+    """A whole release job.
+
+    Attributes
+    ----------
+    version : int
+        1.
+    input, output, privacy : InputSection, ReleaseOutput, ReleasePrivacy
+        The tables of the same names.
+    ledger : LedgerSection or None
+        The ledger that pays; without one only `[privacy]` limits the job.
+    testing : TestingSection or None
+        Present in jobs whose noise must be repeatable; their output is not private.
+    query : list of JobQuery
+        The `[[query]]` entries, at least one.
+    """
+
+    version: Literal[1]
+    input: InputSection
+    output: ReleaseOutput
+    privacy: ReleasePrivacy
+    ledger: LedgerSection | None = None
+    testing: TestingSection | None = None
+    query: list[JobQuery] = Field(min_length=1, max_length=2**12)
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        for name, times in Counter(query.name for query in self.query).items():
+            if times > 1:
+                raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a name of its own")
+        return self
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise comes from the operating system's randomness."""
+        return self.testing is None
+
+    @property
+    def n_is_public(self) -> bool:
+        """Whether neighbouring tables have equally many rows, so that their number needs no noise."""
+        return self.privacy.unit == "row" and self.privacy.relation == "replace"
+
+    @property
+    def total(self) -> Privacy:
+        """Basic composition over all queries: each one's ε already covers a whole unit."""
+        epsilon, delta = (sum(decimal(getattr(query, key)) for query in self.query) for key in ("epsilon", "delta"))
+        return Privacy(float(epsilon), min(float(delta), 1 - 2**-53), self.privacy.relation)
+
+
+def check_budget(job: ReleaseJob) -> None:
+    """Raise `BudgetError` if the queries together spend more than `[privacy]` allows."""
+    total, limits = job.total, job.privacy
+    for key, spent, limit in (("epsilon", total.epsilon, limits.max_epsilon), ("delta", total.delta, limits.max_delta)):
+        if spent > limit:
+            parts = " + ".join(f"{getattr(query, key)!r} ({query.name})" for query in job.query[:10])
+            more = f" + … ({len(job.query) - 10} more queries)" if len(job.query) > 10 else ""
+            raise BudgetError(f"the job spends {key} = {spent!r}, but privacy.max_{key} = {limit!r}: {parts}{more}")
+
+
+def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
+    """Check a parsed job file.
+
+    Parameters
+    ----------
+    document : dict
+        What `tomllib` made of the file.
+
+    Raises
+    ------
+    JobError
+        One line per mistake: the key's path, its value, what is allowed.
+    BudgetError
+        If the queries spend more than `[privacy]` allows.
+    """
+    sections: dict[str, type[Section]] = {
+        "": ReleaseJob,
+        "input": InputSection,
+        "output": ReleaseOutput,
+        "privacy": ReleasePrivacy,
+        "ledger": LedgerSection,
+        "testing": TestingSection,
+    }
+    try:
+        job = ReleaseJob.model_validate(document)
+    except ValidationError as error:
+        raise JobError(explain(error, document, sections, Entries("query", "kind", QUERY_SECTIONS))) from None
+    check_budget(job)
+    return job
+
+
+def load_release_job(path: str | Path) -> ReleaseJob:
+    """Read and check a job file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A TOML file.
+
+    Raises
+    ------
+    JobError
+        If it is not TOML or not a release job.
+    BudgetError
+        If the queries spend more than `[privacy]` allows.
+    StorageError
+        If it cannot be read.
+    """
+    return load(path, parse_release_job)

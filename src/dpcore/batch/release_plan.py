@@ -1,0 +1,266 @@
+"""What a release job will do, settled from the job file and the input's schema before any row is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpcore.batch.categories import declared_by
+from dpcore.batch.errors import JobError
+from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
+from dpcore.batch.plan import check_names, check_output_is_free, type_of_unit
+from dpcore.batch.release_answers import (
+    Answer,
+    CountAnswer,
+    HistogramAnswer,
+    PrivateMeanAnswer,
+    PublicMeanAnswer,
+    QuantileAnswer,
+    SumAnswer,
+    TopAnswer,
+)
+from dpcore.batch.release_cells import Binned, Declared, OnGrid, Reals, Within
+from dpcore.batch.release_queries import (
+    MAX_CELLS,
+    BoundedQuery,
+    CountQuery,
+    HistogramQuery,
+    MeanQuery,
+    QuantileQuery,
+    SumQuery,
+    TopQuery,
+)
+from dpcore.batch.release_sensitivity import contribution
+from dpcore.errors import ParameterError, ParameterTypeError
+
+if TYPE_CHECKING:
+    from dpcore.batch.categories import Categories
+    from dpcore.batch.pieces import FileInfo
+    from dpcore.batch.release_cells import Cells
+    from dpcore.batch.release_job import ReleaseJob
+    from dpcore.batch.release_queries import Query
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlan:
+    """A release job that nothing but its rows, its ledger or the system can stop any more.
+
+    Attributes
+    ----------
+    job : ReleaseJob
+        The job file.
+    inputs : Inputs
+        The files.
+    answers : tuple of Answer
+        In the order of the job, which is the order of their nonces and of the output.
+    read_types : dict
+        Type of each column that is read.
+    output : Path
+        The file to write.
+    rows : int or None
+        Rows of the input; None if only reading would tell.
+    unit_type : pyarrow.DataType or None
+        Type of the column that holds the privacy unit; None if the unit is the row.
+    """
+
+    job: ReleaseJob
+    inputs: Inputs
+    answers: tuple[Answer, ...]
+    read_types: dict[str, pa.DataType]
+    output: Path
+    rows: int | None
+    unit_type: pa.DataType | None
+
+
+def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePlan:
+    """Check a job against its input's schema and its output's place; writes nothing.
+
+    Parameters
+    ----------
+    job : ReleaseJob
+        A job within its budget.
+    overwrite : bool, default False
+        Accept an output that exists.
+
+    Raises
+    ------
+    JobError
+        If a column is missing or of a type its query does not take, or the output is in the way.
+    StorageError
+        If the input or a file of categories cannot be read.
+    """
+    cells = [_declared(position, query) for position, query in enumerate(job.query)]
+    inputs = discover(job.input.path, job.input.format)
+    output = Path(job.output.path)
+    check_output_is_not_input(output, job.input, inputs)
+    check_output_is_free(output, overwrite=overwrite)
+    found = _inspect_all(job, inputs, cells)
+    answers = tuple(_made(position, job, each) for position, each in enumerate(found.cells))
+    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the schemas of all files say together."""
+
+    cells: list[Cells | None]
+    read_types: dict[str, pa.DataType]
+    rows: int | None = 0
+    unit_type: pa.DataType | None = None
+
+
+def _inspect_all(job: ReleaseJob, inputs: Inputs, cells: list[Cells | None]) -> _Found:
+    found = _Found(cells, {})
+    unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
+    named = [query.column for query in job.query if query.column is not None]
+    for path in inputs.paths:
+        info = inputs.reader.inspect(path)
+        check_names(info, path, [*named, *unit])
+        if path is inputs.paths[0]:
+            found.cells = [_fitted(query, each, info) for query, each in zip(job.query, cells, strict=True)]
+            found.read_types = _text_types(job, found.cells) if info.types is None else {}
+        if info.types is not None:
+            _check_types(job, found, info, path)
+        if unit:
+            found.unit_type = type_of_unit(info, path, job.privacy.unit, found.unit_type)
+        found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
+    if not found.read_types:
+        found.read_types = _narrowest(job, inputs)
+    return found
+
+
+def _fitted(query: Query, cells: Cells | None, info: FileInfo) -> Cells | None:
+    if cells is None or query.column is None:
+        return None
+    return cells.fitted(None if info.types is None else info.types[query.column])
+
+
+def _check_types(job: ReleaseJob, found: _Found, info: FileInfo, path: Path) -> None:
+    for query, cells in zip(job.query, found.cells, strict=True):
+        if cells is None or query.column is None or info.types is None:
+            continue
+        kind = info.types[query.column]
+        if not cells.accepts(kind):
+            declared = " with these categories" if isinstance(cells, Declared) else ""
+            raise JobError(
+                f"{path}: column {query.column!r} has type {kind}, but {query.name!r} ({query.kind}{declared}) takes {cells.wanted}"
+            )
+        found.read_types[query.column] = kind
+
+
+def _text_types(job: ReleaseJob, cells: list[Cells | None]) -> dict[str, pa.DataType]:
+    """Types that queries demand of a format without types; one column has one."""
+    types: dict[str, pa.DataType] = {}
+    for query, each in zip(job.query, cells, strict=True):
+        if each is None or query.column is None:
+            continue
+        before = types.setdefault(query.column, each.text_type)
+        if before == each.text_type:
+            continue
+        if pa.string() in {before, each.text_type}:
+            raise JobError(
+                f"column {query.column!r}: one query reads it as text and {query.name!r} as {each.text_type}; a CSV column is either"
+            )
+        types[query.column] = pa.int64()  # Codes must be integers, and sums take them, too.
+    return types
+
+
+def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
+    """Some column, for a job that only counts rows: readers hand over rows of columns."""
+    info = inputs.reader.inspect(inputs.paths[0])
+    if job.privacy.unit != "row":
+        name = job.privacy.unit
+    elif info.types is None:
+        name = info.names[0]
+    else:
+        name = min(info.names, key=lambda each: _bits(info.types[each]) if info.types else 0)
+    return {name: pa.string() if info.types is None else info.types[name]}
+
+
+def _bits(kind: pa.DataType) -> int:
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        return 1 << 20
+
+
+def _declared(position: int, query: Query) -> Cells | None:
+    """How a query reads its column, before the column's type is known."""
+    match query:
+        case CountQuery(column=None):
+            return None
+        case CountQuery(categories=None):
+            return Within(float(query.lower or 0.0), float(query.upper or 0.0))
+        case CountQuery():
+            return Declared(_some(declared_by(query.categories)), skip=True)
+        case HistogramQuery(bins=None):
+            categories = _listed(position, query, declared_by(query.categories, query.categories_file, query.k))
+            return Declared(categories, query.missing, query.unknown)
+        case HistogramQuery():
+            return Binned.between(query.bins or (), None if query.missing is None else float(query.missing))
+        case QuantileQuery():
+            return OnGrid.of(query.grid, query.missing)
+        case TopQuery():
+            categories = _listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
+            if query.s > categories.k:
+                raise JobError(
+                    f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}"
+                )
+            return Declared(categories, skip=True)
+        case BoundedQuery():
+            return Reals((query.lower, query.upper), query.missing)
+    raise AssertionError(query.kind)
+
+
+def _some(categories: Categories | None) -> Categories:
+    if categories is None:
+        raise AssertionError("nothing is declared")
+    return categories
+
+
+def _listed(position: int, query: Query, categories: Categories | None) -> Categories:
+    listed = _some(categories)
+    if listed.k > MAX_CELLS:
+        raise JobError(f"query[{position}] ({query.name!r}): there are {listed.k} categories, and at most {MAX_CELLS} are allowed")
+    return listed
+
+
+def _made(position: int, job: ReleaseJob, cells: Cells | None) -> Answer:
+    query = job.query[position]
+    try:
+        return _answer(job, query, cells)
+    except JobError:
+        raise
+    except (ParameterError, ParameterTypeError) as error:
+        raise JobError(f"query[{position}] ({query.name!r}, {query.kind}): {error}") from None
+
+
+def _answer(job: ReleaseJob, query: Query, cells: Cells | None) -> Answer:
+    bound, relation = contribution(job), job.privacy.relation
+    match query, cells:
+        case CountQuery(), (None | Within() | Declared()) as read:
+            return CountAnswer.made(query, read, bound, relation)
+        case HistogramQuery(), (Binned() | Declared()) as read:
+            _check_stand_ins(query, read)
+            return HistogramAnswer.made(query, read, bound, relation)
+        case SumQuery(), Reals() as read:
+            return SumAnswer.made(query, read, bound, relation)
+        case MeanQuery(), Reals() as read:
+            made = PublicMeanAnswer if job.n_is_public else PrivateMeanAnswer
+            return made.made(query, read, bound, relation)
+        case QuantileQuery(), OnGrid() as read:
+            return QuantileAnswer.made(query, read, bound, relation)
+        case TopQuery(), Declared() as read:
+            return TopAnswer.made(query, read, bound, relation)
+    raise AssertionError(query.kind)
+
+
+def _check_stand_ins(query: HistogramQuery, cells: Binned | Declared) -> None:
+    """Those of a file of categories, which was not read when the job was."""
+    for key in ("missing", "unknown"):
+        value = getattr(query, key)
+        if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
+            raise JobError(f"{key} must be one of the categories, got {value!r}")

@@ -1,0 +1,261 @@
+"""The `[[query]]` tables of a release job: what each kind must be told."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import reprlib
+import sys
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainValidator, ValidationInfo, model_validator
+
+from dpcore._validation import check_integer, check_real
+from dpcore.batch.job_columns import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, check_categories, checked
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
+
+MAX_CELLS = 2**20
+"""Cells of one answer: a histogram's, a grid's, a list of candidates'."""
+MAX_DECIMALS = 6
+"""Decimals of a quantile's level: ranks are then compared as integers, exactly, up to 9·10^9 rows."""
+
+
+def _check_listed(value: object, info: ValidationInfo) -> tuple[Category, ...]:
+    return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS)
+
+
+def _check_edges(value: object, info: ValidationInfo) -> tuple[float, ...]:
+    """Numbers in order, from a list or from {start, stop, step}."""
+    key = str(info.field_name)
+    if isinstance(value, Mapping):
+        return _progression(key, value)
+    if not isinstance(value, list | tuple) or len(value) < 2:
+        raise ValueError(f"{key} must be a list of at least two numbers, or a table {{start, stop, step}}, got {reprlib.repr(value)}")
+    _check_size(key, len(value))
+    numbers = tuple(_number(f"{key}[{position}]", item) for position, item in enumerate(value))
+    for position in range(1, len(numbers)):
+        if not numbers[position - 1] < numbers[position]:
+            raise ValueError(f"{key} must increase, but {key}[{position}] = {numbers[position]!r} follows {numbers[position - 1]!r}")
+    return numbers
+
+
+def _progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
+    """start, start + step, … up to stop, each the float nearest to the decimal that is meant."""
+    if set(table) != {"start", "stop", "step"}:
+        raise ValueError(f"{key} as a table has the keys start, stop and step, got {', '.join(map(str, table)) or 'none'}")
+    start, stop, step = (Decimal(repr(_number(f"{key}.{name}", table[name]))) for name in ("start", "stop", "step"))
+    if step <= 0 or start + step > stop:
+        raise ValueError(f"{key}: step = {step} must be positive, and stop = {stop} at least start + step = {start + step}")
+    _check_size(key, int((stop - start) // step) + 1)
+    points = tuple(float(start + i * step) for i in range(int((stop - start) // step) + 1))
+    if len(set(points)) < len(points):
+        raise ValueError(f"{key}: step = {step} is too small for float64 at start = {start}, stop = {stop}")
+    return points
+
+
+def _check_size(key: str, size: int) -> None:
+    if size > MAX_CELLS:
+        raise ValueError(f"{key} must have at most {MAX_CELLS} numbers, got {size} of them")
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return check_real(name, value, low=-sys.float_info.max, high=sys.float_info.max)
+    except (ParameterError, ParameterTypeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _check_levels(value: object) -> tuple[float, ...]:
+    """Levels of quantiles, in order, with few enough decimals for exact ranks."""
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    levels = tuple(_number("q", item) for item in listed)
+    if not levels or not all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels):
+        raise ValueError(f"q must be a number in (0, 1) with at most {MAX_DECIMALS} decimals, or a list of such, got {reprlib.repr(value)}")
+    if any(not low < high for low, high in itertools.pairwise(levels)):
+        raise ValueError(f"q must increase, got {reprlib.repr(value)}")
+    return levels
+
+
+def _check_stand_in(value: object) -> Category | float:
+    if type(value) not in {str, int, float} or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"must be a string or a finite number, got {reprlib.repr(value)}")
+    return value  # type: ignore[return-value]
+
+
+DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
+Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
+Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
+Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
+Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
+StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
+HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
+
+
+class QuerySection(Section):
+    """What every `[[query]]` has."""
+
+    name: Name
+    kind: str
+    epsilon: Positive
+    delta: DeltaShare = 0.0
+    confidence: Confidence = 0.95
+
+    @property
+    def privacy(self) -> Privacy:
+        """What the query spends."""
+        return Privacy(self.epsilon, self.delta)
+
+
+class CountQuery(QuerySection):
+    """`kind = "count"`: rows; or rows whose column holds one of `categories`, or a number in [lower, upper]."""
+
+    kind: Literal["count"]
+    column: Name | None = None
+    categories: Listed | None = None
+    lower: Finite | None = None
+    upper: Finite | None = None
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether only some rows are counted."""
+        return self.column is not None
+
+    @model_validator(mode="after")
+    def _condition_is_whole(self) -> Self:
+        if not self.is_conditional and not (self.categories is None and self.lower is None and self.upper is None):
+            raise ValueError("column is required with categories, lower or upper; without any of them all rows are counted")
+        bounds = self.lower is not None or self.upper is not None
+        if self.is_conditional and (self.categories is not None) == bounds:
+            found = "both were given" if bounds else "neither was given"
+            raise ValueError(f"a count with a column needs either categories = [...] or lower and upper, {found}")
+        if bounds and (self.lower is None or self.upper is None or not self.lower <= self.upper):
+            raise ValueError(f"lower = {self.lower!r} and upper = {self.upper!r} must both be given, and lower ≤ upper")
+        return self
+
+
+class HistogramQuery(QuerySection):
+    """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
+
+    kind: Literal["histogram"]
+    column: Name
+    categories: Listed | None = None
+    categories_file: Name | None = None
+    k: CategoryCount | None = None
+    bins: Edges | None = None
+    missing: StandIn | None = None
+    unknown: OneCategory | None = None
+
+    @model_validator(mode="after")
+    def _cells_are_declared_once(self) -> Self:
+        keys = ("categories", "categories_file", "k", "bins")
+        declared = [key for key in keys if getattr(self, key) is not None]
+        if len(declared) != 1:
+            found = f"{' and '.join(declared)} were given" if declared else "none was given"
+            raise ValueError(
+                'histogram needs one of categories = [...], categories_file = "x.csv", k = N (the codes 0 … N − 1) and bins = [...], '
+                f"{found}; take them from what is known about the subject, never from the data"
+            )
+        if self.k is not None and self.k > MAX_CELLS:
+            raise ValueError(f"k must be at most {MAX_CELLS}, got {self.k}")
+        if self.bins is not None:
+            self._check_bins()
+        else:
+            for key in ("missing", "unknown"):
+                _check_category(key, getattr(self, key), self.categories, self.k)
+        return self
+
+    def _check_bins(self) -> None:
+        if self.unknown is not None:
+            raise ValueError("unknown is for categories; numbers outside the bins count in the first or last one")
+        if isinstance(self.missing, str):
+            raise ValueError(f"missing must be a number, which then counts in its bin, got {self.missing!r}")  # noqa: TRY004
+
+
+def _check_category(key: str, value: Category | float | None, listed: tuple[Category, ...] | None, k: int | None) -> None:
+    if value is None:
+        return
+    if k is not None and not (isinstance(value, int) and 0 <= value < k):
+        raise ValueError(f"{key} must be a code in [0, k − 1] = [0, {k - 1}], got {value!r}")
+    if listed is not None and not (type(value) is type(listed[0]) and value in listed):
+        raise ValueError(f"{key} must be one of the categories {reprlib.repr(list(listed))}, got {value!r}")
+
+
+class BoundedQuery(QuerySection):
+    """A statistic of numbers that are clamped to [lower, upper]."""
+
+    column: Name
+    lower: Finite
+    upper: Finite
+    missing: Finite | None = None
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError(f"lower = {self.lower!r} must be less than upper = {self.upper!r}")
+        if self.missing is not None and not self.lower <= self.missing <= self.upper:
+            raise ValueError(f"missing must be in [lower, upper] = [{self.lower!r}, {self.upper!r}], got {self.missing!r}")
+        return self
+
+
+class SumQuery(BoundedQuery):
+    """`kind = "sum"`: the sum of the clamped numbers."""
+
+    kind: Literal["sum"]
+
+
+class MeanQuery(BoundedQuery):
+    """`kind = "mean"`: the mean of the clamped numbers."""
+
+    kind: Literal["mean"]
+
+
+class QuantileQuery(QuerySection):
+    """`kind = "quantile"`: for each level q the point of a declared grid that has about q of the rows at or below it."""
+
+    kind: Literal["quantile"]
+    column: Name
+    q: Levels
+    grid: Edges
+    missing: Finite | None = None
+    delta: Annotated[float, checked(check_real, low=0.0, high=0.0)] = 0.0
+
+
+class TopQuery(QuerySection):
+    """`kind = "top_s"`: the s most frequent of declared candidates."""
+
+    kind: Literal["top_s"]
+    column: Name
+    s: HowMany
+    candidates: Listed | None = None
+    candidates_file: Name | None = None
+    k: CategoryCount | None = None
+    method: Literal["gumbel", "peeling", "oneshot_laplace"] = "gumbel"
+    values: bool = False
+
+    @model_validator(mode="after")
+    def _candidates_are_declared_once(self) -> Self:
+        declared = [key for key in ("candidates", "candidates_file", "k") if getattr(self, key) is not None]
+        if len(declared) != 1:
+            found = f"{' and '.join(declared)} were given" if declared else "none was given"
+            raise ValueError(f'top_s needs one of candidates = [...], candidates_file = "x.csv" and k = N (the codes 0 … N − 1), {found}')
+        size = self.k or len(self.candidates or ())
+        if size > MAX_CELLS:
+            raise ValueError(f"k must be at most {MAX_CELLS}, got {size}")
+        if size and self.s > size:
+            raise ValueError(f"s must be at most the number of candidates, {size}, got {self.s}")
+        return self
+
+
+Query = CountQuery | HistogramQuery | SumQuery | MeanQuery | QuantileQuery | TopQuery
+JobQuery = Annotated[Query, Field(discriminator="kind")]
+QUERY_SECTIONS: dict[str, type[Query]] = {
+    "count": CountQuery,
+    "histogram": HistogramQuery,
+    "sum": SumQuery,
+    "mean": MeanQuery,
+    "quantile": QuantileQuery,
+    "top_s": TopQuery,
+}

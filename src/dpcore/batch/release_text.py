@@ -1,0 +1,67 @@
+"""What `dpcore release` tells people: the plan before it runs, and what was spent after it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from dpcore.batch import report
+from dpcore.batch.pages import guarantee_in_words
+from dpcore.batch.readable import plain_number
+
+if TYPE_CHECKING:
+    from dpcore.batch.release_answers import Answer, Noise
+    from dpcore.batch.release_job import ReleaseJob
+    from dpcore.batch.release_plan import ReleasePlan
+
+HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
+ERRORS = "Standard errors are those of the noise; – means that it depends on the data or on the number of rows."
+RELATIONS = {
+    "replace": "Neighbouring tables differ by what one {} holds.",
+    "add_remove": "Neighbouring tables differ by the presence of one {}.",
+}
+
+
+def describe(plan: ReleasePlan) -> str:
+    """Input, output and ledger of a plan, one line each."""
+    ledger = plan.job.ledger
+    lines = [report.source(plan), f"output  {plan.job.output.path} (JSON)"]
+    return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
+
+
+def statement(job: ReleaseJob) -> str:
+    """The guarantee in words."""
+    unit = "row" if job.privacy.unit == "row" else repr(job.privacy.unit)
+    words = guarantee_in_words(job.total.epsilon, job.total.delta, job.privacy.unit)
+    if job.privacy.unit != "row":
+        words += f" At most {job.privacy.rows_per_unit} rows of each take part, chosen at random."
+    return f"{words}\n{RELATIONS[job.privacy.relation].format(unit)}"
+
+
+def query_table(plan: ReleasePlan) -> Table:
+    """The queries as a table for a terminal: a line for each draw."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in HEADINGS:
+        table.add_column(heading, overflow="fold")
+    for answer in plan.answers:
+        for line in _lines(answer, plan.rows):
+            table.add_row(*map(Text, line))
+    return table
+
+
+def _lines(answer: Answer, rows: int | None) -> list[tuple[str, ...]]:
+    section = answer.section
+    noise = list(dict.fromkeys(answer.noise))
+    error = answer.expected_error(rows)
+    shown = "–" if error is None else f"{error:.4g}"
+    head = (section.name, section.kind, plain_number(section.column), f"{section.epsilon:g}", f"{section.delta:g}")
+    first, *others = [_drawn(each) for each in noise]
+    return [(*head, *first, shown), *(("",) * len(head) + other + ("",) for other in others)]
+
+
+def _drawn(noise: Noise) -> tuple[str, str, str]:
+    scale = f"{noise.scale:.4g}" if math.isfinite(noise.scale) else "–"
+    return noise.law.replace("_", " "), f"{noise.sensitivity:.6g}", scale

@@ -1,0 +1,126 @@
+"""Contribution bounding: at most so many rows of each privacy unit take part, and which ones is a uniform choice.
+
+Every row gets a random 64-bit word from dpcore's own source; of a unit's rows those with the smallest words stay. The words know
+nothing of the data, so the rows that one unit keeps do not depend on any other unit: two tables that differ in one unit differ, after
+this step, in the rows of that unit alone, at most so many of them. (Two rows with the same word, one pair in 2^64, are told apart by
+their order.) A database does the sorting, and spills to disk what does not fit into its memory; what remains is one bit for each row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpcore import _backend
+from dpcore.batch.contributions import Reading, in_database, unit_batches
+from dpcore.rng import SecureRandom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import duckdb
+    import numpy.typing as npt
+
+    from dpcore.batch.release_plan import ReleasePlan
+    from dpcore.rng import Stream
+    from dpcore.testing import KeyedRandom
+
+WORDS_NONCE = 2**32 - 1
+"""Nonce of the words of a keyed job: beyond those of all queries."""
+DROPPED = """
+select row from (select row, row_number() over (partition by unit order by word, row) as place from units) where place > {limit}
+"""
+FETCHED_ROWS = 1 << 16
+
+
+class Kept:
+    """Which rows take part: one bit for each row, in a file that is mapped into memory.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file, in a folder that goes when the job ends.
+    rows : int
+        Rows of the input.
+
+    Attributes
+    ----------
+    dropped : int
+        Rows that do not take part.
+    """
+
+    def __init__(self, path: Path, rows: int) -> None:
+        self._bits = np.memmap(path, np.uint8, "w+", shape=max((rows + 7) // 8, 1))
+        self.dropped = 0
+
+    def drop(self, rows: npt.NDArray[np.int64]) -> None:
+        """Exclude rows, each at most once."""
+        np.bitwise_or.at(self._bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
+        self.dropped += len(rows)
+
+    def mask(self, first: int, rows: int) -> npt.NDArray[np.bool_]:
+        """True for each of some consecutive rows that takes part."""
+        whole = np.unpackbits(self._bits[first >> 3 : (first + rows + 7) >> 3], bitorder="little")
+        kept: npt.NDArray[np.bool_] = whole[first & 7 :][:rows] == 0
+        return kept
+
+
+def choose_rows(plan: ReleasePlan, key: KeyedRandom | None, spill: Path, threads: int, update: Callable[[int, float], None]) -> Kept:
+    """Read the unit column once, and choose the rows of each unit that take part.
+
+    Parameters
+    ----------
+    plan : ReleasePlan
+        Names the unit and its bounds.
+    key : KeyedRandom or None
+        None is the secure source.
+    spill : Path
+        Folder for what does not fit into memory.
+    threads : int
+        Threads that sort.
+    update : callable
+        Told the rows read and the fraction of the input they are, on the calling thread.
+
+    Raises
+    ------
+    DataError
+        If a row has no unit; names the row.
+    StorageError
+        If there is no room.
+    """
+    source: Stream = SecureRandom() if key is None else key.at(WORDS_NONCE)
+    words = _Words(source)
+
+    def choose(database: duckdb.DuckDBPyConnection, plan: ReleasePlan, reading: Reading) -> Kept:
+        schema = pa.schema([("unit", plan.unit_type), ("row", pa.int64()), ("word", pa.uint64())])
+        database.register("units", pa.RecordBatchReader.from_batches(schema, unit_batches(plan, reading, schema, words.of)))
+        found = database.sql(DROPPED.format(limit=plan.job.privacy.rows_per_unit))
+        return _collected(found, spill, reading)
+
+    return in_database(plan, Reading([]), spill, threads, update, choose)
+
+
+class _Words:
+    """A random word for each row, by its position in the input, so that it does not matter how rows are cut."""
+
+    def __init__(self, source: Stream) -> None:
+        self._position, self._secure = source.position(), source.secure
+
+    def of(self, first: int, rows: int) -> list[pa.Array]:
+        position = self._position._replace(first_element=first)
+        return [pa.array(_backend.uniform_words(position, rows, secure=self._secure))]
+
+
+def _collected(found: Any, spill: Path, reading: Reading) -> Kept:
+    # Nothing comes before all rows have been read, so their number is known then.
+    batches = iter(found.to_arrow_reader(FETCHED_ROWS))
+    first = next(batches, None)
+    spill.mkdir(parents=True, exist_ok=True)
+    kept = Kept(spill / "kept", reading.rows)
+    while first is not None:
+        kept.drop(first.column(0).to_numpy())
+        first = next(batches, None)
+    return kept
