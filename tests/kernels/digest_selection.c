@@ -1,5 +1,5 @@
-/* Prints a digest of what every noise selects under a key, and of the exact sums of columns, for each level this machine has: the same lines
-   on every platform. */
+/* Prints a digest of what every noise selects under a key, and of the exact sums of columns, for each level this machine has: the same
+   lines on every platform. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +72,7 @@ static void run_rounds(const char *name, dpk_selection call) {
     int status = DPK_OK;
     call.bounds = bounds;
     dpk_selection_bounds(&call, 0, N / DPK_PIECES + 1, &bad);
-    for (uint64_t round = 0; round < 16; round++)
-        status |= dpk_selection_winner(&call, round, places, PLACES, &winners[round], &bad);
+    for (uint64_t round = 0; round < 16; round++) status |= dpk_selection_winner(&call, round, places, PLACES, &winners[round], &bad);
     print(name, status, winners, sizeof winners);
 }
 

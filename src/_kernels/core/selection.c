@@ -16,7 +16,7 @@
 #define INVERSE_LN2 0x1.71547652b82fep+0
 #define FILTER_SLACK 0x1p15    /* 2^-8 of a unit of log2: far above all rounding of the filter */
 #define NOISE_BOUND 0x1p-45    /* a unit of noise N is good to this much times 1 + |N| */
-#define MOST_ERROR 0x1p-39     /* and |N| < 57 */
+#define MOST_ERROR 0x1p-39     /* and |N| < 46 */
 #define INTEGER_ERROR 0x1p-40  /* what the low part of an int64 adds to an error, twice over */
 #define LARGEST_SCORE 0x1p1000 /* scores are clamped to this, so that no sum overflows */
 #define EXACT_INTEGERS 0x1p52  /* thresholds beyond this may be reached by an int64 that a double does not hold */
@@ -129,11 +129,24 @@ static void drop_losers(selector *s) {
 
 /* Noise */
 
-/* V or 1 - V as a double: the leading 64 bits of `piece` and `word`, good to 2^-47. Not positive if there are too few of them. */
-static double leading_fraction(uint32_t piece, uint64_t word) {
-    uint64_t top = (uint64_t)piece << 48 | word >> 16, rest = word << 48;
-    if (top >> 32 == 0) return 0.0;
+/* The leading bits of V: 16, 64, and where those leave less than 2^-32, 64 more. */
+typedef struct {
+    uint32_t piece;
+    uint64_t word, next;
+} leading_bits;
+
+static leading_bits complement(leading_bits b) { return (leading_bits){~b.piece & 0xffff, ~b.word, ~b.next}; }
+
+/* Their value as a double, good to a relative 2^-47. 0 where they are too few: below 2^-32, or 2^-64 with all of them. */
+static double fraction_of(leading_bits b) {
+    uint64_t top = (uint64_t)b.piece << 48 | b.word >> 16, rest = b.word << 48 | b.next >> 16;
     int zeros = 0;
+    if (top >> 32 == 0) {
+        top = top << 32 | rest >> 32;
+        rest <<= 32;
+        zeros = 32;
+    }
+    if (top >> 32 == 0) return 0.0;
     while (!(top >> 63)) {
         top = top << 1 | rest >> 63;
         rest <<= 1;
@@ -141,6 +154,8 @@ static double leading_fraction(uint32_t piece, uint64_t word) {
     }
     return ldexp((double)top, -64 - zeros);
 }
+
+static int is_extreme(leading_bits b) { return (b.piece == 0 && b.word >> 48 == 0) || (b.piece == 0xffff && b.word >> 48 == 0xffff); }
 
 /* -ln d for a positive normal d, good to 2^-50 (1 + |ln d|). */
 static double negative_log(double d) {
@@ -150,36 +165,43 @@ static double negative_log(double d) {
 }
 
 /* -ln(1 - V), good to a relative 2^-46; not positive where too few bits are known. */
-static double exponential_of(uint32_t piece, uint64_t word) {
-    if (piece < 0x4000) { /* V < 1/4: 2 atanh(V/(2 - V)) keeps the relative precision */
-        double v = leading_fraction(piece, word);
+static double exponential_of(leading_bits b) {
+    if (b.piece < 0x4000) { /* V < 1/4: 2 atanh(V/(2 - V)) keeps the relative precision */
+        double v = fraction_of(b);
         double s = v / (2.0 - v);
         return s * muladd(s * s, atanh_tail(s * s), 2.0);
     }
-    double u = leading_fraction(~piece & 0xffff, ~word);
+    double u = fraction_of(complement(b));
     return u > 0.0 ? negative_log(u) : 0.0;
 }
 
 /* Post: *noise good to NOISE_BOUND (1 + |noise|). Errors: nonzero where too few bits are known. */
-static int unit_noise(int kind, uint32_t piece, uint64_t word, double *noise) {
+static int unit_noise(int kind, leading_bits b, double *noise) {
     if (kind == DPK_GUMBEL) {
-        double e = exponential_of(piece, word);
+        double e = exponential_of(b);
         if (!(e > 0.0)) return 1;
         *noise = negative_log(e);
         return 0;
     }
-    int is_lower = kind == DPK_TWO_SIDED && piece >= 0x8000;
-    double v = is_lower ? leading_fraction(~piece & 0xffff, ~word) : leading_fraction(piece, word);
+    int is_lower = kind == DPK_TWO_SIDED && b.piece >= 0x8000;
+    double v = fraction_of(is_lower ? complement(b) : b);
     if (!(v > 0.0)) return 1;
     double e = negative_log(kind == DPK_TWO_SIDED ? 2.0 * v : v);
     *noise = is_lower ? -e : e;
     return 0;
 }
 
-static dpk_candidate candidate_of(const dpk_selection *call, const contender *c, uint64_t word) {
+/* The candidate of a contender at keystream index `element`, whose first further word is `word`. */
+static dpk_candidate candidate_of(const dpk_selection *call, const contender *c, uint64_t element, uint64_t word) {
     dpk_candidate unknown = {c->index, c->high, c->low, INFINITY};
+    leading_bits b = {c->piece, word, 0};
     double noise;
-    if (call->tier >= DPK_TIER_EXACT || unit_noise(call->noise, c->piece, word, &noise)) return unknown;
+    if (is_extreme(b)) {
+        uint64_t words[2];
+        dpk_more_words(&call->stream, call->kernels, DPK_DOMAIN_MORE_SELECTION, element, 0, 0, 2, words);
+        b.next = words[1];
+    }
+    if (call->tier >= DPK_TIER_EXACT || unit_noise(call->noise, b, &noise)) return unknown;
     double product = call->scale * noise;
     /* two exact sums: score = whole + part, whole + product = high + error of it */
     double whole = c->high + c->low, part = c->low - (whole - c->high);
@@ -197,7 +219,7 @@ static int evaluate(selector *s) {
     if (s->count + s->n_waiting > s->capacity) return 1;
     for (int64_t i = 0; i < DPK_MORE_LANES; i++) elements[i] = s->first_element + (uint64_t)s->waiting[i < s->n_waiting ? i : 0].index;
     dpk_more_first(&call->stream, call->kernels, DPK_DOMAIN_MORE_SELECTION, elements, words);
-    for (int64_t i = 0; i < s->n_waiting; i++) s->places[s->count++] = candidate_of(call, &s->waiting[i], words[i]);
+    for (int64_t i = 0; i < s->n_waiting; i++) s->places[s->count++] = candidate_of(call, &s->waiting[i], elements[i], words[i]);
     s->n_evaluated += s->n_waiting;
     s->n_waiting = 0;
     if (s->count >= 2 * call->keep + 8) drop_losers(s);
