@@ -208,7 +208,8 @@ static dpk_candidate candidate_of(const dpk_selection *call, const contender *c,
     double high = whole + product, back = high - whole;
     double low = (whole - (high - back)) + (product - back);
     double error = NOISE_BOUND * (1.0 + fabs(noise)) * call->scale + 0x1p-52 * fabs(part);
-    return (dpk_candidate){c->index, high, low + part, call->bound_factor * error};
+    double rest = low + part, top = high + rest; /* |rest| can be a unit of high: without this, comparing high first would be wrong */
+    return (dpk_candidate){c->index, top, rest - (top - high), call->bound_factor * error};
 }
 
 /* Draws the further bits of the waiting contenders and files them. Errors: nonzero if the places do not suffice. */
