@@ -14,7 +14,7 @@ from dpcore.accounting.concentrated import (
     zcdp_epsilon,
 )
 from dpcore.accounting.ledger import Entry, Ledger, Reservation
-from dpcore.accounting.rules import advanced, basic, parallel
+from dpcore.accounting.rules import advanced, basic, optimal, optimal_heterogeneous, parallel
 from dpcore.accounting.scales import (
     MAX_INTEGER_SENSITIVITY,
     analytic_gaussian_scale,
@@ -48,6 +48,8 @@ __all__ = [
     "laplace_scale",
     "least_scale",
     "max_queries",
+    "optimal",
+    "optimal_heterogeneous",
     "parallel",
     "rho_bounded_range",
     "rho_gaussian",

@@ -13,7 +13,7 @@ from dpcore import _calibration
 from dpcore._intervals import Interval, complement_exp, exp, fraction_up, log, log_complement, refined, sqrt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 PRECISION = 256
 
@@ -126,6 +126,11 @@ def hoeffding_delta(parts: Sequence[Part], epsilon: float) -> float:
     if not squares or room.at_most(0) or not Interval.of(0, PRECISION).at_most(room):
         return 1.0
     return min(exp(room * room / (-2 * squares)).upper(), 1.0)
+
+
+def sum_up(values: Iterable[float]) -> float:
+    """Add floats, and round the exact sum up."""
+    return fraction_up(sum(map(Fraction, values), Fraction(0)))
 
 
 # Gaussian noise: k uses with ρ each are one use with kρ, whose ratio Δ/σ is √(2kρ).

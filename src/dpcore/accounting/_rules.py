@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpcore import _calibration
 from dpcore._intervals import fraction_up
-from dpcore.accounting import _composition, concentrated
+from dpcore.accounting import _composition, _optimal, concentrated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dpcore.accounting._composition import Part
     from dpcore.accounting.uses import Uses
+
+MOST_FOR_OPTIMAL = 10**7
+"""Up to so many uses the optimum takes a fraction of a second, and may be asked for in a search."""
 
 
 class Rule(Protocol):
@@ -63,6 +66,24 @@ class Advanced:
     def delta(self, epsilon: float) -> float:
         """Solve the bound for δ."""
         return _composition.with_failures(self._parts, _composition.hoeffding_delta(self._parts, epsilon))
+
+
+class Optimal:
+    """The exact optimum for parts that are equal; unequal ones count as the largest of them."""
+
+    name = "optimal"
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._epsilon, self._delta = max(part[1] for part in parts), max(part[2] for part in parts)
+        self._k = sum(part[0] for part in parts)
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Find the least ε."""
+        return _optimal.optimal_epsilon(self._epsilon, self._delta, self._k, delta), delta
+
+    def delta(self, epsilon: float) -> float:
+        """Give the least δ."""
+        return _optimal.optimal_delta(self._epsilon, self._delta, self._k, epsilon)
 
 
 class Concentrated:
@@ -124,3 +145,5 @@ def applicable(uses: Sequence[Uses]) -> Iterator[Rule]:
     yield Concentrated(rho, parts)
     if uses and all(use.mechanism == "gaussian" for use in uses):
         yield Gaussian(rho)
+    if parts and len(parts) == len(uses) and sum(use.k for use in uses) <= MOST_FOR_OPTIMAL:
+        yield Optimal(parts)

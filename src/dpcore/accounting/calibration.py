@@ -156,7 +156,7 @@ def calibrate(target: Privacy, k: int, mechanism: str, *, sensitivity: float = 1
     --------
     >>> found = calibrate(Privacy(1.0, 1e-6), 100, "laplace")
     >>> found.rule, round(found.parameter, 2)
-    ('zcdp', 45.14)
+    ('optimal', 41.65)
     """
     check_privacy("target", target)
     k, sensitivity = check_uses(k), check_sensitivity(sensitivity)
@@ -227,7 +227,7 @@ def max_queries(target: Privacy, use: Uses) -> int:
     Examples
     --------
     >>> max_queries(Privacy(1.0), Uses("laplace", epsilon=0.125)), max_queries(Privacy(1.0, 1e-6), Uses("laplace", epsilon=0.0125))
-    (8, 313)
+    (8, 362)
     """
     check_privacy("target", target)
     if not isinstance(use, Uses):

@@ -145,7 +145,7 @@ def compose(uses: Sequence[Uses] | Uses, delta: float, *, relation: Relation = "
     Composition(privacy=Privacy(epsilon=1.5, delta=0.0, relation='replace'), rule='basic')
     >>> many = compose(Uses("laplace", 1000, epsilon=0.05), 1e-6)
     >>> many.rule, round(many.privacy.epsilon, 2)
-    ('zcdp', 8.76)
+    ('optimal', 8.28)
     """
     from dpcore.accounting import _rules
 
