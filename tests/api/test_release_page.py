@@ -217,9 +217,34 @@ def test_the_ledger(page):
     # 20 allowed, 12.5 spent with the 5 of this job.
     assert 'class="earlier" style="width: 37.50%"' in text
     assert 'class="job" style="width: 25.00%"' in text
-    assert re.search(r'<td>ε</td>(<td class="number">\S+</td> ?){4}</tr>', text)
     cells = re.findall(r'<td class="number">([^<]*)</td>', text[text.index("<td>ε</td>") :])
     assert cells[:8] == ["20", "5", "12.5", "7.5", "1e-05", "0", "2e-06", "8e-06"]
+
+
+def test_a_ledger_that_adds_rho(page):
+    spent, left = {"epsilon": 0.77, "delta": 1e-6, "rho": 0.015}, {"epsilon": 0.59, "delta": 0.0, "rho": 0.045}
+    text = page(COUNT, ledger=LEDGER | {"accounting": "zcdp", "spent": spent, "remaining": left})
+    assert "the ε that is left is that of the largest single spend that still fits" in text
+    assert 'class="earlier" style="width: 25.00%"' in text
+    assert 'class="job"' not in text
+    cells = re.findall(r'<td class="number">([^<]*)</td>', text[text.index("<td>ρ</td>") :])
+    assert cells[:4] == ["–", "–", "0.015", "0.045"]
+
+
+def test_an_empty_budget_and_one_that_is_used_up(page):
+    nothing = {"epsilon": 0.0, "delta": 0.0}
+    assert 'class="earlier" style="width: 0.00%"' in page(
+        COUNT, ledger=LEDGER | {"budget": nothing, "spent": nothing, "remaining": nothing}
+    )
+    full = page(COUNT, ledger=LEDGER | {"spent": LEDGER["budget"], "remaining": nothing})
+    assert 'class="earlier" style="width: 97.50%"' in full
+    assert 'class="job" style="width: 2.50%"' in full
+
+
+def test_the_noise_in_words(page):
+    drawn = [{"law": "discrete_laplace", "sensitivity": 2, "scale": 4.0}] * 3 + [{"law": "gumbel", "sensitivity": 1.5, "scale": 16.123456}]
+    text = page(query("noisy", "count", 5, noise=drawn))
+    assert "Discrete laplace noise of scale 4, made for a change by 2; gumbel noise of scale 16.12, made for a change by 1.5." in text
 
 
 def test_confidences_may_differ(page):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from rich.console import Console
@@ -15,7 +15,7 @@ from dpcore.batch.errors import JobError
 from dpcore.batch.ledger_state import ledger_state
 from dpcore.batch.output import make_folder
 from dpcore.batch.readable import json_text, plain_number
-from dpcore.privacy import Privacy
+from dpcore.privacy import Privacy, Relation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +48,9 @@ How spends add up is fixed for good when the ledger is made:
     basic   epsilons and deltas are summed (the default). For few releases, and for any kind of them.
     zcdp    each spend is turned into rho (zero-concentrated differential privacy) and rhos are summed: many small
             releases then cost less together. It needs a delta above 0, at which epsilon follows from that sum.
+
+So is what neighbouring tables are, and jobs that say otherwise are refused: --relation replace if tables differ by what a row (or
+person) holds, so that their number is public, and add_remove if they differ by its presence.
 
 \b
 Exit codes: 0 made; 2 the parameters, or something exists at PATH; 4 the folder cannot be written; 1 a bug in dpcore.
@@ -89,11 +92,18 @@ def command() -> None:
     show_default=True,
     help="How spends add up; cannot be changed later.",
 )
-def create(path: Path, epsilon: float, delta: float, accounting: str) -> None:
+@click.option(
+    "--relation",
+    type=click.Choice(["replace", "add_remove"]),
+    default="replace",
+    show_default=True,
+    help="How neighbouring tables differ, as in the jobs that will spend.",
+)
+def create(path: Path, epsilon: float, delta: float, accounting: Literal["basic", "zcdp"], relation: Relation) -> None:
     """Make it; errors are turned into exit codes by the entry point."""
     from dpcore.accounting import Ledger
 
-    budget = Privacy(epsilon, delta)
+    budget = Privacy(epsilon, delta, relation)
     if path.exists():
         raise JobError(f"{path} exists already: a ledger is never replaced (dpcore ledger show {path} tells what is in it)")
     make_folder(path.parent)
@@ -101,7 +111,8 @@ def create(path: Path, epsilon: float, delta: float, accounting: str) -> None:
         Ledger.create(path, budget, accounting=accounting)
     except FileExistsError:
         raise JobError(f"{path} exists already, made just now by another process") from None
-    click.echo(f"{path}: a ledger with a budget of {_amount({'epsilon': budget.epsilon, 'delta': budget.delta})}, accounting {accounting}")
+    spendable = _amount({"epsilon": epsilon, "delta": delta})
+    click.echo(f"{path}: a ledger with a budget of {spendable}, accounting {accounting}, relation {relation}")
     click.echo("Jobs that name it under [ledger] spend from it, and none can spend more than remains.")
 
 
@@ -121,7 +132,7 @@ def show(path: Path, *, as_json: bool) -> None:
 
 def _print_state(state: Mapping[str, Any]) -> None:
     rule = "rho adds up" if state["accounting"] == "zcdp" else "epsilon and delta add up"
-    click.echo(f"ledger     {state['path']} (accounting {state['accounting']}: {rule})")
+    click.echo(f"ledger     {state['path']} (accounting {state['accounting']}: {rule}; relation {state['relation']})")
     for part in ("budget", "spent", "reserved", "remaining"):
         note = " (part of spent: jobs that run or were killed)" if part == "reserved" and any(state[part].values()) else ""
         click.echo(f"{part:<9}  {_amount(state[part])}{note}")

@@ -18,6 +18,7 @@ from dpcore.batch.release_words import (
     cell_names,
     declared,
     neighbours_in_words,
+    noise_in_words,
     quantile_limits,
     quantile_name,
     release_guarantee,
@@ -35,6 +36,7 @@ MOST_BARS = 40
 SHOWN = 40
 """Categories or bins whose table is open; of more, up to `LISTED`, a table opens on demand."""
 LISTED = 5000
+PARTS = ("budget", "spent", "remaining")
 FEW = 12
 """Categories that keep the order of the job; more are sorted by their count."""
 
@@ -101,6 +103,7 @@ class ReleasePages:
             "declared": declared(query),
             "epsilon": plain_number(query["privacy"]["epsilon"]),
             "delta": plain_number(query["privacy"]["delta"]) if query["privacy"]["delta"] else None,
+            "noise": noise_in_words(query),
             "note": query.get("note"),
             "confidence": percent(query["confidence"]) if query.get("confidence") else "",
         }
@@ -217,7 +220,7 @@ class ReleasePages:
         return {
             "form": "chosen",
             "summary": f"{len(labels)} of {size(query.get('candidates'))} candidates",
-            "value": self._plots.shortened(labels[0]) if labels else "–",
+            "value": ", ".join(map(self._plots.shortened, labels[:3])) + (", …" if len(labels) > 3 else ""),
             "interval": None,
             "rows": rows,
             "with_counts": counts is not None,
@@ -228,26 +231,27 @@ def ledger_shown(ledger: Mapping[str, Any] | None, privacy: Mapping[str, Any]) -
     """The state of a ledger after this job, as numbers and as shares of its budget."""
     if ledger is None:
         return None
-    rows, shares = [], None
-    for key, symbol in (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ")):
-        budget = _part(ledger, "budget", key)
-        if not budget:
-            continue
-        remaining, job = _part(ledger, "remaining", key), float(ledger.get(key) or privacy.get(key) or 0.0)
-        spent = budget - remaining if remaining is not None else _part(ledger, "spent", key) or 0.0
-        earlier = max(0.0, spent - job)
-        rows.append(
-            {
-                "symbol": symbol,
-                "budget": plain_number(budget),
-                "job": plain_number(job),
-                "spent": plain_number(_part(ledger, "spent", key)),
-                "remaining": plain_number(remaining),
-            }
-        )
-        if shares is None:
-            shares = {"earlier": f"{min(100.0, 100 * earlier / budget):.2f}", "job": f"{min(100.0, 100 * job / budget):.2f}"}
+    rows = []
+    for key, symbol in (("epsilon", "ε"), ("delta", "δ")):
+        parts = [_part(ledger, name, key) for name in ("budget", "spent", "remaining")]
+        rows.append({"symbol": symbol, "job": plain_number(privacy[key])} | dict(zip(PARTS, map(plain_number, parts), strict=True)))
+    if _part(ledger, "spent", "rho") is None:
+        earlier, job = _shares(_part(ledger, "budget", "epsilon"), _part(ledger, "spent", "epsilon"), privacy["epsilon"])
+    else:
+        # What this job added to the sum of ρ is not what it guarantees by itself, so both are one share.
+        spent, left = _part(ledger, "spent", "rho") or 0.0, _part(ledger, "remaining", "rho") or 0.0
+        rows.append({"symbol": "ρ", "job": "–", "budget": "–", "spent": plain_number(spent), "remaining": plain_number(left)})
+        earlier, job = _shares(spent + left, spent, 0.0)
+    shares = {"earlier": f"{earlier:.2f}", "job": f"{job:.2f}" if job else None}
     return {"path": ledger.get("path"), "accounting": ledger.get("accounting"), "rows": rows, "shares": shares}
+
+
+def _shares(budget: float | None, spent: float | None, job: float) -> tuple[float, float]:
+    """Per cent of a budget that was spent before a job, and by it."""
+    if not budget or spent is None:
+        return 0.0, 0.0
+    share = min(100.0, 100 * job / budget)
+    return min(100.0 - share, max(0.0, 100 * (spent - job) / budget)), share
 
 
 def _part(ledger: Mapping[str, Any], name: str, key: str) -> float | None:

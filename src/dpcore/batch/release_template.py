@@ -72,14 +72,16 @@ Running the job again on the same data spends again.</p>
 <section class="card">
 <h2>The ledger after this job</h2>
 <p class="how">{% if ledger.path %}<code>{{ ledger.path }}</code>{% endif %}
-{%- if ledger.accounting == "zcdp" %}; ρ adds up, and (ε, δ) follow from the sum{% elif ledger.accounting %}; ε and δ add up{% endif %}</p>
-{% if ledger.shares %}
-<div class="spending" role="img" aria-label="{{ ledger.shares.earlier }} per cent of the budget was spent before this job,
-{{ ledger.shares.job }} per cent by it"><i class="earlier" style="width: {{ ledger.shares.earlier }}%"></i>
-<i class="job" style="width: {{ ledger.shares.job }}%"></i></div>
-<p class="legend"><span><i class="box earlier"></i>spent before</span><span><i class="box job"></i>this job</span>
+{%- if ledger.accounting == "zcdp" %}; ρ adds up, and what is spent of ε follows from the sum; the ε that is left is that
+of the largest single spend that still fits{% elif ledger.accounting %}; ε and δ add up{% endif %}</p>
+<div class="spending" role="img" aria-label="{{ ledger.shares.earlier }} per cent of the budget {% if ledger.shares.job -%}
+was spent before this job, {{ ledger.shares.job }} per cent by it{% else %}is spent{% endif %}">
+<i class="earlier" style="width: {{ ledger.shares.earlier }}%"></i>
+{% if ledger.shares.job %}<i class="job" style="width: {{ ledger.shares.job }}%"></i>{% endif %}
+</div>
+<p class="legend"><span><i class="box earlier"></i>spent{{ " before" if ledger.shares.job }}</span>
+{% if ledger.shares.job %}<span><i class="box job"></i>this job</span>{% endif %}
 <span><i class="box left"></i>left</span></p>
-{% endif %}
 <div class="wide"><table>
 <thead><tr><th></th><th class="number">budget</th><th class="number">this job</th><th class="number">spent</th>
 <th class="number">left</th></tr></thead>
@@ -153,7 +155,7 @@ sums over many parts would otherwise come out too large.</p>{% endif %}
 </tbody>
 </table></div>
 {% if query.ranks %}<p class="muted small">A quantile has no interval on its own scale: how far it is off depends on how close the values
-lie there. In ranks it is off by at most {{ query.ranks }}, with a probability of {{ query.confidence }}.</p>{% endif %}
+lie there. In ranks each is off by at most {{ query.ranks }}, with a probability of {{ query.confidence }}.</p>{% endif %}
 {% elif query.form == "chosen" %}
 <div class="wide"><table>
 <thead><tr><th class="number">place</th><th>value</th>{% if query.with_counts %}<th class="number">released count</th>
@@ -169,6 +171,7 @@ lie there. In ranks it is off by at most {{ query.ranks }}, with a probability o
 <p class="muted small">In the order in which they were chosen. Noise decided close calls: values of nearly the same frequency may have
 changed places, or one of them may be absent.</p>
 {% endif %}
+{% if query.noise %}<p class="muted small">{{ query.noise }}</p>{% endif %}
 {% if query.note %}<p class="muted small">{{ query.note }}</p>{% endif %}
 </section>
 {% endfor %}

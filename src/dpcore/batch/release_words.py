@@ -84,6 +84,18 @@ def declared(query: Mapping[str, Any]) -> str:
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
 
 
+def noise_in_words(query: Mapping[str, Any]) -> str:
+    """Which noise was drawn, and for how much of a change by one unit."""
+    drawn = {(noise["law"], noise["sensitivity"], noise["scale"]): None for noise in query.get("noise", ())}
+    parts = [
+        f"{law.replace('_', ' ')} noise of scale {scale:.4g}, made for a change by {sensitivity:.6g}"
+        for law, sensitivity, scale in drawn
+        if scale is not None
+    ]
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+
+
 def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
     """The edges of a histogram's bins, one more than it has counts; None if it is over categories."""
     edges = query.get("bins")

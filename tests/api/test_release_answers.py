@@ -1,0 +1,256 @@
+"""What `dpcore release` answers: near the exact statistic, in every format, whatever is declared about neighbours and units."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpcore.batch.release import run
+from dpcore.batch.release_job import load_release_job
+from dpcore.batch.release_plan import make_release_plan
+from support.jobs import FORMATS, write_table
+from support.releases import QUERIES, SURE, Counter, clinic, filled, truth
+
+ROWS = 3000
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    place = Counter(tmp_path, capsys)
+    write_table(clinic(ROWS), place.source)
+    return place
+
+
+def check_answers(answers, table):
+    """Each answer is as near to the truth as it says, at a confidence that no run of these tests will ever contradict."""
+    assert list(answers) == list(QUERIES)
+    for name, answer in answers.items():
+        exact = truth(name, table)
+        assert answer["confidence"] == SURE
+        match answer["kind"]:
+            case "quantile":
+                check_quantiles(answer, exact)
+            case "top_s":
+                check_top(answer, exact)
+            case _:
+                interval = np.atleast_2d(answer["interval"])
+                assert (interval[:, 0] <= exact).all(), name
+                assert (exact <= interval[:, 1]).all(), name
+
+
+def check_quantiles(answer, values):
+    values = np.sort(np.clip(values, answer["grid"][0], answer["grid"][-1]))
+    for level, value, error in zip(answer["q"], answer["value"], answer["rank_error"], strict=True):
+        below, at_or_below = np.searchsorted(values, value - 0.5, "right"), np.searchsorted(values, value, "right")
+        assert below - error <= level * len(values) <= at_or_below + error
+
+
+def check_top(answer, counts):
+    assert len(set(answer["value"])) == answer["s"] == 3
+    for chosen, noisy, (low, high) in zip(answer["value"], answer["counts"], answer["interval"], strict=True):
+        assert low <= counts[chosen] <= high
+        assert low < noisy < high
+    # Noise of scale 2·3/(1/2), a maximum over 30 candidates: 20 scales are beyond reach.
+    assert min(counts[answer["value"]]) >= np.sort(counts)[-3] - 20 * answer["noise"][0]["scale"]
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_every_kind_in_every_format(place, source):
+    table = clinic(ROWS)
+    place.source = write_table(table, place.folder / f"in.{source}", row_group_rows=777)
+    place.write_release()
+    check_answers(place.answered(), table)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_every_kind_for_every_relation(place, relation, delta):
+    noisy = {name: query if query["kind"] == "quantile" else query | {"delta": delta} for name, query in QUERIES.items()}
+    place.write_release(noisy, privacy={"relation": relation})
+    document = place.answers()
+    check_answers({query["name"]: query for query in document["queries"]}, clinic(ROWS))
+    assert (document["unit"], document["relation"], document["secure"]) == ("row", relation, False)
+    assert document["privacy"] == {"epsilon": 9.0, "delta": pytest.approx(8 * delta)}
+    # Only where neighbours have equally many rows may their number be told.
+    assert document.get("rows") == (ROWS if relation == "replace" else None)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+def test_units_within_their_bound_keep_all_their_rows(place, relation):
+    table = clinic(ROWS)
+    most = max(np.bincount(table["person"].to_numpy()))
+    place.write_release(privacy={"unit": "person", "max_rows_per_unit": int(most), "relation": relation})
+    document = place.answers()
+    check_answers({query["name"]: query for query in document["queries"]}, table)
+    assert "rows" not in document
+    assert document["max_rows_per_unit"] == most
+
+
+def test_the_result_does_not_depend_on_how_rows_are_cut(place):
+    for privacy in ({}, {"unit": "person", "max_rows_per_unit": 2}):
+        place.write_release(privacy=privacy)
+        plan = make_release_plan(load_release_job(place.job), overwrite=True)
+        documents = [run(plan, threads=threads, piece_rows=rows) for threads, rows in ((1, None), (3, 100), (2, 1), (4, 2999))]
+        assert documents[1:] == documents[:-1]
+
+
+def test_the_result_does_not_depend_on_the_cut_of_files(place):
+    table = clinic(ROWS)
+    place.write_release()
+    whole = place.answers()["queries"]
+    for start in range(0, ROWS, 700):
+        write_table(table.slice(start, 700), place.folder / f"parts/part-{start:05d}.arrow")
+    place.source = place.folder / "parts"
+    place.write_release()
+    assert place.answers()["queries"] == whole
+
+
+def test_without_a_key_answers_differ(place):
+    place.write_release(key=None)
+    first, second = place.answers(), place.answers()
+    assert first["secure"] is True
+    assert first["queries"] != second["queries"]
+    check_answers({query["name"]: query for query in first["queries"]}, clinic(ROWS))
+
+
+def test_answers_of_one_job_are_independent(place):
+    place.write_release({str(i): {"kind": "count"} for i in range(20)})
+    noise = {answer["value"] - ROWS for answer in place.answered().values()}
+    assert len(noise) > 3
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_tables_without_rows(place, source):
+    place.source = write_table(clinic(0), place.folder / f"in.{source}")
+    place.write_release()
+    answers = place.answered()
+    assert answers["mean cost"]["value"] is None
+    assert "no rows" in answers["mean cost"]["note"]
+    assert abs(answers["rows"]["value"]) < 30
+    place.write_release(privacy={"relation": "add_remove"})
+    assert 10 <= place.answered()["mean cost"]["value"] <= 90
+    place.write_release(privacy={"unit": "person", "max_rows_per_unit": 2})
+    assert len(place.answered()["regions"]["value"]) == 4
+
+
+def test_files_without_rows_in_a_folder(place):
+    table = clinic(50)
+    for name, part in (("a", table.slice(0, 0)), ("b", table), ("c", table.slice(0, 0))):
+        write_table(part, place.folder / f"in/{name}.parquet")
+    place.source = place.folder / "in"
+    place.write_release()
+    check_answers(place.answered(), table)
+
+
+def test_integers_beyond_the_unit_of_float64_keep_it(place):
+    write_table(pa.table({"n": pa.array([2**60 + 1] * 5 + [-(2**60)] * 5)}), place.source)
+    place.write_release({"s": {"kind": "sum", "column": "n", "lower": -1000, "upper": 1000}}, epsilon=1e6)
+    assert round(place.answered()["s"]["value"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64", "float", "double", "halffloat", "bool"])
+def test_columns_of_every_number_type(place, kind):
+    column = pa.array([0, 1, 1, None, 1, 0], pa.bool_() if kind == "bool" else pa.int64())
+    column = column if kind == "bool" else column.cast(pa.float32()).cast(kind) if kind == "halffloat" else column.cast(kind)
+    write_table(pa.table({"n": column}), place.source)
+    queries = {
+        "sum": {"kind": "sum", "column": "n", "lower": 0, "upper": 3, "missing": 2},
+        "mean": {"kind": "mean", "column": "n", "lower": 0, "upper": 3, "missing": 1},
+        "bins": {"kind": "histogram", "column": "n", "bins": [0, 0.5, 1.5, 2.5], "missing": 2.0},
+        "some": {"kind": "count", "column": "n", "lower": 1, "upper": 1},
+        "median": {"kind": "quantile", "column": "n", "q": 0.5, "grid": [-1, 0, 0.5, 1, 2], "missing": 1},
+    }
+    place.write_release(queries, epsilon=1e5)
+    answers = {name: answer["value"] for name, answer in place.answered().items()}
+    rounded = {name: np.round(value, 2).tolist() for name, value in answers.items()}
+    assert rounded == {"sum": 5.0, "mean": 0.67, "bins": [2, 3, 1], "some": 3, "median": 1.0}
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_categories_from_a_file_and_codes(place, source):
+    table = pa.table({"n": pa.array([7, 9, 7, 8, 3]), "t": pa.array(["a", "b", "a", "NA", ""])})
+    place.source = write_table(table, place.folder / f"in.{source}")
+    (place.folder / "n.csv").write_text("n\n7\n8\n9\n")
+    (place.folder / "t.csv").write_text("t\na\nb\nNA\n")
+    queries = {
+        "n": {"kind": "histogram", "column": "n", "categories_file": str(place.folder / "n.csv"), "unknown": 9},
+        "k": {"kind": "histogram", "column": "n", "k": 10},
+        "t": {"kind": "histogram", "column": "t", "categories_file": str(place.folder / "t.csv"), "missing": "b", "unknown": "b"},
+        "top": {"kind": "top_s", "column": "t", "candidates_file": str(place.folder / "t.csv"), "s": 2},
+        "one": {"kind": "count", "column": "n", "categories": [7]},
+    }
+    if source == "csv":
+        del queries["n"]
+    place.write_release(queries, epsilon=1e5)
+    answers = {name: answer["value"] for name, answer in place.answered().items()}
+    expected = {"n": [2, 1, 2], "k": [0, 0, 0, 1, 0, 0, 0, 2, 1, 1], "t": [2, 2, 1], "one": 2}
+    assert {name: answers[name] for name in expected if name in answers} == {name: expected[name] for name in expected if name in answers}
+    assert answers["top"][0] == "a"
+
+
+def test_dictionary_columns(place):
+    table = pa.table({"t": pa.array(["a", "b", "a", None, "x"]).dictionary_encode()})
+    write_table(table, place.source)
+    queries = {
+        "t": {"kind": "histogram", "column": "t", "categories": ["a", "b"], "missing": "b", "unknown": "a"},
+        "some": {"kind": "count", "column": "t", "categories": ["b", "x"]},
+    }
+    place.write_release(queries, epsilon=1e5)
+    assert {name: answer["value"] for name, answer in place.answered().items()} == {"t": [3, 2], "some": 2}
+
+
+def test_a_count_needs_no_column_at_all(place):
+    place.write_release({"n": {"kind": "count"}}, epsilon=1e5)
+    for source in FORMATS:
+        place.source = write_table(clinic(100), place.folder / f"in.{source}")
+        place.write_release({"n": {"kind": "count"}}, epsilon=1e5)
+        assert place.answered()["n"]["value"] == 100
+
+
+def test_bins_hold_their_left_edges_and_the_last_one_its_right(place):
+    write_table(pa.table({"x": [-5.0, 0.0, 0.999, 1.0, 1.5, 2.0, 3.0]}), place.source)
+    place.write_release({"h": {"kind": "histogram", "column": "x", "bins": [0, 1, 2]}}, epsilon=1e5)
+    assert place.answered()["h"]["value"] == [3, 4]
+
+
+def test_quantiles_of_ties_are_where_they_are(place):
+    write_table(pa.table({"x": [5.0] * 100}), place.source)
+    place.write_release({"h": {"kind": "quantile", "column": "x", "q": [0.01, 0.5, 0.99], "grid": list(range(10))}}, epsilon=1e5)
+    assert place.answered()["h"]["value"] == [5.0, 5.0, 5.0]
+    write_table(pa.table({"x": [4.2] * 100 + [100.0] * 50}), place.source)
+    place.write_release({"h": {"kind": "quantile", "column": "x", "q": [0.5, 0.9], "grid": list(range(10))}}, epsilon=1e5)
+    assert place.answered()["h"]["value"] == [5.0, 9.0]
+
+
+def test_grids_are_the_decimals_that_are_meant(place):
+    write_table(pa.table({"x": [0.3] * 9}), place.source)
+    grid = {"start": 0, "stop": 0.95, "step": 0.1}
+    place.write_release({"h": {"kind": "quantile", "column": "x", "q": 0.5, "grid": grid}}, epsilon=1e5)
+    answer = place.answered()["h"]
+    assert answer["value"] == 0.3
+    assert answer["grid"] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+
+
+def test_the_document_is_one_json_object_on_standard_output(place):
+    place.write_release()
+    done = place.release()
+    document = json.loads(done.out)
+    assert document == json.loads(place.target.read_text(encoding="utf-8"))
+    assert list(document) == ["format", "version", "secure", "unit", "relation", "privacy", "rows", "queries"]
+    for query in document["queries"]:
+        assert {"name", "kind", "column", "privacy", "value", "stderr", "interval", "confidence", "noise"} <= set(query)
+        assert query["privacy"] == {"epsilon": 1.0, "delta": 0.0}
+    assert "NOT PRIVATE" in done.err
+    assert place.left_behind() == ["answers.json"]
+
+
+def test_missing_and_unknown_are_what_the_truth_says():
+    # The truth itself, on a table small enough to read.
+    table = pa.table({"cost": [None, 5.0, float("nan"), 95.0], "region": [None, "east", "abroad", "west"]})
+    assert filled({"missing": 20.0}, table["cost"].to_pylist()) == [20.0, 5.0, 20.0, 95.0]
+    assert truth("mean cost", table) == (20 + 10 + 20 + 90) / 4
+    assert truth("regions", table) == [1, 1, 0, 2]
+    assert truth("costs", table) == [1, 2, 1]
