@@ -24,7 +24,13 @@ QUERIES: dict[str, dict[str, Any]] = {
     "costs": {"kind": "histogram", "column": "cost", "bins": [0, 25, 50, 100.5], "missing": 30.0},
     "visits": {"kind": "sum", "column": "visits", "lower": 0, "upper": 20},
     "mean cost": {"kind": "mean", "column": "cost", "lower": 10.0, "upper": 90.0, "missing": 20.0},
-    "quartiles": {"kind": "quantile", "column": "cost", "q": [0.25, 0.5, 0.75], "grid": {"start": 0, "stop": 120, "step": 0.5}, "missing": 0},
+    "quartiles": {
+        "kind": "quantile",
+        "column": "cost",
+        "q": [0.25, 0.5, 0.75],
+        "grid": {"start": 0, "stop": 120, "step": 0.5},
+        "missing": 0,
+    },
     "codes": {"kind": "top_s", "column": "visits", "s": 3, "k": 30, "values": True},
 }
 """A query of each kind, on the columns of `clinic`."""
@@ -42,7 +48,7 @@ def clinic(rows: int, people: int | None = None) -> pa.Table:
             "person": pa.array(np.sqrt(index * 2654435761 % (people * people)).astype(np.int64)),
             "visits": pa.array(index * index % 29, pa.int32()),
             "cost": pa.array([None if i % 19 == 7 else value for i, value in enumerate(cost.tolist())], pa.float64()),
-            "region": pa.array(regions),
+            "region": pa.array(regions, pa.string()),
         }
     )
 
@@ -74,7 +80,7 @@ def truth(name: str, table: pa.Table) -> Any:
 
 def filled(query: Mapping[str, Any], values: list[Any]) -> list[Any]:
     """With `missing` in place of nulls and NaN."""
-    return [query["missing"] if value is None or value != value else value for value in values]  # noqa: PLR0124
+    return [query["missing"] if value is None or value != value else value for value in values]
 
 
 def clamped(query: Mapping[str, Any], values: list[Any]) -> list[Any]:
@@ -95,7 +101,7 @@ def release_text(
 ) -> str:
     """A job file; by default with every query of `QUERIES`, a test key and intervals that do not miss."""
     queries = QUERIES if queries is None else queries
-    limits = {"max_epsilon": 100.0, "max_delta": 0.01} | dict(privacy or {})
+    limits = {"max_epsilon": 1e9, "max_delta": 0.01} | dict(privacy or {})
     lines = ["version = 1", "[input]", f"path = {toml(str(source))}", "[output]", f"path = {toml(str(target))}"]
     lines += ["[privacy]", *(f"{name} = {toml(value)}" for name, value in limits.items())]
     lines += [] if ledger is None else ["[ledger]", f"path = {toml(str(ledger))}"]

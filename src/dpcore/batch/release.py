@@ -10,7 +10,6 @@ import numpy as np
 
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
-from dpcore._version import __version__
 from dpcore.batch.atomic import AtomicFile, remove_stale
 from dpcore.batch.engine import Progress, Silent, key_of
 from dpcore.batch.output import make_folder
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from dpcore.rng import StreamPosition
     from dpcore.testing import KeyedRandom
 
-FORMAT = 1
 DRAWS = 1 << 16
 """Nonces between one draw of a query and its next: more than there are queries."""
 
@@ -67,11 +65,14 @@ def run(
     """
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = Silent() if progress is None else progress
+    plan.charge.check()
     with _output(plan) as output:
         tallies, rows = measure(plan, output, threads, shown, piece_rows)
-        document = _document(plan, tallies, rows)
-        output.write((json_text(document) + "\n").encode())
-        output.commit()
+        # From here on the budget is spent, whatever happens.
+        with plan.charge.reserved():
+            document = _document(plan, tallies, rows)
+            output.write((json_text(document) + "\n").encode())
+            output.commit()
     return document
 
 
@@ -173,19 +174,12 @@ class QueryDraws:
 
 
 def _document(plan: ReleasePlan, tallies: list[Any], rows: int) -> dict[str, Any]:
-    job = plan.job
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "version": __version__,
-        "secure": job.secure,
-        "unit": job.privacy.unit,
-        "relation": job.privacy.relation,
-        "privacy": {"epsilon": job.total.epsilon, "delta": job.total.delta},
-    }
-    if job.n_is_public:
+    document = plan.job.head()
+    if plan.job.n_is_public:
         document["rows"] = rows
-    if plan.unit_type is not None:
-        document["max_rows_per_unit"] = job.privacy.rows_per_unit
+    ledger = plan.charge.summary()
+    if ledger is not None:
+        document["ledger"] = ledger
     return document | {"queries": [_answered(plan, index, tally) for index, tally in enumerate(tallies)]}
 
 

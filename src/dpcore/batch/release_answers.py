@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpcore import _backend, _calibration, selection
+from dpcore import _backend, _calibration, accounting, selection
 from dpcore._intervals import fraction_up
 from dpcore.batch.release_cells import Binned, Declared, OnGrid, Reals, Within
 from dpcore.local.additive import noise_variance
@@ -66,6 +66,10 @@ class Answer(Protocol):
     def noise(self) -> tuple[Noise, ...]:
         """What it draws."""
 
+    @property
+    def rho(self) -> float | None:
+        """Its ρ of zero-concentrated privacy, rounded up; None if none is known."""
+
     def declared(self) -> dict[str, Any]:
         """What the job says about the values, for the document."""
 
@@ -85,6 +89,16 @@ def _deviation(noise: IntegerNoise | RealNoise) -> float:
 
 def _described(noise: IntegerNoise | RealNoise) -> Noise:
     return Noise(LAWS[type(noise)], noise.sensitivity, noise.scale)
+
+
+def _rho(noise: IntegerNoise | RealNoise) -> float:
+    match noise:
+        case Laplace():
+            return accounting.rho_laplace(noise.epsilon)
+        case DiscreteLaplace():
+            return accounting.rho_pure(noise.epsilon)
+        case _:
+            return accounting.rho_gaussian(noise.scale, noise.sensitivity)
 
 
 def _given(section: Query, *keys: str) -> dict[str, Any]:
@@ -133,6 +147,11 @@ class CountAnswer:
         """What it draws."""
         return (_described(self.mechanism),)
 
+    @property
+    def rho(self) -> float | None:
+        """Of its one draw."""
+        return _rho(self.mechanism)
+
     def declared(self) -> dict[str, Any]:
         """The condition."""
         return _given(self.section, "categories", "lower", "upper")
@@ -173,6 +192,11 @@ class HistogramAnswer:
     def noise(self) -> tuple[Noise, ...]:
         """What it draws, for each cell."""
         return (_described(self.mechanism),)
+
+    @property
+    def rho(self) -> float | None:
+        """Of its one draw."""
+        return _rho(self.mechanism)
 
     def declared(self) -> dict[str, Any]:
         """The cells, and what stands for others."""
@@ -215,6 +239,11 @@ class SumAnswer:
         """What it draws."""
         return (_described(self.mechanism),)
 
+    @property
+    def rho(self) -> float | None:
+        """Of its one draw."""
+        return _rho(self.mechanism)
+
     def declared(self) -> dict[str, Any]:
         """The bounds."""
         return _given(self.section, "lower", "upper", "missing")
@@ -252,6 +281,11 @@ class PublicMeanAnswer:
     def noise(self) -> tuple[Noise, ...]:
         """What it draws, before the division."""
         return (_described(self.mechanism),)
+
+    @property
+    def rho(self) -> float | None:
+        """Of its one draw."""
+        return _rho(self.mechanism)
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
@@ -304,6 +338,11 @@ class PrivateMeanAnswer:
     def noise(self) -> tuple[Noise, ...]:
         """What it draws."""
         return (_described(self.total), _described(self.count))
+
+    @property
+    def rho(self) -> float | None:
+        """Of both draws."""
+        return fraction_up(Fraction(_rho(self.total)) + Fraction(_rho(self.count)))
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
@@ -369,6 +408,11 @@ class QuantileAnswer:
         share = self.section.epsilon / len(self.section.q)
         # Rounded down: the parts must not sum to more than ε.
         return share if Fraction(share) * len(self.section.q) <= Fraction(self.section.epsilon) else math.nextafter(share, 0.0)
+
+    @property
+    def rho(self) -> float | None:
+        """Of a draw for each level."""
+        return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(self._epsilon)))
 
     def declared(self) -> dict[str, Any]:
         """Levels and grid."""
@@ -441,6 +485,18 @@ class TopAnswer:
         choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", self.sensitivity, self.trial.scale)
         values = self.trial.value_scale
         return (choice,) if values is None else (choice, Noise("laplace", self.sensitivity, values))
+
+    @property
+    def rho(self) -> float | None:
+        """Of s picks and values; the theorem of the one-shot method gives none."""
+        if self.section.method == "oneshot_laplace":
+            return None
+        moves = 1 if self.relation == "add_remove" else 2
+        pick = accounting.laplace_scale(self.trial.scale, moves * self.sensitivity)
+        rho = Fraction(accounting.rho_bounded_range(pick) if self.section.method == "gumbel" else accounting.rho_pure(pick))
+        if self.trial.value_scale is not None:
+            rho += Fraction(accounting.rho_laplace(accounting.laplace_scale(self.trial.value_scale, self.sensitivity)))
+        return fraction_up(self.section.s * rho)
 
     def declared(self) -> dict[str, Any]:
         """How many candidates there are."""

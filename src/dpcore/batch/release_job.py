@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from dpcore._version import __version__
 from dpcore.batch.errors import JobError
 from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, decimal, load
 from dpcore.batch.job_columns import Name, Section
@@ -16,7 +18,12 @@ from dpcore.errors import BudgetError
 from dpcore.privacy import Privacy, Relation
 
 if TYPE_CHECKING:
+    from decimal import Decimal
     from pathlib import Path
+
+
+FORMAT = 1
+"""Of the document that a release writes."""
 
 
 class ReleaseOutput(Section):
@@ -89,8 +96,28 @@ class ReleaseJob(Section):
     @property
     def total(self) -> Privacy:
         """Basic composition over all queries: each one's ε already covers a whole unit."""
-        epsilon, delta = (sum(decimal(getattr(query, key)) for query in self.query) for key in ("epsilon", "delta"))
-        return Privacy(float(epsilon), min(float(delta), 1 - 2**-53), self.privacy.relation)
+        epsilon, delta = (float_up(sum(decimal(getattr(query, key)) for query in self.query)) for key in ("epsilon", "delta"))
+        return Privacy(epsilon, min(delta, 1 - 2**-53), self.privacy.relation)
+
+    def head(self) -> dict[str, Any]:
+        """What the document says about the whole job."""
+        privacy = self.privacy
+        bounds = {"max_rows_per_unit": privacy.max_rows_per_unit, "max_groups_per_unit": privacy.max_groups_per_unit}
+        return {
+            "format": FORMAT,
+            "version": __version__,
+            "secure": self.secure,
+            "unit": privacy.unit,
+            "relation": privacy.relation,
+            "privacy": {"epsilon": self.total.epsilon, "delta": self.total.delta},
+            **{key: bound for key, bound in bounds.items() if bound is not None},
+        }
+
+
+def float_up(exact: Decimal | int) -> float:
+    """The smallest float64 that, as it is written, is not below a decimal: 0.3 for 0.1 + 0.2."""
+    nearest = float(exact)
+    return nearest if decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def check_budget(job: ReleaseJob) -> None:

@@ -23,6 +23,7 @@ from dpcore.batch.release_answers import (
     TopAnswer,
 )
 from dpcore.batch.release_cells import Binned, Declared, OnGrid, Reals, Within
+from dpcore.batch.release_ledger import Charge
 from dpcore.batch.release_queries import (
     MAX_CELLS,
     BoundedQuery,
@@ -64,6 +65,8 @@ class ReleasePlan:
         Rows of the input; None if only reading would tell.
     unit_type : pyarrow.DataType or None
         Type of the column that holds the privacy unit; None if the unit is the row.
+    charge : Charge
+        What the ledger is to pay.
     """
 
     job: ReleaseJob
@@ -73,6 +76,7 @@ class ReleasePlan:
     output: Path
     rows: int | None
     unit_type: pa.DataType | None
+    charge: Charge
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePlan:
@@ -89,8 +93,10 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePla
     ------
     JobError
         If a column is missing or of a type its query does not take, or the output is in the way.
+    BudgetError
+        If the ledger does not have what the job spends.
     StorageError
-        If the input or a file of categories cannot be read.
+        If the input, the ledger or a file of categories cannot be read.
     """
     cells = [_declared(position, query) for position, query in enumerate(job.query)]
     inputs = discover(job.input.path, job.input.format)
@@ -99,7 +105,7 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePla
     check_output_is_free(output, overwrite=overwrite)
     found = _inspect_all(job, inputs, cells)
     answers = tuple(_made(position, job, each) for position, each in enumerate(found.cells))
-    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type)
+    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, Charge(job, answers))
 
 
 @dataclass(slots=True)

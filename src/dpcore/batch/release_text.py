@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dpcore.batch import report
-from dpcore.batch.pages import guarantee_in_words
 from dpcore.batch.readable import plain_number
+from dpcore.batch.release_words import neighbours_in_words, release_guarantee
 
 if TYPE_CHECKING:
     from dpcore.batch.release_answers import Answer, Noise
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
 ERRORS = "Standard errors are those of the noise; – means that it depends on the data or on the number of rows."
-RELATIONS = {
-    "replace": "Neighbouring tables differ by what one {} holds.",
-    "add_remove": "Neighbouring tables differ by the presence of one {}.",
-}
 
 
 def describe(plan: ReleasePlan) -> str:
@@ -34,11 +30,8 @@ def describe(plan: ReleasePlan) -> str:
 
 def statement(job: ReleaseJob) -> str:
     """The guarantee in words."""
-    unit = "row" if job.privacy.unit == "row" else repr(job.privacy.unit)
-    words = guarantee_in_words(job.total.epsilon, job.total.delta, job.privacy.unit)
-    if job.privacy.unit != "row":
-        words += f" At most {job.privacy.rows_per_unit} rows of each take part, chosen at random."
-    return f"{words}\n{RELATIONS[job.privacy.relation].format(unit)}"
+    head = job.head()
+    return f"{release_guarantee(head)}\n{neighbours_in_words(head)}"
 
 
 def query_table(plan: ReleasePlan) -> Table:
