@@ -1,4 +1,8 @@
-"""Privatises the sample data and estimates from the result, both with the real command, then shows the truth beside the estimates."""
+"""Runs the real command on the sample data in both worlds, and shows the truth beside what comes out.
+
+Without a trusted party every row is privatised before anybody sees it, and shares and means are estimated from the private rows. With a
+curator who may see the table, noise is added to the answers alone, and a ledger pays for them.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +19,22 @@ from rich.console import Console
 from rich.table import Table
 
 from dpcore.batch import load_job
+from dpcore.batch.release_job import load_release_job
+from dpcore.cli import REFUSED
 
 ROOT = Path(__file__).resolve().parent.parent
 JOB = Path("examples/job.toml")
+RELEASE = Path("examples/release.toml")
+BUDGET = 5.0
 
 
-def dpcore(*arguments: object) -> str:
+def dpcore(*arguments: object, expected: int = 0) -> str:
     """Run the command as a user would; its standard output is shown if it is for people."""
     print("$ dpcore", *arguments, flush=True)
     command = [sys.executable, "-m", "dpcore.cli", *map(str, arguments)]
     finished = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
-    if finished.returncode:
-        sys.exit(finished.returncode)
+    if finished.returncode != expected:
+        sys.exit(finished.returncode or 1)
     return finished.stdout
 
 
@@ -65,17 +73,94 @@ def comparison(columns: list[dict[str, Any]]) -> Table:
     return table
 
 
-def main() -> int:
-    """Run the job, estimate from its output, and print the comparison."""
+def released_truth(query: dict[str, Any], column: Any) -> list[float]:
+    """What the answers of a query are for: the statistic of the original column, clamped as declared."""
+    if query["kind"] == "top_s":
+        return [pc.sum(pc.equal(column, label)).as_py() for label in query["value"]]
+    if "categories" in query:
+        return [pc.sum(pc.equal(column.cast("string"), category)).as_py() for category in query["categories"]]
+    values = column.to_numpy()
+    match query["kind"]:
+        case "count":
+            return [int(((values >= query["lower"]) & (values <= query["upper"])).sum())]
+        case "histogram":
+            return np.histogram(np.clip(values, query["bins"][0], query["bins"][-1]), query["bins"])[0].tolist()
+        case "quantile":
+            return np.quantile(values, query["q"], method="inverted_cdf").tolist()
+        case kind:
+            clamped = np.clip(values, query["lower"], query["upper"])
+            return [float(clamped.sum() if kind == "sum" else clamped.mean())]
+
+
+def labels_of(query: dict[str, Any]) -> list[str]:
+    """A name for each number of an answer."""
+    match query["kind"]:
+        case "histogram":
+            starts = [f"from {edge:g}" for edge in query.get("bins", [])[:-1]]
+            return starts or query["categories"]
+        case "quantile":
+            return [f"{100 * level:g} %" for level in query["q"]]
+        case "top_s":
+            return [f"{place}: {label}" for place, label in enumerate(query["value"], 1)]
+        case kind:
+            return [kind]
+
+
+def released_comparison(queries: list[dict[str, Any]]) -> Table:
+    """One line for each number: the truth, what was released, the interval, and whether it holds the truth."""
+    table = Table("query", "ε", "", box=None, padding=(0, 2, 0, 0))
+    for heading in ("truth", "released", "95 % interval", ""):
+        table.add_column(heading, justify="right")
+    original = pq.read_table(ROOT / load_release_job(ROOT / RELEASE).input.path)
+    for query in queries:
+        labels, truths = labels_of(query), released_truth(query, original[query["column"]])
+        values = np.atleast_1d(query.get("counts", query["value"]))
+        intervals = [None] * len(values) if query["interval"] is None else np.atleast_2d(query["interval"])
+        for place, (label, true, value, pair) in enumerate(zip(labels, truths, values, intervals, strict=True)):
+            names = (query["name"], f"{query['privacy']['epsilon']:g}") if place == 0 else ("", "")
+            shown = "" if pair is None else f"{pair[0]:,.7g} to {pair[1]:,.7g}"
+            misses = pair is not None and not pair[0] <= true <= pair[1]
+            table.add_row(*names, label, f"{true:,.7g}", f"{value:,.7g}", shown, "misses" if misses else "")
+    return table
+
+
+def local(console: Console) -> None:
+    """Nobody holds the table: run the job, estimate from its output, and print the comparison."""
     job = load_job(ROOT / JOB)
     print(dpcore("privatize", JOB, "--overwrite"))
     output = Path(job.output.path)
     estimates = json.loads(dpcore("estimate", output, "--target", "sample", "--report", output.parent))
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(f"\nThe private rows are in {output}, the page about them is {output.with_name(output.stem + '-estimate.html')}.\n")
     console.print(comparison(estimates["columns"]))
     legend = "Of these intervals about one in twenty misses the truth."
-    console.print(f"\nn = {estimates['rows']:,}. {legend} Who has only the private rows cannot tell which.")
+    console.print(f"\nn = {estimates['rows']:,}. {legend} Who has only the private rows cannot tell which.\n")
+
+
+def central(console: Console) -> None:
+    """A curator holds the table: make a budget, answer the queries of a job, and print the comparison."""
+    job = load_release_job(ROOT / RELEASE)
+    output, ledger = Path(job.output.path), Path(job.ledger.path)
+    # For show only: whoever removes a ledger forgets what was published.
+    (ROOT / ledger).unlink(missing_ok=True)
+    print(dpcore("ledger", "create", ledger, "--epsilon", BUDGET))
+    released = json.loads(dpcore("release", RELEASE, "--overwrite", "--report", output.parent))
+    console.print(f"\nThe answers are in {output}, the page about them is {output.with_suffix('.html')}.\n")
+    console.print(released_comparison(released["queries"]))
+    console.print(
+        f"\nε = {job.total.epsilon:g} for all answers together, where the private rows above took {load_job(ROOT / JOB).total.epsilon:g}.\n"
+    )
+    print(dpcore("ledger", "show", ledger))
+    print("Once more would exceed the budget, so it is refused:")
+    print(dpcore("release", RELEASE, "--overwrite", expected=REFUSED), flush=True)
+
+
+def main() -> int:
+    """Show both worlds."""
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console.rule("Nobody holds the data: every row is privatised")
+    local(console)
+    console.rule("A curator holds the data: answers with noise")
+    central(console)
     return 0
 
 

@@ -105,6 +105,7 @@ def command_group() -> click.Group:
     from dpcore.batch.estimate_command import command as estimate
     from dpcore.batch.ledger_command import command as ledger
     from dpcore.batch.release_command import command as release
+    from dpcore.reproduce.command import command as experiment
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]})
     @click.version_option(__version__, prog_name="dpcore", message="%(prog)s %(version)s")
@@ -118,6 +119,7 @@ def command_group() -> click.Group:
             dpcore privatize job.toml             runs it
             dpcore estimate OUTPUT                what the private rows say, with intervals
             dpcore release --help                 noisy answers about a table that you are trusted with
+            dpcore experiment all --report out    what the documents claim, measured again
         """
 
     @dpcore.command()
@@ -131,6 +133,7 @@ def command_group() -> click.Group:
     dpcore.add_command(estimate)
     dpcore.add_command(ledger)
     dpcore.add_command(release)
+    dpcore.add_command(experiment)
     return dpcore
 
 

@@ -244,7 +244,7 @@ def test_an_empty_budget_and_one_that_is_used_up(page):
 def test_the_noise_in_words(page):
     drawn = [{"law": "discrete_laplace", "sensitivity": 2, "scale": 4.0}] * 3 + [{"law": "gumbel", "sensitivity": 1.5, "scale": 16.123456}]
     text = page(query("noisy", "count", 5, noise=drawn))
-    assert "Discrete laplace noise of scale 4, made for a change by 2; gumbel noise of scale 16.12, made for a change by 1.5." in text
+    assert "Discrete Laplace noise of scale 4, made for a change by 2; Gumbel noise of scale 16.12, made for a change by 1.5." in text
 
 
 def test_confidences_may_differ(page):
@@ -291,7 +291,7 @@ def test_one_point_and_equal_quantiles(page):
 
 def test_how_far_a_quantile_can_be_off(page):
     text = page(query("quartiles", "quantile", [1.0, 4.0], q=[0.25, 0.75], grid=[0.0, 50.0], rank_error=[11.2, 30.5]))
-    assert "In ranks it is off by at most 31 rows, with a probability of 95 %." in text
+    assert "In ranks each is off by at most 31 rows, with a probability of 95 %." in text
 
 
 def test_a_mean_of_nothing(page):

@@ -77,6 +77,7 @@ def test_every_module_has_a_page(module):
     [
         "tutorial",
         "tutorial-local",
+        "tutorial-release",
         "how-to",
         "threat-model",
         "stability",

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 NAMED_QUANTILES = {0.0: "smallest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile", 1.0: "largest"}
+LAWS = {
+    "laplace": "Laplace",
+    "gaussian": "Gaussian",
+    "discrete_laplace": "discrete Laplace",
+    "discrete_gaussian": "discrete Gaussian",
+    "gumbel": "Gumbel",
+}
 
 
 def release_guarantee(document: Mapping[str, Any]) -> str:
@@ -88,7 +95,7 @@ def noise_in_words(query: Mapping[str, Any]) -> str:
     """Which noise was drawn, and for how much of a change by one unit."""
     drawn = {(noise["law"], noise["sensitivity"], noise["scale"]): None for noise in query.get("noise", ())}
     parts = [
-        f"{law.replace('_', ' ')} noise of scale {scale:.4g}, made for a change by {sensitivity:.6g}"
+        f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {scale:.4g}, made for a change by {sensitivity:.6g}"
         for law, sensitivity, scale in drawn
         if scale is not None
     ]

@@ -1,0 +1,18 @@
+"""The documents' figures, tables and theorems, measured again on simulated data.
+
+`dpcore experiment` is a thin shell over these names::
+
+    from dpcore.reproduce import Setting, run
+
+    findings = run(["overfitting"], Setting(seed=1, quick=True))
+
+A study is one module in `dpcore.reproduce.studies` that defines `STUDY`; nothing else has to know it. Data and noise come from a seed, so
+a run repeats bit for bit on every machine, and nothing in it is private: documents say `secure = false`.
+"""
+
+from dpcore.reproduce.registry import Study, known_studies
+from dpcore.reproduce.results import Check, Figure, Panel, Section, Series, Slope
+from dpcore.reproduce.run import Findings, run
+from dpcore.reproduce.setting import Setting
+
+__all__ = ["Check", "Figure", "Findings", "Panel", "Section", "Series", "Setting", "Slope", "Study", "known_studies", "run"]

@@ -1,0 +1,121 @@
+"""Plots of results as inline SVG: panels beside each other, one legend above them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from dpcore.batch.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, few_numbers, picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+    from dpcore.reproduce.results import Figure, Panel, Series
+
+HEIGHT = 2.9
+"""Inches."""
+MOST_POINTS = 4
+"""Numbers beside the axis of one panel."""
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+MARKS: dict[str, dict[str, Any]] = {
+    "measured": {"color": ACCENT, "marker": "o", "markersize": 5},
+    "second": {"color": INK, "marker": "s", "markersize": 4.5},
+    "third": {"color": MUTED, "marker": "^", "markersize": 5},
+    "theory": {"color": ACCENT, "linestyle": (0, (5, 2)), "linewidth": 1.2},
+    "second theory": {"color": INK, "linestyle": (0, (1.5, 1.5)), "linewidth": 1.2},
+}
+"""How a series looks, by its role; what is computed has no markers."""
+
+
+def figure_plot(figure: Figure) -> str:
+    """Draw a figure of a section.
+
+    Parameters
+    ----------
+    figure : Figure
+        Its panels share one legend, which names a series of several panels once.
+
+    Returns
+    -------
+    str
+        An `<svg>` element in the colours of the page.
+    """
+
+    def draw(canvas: Canvas) -> None:
+        # Panels that show the same quantity show it on the same axis.
+        shared = len({panel.y_label for panel in figure.panels}) == 1
+        every = canvas.subplots(1, len(figure.panels), squeeze=False, sharey=shared)[0]
+        handles: dict[str, Any] = {}
+        for axes, panel in zip(every, figure.panels, strict=True):
+            for series in panel.series:
+                handles.setdefault(series.name, _draw_series(axes, series))
+            _frame(axes, panel)
+            if shared:
+                axes.label_outer()
+        columns = 2 if len(handles) > 3 else len(handles)
+        canvas.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns, frameon=False, fontsize=8.5)
+
+    return picture(draw, HEIGHT, figure.caption)
+
+
+def _draw_series(axes: Any, series: Series) -> Any:
+    marks = MARKS[series.role]
+    if series.stderr is None:
+        return axes.plot(series.x, series.y, zorder=2, **marks)[0]
+    style = {"linestyle": "-", "linewidth": 0.9, "markeredgecolor": CARD, "markeredgewidth": 0.8, "elinewidth": 1.1, **marks}
+    return axes.errorbar(series.x, series.y, yerr=series.stderr, zorder=3, **style)
+
+
+def _frame(axes: Any, panel: Panel) -> None:
+    """Axes with few lines: a grid that guides along the values, names and numbers in the colour of secondary text."""
+    for side in ("top", "left", "right"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(SOFT)
+    if "x" in panel.log:
+        axes.set_xscale("log")
+        _mark_points(axes.xaxis, sorted({x for series in panel.series for x in series.x}))
+    if "y" in panel.log:
+        axes.set_yscale("log")
+        _mark_powers(axes.yaxis)
+    if panel.limits is not None:
+        axes.set_ylim(panel.limits)
+    if "y" not in panel.log:
+        few_numbers(axes.yaxis, percent=False, at_most=6)
+    axes.tick_params(which="both", length=0, pad=4, labelsize=8, labelcolor=MUTED)
+    axes.grid(which="major", axis="y", color=GRID, linewidth=0.8, zorder=0)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(panel.x_label, fontsize=8.5)
+    axes.set_ylabel(panel.y_label, fontsize=8.5)
+
+
+def _mark_points(axis: Any, points: list[float]) -> None:
+    """Numbers where something was measured, not beside each other if there are many."""
+    axis.set_major_locator(FixedLocator(points[:: math.ceil(len(points) / MOST_POINTS)]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+
+
+def _mark_powers(axis: Any) -> None:
+    lowest, highest = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0,) if highest > 50 * lowest else (1.0, 2.0, 5.0), numticks=8))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+
+
+def short_number(value: float) -> str:
+    """A number beside a logarithmic axis: plain if that is short, else as a power of ten.
+
+    Examples
+    --------
+    >>> short_number(0.05), short_number(1000.0), short_number(1e-7), short_number(20_000.0)
+    ('0.05', '1,000', '10⁻⁷', '20k')
+    """
+    exponent = math.floor(math.log10(value) + 1e-9)
+    if 1e4 <= value < 1e6:
+        return f"{amount(float(f'{value / 1000:.3g}'))}k"
+    if 1e-4 < value < 1e4:
+        return amount(float(f"{value:.4g}"))
+    factor = float(f"{value / 10.0**exponent:.3g}")
+    return ("" if factor == 1 else f"{factor:g}·") + "10" + str(exponent).translate(SUPERSCRIPTS)

@@ -1,0 +1,287 @@
+"""Document 002: an adaptive analyst overfits a sample whose averages are open, and does not overfit one behind `AdaptiveQueries`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore.inference import AdaptiveQueries
+from dpcore.reproduce.analyst import POPULATION, Bits, accuracy, asked, exact_agreements, noise_data, vote_of
+from dpcore.reproduce.estimates import Mean, at_most, compared, mean_of
+from dpcore.reproduce.registry import Study
+from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series, floats
+from dpcore.reproduce.setting import Setting
+from dpcore.rng import Stream
+
+TITLES = (
+    "Document 002, Claim 6: private answers stay near the sample's averages",
+    "Document 002, Theorem 9: private answers stay near the population's averages",
+    "Document 002, Theorem 10: a query chosen by private answers does not overfit",
+)
+BETA = 0.05
+"""Failure probability in the accuracies."""
+USUAL = 2.0, 1e-6
+"""ε and δ as one would choose them."""
+STRICT = 0.04, 1e-3
+"""ε and δ at which the theorem's 10ε says something: it is below ½."""
+
+
+def sections(setting: Setting) -> Iterator[Section]:
+    """Measure all sections."""
+    yield _near_the_sample(setting)
+    attacks = [_attack(setting, replicate) for replicate in range(setting.sized(8, 2))]
+    yield _near_the_population(setting, attacks)
+    yield _no_overfitting(attacks)
+
+
+# Claim 6: the error on the sample
+
+
+def _largest_error(setting: Setting, n: int, k: int, replicate: int) -> float:
+    """The largest difference between k private answers and the sample's averages."""
+    stream = setting.stream("claim 6", n, k, replicate)
+    records = noise_data(n, k, stream)
+    queries = AdaptiveQueries(records, *USUAL, k, rng=stream)
+    return float(np.abs(asked(queries.answer, k) - exact_agreements(records)).max())
+
+
+def _bound(n: int, k: int) -> float:
+    """α of Claim 6."""
+    return AdaptiveQueries(np.zeros((n, 1), np.bool_), *USUAL, k).empirical_accuracy(BETA)
+
+
+def _expected(n: int, k: int) -> float:
+    """Expected largest of k noises: the scale times the harmonic number, the largest of k exponentials having that mean."""
+    return _bound(n, k) / math.log(k / BETA) * float(np.sum(1 / np.arange(1, k + 1)))
+
+
+def _near_the_sample(setting: Setting) -> Section:
+    replicates, n, k = setting.sized(40, 8), 1000, 64
+    sizes = {"k": [(n, 4**i) for i in range(1, setting.sized(6, 4))], "n": [(250 * 4**i, k) for i in range(4)]}
+    errors = {size: [_largest_error(setting, *size, r) for r in range(replicates)] for size in {*sizes["k"], *sizes["n"]}}
+    beyond = sum(bool(error > _bound(*size)) for size, found in errors.items() for error in found)
+    runs = replicates * len(errors)
+    panels, slopes = [], []
+    for variable, label in (("k", "number of queries k"), ("n", "records n")):
+        x = [size["nk".index(variable)] for size in sizes[variable]]
+        means, expected = [mean_of(errors[size]) for size in sizes[variable]], [_expected(*size) for size in sizes[variable]]
+        bounds = [_bound(*size) for size in sizes[variable]]
+        lines = _series("expected: scale × H(k)", x, expected, role="theory"), _series("α of the claim", x, bounds, role="second theory")
+        panels.append(Panel(label, "largest error on the sample", (_measured("measured", x, means), *lines)))
+        slopes.append(compared("expected largest error", variable, x, means, expected))
+    words = "a run has an error beyond α with probability at most β", f"{beyond} of {runs} runs", f"{BETA:g} of the runs"
+    promise = Check(*words, at_most(beyond, runs, BETA))
+    return Section(
+        TITLES[0],
+        "Laplace noise of scale 1/(γn), γ = ε/√(8k ln(1/δ)), makes k adaptive answers (ε, δ)-private, and with probability 1 − β all of "
+        "them are within α = ln(k/β)/(γn) of the sample's averages: the error grows with √k, not with k.",
+        f"{replicates} runs at each size of k queries about noise, ε = {USUAL[0]:g}, δ = {USUAL[1]:g}; left n = {n}, right k = {k}.",
+        (Figure(f"Largest of k errors, with standard errors; α at β = {BETA:g}.", tuple(panels)),),
+        tuple(slopes),
+        (promise,),
+    )
+
+
+# The attack: without a mechanism, and with it
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How well the vote does on the sample and on fresh records, and the answer that the analyst got for it."""
+
+    sample: float
+    fresh: float
+    answer: float
+
+
+Lines = tuple[Series, ...]
+_Attack = dict[str, list[_Outcome]]
+"""Outcomes by mechanism, one for each number of queries."""
+
+
+def _records() -> int:
+    """Records that Theorem 10 asks for, with the constant 1."""
+    epsilon, delta = STRICT
+    return math.ceil(math.log(1 / delta) / epsilon**2)
+
+
+def _query_counts() -> list[int]:
+    return [_records() * 4**i // 16 for i in range(4)]
+
+
+def _private_answers(records: Bits, budget: tuple[float, float], k: int, stream: Stream) -> tuple[npt.NDArray[np.float64], float]:
+    """Answers about k features, and about the vote that they suggest."""
+    queries = AdaptiveQueries(records, *budget, k + 1, rng=stream)
+    answers = asked(queries.answer, k)
+    return answers, queries.answer(vote_of(answers))
+
+
+def _attack(setting: Setting, replicate: int) -> _Attack:
+    """One sample, attacked with exact answers and through two mechanisms."""
+    counts, stream = _query_counts(), setting.stream("attack", replicate)
+    draw = partial(noise_data, _records(), counts[-1])
+    records, fresh = draw(stream), draw(stream)
+    exact = exact_agreements(records)
+
+    def outcome(answers: npt.NDArray[np.float64], answer: float | None = None) -> _Outcome:
+        vote = vote_of(answers)
+        on_sample = accuracy(vote, records)
+        return _Outcome(on_sample, accuracy(vote, fresh), on_sample if answer is None else answer)
+
+    private = {
+        name: [outcome(*_private_answers(records, budget, k, stream)) for k in counts]
+        for name, budget in (("usual", USUAL), ("strict", STRICT))
+    }
+    return {"exact": [outcome(exact[:k]) for k in counts], **private}
+
+
+def _over(attacks: list[_Attack], mechanism: str, what: Callable[[_Outcome], float]) -> list[Mean]:
+    """Mean over the attacks, for each number of queries."""
+    columns = zip(*(attack[mechanism] for attack in attacks), strict=True)
+    return [mean_of([what(outcome) for outcome in column]) for column in columns]
+
+
+def _no_overfitting(attacks: list[_Attack]) -> Section:
+    (epsilon, delta), counts, n = STRICT, _query_counts(), _records()
+    line = POPULATION + 10 * epsilon
+    series = (
+        _measured("on the sample, exact answers", counts, _over(attacks, "exact", attrgetter("sample"))),
+        _measured("on the sample, private answers", counts, _over(attacks, "strict", attrgetter("sample")), role="second"),
+        _measured("on fresh records, exact answers", counts, _over(attacks, "exact", attrgetter("fresh")), role="third"),
+        _series("½ + 10ε", counts, [line] * len(counts), role="theory"),
+        _series("majority of open features", counts, [_open_accuracy(k / n) for k in counts], role="second theory"),
+    )
+    private = [abs(outcome.sample - POPULATION) > 10 * epsilon for a in attacks for outcome in a["strict"]]
+    opened = sum(bool(a["exact"][-1].sample > line) for a in attacks)
+    runs = len(attacks)
+    checks = (
+        Check(
+            "private: the sample's average is more than 10ε off the population's with probability below δ/ε",
+            f"{sum(private)} of {len(private)} votes",
+            f"{delta / epsilon:g} of the votes",
+            at_most(sum(private), len(private), delta / epsilon),
+        ),
+        Check("exact: the last vote is more than 10ε off in every run", f"{opened} of {runs} votes", "all votes", opened == runs),
+    )
+    return Section(
+        TITLES[2],
+        "However a query q was chosen by (ε, δ)-private answers about n = Ω(ln(1/δ)/ε²) records, its average over the sample is within 10ε "
+        "of its average over the population, but for a probability of δ/ε.",
+        f"n = {n:,} records of fair bits and a fair label, {runs} runs, ε = {epsilon:g}, δ = {delta:g}. The analyst asks how often each of "
+        "k features equals the label, turns those around that seem wrong, and asks how often their majority is right. The truth is ½.",
+        (
+            Figure(
+                "Accuracy of the majority vote against the number of queries before it, with standard errors. The constant in the Ω is 1.",
+                (Panel("number of queries k", "accuracy", series, "x", (0.4, 1.0)),),
+            ),
+        ),
+        checks=checks,
+    )
+
+
+def _open_accuracy(queries_per_record: float) -> float:
+    """Expected accuracy on the sample of the vote made from exact answers, in the limit of many records: Φ(√(2k/(πn)))."""
+    return 0.5 * math.erfc(-math.sqrt(queries_per_record / math.pi))
+
+
+# Theorem 9: the error on the population
+
+
+def _promising(k: int) -> tuple[float, float]:
+    """ε and δ for which α + 10ε becomes small and the theorem's kδ/ε is a fifth of β."""
+    return 0.01, 0.01 * BETA / (5 * k)
+
+
+def _errors_in_population(setting: Setting, n: int, k: int, replicate: int) -> tuple[float, float]:
+    """Largest difference from ½ of k answers, the last of them about a vote: private answers, and exact ones."""
+    stream = setting.stream("theorem 9", n, replicate)
+    records = noise_data(n, k - 1, stream)
+    answers, last = _private_answers(records, _promising(k), k - 1, stream)
+    exact = exact_agreements(records)
+    exact_last = accuracy(vote_of(exact), records)
+    return float(np.abs(np.append(answers, last) - POPULATION).max()), float(np.abs(np.append(exact, exact_last) - POPULATION).max())
+
+
+def _near_the_population(setting: Setting, attacks: list[_Attack]) -> Section:
+    k, replicates = 32, setting.sized(20, 4)
+    epsilon, delta = _promising(k)
+    sizes = [20_000 * 4**i for i in range(setting.sized(4, 3))]
+    errors = [[_errors_in_population(setting, n, k, r) for r in range(replicates)] for n in sizes]
+    private, exact = ([mean_of([found[i] for found in row]) for row in errors] for i in (0, 1))
+    promises, alphas = zip(*(_promises(n, k) for n in sizes), strict=True)
+    beyond = sum(found[0] > promise for row, promise in zip(errors, promises, strict=True) for found in row)
+    runs, allowed = replicates * len(sizes), BETA + k * delta / epsilon
+    return Section(
+        TITLES[1],
+        "If a mechanism is (ε, δ)-private and (α, β)-accurate on its sample of n = Ω(ln(1/δ)/ε²) records, its answers to k adaptive "
+        "queries are (α + 10ε, β + kδ/ε)-accurate for the population.",
+        f"Left: {replicates} runs of {k} queries at each n, the last query a majority vote chosen by the answers before it; "
+        f"ε = {epsilon:g}, δ = {delta:.2g}, and the theorem asks for about {math.log(1 / delta) / epsilon**2:,.0f} records. Right: the "
+        f"runs of the next section, {_records():,} records, and private answers at ε = {USUAL[0]:g}, δ = {USUAL[1]:g}; there α + 10ε says "
+        "nothing, as it is above 1.",
+        (
+            Figure(
+                f"Errors against the population, with standard errors; accuracies at β = {BETA:g}. With few queries for many records exact "
+                "answers are better; with many queries they overfit.",
+                (
+                    Panel("records n", "largest error", _by_records(sizes, private, exact, alphas, promises)),
+                    Panel("number of queries k", "error of the last answer", _by_queries(attacks)),
+                ),
+            ),
+        ),
+        (compared("largest error of private answers", "n", sizes, private, alphas),),
+        (
+            Check(
+                "a run has an error beyond α + 10ε with probability at most β + kδ/ε",
+                f"{beyond} of {runs} runs",
+                f"{allowed:.3g} of the runs",
+                at_most(beyond, runs, allowed),
+            ),
+        ),
+    )
+
+
+def _promises(n: int, k: int) -> tuple[float, float]:
+    """α + 10ε, and α alone."""
+    queries = AdaptiveQueries(np.zeros((n, 1), np.bool_), *_promising(k), k)
+    return queries.statistical_accuracy(BETA)[0], queries.empirical_accuracy(BETA)
+
+
+def _by_records(sizes: list[int], private: list[Mean], exact: list[Mean], alphas: tuple[float, ...], promises: tuple[float, ...]) -> Lines:
+    return (
+        _measured("private answers", sizes, private, role="second"),
+        _measured("exact answers", sizes, exact),
+        _series("α: error on the sample", sizes, alphas, role="second theory"),
+        _series("α + 10ε", sizes, promises, role="theory"),
+    )
+
+
+def _by_queries(attacks: list[_Attack]) -> Lines:
+    counts, n = _query_counts(), _records()
+    errors = {name: _over(attacks, name, lambda outcome: abs(outcome.answer - POPULATION)) for name in ("exact", "usual")}
+    alphas = [AdaptiveQueries(np.zeros((n, 1), np.bool_), *USUAL, k + 1).empirical_accuracy(BETA) for k in counts]
+    return (
+        _measured("private answers", counts, errors["usual"], role="second"),
+        _measured("exact answers", counts, errors["exact"]),
+        _series("α: error on the sample", counts, alphas, role="second theory"),
+    )
+
+
+# Series
+
+
+def _measured(name: str, x: Sequence[float], means: Sequence[Mean], role: Role = "measured") -> Series:
+    return Series(name, floats(x), floats(mean.value for mean in means), floats(mean.stderr for mean in means), role)
+
+
+def _series(name: str, x: Sequence[float], y: Sequence[float], role: Role) -> Series:
+    return Series(name, floats(x), floats(y), None, role)
+
+
+STUDY = Study("overfitting", "An adaptive analyst overfits a sample, and does not overfit one behind private answers.", TITLES, sections)
