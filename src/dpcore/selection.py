@@ -42,7 +42,7 @@ class Selection:
     Attributes
     ----------
     indices : ndarray of int64, shape (s,)
-        Indices of the chosen scores, in order of selection.
+        Indices of the chosen scores, in order of selection; for "oneshot_laplace" ascending, as its guarantee covers the set alone.
     values : ndarray of float64, shape (s,), or None
         Fresh noisy values of the chosen, in the same order.
     privacy : Privacy
@@ -307,7 +307,7 @@ def top_s(
     Returns
     -------
     Selection
-        Indices in order of selection, values or None, the guarantee, and the scales used.
+        Indices (in order of selection; ascending for "oneshot_laplace"), values or None, the guarantee, and the scales used.
 
     Raises
     ------
@@ -345,6 +345,9 @@ def top_s(
     check_choice("method", method, METHODS)
     plan = _plan(method, scale, request, array.size)
     stream = resolve(rng)
+    _check_threads(threads)
+    if released is not None and released is not array:
+        _backend.selection.check_finite("values", released)  # all of them: which ones are chosen must not decide whether this raises
     indices = _choose(method, array, plan.scale, s, stream, threads)
     noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
     value_scale = None if noisy is None else plan.value_scale
@@ -522,9 +525,13 @@ def _oneshot_plan(scale: object, request: _Request, d: int) -> _Plan:
 # The choice
 
 
-def _open(noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None) -> _backend.Selection:
+def _check_threads(threads: int | None) -> None:
     if threads is not None:
         check_integer("threads", threads, low=1, high=4096)
+
+
+def _open(noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None) -> _backend.Selection:
+    _check_threads(threads)
     stream = resolve(rng)
     return _backend.Selection(noise, scores, scale, keep, stream.position(), secure=stream.secure, threads=threads)
 
@@ -532,4 +539,6 @@ def _open(noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: 
 def _choose(method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng: Stream, threads: int | None) -> npt.NDArray[np.int64]:
     if method == "peeling":
         return _open("laplace", scores, scale, 1, rng, threads).peel(s)
-    return _open("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads).largest(0)
+    indices = _open("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads).largest(0)
+    # Qiao, Su and Zhang prove their theorem for the set of indices alone ("not their ordering").
+    return np.sort(indices) if method == "oneshot_laplace" else indices

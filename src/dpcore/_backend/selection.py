@@ -26,6 +26,8 @@ ELEMENTS_PER_UNIT = 8.0
 """Scores that cost as much as one noisy float64, for the chunks of `for_ranges`."""
 LARGEST_SCORE = Fraction(2**1000)
 """Scores are clamped to this magnitude, so that no key overflows."""
+_PIECE = 2**16
+"""Entries looked at together where the first bad one is searched for."""
 _ROUND = 4096
 """What a round of few scores costs at least, in scores."""
 
@@ -75,9 +77,9 @@ class Selection:
         def visit(start: int, stop: int) -> None:
             spare = 0
             while True:
-                status, candidates, threshold, evaluated, bad = self._call.run(round_, start, stop, found.threshold, spare)
+                status, candidates, threshold, evaluated, _ = self._call.run(round_, start, stop, found.threshold, spare)
                 if status == _selection.NONFINITE:
-                    _refuse(bad)
+                    check_finite("scores", self._scores)
                 if status == _selection.DONE:
                     found.add(candidates, threshold, evaluated)
                     return
@@ -126,9 +128,8 @@ class Selection:
         self._call.use_bounds(np.empty(n_blocks))
 
         def check(start: int, stop: int) -> None:
-            bad = self._call.find_bounds(start, stop)
-            if bad >= 0:
-                _refuse(bad)
+            if self._call.find_bounds(start, stop) >= 0:
+                check_finite("scores", self._scores)
 
         for_ranges(check, n_blocks, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / _selection.BLOCK)
 
@@ -198,5 +199,9 @@ def _clamped(score: float) -> Fraction:
     return min(max(Fraction(score), -LARGEST_SCORE), LARGEST_SCORE)
 
 
-def _refuse(position: int) -> None:
-    raise DataError(f"scores must be finite; the one at index {position} is not")
+def check_finite(name: str, array: npt.NDArray[Any]) -> None:
+    """Raise DataError naming the first entry that is NaN or infinite: the same one whatever order threads look in."""
+    for start in range(0, len(array), _PIECE):
+        bad = np.flatnonzero(~np.isfinite(array[start : start + _PIECE]))
+        if len(bad):
+            raise DataError(f"{name} must be finite; the one at index {start + int(bad[0])} is not")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import TYPE_CHECKING
 
 from dpcore._validation import check_integer, check_positive, check_real
@@ -37,6 +38,8 @@ def check_sensitivity(sensitivity: float) -> float:
     """Return a sensitivity as a positive float, else raise."""
     # An integer or fraction that float64 does not hold is rounded up: a sensitivity that is too small would break the guarantee.
     rounded = check_positive("sensitivity", sensitivity)
+    if isinstance(sensitivity, numbers.Integral):
+        sensitivity = int(sensitivity)  # NumPy would compare its integers with a float as floats
     return rounded if rounded >= sensitivity else math.nextafter(rounded, math.inf)
 
 
