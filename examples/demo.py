@@ -161,6 +161,8 @@ def main() -> int:
     local(console)
     console.rule("A curator holds the data: answers with noise")
     central(console)
+    print("All of it is in out/: open the .html files in a browser. To run these commands yourself, remove the folder first, since")
+    print("nothing that cost a budget is replaced by itself. After `make demo` the command is in .venv/bin.")
     return 0
 
 

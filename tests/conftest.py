@@ -10,9 +10,12 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# A wheel without the `batch` extra is complete (the core needs numpy, scipy and mpmath only); the tests of the extra then have no subject.
+# A wheel without extras is complete (the core needs numpy, scipy and mpmath only); the tests of an extra then have no subject.
+collect_ignore_glob = []
 if importlib.util.find_spec("pyarrow") is None:
-    collect_ignore_glob = ["*test_batch_*", "*test_cli_*"]
+    collect_ignore_glob += ["*test_batch_*", "*test_cli_*"]
+if importlib.util.find_spec("dp_accounting") is None:
+    collect_ignore_glob += ["*test_accounting_pld*"]
 
 # A kernel's first call can pay for a thread pool; a deadline per example would time that, and timed tests are banned.
 settings.register_profile("dpcore", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

@@ -117,6 +117,37 @@ class ExactSum:
             return self.upper - self.lower
         return self.radius
 
+    def rounded(self) -> tuple[Any, float]:
+        r"""Give the sums as float64 numbers whose sensitivity under replacement holds for these very numbers.
+
+        Returns
+        -------
+        values : float or ndarray of float64 of shape (d,)
+            The multiple of G nearest to each sum (the upper one of two), G the least power of two for which all sums of n records fit into
+            53 bits; the exact sums where G is their grid.
+        sensitivity : float
+            upper − lower, rounded up to a multiple of G: most that replacing one record moves a value, or its magnitude.
+
+        Notes
+        -----
+        For functions that take float64, such as `dpcore.selection.top_s`. `high` will not do: it is rounded more finely the smaller it is,
+        so that two neighbouring sums can be rounded apart. Rounding to multiples of one G commutes with shifts by multiples of G and is
+        monotone; hence the bound. n must be the same for neighbours, so adding and removing records is not covered.
+
+        Examples
+        --------
+        >>> clipped_sum([0.5, 2.0, -7.0], radius=1.0).rounded()
+        (0.5, 2.0)
+        """
+        steps = max(1, self.n) * int(self.radius / self.grid)
+        coarse = self.grid * 2.0 ** max(0, steps.bit_length() - 53)
+        whole = np.floor(np.asarray(self.high) / coarse)
+        # exact: both parts are multiples of the grid below 2^53 steps, and so is each sum below
+        rest = (np.asarray(self.high) - whole * coarse) + self.low
+        values = (whole + np.floor(rest / coarse + 0.5)) * coarse
+        sensitivity = math.ceil(self.sensitivity() / coarse) * coarse
+        return (float(values), sensitivity) if isinstance(self.high, float) else (values, sensitivity)
+
     def noisy(
         self, kind: Literal["laplace", "gaussian"], scale: float | npt.ArrayLike, *, rng: Stream | None = None, threads: int | None = None
     ) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.batch import load_job
+from dpcore.batch.release_job import load_release_job
 
 pytestmark = pytest.mark.source_tree
 
@@ -39,18 +42,76 @@ def test_the_job_shows_several_kinds_of_mechanisms_within_its_budget(repository)
     assert job.secure
 
 
-def test_the_demo_shows_truth_estimate_and_interval(repository, tmp_path):
-    shutil.copytree(repository / "examples", tmp_path / "examples")
-    done = subprocess.run([sys.executable, tmp_path / "examples/demo.py"], capture_output=True, text=True, check=False)
+def test_the_release_shows_every_kind_within_its_budget(repository):
+    job = load_release_job(repository / "examples/release.toml")
+    assert {query.kind for query in job.query} == {"count", "histogram", "mean", "sum", "quantile", "top_s"}
+    assert job.total.epsilon == job.privacy.max_epsilon == 3.0
+    assert job.secure
+    assert job.ledger is not None
+
+
+@pytest.fixture(scope="module")
+def demo(repository, tmp_path_factory):
+    """A folder in which the demo ran, and what it said."""
+    folder = tmp_path_factory.mktemp("demo")
+    shutil.copytree(repository / "examples", folder / "examples")
+    done = subprocess.run([sys.executable, folder / "examples/demo.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "out/randhie-private.parquet" in done.stdout
-    assert "a person with k rows is protected at k·ε" in done.stdout
-    assert all(word in done.stdout for word in ("mdvis", "disea", "hlthg", "excellent", "coins", "95 % interval", "one in twenty misses"))
-    lines = re.findall(r"(\d\.\d{3}|1\d\.\d{3}) +(−?-?\d+\.\d{3}) +(-?\d+\.\d{3}) to (-?\d+\.\d{3})", done.stdout)
+    return folder, done.stdout, done.stderr
+
+
+def test_the_demo_shows_truth_estimate_and_interval(demo):
+    folder, said, _ = demo
+    said = said[: said.index("A curator holds the data")]
+    assert "out/randhie-private.parquet" in said
+    assert "a person with k rows is protected at k·ε" in said
+    assert all(word in said for word in ("mdvis", "disea", "hlthg", "excellent", "coins", "95 % interval", "one in twenty misses"))
+    lines = re.findall(r"(\d\.\d{3}|1\d\.\d{3}) +(−?-?\d+\.\d{3}) +(-?\d+\.\d{3}) to (-?\d+\.\d{3})", said)
     assert len(lines) == 12
     # Each estimate is within five standard errors of the truth, up to the last digit shown.
     assert all(
         abs(float(value) - float(true)) <= 5 / 1.96 / 2 * (float(upper) - float(lower)) + 0.002 for true, value, lower, upper in lines
     )
-    assert len(pq.read_table(tmp_path / "out/randhie-private.parquet")) == 20_190
-    assert "excellent" in (tmp_path / "out/randhie-private-estimate.html").read_text(encoding="utf-8")
+    assert len(pq.read_table(folder / "out/randhie-private.parquet")) == 20_190
+    assert "excellent" in (folder / "out/randhie-private-estimate.html").read_text(encoding="utf-8")
+
+
+def test_the_demo_releases_with_a_ledger_that_refuses_the_second_run(demo):
+    folder, said, complained = demo
+    said = said[said.index("A curator holds the data") :]
+    assert re.search(r"^budget +epsilon 5, delta 0$", said, re.MULTILINE)
+    assert re.search(r"^spent +epsilon 3, delta 0$", said, re.MULTILINE)
+    assert re.search(r"^remaining +epsilon 2, delta 0$", said, re.MULTILINE)
+    assert "the job needs epsilon 3.0, delta 0.0, but the ledger" in complained
+    assert "ε = 3 for all answers together, where the private rows above took 6." in said
+    for words in ("seen a doctor", "self-rated health", "visits", "mean visits", "chronic diseases", "coinsurance rates"):
+        assert words in said, words
+    page = (folder / "out/randhie-release.html").read_text(encoding="utf-8")
+    assert "The ledger after this job" in page
+    assert "excellent" in page
+
+
+def test_the_released_numbers_are_near_the_truth(demo):
+    folder, _, _ = demo
+    released = json.loads((folder / "out/randhie-release.json").read_text(encoding="utf-8"))
+    answers = {query["name"]: query for query in released["queries"]}
+    table = pq.read_table(folder / "examples/randhie.parquet")
+    visits, diseases, coins = (table[name].to_numpy() for name in ("mdvis", "disea", "coins"))
+    health = np.asarray(table["health"].cast("string").to_pylist())
+    truths = {
+        "seen a doctor": (visits > 0).sum(),
+        "self-rated health": [int((health == name).sum()) for name in ("excellent", "good", "fair", "poor")],
+        "visits": [((visits >= low) & (visits < high)).sum() for low, high in itertools.pairwise([0, 1, 2, 3, 5, 10, 20, 40, 1000])],
+        "mean visits": np.minimum(visits, 50).mean(),
+        "chronic diseases in all": np.minimum(diseases, 60).sum(),
+        "frequent coinsurance rates": [(coins == rate).sum() for rate in (0, 25)],
+    }
+    assert answers["frequent coinsurance rates"]["value"] == [0, 25]
+    for name, truth in truths.items():
+        found = np.asarray(answers[name].get("counts", answers[name]["value"]))
+        # Laplace noise exceeds 12 standard deviations with probability 4e-8.
+        assert np.abs(found - truth).max() <= 12 * answers[name]["stderr"], name
+    for level, value in zip(answers["chronic diseases"]["q"], answers["chronic diseases"]["value"], strict=True):
+        below, up_to = (diseases <= value - 0.5).sum(), (diseases <= value).sum()
+        # Off by more than 16 ln(121/10^-8) rows with probability 10^-8.
+        assert below - 372 <= level * 20_190 <= up_to + 372

@@ -120,7 +120,7 @@ def test_what_was_asked_spent_and_answered(page):
         "The 2 most frequent of the declared values of visits.",
         "1,000 candidates were declared.",
         "Values beyond [0, 50] count as the nearer end; missing values count as 0.",
-        "Standard error of each count: 1.5.",
+        "Standard error of each: 1.5.",
         '<span class="value">20,187</span>',
         "95 % interval 20,182 to 20,192; standard error 2.5",
         '<span class="value">57,812</span>',
@@ -244,7 +244,9 @@ def test_an_empty_budget_and_one_that_is_used_up(page):
 def test_the_noise_in_words(page):
     drawn = [{"law": "discrete_laplace", "sensitivity": 2, "scale": 4.0}] * 3 + [{"law": "gumbel", "sensitivity": 1.5, "scale": 16.123456}]
     text = page(query("noisy", "count", 5, noise=drawn))
-    assert "Discrete Laplace noise of scale 4, made for a change by 2; Gumbel noise of scale 16.12, made for a change by 1.5." in text
+    assert (
+        "Discrete Laplace noise of scale 4, made to hide a change of 2; Gumbel noise of scale 16.12, made to hide a change of 1.5." in text
+    )
 
 
 def test_confidences_may_differ(page):
@@ -298,6 +300,43 @@ def test_a_mean_of_nothing(page):
     text = page(query("mean", "mean", None, note="the table has no rows, and so no mean", lower=0, upper=1))
     assert '<span class="value">none</span>' in text
     assert "the table has no rows, and so no mean" in text
+
+
+SITES = {"group_by": "site", "groups": ["north", "south", "west"]}
+
+
+def test_an_answer_for_each_group(page):
+    intervals, notes = [[1.5, 3.5], None, [-4.0, -2.0]], [None, "no rows", None]
+    text = page(
+        query("mean by site", "mean", [2.5, None, -3.0], stderr=[0.5, None, 0.5], interval=intervals, note=notes, **SITES),
+        query("some by site", "count", [5, 6, -7], stderr=[1.0] * 3, categories=["x"], **SITES),
+        query("nothing", "mean", [None] * 3, **SITES),
+    )
+    assert "The mean of visits, in each of 3 declared groups by site." in text
+    assert "How many rows have visits equal to x, in each of 3 declared groups by site." in text
+    assert "3 groups, the largest north: 2.5" in text
+    assert '<td class="name">south</td><td class="number">–</td><td class="number">–</td>' in text
+    assert '<td class="name">west</td><td class="number">−3</td><td class="number">−4 to −2</td>' in text
+    assert '<p class="muted small">no rows</p>' in text
+    assert text.count("A count below 0") == 1
+    assert text.count("<svg") == 2
+    assert "Standard error of each: 1.0." in text
+
+
+def test_quantiles_of_each_group(page):
+    several = query("quartiles", "quantile", [[1.0, 4.0]] * 3, q=[0.25, 0.75], grid=[0, 9], rank_error=[[9.5, 30.5]] * 3, **SITES)
+    single = query("medians", "quantile", [1.0, 2.0, -3.5], q=0.5, grid=[0, 9], rank_error=[9.5] * 3, **SITES)
+    text = page(several, single)
+    assert '<th>group</th><th class="number">lower quartile</th><th class="number">upper quartile</th>' in text
+    assert '<td class="name">south</td><td class="number">1</td><td class="number">4</td>' in text
+    assert '<td class="name">west</td><td class="number">-3.5</td>' in text.replace("−", "-")
+    assert "In ranks each is off by at most 31 rows" in text
+    assert "The median of visits, in each of 3 declared groups by site." in text
+
+
+def test_a_set_has_no_order(page):
+    text = page(CHOSEN | {"method": "oneshot_laplace"}, CHOSEN | {"method": "gumbel"})
+    assert text.count("A set, in no particular order.") == text.count("In the order in which they were chosen.") == 1
 
 
 def test_labels_of_quantiles_cover_no_other():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -145,6 +146,26 @@ def test_the_scores_are_not_changed():
     for name, call in ALL.items():
         call(scores)
         assert scores.tolist() == SCORES.tolist(), name
+
+
+@each
+def test_a_stream_that_is_not_at_a_block_is_refused(name):
+    with pytest.raises(ParameterError, match="multiple of 512"):
+        ALL[name](SCORES, rng=KeyedRandom(KEY).at(0, 100))
+    ALL[name](SCORES, rng=KeyedRandom(KEY).at(0, 512))
+
+
+@each
+def test_scores_are_not_copied(name):
+    """Not even once: extra memory is far below that of the scores."""
+    scores = np.zeros(1_000_000)
+    ALL[name](scores, threads=1)
+    tracemalloc.start()
+    try:
+        ALL[name](scores, threads=1)
+        assert tracemalloc.get_traced_memory()[1] < 200_000
+    finally:
+        tracemalloc.stop()
 
 
 # Scores that are refused

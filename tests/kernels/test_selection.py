@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpcore import _backend
 from dpcore._backend.words import KernelWords
+from dpcore.errors import ParameterError
+from dpcore.rng import StreamPosition
 from support.kernels import AES_LEVELS, KEY, LEVELS, Array, at_level
-from support.selection import Twin, tied_score
+from support.selection import KINDS, Twin, tied_score
 from support.selection_calls import BY_KIND, METHODS, SEVERAL, Method, SecureStream, random_scores
 
 each_method = pytest.mark.parametrize("method", METHODS, ids=str)
@@ -116,6 +119,20 @@ def test_every_dtype_in_every_form(method, dtype):
 @each_method
 def test_far_places_of_the_stream(method, first):
     assert same(method, random_scores(600), 3, first=first)
+
+
+def test_the_end_of_the_stream():
+    """Elements are 64-bit numbers: the last block is used, and a round beyond it refused."""
+    scores, last = random_scores(400), 2**64 - 512
+    for kind in KINDS:
+        call = _backend.Selection(kind, scores, 1.0, 3, StreamPosition(KEY, 0, last), secure=False, threads=1)
+        assert call.largest(0).tolist() == Twin(kind, Fraction(1), KernelWords(KEY, 0, 0), last).largest(scores, 3)
+        with pytest.raises(ParameterError, match="room"):
+            call.largest(1)
+        with pytest.raises(ParameterError, match="room"):
+            call.winners(2)
+        with pytest.raises(ParameterError, match="room"):
+            call.peel(2)
 
 
 @pytest.mark.parametrize("level", LEVELS)

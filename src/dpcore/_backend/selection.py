@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,7 @@ class Selection:
             while True:
                 status, candidates, threshold, evaluated, _ = self._call.run(round_, start, stop, found.threshold, spare)
                 if status == _selection.NONFINITE:
-                    check_finite("scores", self._scores)
+                    self._refuse()
                 if status == _selection.DONE:
                     found.add(candidates, threshold, evaluated)
                     return
@@ -129,9 +129,13 @@ class Selection:
 
         def check(start: int, stop: int) -> None:
             if self._call.find_bounds(start, stop) >= 0:
-                check_finite("scores", self._scores)
+                self._refuse()
 
         for_ranges(check, n_blocks, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / _selection.BLOCK)
+
+    def _refuse(self) -> NoReturn:
+        check_finite("scores", self._scores)
+        raise DataError("scores must not be changed by another thread during the call")
 
     def _exclude(self, winner: int) -> None:
         bisect.insort(self._excluded, winner)

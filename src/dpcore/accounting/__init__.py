@@ -14,6 +14,7 @@ from dpcore.accounting.concentrated import (
     zcdp_epsilon,
 )
 from dpcore.accounting.ledger import Entry, Ledger, Reservation
+from dpcore.accounting.loss_distributions import LossDistribution, pld
 from dpcore.accounting.rules import advanced, basic, optimal, optimal_heterogeneous, parallel
 from dpcore.accounting.scales import (
     MAX_INTEGER_SENSITIVITY,
@@ -32,6 +33,7 @@ __all__ = [
     "Composition",
     "Entry",
     "Ledger",
+    "LossDistribution",
     "Reservation",
     "Uses",
     "advanced",
@@ -51,6 +53,7 @@ __all__ = [
     "optimal",
     "optimal_heterogeneous",
     "parallel",
+    "pld",
     "rho_bounded_range",
     "rho_gaussian",
     "rho_laplace",

@@ -115,7 +115,7 @@ def total(connection: sqlite3.Connection, path: Path, accounting: str) -> Amount
                 rho += row[3] * amount_in_file(row[2])
             else:
                 epsilon += row[3] * amount_in_file(row[0])
-    except (ValueError, TypeError) as error:
+    except (ArithmeticError, ValueError, TypeError) as error:
         raise damaged(path) from error
     return Amount(None, delta, rho) if accounting == "zcdp" else Amount(epsilon, delta, None)
 
@@ -159,9 +159,10 @@ def spent(amount: Amount, budget: Privacy) -> Privacy:
     if not amount.rho:
         return Privacy(0.0, decimal_up(amount.delta), budget.relation)
     usable = decimal_down(decimal(budget.delta) - amount.delta)
-    epsilon = _calibration.zcdp_epsilon(fraction_up(amount.rho), usable)
-    # Another rounding than that of `fits`, which has shown the budget's ε.
-    return Privacy(min(epsilon, budget.epsilon), budget.delta, budget.relation)
+    epsilon = _calibration.zcdp_epsilon(fraction_up(amount.rho), usable) if usable > 0 else math.inf
+    if fits(amount, budget):
+        epsilon = min(epsilon, budget.epsilon)  # the conversion to δ has shown it; the one to ε is rounded elsewhere
+    return Privacy(epsilon, budget.delta, budget.relation)
 
 
 def remaining(amount: Amount, budget: Privacy) -> Privacy:
@@ -169,8 +170,8 @@ def remaining(amount: Amount, budget: Privacy) -> Privacy:
     if amount.rho is not None:
         more = _largest(lambda epsilon: fits(amount + Amount(None, Fraction(0), Fraction(rho_pure(epsilon))), budget))
         return Privacy(more, 0.0, budget.relation)
-    epsilon = decimal_down(decimal(budget.epsilon) - (amount.epsilon or Fraction(0)))
-    return Privacy(epsilon, decimal_down(decimal(budget.delta) - amount.delta), budget.relation)
+    epsilon, delta = decimal(budget.epsilon) - (amount.epsilon or Fraction(0)), decimal(budget.delta) - amount.delta
+    return Privacy(max(decimal_down(epsilon), 0.0), max(decimal_down(delta), 0.0), budget.relation)  # below 0: not spent by us
 
 
 def remaining_rho(amount: Amount, budget: Privacy) -> float:

@@ -84,15 +84,17 @@ def _failure(parts: Sequence[Part], precision: int) -> Interval:
 
 
 def left_over(parts: Sequence[Part], delta: float) -> float:
-    """Round down t with δ = f + (1−f)·t, f the probability that some part fails; negative or 0 if the parts alone use up δ."""
+    """Round down t with δ = f + (1−f)·t, f the probability that some part fails; 0 if the parts alone use up δ."""
     if not any(part[2] for part in parts):
         return delta
+    if Interval.of(delta, PRECISION).at_most(_failure(parts, PRECISION)):
+        return 0.0
 
     def evaluate(precision: int) -> Interval:
         failure = _failure(parts, precision)
         return (delta - failure) / (1 - failure)
 
-    return refined(evaluate).lower()
+    return max(refined(evaluate).lower(), 0.0)
 
 
 def with_failures(parts: Sequence[Part], delta: float) -> float:

@@ -131,7 +131,11 @@ def read_header(connection: sqlite3.Connection, path: Path) -> tuple[Any, ...]:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
-        words = "this is another SQLite database" if connection.execute("SELECT 1 FROM sqlite_master").fetchone() else "this file is empty"
+        words = (
+            "this is another SQLite database"
+            if connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            else "this file is empty or too short"
+        )
         raise ParameterError(f"path must name a ledger, and {words}: {str(path)!r}")
     if version != FORMAT:
         raise ParameterError(f"path must name a ledger of format {FORMAT}, and this one has format {version}: {str(path)!r}")

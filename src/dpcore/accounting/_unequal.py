@@ -48,10 +48,13 @@ def least_epsilon(steps: Sequence[int], grid: float, target: float, direction: i
     relative = 1 + direction * (10 * len(steps) + 128) * ROUNDING
     absolute = direction * law.size * (len(steps) + 1) * 5e-324
 
+    weights = np.cumsum(law[::-1])[::-1]  # from here up
+    last = int(np.searchsorted(-weights, -target * 2.0**-60))  # what lies above hardly counts, and is counted as lost
+
     def excess(epsilon: float) -> float:
         first = int(np.searchsorted(losses, epsilon, side="right"))
-        delta = float(np.sum(law[first:] * -np.expm1(epsilon - losses[first:])))
-        return delta * relative + absolute - target
+        delta = float(np.sum(law[first:last] * -np.expm1(epsilon - losses[first:last])))
+        return delta * relative + absolute + (target * 2.0**-59 if direction > 0 else 0.0) - target
 
     low, high = 0.0, float(losses[-1])
     if excess(0.0) <= 0:
@@ -74,9 +77,9 @@ def optimal_epsilon(parts: Sequence[tuple[float, float]], delta_total: float, to
     deltas = [(1, 0.0, delta) for _, delta in parts]
     epsilons = [epsilon for epsilon, _ in parts if epsilon]
     target = _composition.left_over(deltas, delta_total)
-    if target <= 0 or not epsilons:
+    if not target or not epsilons:
         fits = sum((Fraction(delta) for _, delta in parts), Fraction(0)) <= Fraction(delta_total)
-        return _composition.sum_up(epsilons) if fits or (target > 0) else math.inf
+        return _composition.sum_up(epsilons) if fits or target else math.inf
     grid = 2.0 ** math.floor(math.log2(tolerance))
     while True:
         points = sum(math.ceil(Fraction(epsilon) / Fraction(grid)) for epsilon in epsilons)

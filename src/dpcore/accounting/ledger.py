@@ -375,5 +375,5 @@ def _entry(row: tuple[Any, ...], path: Path) -> Entry:
     try:
         epsilon, delta, rho = (None if text is None else _amounts.decimal_up(_amounts.amount_in_file(text)) for text in amounts)
         return Entry(number, what, datetime.fromisoformat(reserved), epsilon, delta, rho, job, version, "done" if done else "reserved")
-    except (ValueError, TypeError) as error:
+    except (ArithmeticError, ValueError, TypeError) as error:
         raise _amounts.damaged(path) from error

@@ -13,10 +13,11 @@ import pyarrow as pa
 from dpcore.batch.errors import StorageError
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import POLL_SECONDS
+from dpcore.batch.rows import Rows
 from dpcore.errors import DataError, DpcoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from dpcore.batch.plan import Plan
@@ -155,10 +156,14 @@ def _first_row_over(database: duckdb.DuckDBPyConnection, plan: Plan, reading: Re
 
 
 def unit_batches(
-    plan: Plan | ReleasePlan, reading: Reading, schema: pa.Schema, more: Callable[[int, int], list[pa.Array]] = lambda _first, _rows: []
+    plan: Plan | ReleasePlan,
+    reading: Reading,
+    schema: pa.Schema,
+    more: Callable[[Rows], list[pa.Array]] | None = None,
+    columns: Mapping[str, pa.DataType] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The unit column beside the position of each row, and what `more` gives for rows from a first position on."""
-    name, types = plan.job.privacy.unit, {plan.job.privacy.unit: plan.unit_type}
+    """The unit column beside the position of each row, and what `more` makes of rows that have `columns` as well."""
+    name, types = plan.job.privacy.unit, {**(columns or {}), plan.job.privacy.unit: plan.unit_type}
     all_bytes, bytes_done = max(sum(plan.inputs.sizes), 1), 0
     try:
         for path, size in zip(plan.inputs.paths, plan.inputs.sizes, strict=True):
@@ -171,7 +176,8 @@ def unit_batches(
                     raise DataError(f"{path}: row {missing} (counted from 0), column {name!r}: null, so the row belongs to no unit")
                 first = start + piece.row
                 positions = pa.array(np.arange(first, first + len(units)))
-                yield pa.RecordBatch.from_arrays([units.cast(plan.unit_type), positions, *more(first, len(units))], schema=schema)
+                others = [] if more is None else more(Rows(piece, path, first, 0.0))
+                yield pa.RecordBatch.from_arrays([units.cast(plan.unit_type), positions, *others], schema=schema)
                 reading.rows = start + piece.row + len(units)
                 reading.done = (bytes_done + piece.done * size) / all_bytes
             bytes_done += size

@@ -16,10 +16,9 @@ from dpcore.batch.output import make_folder
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
 from dpcore.batch.readable import json_text
+from dpcore.batch.release_cells import read_column
 from dpcore.batch.release_units import choose_rows
 from dpcore.batch.rows import Rows, piece_rows_for, read_rows
-from dpcore.batch.values import CellError
-from dpcore.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,27 +120,19 @@ class _Tallies:
     def __init__(self, plan: ReleasePlan, kept: Kept | None) -> None:
         self._plan, self._kept = plan, kept
         none = np.empty(0, np.int64)
-        self.total = [answer.tally(none) for answer in plan.answers]
+        self.total = [answer.tally(0, [none] * len(answer.reads)) for answer in plan.answers]
         self.rows, self.done = 0, 0.0
 
     def of(self, rows: Rows) -> _Part:
         """The statistics of some rows; every cell is checked, of rows that do not take part, too."""
         n = len(rows.piece.batch)
         mask = None if self._kept is None else self._kept.mask(rows.first, n)
-        return _Part([self._one(index, rows, mask) for index in range(len(self.total))], n, rows.done)
-
-    def _one(self, index: int, rows: Rows, mask: Any) -> Any:
-        answer = self._plan.answers[index]
-        name, batch = answer.section.column, rows.piece.batch
-        if answer.cells is None or name is None:
-            read = np.empty(len(batch), np.bool_)
-        else:
-            try:
-                read = answer.cells.read(batch.column(name))
-            except CellError as error:
-                row = rows.piece.row + error.row
-                raise DataError(f"{rows.path}: row {row} (counted from 0), column {name!r}: {error.problem}") from None
-        return answer.tally(read if mask is None else read[mask])
+        taking_part = n if mask is None else int(np.count_nonzero(mask))
+        tallies = []
+        for answer in self._plan.answers:
+            read = [read_column(rows, name, cells) for name, cells in answer.reads]
+            tallies.append(answer.tally(taking_part, read if mask is None else [each[mask] for each in read]))
+        return _Part(tallies, n, rows.done)
 
     def add(self, part: _Part) -> None:
         """Add those of further rows."""

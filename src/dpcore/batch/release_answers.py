@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpcore import _backend, _calibration, accounting, selection
+from dpcore import _backend, accounting
 from dpcore._intervals import fraction_up
-from dpcore.batch.release_cells import Binned, Declared, OnGrid, Reals, Within
+from dpcore.batch.release_cells import Binned, Declared, Reals, Within
 from dpcore.local.additive import noise_variance
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from dpcore.noise import default_grid
 from dpcore.sums import ExactSum, clamped_sum
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.batch.release_cells import Cells
-    from dpcore.batch.release_queries import CountQuery, HistogramQuery, MeanQuery, QuantileQuery, Query, SumQuery, TopQuery
-    from dpcore.batch.release_sensitivity import Contribution
+    from dpcore.batch.release_queries import CountQuery, HistogramQuery, MeanQuery, Query, SumQuery
+    from dpcore.batch.release_sensitivity import Contribution, Sensitivity
     from dpcore.privacy import Relation
     from dpcore.rng import Stream
 
@@ -59,8 +58,8 @@ class Answer(Protocol):
         """What the job says."""
 
     @property
-    def cells(self) -> Cells | None:
-        """How its column is read; None if it needs none."""
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """The columns that it needs, and how each is read."""
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -73,8 +72,8 @@ class Answer(Protocol):
     def declared(self) -> dict[str, Any]:
         """What the job says about the values, for the document."""
 
-    def tally(self, read: Array) -> Any:
-        """The exact statistic of some rows, given what `cells` read; the tallies of parts of a table are added with +."""
+    def tally(self, rows: int, read: list[Array]) -> Any:
+        """The exact statistic of some rows, given what `reads` read; the tallies of parts of a table are added with +."""
 
     def release(self, tally: Any, rng: Stream | None) -> dict[str, Any]:
         """A private answer: what the document says of it beyond name, kind and budget."""
@@ -101,7 +100,7 @@ def _rho(noise: IntegerNoise | RealNoise) -> float:
             return accounting.rho_gaussian(noise.scale, noise.sensitivity)
 
 
-def _given(section: Query, *keys: str) -> dict[str, Any]:
+def given(section: Query, *keys: str) -> dict[str, Any]:
     """Those of the keys that the job gives."""
     found = {key: getattr(section, key) for key in keys}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items() if value is not None}
@@ -111,18 +110,20 @@ def _around(value: float, width: float) -> list[float]:
     return [value - width, value + width]
 
 
-def _one_integer(epsilon: float, delta: float, sensitivity: int, relation: Relation) -> IntegerNoise:
-    """Noise of a single count."""
+def _integer_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> IntegerNoise:
+    """Noise of a count, or of several."""
     if delta == 0:
-        return DiscreteLaplace(epsilon, sensitivity, relation=relation)
-    return DiscreteGaussian(epsilon, delta, sensitivity, calibration="exact", relation=relation)
+        return DiscreteLaplace(epsilon, int(sensitivity.l1), relation=relation)
+    if sensitivity.alone:
+        return DiscreteGaussian(epsilon, delta, int(sensitivity.l1), calibration="exact", relation=relation)
+    return DiscreteGaussian(epsilon, delta, sensitivity.l2, relation=relation)
 
 
-def _one_real(epsilon: float, delta: float, sensitivity: float, relation: Relation) -> RealNoise:
-    """Noise of a single sum."""
+def _real_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> RealNoise:
+    """Noise of a sum, or of several."""
     if delta == 0:
-        return Laplace(epsilon, sensitivity, relation=relation)
-    return Gaussian(epsilon, delta, sensitivity, relation=relation)
+        return Laplace(epsilon, sensitivity.l1, relation=relation)
+    return Gaussian(epsilon, delta, sensitivity.l2, relation=relation)
 
 
 def _noisy(total: ExactSum, noise: RealNoise, rng: Stream | None) -> float:
@@ -138,9 +139,16 @@ class CountAnswer:
     mechanism: IntegerNoise
 
     @classmethod
-    def made(cls, section: CountQuery, cells: Within | Declared | None, bound: Contribution, relation: Relation) -> CountAnswer:
-        """Calibrate it."""
-        return cls(section, cells, _one_integer(section.epsilon, section.delta, bound.count, relation))
+    def made(
+        cls, section: CountQuery, cells: Within | Declared | None, bound: Contribution, relation: Relation, groups: int = 0
+    ) -> CountAnswer:
+        """Calibrate it, for one of so many groups if there are any."""
+        return cls(section, cells, _integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """The column of the condition."""
+        return () if self.cells is None or self.section.column is None else ((self.section.column, self.cells),)
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -154,13 +162,13 @@ class CountAnswer:
 
     def declared(self) -> dict[str, Any]:
         """The condition."""
-        return _given(self.section, "categories", "lower", "upper")
+        return given(self.section, "categories", "lower", "upper")
 
-    def tally(self, read: Array) -> int:
+    def tally(self, rows: int, read: list[Array]) -> int:
         """How many rows count."""
-        if self.cells is None:
-            return len(read)
-        return int(np.count_nonzero(read < self.cells.size)) if isinstance(self.cells, Declared) else int(np.count_nonzero(read))
+        if not read:
+            return rows
+        return int(np.count_nonzero(read[0] < self.cells.size if isinstance(self.cells, Declared) else read[0]))
 
     def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:
         """The noisy number."""
@@ -184,9 +192,12 @@ class HistogramAnswer:
     @classmethod
     def made(cls, section: HistogramQuery, cells: Binned | Declared, bound: Contribution, relation: Relation) -> HistogramAnswer:
         """Calibrate it."""
-        if section.delta == 0:
-            return cls(section, cells, DiscreteLaplace(section.epsilon, bound.cells_l1, relation=relation))
-        return cls(section, cells, DiscreteGaussian(section.epsilon, section.delta, bound.cells_l2, relation=relation))
+        return cls(section, cells, _integer_noise(section.epsilon, section.delta, bound.cells, relation))
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -201,12 +212,12 @@ class HistogramAnswer:
     def declared(self) -> dict[str, Any]:
         """The cells, and what stands for others."""
         if isinstance(self.cells, Binned):
-            return {"bins": list(self.cells.edges), **_given(self.section, "missing")}
-        return {"categories": self.cells.categories.listed(), **_given(self.section, "missing", "unknown")}
+            return {"bins": list(self.cells.edges), **given(self.section, "missing")}
+        return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
 
-    def tally(self, read: Array) -> Array:
+    def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002
         """Rows in each cell."""
-        return _backend.code_counts(read, self.cells.size, threads=1)
+        return _backend.code_counts(read[0], self.cells.size, threads=1)
 
     def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
         """The noisy numbers; intervals are pointwise."""
@@ -229,10 +240,16 @@ class SumAnswer:
     mechanism: RealNoise
 
     @classmethod
-    def made(cls, section: SumQuery, cells: Reals, bound: Contribution, relation: Relation) -> SumAnswer:
-        """Calibrate it."""
+    def made(cls, section: SumQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> SumAnswer:
+        """Calibrate it, for one of so many groups if there are any."""
         clamped_sum(np.empty(0), section.lower, section.upper)
-        return cls(section, cells, _one_real(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
+        sensitivity = (bound.totals if groups else bound.total)(section.lower, section.upper)
+        return cls(section, cells, _real_noise(section.epsilon, section.delta, sensitivity, relation))
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -246,11 +263,11 @@ class SumAnswer:
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
-        return _given(self.section, "lower", "upper", "missing")
+        return given(self.section, "lower", "upper", "missing")
 
-    def tally(self, read: Array) -> ExactSum:
+    def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
         """The sum."""
-        return clamped_sum(read, self.section.lower, self.section.upper, threads=1)
+        return clamped_sum(read[0], self.section.lower, self.section.upper, threads=1)
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy sum."""
@@ -275,7 +292,12 @@ class PublicMeanAnswer:
     def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation) -> PublicMeanAnswer:
         """Calibrate it."""
         clamped_sum(np.empty(0), section.lower, section.upper)
-        return cls(section, cells, _one_real(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
+        return cls(section, cells, _real_noise(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -289,11 +311,11 @@ class PublicMeanAnswer:
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
-        return _given(self.section, "lower", "upper", "missing")
+        return given(self.section, "lower", "upper", "missing")
 
-    def tally(self, read: Array) -> ExactSum:
+    def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
         """The sum, which knows how many rows it is of."""
-        return clamped_sum(read, self.section.lower, self.section.upper, threads=1)
+        return clamped_sum(read[0], self.section.lower, self.section.upper, threads=1)
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy mean; of no rows there is none."""
@@ -325,14 +347,20 @@ class PrivateMeanAnswer:
     half_width: float
 
     @classmethod
-    def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation) -> PrivateMeanAnswer:
-        """Calibrate both."""
+    def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> PrivateMeanAnswer:
+        """Calibrate both, for one of so many groups if there are any."""
         middle = section.lower / 2 + section.upper / 2
         half_width = fraction_up(max(Fraction(section.upper) - Fraction(middle), Fraction(middle) - Fraction(section.lower)))
         clamped_sum(np.empty(0), -half_width, half_width)
         epsilon, delta = section.epsilon / 2, section.delta / 2
-        total = _one_real(epsilon, delta, bound.centred_total(half_width), relation)
-        return cls(section, cells, total, _one_integer(epsilon, delta, bound.count, relation), middle, half_width)
+        total = _real_noise(epsilon, delta, (bound.totals if groups else bound.total)(-half_width, half_width), relation)
+        count = _integer_noise(epsilon, delta, bound.cells if groups else bound.count, relation)
+        return cls(section, cells, total, count, middle, half_width)
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -346,11 +374,13 @@ class PrivateMeanAnswer:
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
-        return _given(self.section, "lower", "upper", "missing")
+        return given(self.section, "lower", "upper", "missing")
 
-    def tally(self, read: Array) -> ExactSum:
+    def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
         """The sum of distances from the middle."""
-        return clamped_sum(read.astype(np.float64) - self.middle, -self.half_width, self.half_width, threads=1)
+        with np.errstate(over="ignore"):
+            distances = read[0].astype(np.float64) - self.middle
+        return clamped_sum(distances, -self.half_width, self.half_width, threads=1)
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy mean, clamped to the bounds, which costs nothing."""
@@ -376,164 +406,3 @@ class PrivateMeanAnswer:
         sums, counts = _around(total, self.total.accuracy(beta)), (count - self.count.accuracy(beta), count + self.count.accuracy(beta))
         corners = [self._mean(a, b) for a in sums for b in counts]
         return [min(corners), max(corners)]
-
-
-@dataclass(frozen=True, slots=True)
-class QuantileAnswer:
-    r"""A point of the grid by the exponential mechanism, for each level q.
-
-    Numbers are rounded up to the grid (and those beyond it to its last point). With C(g) of n rows at or below g the utility of g is
-    −max(0, C(g⁻) − q·n, q·n − C(g)), g⁻ the point before g: the distance in rows of g from being a q-quantile. It is 0 for some g,
-    and is computed exactly, as an integer: q = a/b, and everything is multiplied by b.
-    """
-
-    section: QuantileQuery
-    cells: OnGrid
-    sensitivities: tuple[int, ...]
-    relation: Relation
-
-    @classmethod
-    def made(cls, section: QuantileQuery, cells: OnGrid, bound: Contribution, relation: Relation) -> QuantileAnswer:
-        """Levels share ε equally."""
-        return cls(section, cells, tuple(bound.rank(*level.as_integer_ratio()) for level in _levels(section)), relation)
-
-    @property
-    def noise(self) -> tuple[Noise, ...]:
-        """What it draws, for each level; sensitivity and scale in rows."""
-        ranks = [sensitivity / level.denominator for sensitivity, level in zip(self.sensitivities, _levels(self.section), strict=True)]
-        return tuple(Noise("gumbel", rank, 2 * rank / self._epsilon) for rank in ranks)
-
-    @property
-    def _epsilon(self) -> float:
-        share = self.section.epsilon / len(self.section.q)
-        # Rounded down: the parts must not sum to more than ε.
-        return share if Fraction(share) * len(self.section.q) <= Fraction(self.section.epsilon) else math.nextafter(share, 0.0)
-
-    @property
-    def rho(self) -> float | None:
-        """Of a draw for each level."""
-        return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(self._epsilon)))
-
-    def declared(self) -> dict[str, Any]:
-        """Levels and grid."""
-        q = self.section.q
-        return {"q": q[0] if len(q) == 1 else list(q), "grid": list(self.cells.grid), **_given(self.section, "missing")}
-
-    def tally(self, read: Array) -> Array:
-        """Rows at each point."""
-        return _backend.code_counts(read, self.cells.size, threads=1)
-
-    def utilities(self, tally: Array, level: Fraction) -> Array:
-        """Utility of each point, times the denominator of the level."""
-        at_or_below = np.cumsum(tally)
-        target, b = level.numerator * int(tally.sum()), level.denominator
-        utilities: Array = np.minimum(0, np.minimum(target - b * (at_or_below - tally), b * at_or_below - target))
-        return utilities
-
-    def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
-        """The chosen points; how far off in rows they can be."""
-        chosen = [
-            selection.exponential_mechanism(
-                self.utilities(tally, level), self._epsilon, sensitivity, relation=self.relation, rng=rng, threads=1
-            )
-            for level, sensitivity in zip(_levels(self.section), self.sensitivities, strict=True)
-        ]
-        values = [self.cells.grid[index] for index in chosen]
-        errors = self.rank_errors()
-        one = len(values) == 1
-        return {
-            "value": values[0] if one else values,
-            "stderr": None,
-            "interval": None,
-            "rank_error": errors[0] if one else errors,
-        }
-
-    def rank_errors(self) -> list[float]:
-        """Rows by which the rank of each answer misses q·n at most, at the query's confidence."""
-        tail = math.log(self.cells.size / (1 - self.section.confidence))
-        return [noise.scale * tail for noise in self.noise]
-
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """It depends on the data how far apart ranks are."""
-        return None
-
-
-def _levels(section: QuantileQuery) -> tuple[Fraction, ...]:
-    """The levels as the decimals that were written."""
-    return tuple(Fraction(repr(level)) for level in section.q)
-
-
-@dataclass(frozen=True, slots=True)
-class TopAnswer:
-    """The s most frequent candidates, in order of selection."""
-
-    section: TopQuery
-    cells: Declared
-    sensitivity: int
-    relation: Relation
-    trial: selection.Selection
-
-    @classmethod
-    def made(cls, section: TopQuery, cells: Declared, bound: Contribution, relation: Relation) -> TopAnswer:
-        """Calibrate it by a trial on no rows."""
-        none = np.zeros(cells.size, np.int64)
-        return cls(section, cells, bound.count, relation, _top(none, section, bound.count, relation, None))
-
-    @property
-    def noise(self) -> tuple[Noise, ...]:
-        """What it draws."""
-        choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", self.sensitivity, self.trial.scale)
-        values = self.trial.value_scale
-        return (choice,) if values is None else (choice, Noise("laplace", self.sensitivity, values))
-
-    @property
-    def rho(self) -> float | None:
-        """Of s picks and values; the theorem of the one-shot method gives none."""
-        if self.section.method == "oneshot_laplace":
-            return None
-        moves = 1 if self.relation == "add_remove" else 2
-        pick = accounting.laplace_scale(self.trial.scale, moves * self.sensitivity)
-        rho = Fraction(accounting.rho_bounded_range(pick) if self.section.method == "gumbel" else accounting.rho_pure(pick))
-        if self.trial.value_scale is not None:
-            rho += Fraction(accounting.rho_laplace(accounting.laplace_scale(self.trial.value_scale, self.sensitivity)))
-        return fraction_up(self.section.s * rho)
-
-    def declared(self) -> dict[str, Any]:
-        """How many candidates there are."""
-        return {"s": self.section.s, "candidates": self.cells.size, "method": self.section.method}
-
-    def tally(self, read: Array) -> Array:
-        """Rows of each candidate."""
-        return _backend.code_counts(read, self.cells.size + 1, threads=1)[:-1]
-
-    def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
-        """The chosen labels, and their noisy counts if wanted."""
-        found = _top(tally, self.section, self.sensitivity, self.relation, rng)
-        labels = self.cells.categories.listed()
-        answer: dict[str, Any] = {"value": [labels[index] for index in found.indices], "stderr": None, "interval": None}
-        if found.values is None or found.value_scale is None:
-            return answer
-        return answer | self._counts(found.values, found.value_scale)
-
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """Standard deviation of the noise of a released count."""
-        scale = self.trial.value_scale
-        return None if scale is None else math.sqrt(noise_variance("laplace", scale))
-
-    def _counts(self, values: Array, scale: float) -> dict[str, Any]:
-        tail = _calibration.tail_probability(1 - self.section.confidence, 1)
-        width = _calibration.laplace_width(scale, tail, default_grid(scale) / 2)
-        return {
-            "counts": values.tolist(),
-            "stderr": math.sqrt(noise_variance("laplace", scale)),
-            "interval": np.stack([values - width, values + width], axis=-1).tolist(),
-        }
-
-
-def _top(counts: Array, section: TopQuery, sensitivity: int, relation: Relation, rng: Stream | None) -> selection.Selection:
-    method = section.method
-    return selection.top_s(
-        counts, section.s, section.epsilon, sensitivity, delta=section.delta, method=method,
-        scale="calibrated" if method == "peeling" else None, values=section.values, relation=relation,
-        monotone=relation == "add_remove" and method != "oneshot_laplace", rng=rng, threads=1,
-    )  # fmt: skip

@@ -12,9 +12,12 @@ from dpcore import _backend
 from dpcore.batch.categories import Categories, value_type
 from dpcore.batch.csv_input import NULLS
 from dpcore.batch.values import REAL_TYPES, CellError, Codes, Numbers
+from dpcore.errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from dpcore.batch.rows import Rows
 
     Array = npt.NDArray[Any]
 
@@ -230,6 +233,15 @@ class Declared:
         if found is None:
             raise AssertionError("no cell is refused")
         return found
+
+
+def read_column(rows: Rows, name: str, cells: Cells) -> Array:
+    """What `cells` makes of a column; raises `DataError` with the place of a cell that the job declares nothing for."""
+    try:
+        return cells.read(rows.piece.batch.column(name))
+    except CellError as error:
+        row = rows.piece.row + error.row
+        raise DataError(f"{rows.path}: row {row} (counted from 0), column {name!r}: {error.problem}") from None
 
 
 def _plain(cells: pa.Array) -> pa.Array:

@@ -61,6 +61,7 @@ A complete job:
     column = "cost"
     q = [0.25, 0.5, 0.75]
     grid = {start = 0, stop = 5000, step = 10}
+    missing = 0.0
     epsilon = 1.0
 
 \b
@@ -70,7 +71,9 @@ Kinds, and what each needs beside name, kind and epsilon:
     sum, mean  column, lower, upper
     quantile   column, q, grid
     top_s      column, s, and candidates, candidates_file or k; values = true adds their counts
-Optional everywhere: delta (not for quantile), confidence (default 0.95).
+Optional: delta (not for quantile) and confidence (default 0.95); missing, and for histograms of categories unknown, the values
+that stand for nulls and for undeclared values; and, for count, sum, mean and quantile, group_by, a column, and groups, its declared
+values: the query is then answered for each of them. max_groups_per_unit under [privacy] bounds how many of them a unit is in.
 
 Try it with --dry-run first: it reads the schema only, and prints the plan, the noise and the total.
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
+    from dpcore.batch.job_columns import Category
+
 
 FORMAT = 1
 """Of the document that a release writes."""
@@ -82,6 +84,17 @@ class ReleaseJob(Section):
             if times > 1:
                 raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a name of its own")
         return self
+
+    @model_validator(mode="after")
+    def _groups_of_a_unit_are_one_column(self) -> Self:
+        if self.privacy.max_groups_per_unit is not None and len(self._groupings) != 1:
+            found = "no [[query]] has one" if not self._groupings else "there are several"
+            raise ValueError(f"privacy.max_groups_per_unit needs one group_by with the same groups in all grouped queries, but {found}")
+        return self
+
+    @property
+    def _groupings(self) -> set[tuple[str, tuple[Category, ...]]]:
+        return {query.grouping for query in self.query if query.grouping is not None}
 
     @property
     def secure(self) -> bool:

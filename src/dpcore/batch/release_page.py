@@ -36,6 +36,7 @@ MOST_BARS = 40
 SHOWN = 40
 """Categories or bins whose table is open; of more, up to `LISTED`, a table opens on demand."""
 LISTED = 5000
+ONE_OF = {"categories": "category", "bins": "bin", "groups": "group"}
 PARTS = ("budget", "spent", "remaining")
 FEW = 12
 """Categories that keep the order of the job; more are sorted by their count."""
@@ -84,6 +85,7 @@ class ReleasePages:
         self._pages.write(
             document,
             name=self._name,
+            parts=ONE_OF,
             queries=[self._section(number, query) for number, query in enumerate(queries, 1)],
             statement=release_guarantee(document),
             neighbours=neighbours_in_words(document),
@@ -104,12 +106,15 @@ class ReleasePages:
             "epsilon": plain_number(query["privacy"]["epsilon"]),
             "delta": plain_number(query["privacy"]["delta"]) if query["privacy"]["delta"] else None,
             "noise": noise_in_words(query),
-            "note": query.get("note"),
+            "note": note_of(query),
             "confidence": percent(query["confidence"]) if query.get("confidence") else "",
         }
+        grouped = query.get("groups") is not None
         match query["kind"]:
-            case "histogram":
-                return shown | self._histogram(query)
+            case "quantile" if grouped:
+                return shown | self._grouped_quantiles(query)
+            case kind if grouped or kind == "histogram":
+                return shown | self._cells(query)
             case "quantile":
                 return shown | self._quantiles(query)
             case "top_s":
@@ -150,18 +155,19 @@ class ReleasePages:
         short = 0 < width < self._plots.SHORT * (upper - lower)
         return (lower, upper), f"{plain_number(query['lower'])} to {plain_number(query['upper'])}" if short else None
 
-    def _histogram(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        values, edges = np.asarray(query["value"], dtype=np.float64), bin_edges(query)
-        labels, parts = cell_names(query), "categories" if edges is None else "bins"
+    def _cells(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        """A number for each category, bin or group."""
+        values, edges, labels = numbers_of(query["value"]), bin_edges(query), cell_names(query)
+        parts = "bins" if edges is not None else "groups" if query.get("groups") is not None else "categories"
+        kinds = "counts" if query["kind"] in {"count", "histogram"} else "values"
         # Bins keep their order, as do a few categories; of many the largest come first.
         order = np.arange(len(values)) if edges is not None or len(values) <= FEW else np.argsort(-values, kind="stable")
-        largest = int(np.argmax(values))
-        count = plain_number(query["value"][largest])
         listed, is_long = [int(i) for i in order] if len(values) <= SHOWN else [], SHOWN < len(values) <= LISTED
         return {
             "form": parts,
-            "summary": f"{len(values):,} {parts}, the largest {self._plots.shortened(labels[largest])}: {count}",
-            "value": f"{len(values):,} counts",
+            "counts": kinds,
+            "summary": f"{len(values):,} {parts}" + self._largest(query, labels, values),
+            "value": f"{len(values):,} {kinds}",
             "interval": None,
             "with_intervals": query.get("interval") is not None,
             "stderr": _two_digits(_common(query.get("stderr"))),
@@ -172,19 +178,44 @@ class ReleasePages:
             "total": len(values),
             "bars": min(len(values), MOST_BARS),
             "hidden": max(0, len(values) - MOST_BARS),
-            "negative": bool((values < 0).any()),
+            "negative": kinds == "counts" and bool((values < 0).any()),
             "expected_misses": plain_number(rounded(len(values) * (1 - query["confidence"]))) if query.get("confidence") else None,
         }
 
-    def _cells_plot(self, query: Mapping[str, Any], values: npt.NDArray[np.float64], drawn: npt.NDArray[np.intp]) -> str:
+    def _largest(self, query: Mapping[str, Any], labels: Sequence[str], values: npt.NDArray[np.float64]) -> str:
+        if not np.isfinite(values).any():
+            return ""
+        place = int(np.nanargmax(values))
+        [row] = _table_of_counts(query, labels, [place])
+        return f", the largest {self._plots.shortened(labels[place])}: {row['value']}"
+
+    def _cells_plot(self, query: Mapping[str, Any], values: npt.NDArray[np.float64], drawn: npt.NDArray[np.intp]) -> str | None:
         """Bins over their axis, or bars of some categories."""
-        edges, title = bin_edges(query), f"{query['name']}: {len(values)} released counts"
-        intervals = None if query.get("interval") is None else np.asarray(query["interval"], dtype=np.float64)
+        edges, title = bin_edges(query), f"{query['name']}: {len(values)} released numbers"
+        intervals = None if query.get("interval") is None else intervals_of(query["interval"])
         if edges is not None:
             return self._release_plots.bin_plot(edges, values, intervals, title=title)
+        drawn = drawn[np.isfinite(values[drawn])]
+        if not len(drawn):
+            return None
         labels, shown = cell_names(query), values[drawn]
         ends = np.stack([shown, shown], axis=1) if intervals is None else intervals[drawn]
-        return self._plots.frequency_plot([labels[i] for i in drawn], shown, ends, np.maximum(shown, 0.0), title=title, percent=False)
+        bars = np.maximum(shown, 0.0) if query["kind"] in {"count", "histogram"} else shown
+        return self._plots.frequency_plot([labels[i] for i in drawn], shown, ends, bars, title=title, percent=False)
+
+    def _grouped_quantiles(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        """A line of quantiles for each group."""
+        levels, groups = as_list(query.get("q"), 1), [str(group) for group in query["groups"]]
+        lines = [[plain_number(value) for value in np.atleast_1d(values).tolist()] for values in query["value"]]
+        return {
+            "form": "lines",
+            "summary": f"{len(groups):,} groups",
+            "value": f"{len(groups) * len(levels):,} values",
+            "interval": None,
+            "levels": [quantile_name(level) for level in levels],
+            "lines": [{"label": label, "values": values} for label, values in zip(groups, lines, strict=True)][:LISTED],
+            "ranks": _rank_error(query),
+        }
 
     def _quantiles(self, query: Mapping[str, Any]) -> dict[str, Any]:
         values = [float(value) for value in np.atleast_1d(query["value"])]
@@ -224,6 +255,7 @@ class ReleasePages:
             "interval": None,
             "rows": rows,
             "with_counts": counts is not None,
+            "ordered": query.get("method") != "oneshot_laplace",
         }
 
 
@@ -265,6 +297,22 @@ def percent(share: float) -> str:
     return f"{100 * share:.10g} %"
 
 
+def numbers_of(values: Sequence[float | None]) -> npt.NDArray[np.float64]:
+    """The numbers of an answer, NaN where there is none."""
+    return np.asarray(values, dtype=np.float64)
+
+
+def intervals_of(pairs: Sequence[Sequence[float] | None]) -> npt.NDArray[np.float64]:
+    """The intervals of an answer as an array of shape (m, 2), NaN where there is none."""
+    return np.asarray([(np.nan, np.nan) if pair is None else pair for pair in pairs], dtype=np.float64)
+
+
+def note_of(query: Mapping[str, Any]) -> str | None:
+    """What the document remarks on an answer, or on those of several groups, each remark once."""
+    notes = as_list(query.get("note"), 1)
+    return "; ".join(dict.fromkeys(str(note) for note in notes if note is not None)) or None
+
+
 def _table_of_counts(query: Mapping[str, Any], labels: Sequence[str], places: Sequence[int]) -> list[dict[str, Any]]:
     values = query["value"]
     stderr, intervals = as_list(query.get("stderr"), len(values)), _pairs(query.get("interval"), len(values))
@@ -278,7 +326,7 @@ def _table_of_counts(query: Mapping[str, Any], labels: Sequence[str], places: Se
 def _count_with_ends(value: float, pair: Sequence[float] | npt.NDArray[np.float64] | None, stderr: float | None) -> tuple[str, str | None]:
     """A number and its interval, with the digits that the standard error calls for."""
     if pair is None:
-        return plain_number(value), None
+        return plain_number(value).replace("-", "−"), None
     numbers = _with_digits([value, *pair], stderr)
     return numbers[0], f"{numbers[1]} to {numbers[2]}"
 
@@ -301,7 +349,7 @@ def _rank_error(query: Mapping[str, Any]) -> str | None:
     errors = query.get("rank_error")
     if errors is None:
         return None
-    largest = max(np.atleast_1d(errors))
+    largest = float(np.max(errors))
     return f"{math.ceil(largest):,} row{'' if largest <= 1 else 's'}"
 
 

@@ -18,11 +18,11 @@ from dpcore.batch.release_answers import (
     HistogramAnswer,
     PrivateMeanAnswer,
     PublicMeanAnswer,
-    QuantileAnswer,
     SumAnswer,
-    TopAnswer,
 )
 from dpcore.batch.release_cells import Binned, Declared, OnGrid, Reals, Within
+from dpcore.batch.release_choices import QuantileAnswer, TopAnswer
+from dpcore.batch.release_groups import GroupedAnswer
 from dpcore.batch.release_ledger import Charge
 from dpcore.batch.release_queries import (
     MAX_CELLS,
@@ -34,7 +34,7 @@ from dpcore.batch.release_queries import (
     SumQuery,
     TopQuery,
 )
-from dpcore.batch.release_sensitivity import contribution
+from dpcore.batch.release_sensitivity import Contribution, contribution
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class ReleasePlan:
         Rows of the input; None if only reading would tell.
     unit_type : pyarrow.DataType or None
         Type of the column that holds the privacy unit; None if the unit is the row.
+    grouping : tuple or None
+        Column and groups of the grouped queries, where they are all the same.
     charge : Charge
         What the ledger is to pay.
     """
@@ -76,6 +78,7 @@ class ReleasePlan:
     output: Path
     rows: int | None
     unit_type: pa.DataType | None
+    grouping: tuple[str, Declared] | None
     charge: Charge
 
 
@@ -98,38 +101,65 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePla
     StorageError
         If the input, the ledger or a file of categories cannot be read.
     """
-    cells = [_declared(position, query) for position, query in enumerate(job.query)]
+    reads = [_Read(_declared(position, query), _groups(query)) for position, query in enumerate(job.query)]
     inputs = discover(job.input.path, job.input.format)
     output = Path(job.output.path)
     check_output_is_not_input(output, job.input, inputs)
     check_output_is_free(output, overwrite=overwrite)
-    found = _inspect_all(job, inputs, cells)
-    answers = tuple(_made(position, job, each) for position, each in enumerate(found.cells))
-    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, Charge(job, answers))
+    found = _inspect_all(job, inputs, reads)
+    answers = tuple(_made(position, job, read) for position, read in enumerate(found.reads))
+    groupings = [
+        (query.grouping[0], read.groups) for query, read in zip(job.query, found.reads, strict=True) if query.grouping and read.groups
+    ]
+    grouping = groupings[0] if groupings else None
+    charge = Charge(job, answers)
+    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, grouping, charge)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """How a query reads its column, and the column of its groups."""
+
+    cells: Cells | None
+    groups: Declared | None
+
+    def columns(self, query: Query) -> list[tuple[str, Cells]]:
+        """The columns that are read, by name."""
+        named = [(query.column, self.cells), (query.grouping[0] if query.grouping else None, self.groups)]
+        return [(name, cells) for name, cells in named if name is not None and cells is not None]
+
+    def fitted(self, query: Query, info: FileInfo) -> _Read:
+        """The same for the types of a file."""
+
+        def kind(name: str | None) -> pa.DataType | None:
+            return None if info.types is None or name is None else info.types[name]
+
+        cells = None if self.cells is None else self.cells.fitted(kind(query.column))
+        return _Read(cells, None if self.groups is None else self.groups.fitted(kind(query.grouping[0] if query.grouping else None)))
 
 
 @dataclass(slots=True)
 class _Found:
     """What the schemas of all files say together."""
 
-    cells: list[Cells | None]
+    reads: list[_Read]
     read_types: dict[str, pa.DataType]
     rows: int | None = 0
     unit_type: pa.DataType | None = None
 
 
-def _inspect_all(job: ReleaseJob, inputs: Inputs, cells: list[Cells | None]) -> _Found:
-    found = _Found(cells, {})
+def _inspect_all(job: ReleaseJob, inputs: Inputs, reads: list[_Read]) -> _Found:
+    found = _Found(reads, {})
     unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
-    named = [query.column for query in job.query if query.column is not None]
+    named = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
     for path in inputs.paths:
         info = inputs.reader.inspect(path)
         check_names(info, path, [*named, *unit])
         if path is inputs.paths[0]:
-            found.cells = [_fitted(query, each, info) for query, each in zip(job.query, cells, strict=True)]
-            found.read_types = _text_types(job, found.cells) if info.types is None else {}
+            found.reads = [read.fitted(query, info) for query, read in zip(job.query, reads, strict=True)]
+            found.read_types = _text_types(job, found.reads) if info.types is None else {}
         if info.types is not None:
-            _check_types(job, found, info, path)
+            _check_types(job, found, info.types, path)
         if unit:
             found.unit_type = type_of_unit(info, path, job.privacy.unit, found.unit_type)
         found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
@@ -138,39 +168,27 @@ def _inspect_all(job: ReleaseJob, inputs: Inputs, cells: list[Cells | None]) -> 
     return found
 
 
-def _fitted(query: Query, cells: Cells | None, info: FileInfo) -> Cells | None:
-    if cells is None or query.column is None:
-        return None
-    return cells.fitted(None if info.types is None else info.types[query.column])
+def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: Path) -> None:
+    for query, read in zip(job.query, found.reads, strict=True):
+        for name, cells in read.columns(query):
+            if not cells.accepts(types[name]):
+                declared = " with these categories" if isinstance(cells, Declared) else ""
+                asked = f"{query.name!r} ({query.kind}{declared})"
+                raise JobError(f"{path}: column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}")
+            found.read_types[name] = types[name]
 
 
-def _check_types(job: ReleaseJob, found: _Found, info: FileInfo, path: Path) -> None:
-    for query, cells in zip(job.query, found.cells, strict=True):
-        if cells is None or query.column is None or info.types is None:
-            continue
-        kind = info.types[query.column]
-        if not cells.accepts(kind):
-            declared = " with these categories" if isinstance(cells, Declared) else ""
-            raise JobError(
-                f"{path}: column {query.column!r} has type {kind}, but {query.name!r} ({query.kind}{declared}) takes {cells.wanted}"
-            )
-        found.read_types[query.column] = kind
-
-
-def _text_types(job: ReleaseJob, cells: list[Cells | None]) -> dict[str, pa.DataType]:
+def _text_types(job: ReleaseJob, reads: list[_Read]) -> dict[str, pa.DataType]:
     """Types that queries demand of a format without types; one column has one."""
     types: dict[str, pa.DataType] = {}
-    for query, each in zip(job.query, cells, strict=True):
-        if each is None or query.column is None:
-            continue
-        before = types.setdefault(query.column, each.text_type)
-        if before == each.text_type:
-            continue
-        if pa.string() in {before, each.text_type}:
-            raise JobError(
-                f"column {query.column!r}: one query reads it as text and {query.name!r} as {each.text_type}; a CSV column is either"
-            )
-        types[query.column] = pa.int64()  # Codes must be integers, and sums take them, too.
+    for query, read in zip(job.query, reads, strict=True):
+        for name, cells in read.columns(query):
+            before = types.setdefault(name, cells.text_type)
+            if before == cells.text_type:
+                continue
+            if pa.string() in {before, cells.text_type}:
+                raise JobError(f"column {name!r} is read as {before} by one query and as {cells.text_type} by {query.name!r}")
+            types[name] = pa.int64()  # Codes must be integers, and sums take them, too.
     return types
 
 
@@ -221,6 +239,11 @@ def _declared(position: int, query: Query) -> Cells | None:
     raise AssertionError(query.kind)
 
 
+def _groups(query: Query) -> Declared | None:
+    """The groups of a query, if it has some."""
+    return None if query.grouping is None else Declared(_some(declared_by(query.grouping[1])), skip=True)
+
+
 def _some(categories: Categories | None) -> Categories:
     if categories is None:
         raise AssertionError("nothing is declared")
@@ -234,33 +257,44 @@ def _listed(position: int, query: Query, categories: Categories | None) -> Categ
     return listed
 
 
-def _made(position: int, job: ReleaseJob, cells: Cells | None) -> Answer:
+def _made(position: int, job: ReleaseJob, read: _Read) -> Answer:
     query = job.query[position]
     try:
-        return _answer(job, query, cells)
+        return _answer(job, query, read)
     except JobError:
         raise
     except (ParameterError, ParameterTypeError) as error:
         raise JobError(f"query[{position}] ({query.name!r}, {query.kind}): {error}") from None
 
 
-def _answer(job: ReleaseJob, query: Query, cells: Cells | None) -> Answer:
-    bound, relation = contribution(job), job.privacy.relation
-    match query, cells:
-        case CountQuery(), (None | Within() | Declared()) as read:
-            return CountAnswer.made(query, read, bound, relation)
-        case HistogramQuery(), (Binned() | Declared()) as read:
-            _check_stand_ins(query, read)
-            return HistogramAnswer.made(query, read, bound, relation)
-        case SumQuery(), Reals() as read:
-            return SumAnswer.made(query, read, bound, relation)
-        case MeanQuery(), Reals() as read:
-            made = PublicMeanAnswer if job.n_is_public else PrivateMeanAnswer
-            return made.made(query, read, bound, relation)
-        case QuantileQuery(), OnGrid() as read:
-            return QuantileAnswer.made(query, read, bound, relation)
-        case TopQuery(), Declared() as read:
-            return TopAnswer.made(query, read, bound, relation)
+def _answer(job: ReleaseJob, query: Query, read: _Read) -> Answer:
+    bound, size = contribution(job), 0 if read.groups is None else read.groups.size
+    answer = _for_each(job, query, read.cells, bound, size)
+    if query.grouping is None or read.groups is None:
+        return answer
+    parts = bound.touched(size) if isinstance(answer, QuantileAnswer) else 1
+    return GroupedAnswer(answer, query.grouping[0], read.groups, parts)
+
+
+def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribution, size: int) -> Answer:
+    """The answer to the whole table, or to each of so many groups."""
+    relation = job.privacy.relation
+    match query, read:
+        case CountQuery(), (None | Within() | Declared()) as cells:
+            return CountAnswer.made(query, cells, bound, relation, size)
+        case HistogramQuery(), (Binned() | Declared()) as cells:
+            _check_stand_ins(query, cells)
+            return HistogramAnswer.made(query, cells, bound, relation)
+        case SumQuery(), Reals() as cells:
+            return SumAnswer.made(query, cells, bound, relation, size)
+        case MeanQuery(), Reals() as cells if job.n_is_public and not size:
+            return PublicMeanAnswer.made(query, cells, bound, relation)
+        case MeanQuery(), Reals() as cells:
+            return PrivateMeanAnswer.made(query, cells, bound, relation, size)
+        case QuantileQuery(), OnGrid() as cells:
+            return QuantileAnswer.made(query, cells, bound, relation, size)
+        case TopQuery(), Declared() as cells:
+            return TopAnswer.made(query, cells, bound, relation)
     raise AssertionError(query.kind)
 
 
@@ -269,4 +303,4 @@ def _check_stand_ins(query: HistogramQuery, cells: Binned | Declared) -> None:
     for key in ("missing", "unknown"):
         value = getattr(query, key)
         if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
-            raise JobError(f"{key} must be one of the categories, got {value!r}")
+            raise ParameterError(f"{key} must be one of the categories, got {value!r}")

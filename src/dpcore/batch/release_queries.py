@@ -19,12 +19,17 @@ from dpcore.privacy import Privacy
 
 MAX_CELLS = 2**20
 """Cells of one answer: a histogram's, a grid's, a list of candidates'."""
+MAX_GROUPS = 2**12
 MAX_DECIMALS = 6
 """Decimals of a quantile's level: ranks are then compared as integers, exactly, up to 9·10^9 rows."""
 
 
 def _check_listed(value: object, info: ValidationInfo) -> tuple[Category, ...]:
     return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS)
+
+
+def _check_groups(value: object) -> tuple[Category, ...]:
+    return check_categories(value, "groups", least=1, most=MAX_GROUPS)
 
 
 def _check_edges(value: object, info: ValidationInfo) -> tuple[float, ...]:
@@ -89,6 +94,7 @@ DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_hig
 Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
 Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
 Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
+Groups = Annotated[tuple[Category, ...], PlainValidator(_check_groups)]
 Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
 StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
 HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
@@ -108,8 +114,32 @@ class QuerySection(Section):
         """What the query spends."""
         return Privacy(self.epsilon, self.delta)
 
+    @property
+    def grouping(self) -> tuple[str, tuple[Category, ...]] | None:
+        """Column and values of the groups that it is answered for."""
+        return None
 
-class CountQuery(QuerySection):
+
+class GroupedQuery(QuerySection):
+    """A query that may be answered for each of several declared groups of rows."""
+
+    group_by: Name | None = None
+    groups: Groups | None = None
+
+    @model_validator(mode="after")
+    def _groups_are_declared(self) -> Self:
+        if (self.group_by is None) != (self.groups is None):
+            given = "group_by was given" if self.groups is None else "groups was given"
+            raise ValueError(f"group_by, a column, and groups = [...], its declared values, belong together; only {given}")
+        return self
+
+    @property
+    def grouping(self) -> tuple[str, tuple[Category, ...]] | None:
+        """Column and values of the groups that it is answered for."""
+        return None if self.group_by is None or self.groups is None else (self.group_by, self.groups)
+
+
+class CountQuery(GroupedQuery):
     """`kind = "count"`: rows; or rows whose column holds one of `categories`, or a number in [lower, upper]."""
 
     kind: Literal["count"]
@@ -183,7 +213,7 @@ def _check_category(key: str, value: Category | float | None, listed: tuple[Cate
         raise ValueError(f"{key} must be one of the categories {reprlib.repr(list(listed))}, got {value!r}")
 
 
-class BoundedQuery(QuerySection):
+class BoundedQuery(GroupedQuery):
     """A statistic of numbers that are clamped to [lower, upper]."""
 
     column: Name
@@ -212,7 +242,7 @@ class MeanQuery(BoundedQuery):
     kind: Literal["mean"]
 
 
-class QuantileQuery(QuerySection):
+class QuantileQuery(GroupedQuery):
     """`kind = "quantile"`: for each level q the point of a declared grid that has about q of the rows at or below it."""
 
     kind: Literal["quantile"]

@@ -9,22 +9,25 @@ tables differ
 
 | answer | add_remove | replace, unit = row | replace, another unit |
 |---|---|---|---|
-| count of all rows | m | 1 (n is public: any noise would do) | m |
-| count of some rows | m | 1 | m |
-| histogram, ℓ1 | m | 2 | 2m |
-| histogram, ℓ2 | m | √2 | √2·m |
-| sum of x in [L, U] | m·max(\|L\|, \|U\|) | U − L | m·(max(U, 0) − min(L, 0)) |
-| sum of x − c in [−h, h] | m·h | 2h | 2·m·h |
+| one count | m | 1 | m |
+| histogram, or a count for each group, ℓ1 | m | 2 | 2m |
+| the same, ℓ2 | m | √2 | √2·m |
+| sum of x in [L, U], M = max(\|L\|, \|U\|) | m·M | U − L | m·(max(U, 0) − min(L, 0)) |
+| sum for each group, ℓ1 | m·M | 2M | 2m·M |
+| the same, ℓ2 | m·M | max(√2·M, V), V = max(U, 0) − min(L, 0) | m·max(√2·M, V) |
 | rank #{x ≤ g} − q·n | m·max(q, 1−q) | 1 | m |
 | one candidate's count | m | 1 | m |
+| groups that a unit touches, at most γ of G | min(G, m, γ) | min(G, 2) | min(G, 2·min(m, γ)) |
 
 Why. A histogram loses a vector a ≥ 0 of counts and gains b ≥ 0, ‖a‖₁, ‖b‖₁ ≤ m, and one of them is 0 under add_remove. So
-‖b − a‖₁ ≤ 2m, ‖b − a‖₂² ≤ ‖a‖₂² + ‖b‖₂² ≤ 2m², reached when all rows of one cell move into another. **Under replacement the cells of
-a histogram do not compose in parallel**: two of them change (document 001's convention; spec of `dpcore.accounting.parallel`), which
-is what the factors 2 and √2 pay for. A sum of k ≤ m terms in [L, U] lies in [m·min(L, 0), m·max(U, 0)], and so does its replacement.
-A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart by at most m, and one alone at most
-m·max(q, 1−q). A count of one candidate changes by at most m, and by what another candidate loses it gains under replacement: only
-under add_remove do all counts move the same way (`monotone`).
+‖b − a‖₁ ≤ 2m and ‖b − a‖₂² ≤ ‖a‖₂² + ‖b‖₂² ≤ 2m², reached when all rows of one cell move into another. **Under replacement the cells of
+a histogram do not compose in parallel**: two of them change, which is what the factors 2 and √2 pay for. A sum of k ≤ m terms in [L, U]
+lies in [m·min(L, 0), m·max(U, 0)], and so does its replacement; with the number of rows fixed one term moves by U − L. Sums for groups
+lose a and gain b, each in the convex hull of 0 and the vectors m·v·e_i, v ∈ {L, U}; a norm of b − a is largest at corners, where it is
+m·|v − w| in one group or m·‖(v, w)‖ in two. A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart
+by at most m, and one alone at most m·max(q, 1−q). A count of one candidate changes by at most m, and what one gains another may lose
+under replacement: only under add_remove do all counts move the same way (`monotone`). An answer for each group that is no sum composes
+over the groups that a unit touches: those it leaves and, under replacement, those it enters.
 """
 
 from __future__ import annotations
@@ -37,6 +40,26 @@ from dpcore._intervals import fraction_up
 
 if TYPE_CHECKING:
     from dpcore.batch.release_job import ReleaseJob
+
+SQRT2_UP = Fraction(6369051672525773, 2**52)
+"""The smallest float64 ≥ √2, exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Of the numbers that are released together.
+
+    Attributes
+    ----------
+    l1, l2 : float
+        In each norm, rounded up; of counts an integer in ℓ1.
+    alone : bool
+        Whether it is a single number.
+    """
+
+    l1: float
+    l2: float
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,51 +74,64 @@ class Contribution:
         Whether a neighbour's unit is another one, and not absent.
     n_is_public : bool
         Whether neighbours have equally many rows.
+    groups : int or None
+        Groups γ that a unit's rows are in at most; None if only their number m limits it.
     """
 
     rows: int
     replaced: bool
     n_is_public: bool
+    groups: int | None = None
 
     @property
-    def count(self) -> int:
-        """Of the number of rows, or of some of them."""
-        return self.rows
+    def count(self) -> Sensitivity:
+        """Of the number of rows, of some of them, or of one candidate's."""
+        return Sensitivity(self.rows, self.rows, alone=True)
 
     @property
-    def cells_l1(self) -> int:
-        """Of a histogram, in ℓ1."""
-        return 2 * self.rows if self.replaced else self.rows
+    def cells(self) -> Sensitivity:
+        """Of a histogram, or of a count for each group."""
+        if self.replaced:
+            return Sensitivity(2 * self.rows, fraction_up(self.rows * SQRT2_UP), alone=False)
+        return Sensitivity(self.rows, self.rows, alone=False)
 
-    @property
-    def cells_l2(self) -> float:
-        """Of a histogram, in ℓ2, rounded up."""
-        return fraction_up(self.rows * SQRT2_UP) if self.replaced else float(self.rows)
-
-    def total(self, lower: float, upper: float) -> float:
-        """Of a sum of numbers in [lower, upper], rounded up."""
+    def total(self, lower: float, upper: float) -> Sensitivity:
+        """Of a sum of numbers in [lower, upper]."""
         low, high = Fraction(lower), Fraction(upper)
         if self.n_is_public:
-            return fraction_up(high - low)
+            exact = high - low
+        elif self.replaced:
+            exact = self.rows * _reach(low, high)
+        else:
+            exact = self.rows * max(abs(low), abs(high))
+        return Sensitivity(fraction_up(exact), fraction_up(exact), alone=True)
+
+    def totals(self, lower: float, upper: float) -> Sensitivity:
+        """Of a sum for each group."""
+        low, high = Fraction(lower), Fraction(upper)
+        most = max(abs(low), abs(high))
+        if not self.replaced:
+            return Sensitivity(fraction_up(self.rows * most), fraction_up(self.rows * most), alone=False)
+        l2 = max(SQRT2_UP * most, _reach(low, high))
+        return Sensitivity(fraction_up(2 * self.rows * most), fraction_up(self.rows * l2), alone=False)
+
+    def rank(self, level: Fraction) -> int:
+        """Of the rank #{x ≤ g} − q·n, times the denominator of q: an integer."""
         if self.replaced:
-            return fraction_up(self.rows * (max(high, Fraction(0)) - min(low, Fraction(0))))
-        return fraction_up(self.rows * max(abs(low), abs(high)))
+            return self.rows * level.denominator
+        return self.rows * max(level.numerator, level.denominator - level.numerator)
 
-    def centred_total(self, half_width: float) -> float:
-        """Of a sum of numbers in [−half_width, half_width], rounded up."""
-        return self.total(-half_width, half_width)
-
-    def rank(self, numerator: int, denominator: int) -> int:
-        """Of `denominator` times the rank #{x ≤ g} − q·n, q = numerator/denominator: an integer."""
-        if self.replaced:
-            return self.rows * denominator
-        return self.rows * max(numerator, denominator - numerator)
+    def touched(self, groups: int) -> int:
+        """How many of all groups may have other rows."""
+        one = self.rows if self.groups is None else min(self.rows, self.groups)
+        return min(groups, 2 * one if self.replaced else one)
 
 
-SQRT2_UP = Fraction(6369051672525773, 2**52)
-"""The smallest float64 ≥ √2, exactly."""
+def _reach(low: Fraction, high: Fraction) -> Fraction:
+    return max(high, Fraction(0)) - min(low, Fraction(0))
 
 
 def contribution(job: ReleaseJob) -> Contribution:
     """What one unit of a job may do."""
-    return Contribution(job.privacy.rows_per_unit, job.privacy.relation == "replace", job.n_is_public)
+    privacy = job.privacy
+    return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.n_is_public, privacy.max_groups_per_unit)

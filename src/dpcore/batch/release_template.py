@@ -26,11 +26,11 @@ tfoot td { border-top: 1px solid var(--ink); border-bottom: 0; font-weight: 650;
 {% macro table_of(rows, query, heading) %}
 <div class="wide"><table>
 <thead><tr><th>{{ heading }}</th><th class="number">released</th>
-{% if rows[0].interval %}<th class="number">{{ query.confidence }} interval</th>{% endif %}</tr></thead>
+{% if query.with_intervals %}<th class="number">{{ query.confidence }} interval</th>{% endif %}</tr></thead>
 <tbody>
 {% for row in rows %}
 <tr><td class="name">{{ row.label }}</td><td class="number">{{ row.value }}</td>
-{%- if row.interval %}<td class="number">{{ row.interval }}</td>{% endif %}</tr>
+{%- if query.with_intervals %}<td class="number">{{ row.interval or "–" }}</td>{% endif %}</tr>
 {% endfor %}
 </tbody>
 </table></div>
@@ -115,33 +115,34 @@ does not say what those declarations cut off.</p>
 <h2>{{ query.name }}</h2>
 <p class="asked">{{ query.asked }}.</p>
 <p class="how">&epsilon; = {{ query.epsilon }}{% if query.delta %}, &delta; = {{ query.delta }}{% endif %}. {{ query.declared }}
-{%- if query.stderr and query.form in ("categories", "bins") %} Standard error of each count: {{ query.stderr }}.{% endif %}</p>
+{%- if query.stderr and query.form in parts %} Standard error of each: {{ query.stderr }}.{% endif %}</p>
 {% if query.form == "number" %}
 <p class="headline"><span class="value">{{ query.value }}</span>{% if query.interval %}<span class="muted">{{ query.confidence }} interval
 {{ query.interval }}{% if query.stderr %}; standard error {{ query.stderr }}{% endif %}</span>{% endif %}</p>
 {% if query.plot %}<figure>{{ query.plot|safe }}</figure>{% endif %}
 {% if query.part_of %}<p class="muted small">The axis shows only a part of the possible range, {{ query.part_of }}.</p>{% endif %}
-{% elif query.form in ("categories", "bins") %}
-<figure>
+{% elif query.form in parts %}
+{% if query.plot %}<figure>
 <p class="legend">
 {% if query.banded %}
-<span><i class="bar"></i>{{ query.confidence }} intervals</span><span><i class="dash"></i>released counts</span>
+<span><i class="bar"></i>{{ query.confidence }} intervals</span><span><i class="dash"></i>released {{ query.counts }}</span>
 {% else %}
-<span><i class="dot"></i>released count</span>
+<span><i class="dot"></i>released</span>
 {% if query.with_intervals %}<span><i class="line"></i>{{ query.confidence }} interval</span>{% endif %}
 {% endif %}
 </p>
 {{ query.plot|safe }}
-</figure>
+</figure>{% endif %}
+
 {% if query.negative %}<p class="muted small">A count below 0 is the noise of an empty or nearly empty part. It is left as it is, because
 sums over many parts would otherwise come out too large.</p>{% endif %}
-{% if query.hidden and query.form == "categories" %}<p class="muted small">The {{ query.bars }} largest counts are drawn,
+{% if query.hidden and query.form != "bins" %}<p class="muted small">The {{ query.bars }} largest {{ query.counts }} are drawn,
 {{ "{:,}".format(query.hidden) }} are not; the JSON file beside this page has all.
 {%- if query.expected_misses %} Among so many, the largest are partly there by chance: about {{ query.expected_misses }} of all
 {{ query.confidence }} intervals miss.{% endif %}</p>{% endif %}
-{% if query.rows %}{{ table_of(query.rows, query, "category" if query.form == "categories" else "bin") }}{% endif %}
+{% if query.rows %}{{ table_of(query.rows, query, parts[query.form]) }}{% endif %}
 {% if query.all_rows %}<details><summary>All {{ "{:,}".format(query.total) }} {{ query.form }}, in the order of the job</summary>
-{{ table_of(query.all_rows, query, "category" if query.form == "categories" else "bin") }}</details>{% endif %}
+{{ table_of(query.all_rows, query, parts[query.form]) }}</details>{% endif %}
 {% elif query.form == "quantiles" %}
 <figure>{{ query.plot|safe }}</figure>
 <div class="wide"><table>
@@ -156,6 +157,18 @@ sums over many parts would otherwise come out too large.</p>{% endif %}
 </table></div>
 {% if query.ranks %}<p class="muted small">A quantile has no interval on its own scale: how far it is off depends on how close the values
 lie there. In ranks each is off by at most {{ query.ranks }}, with a probability of {{ query.confidence }}.</p>{% endif %}
+{% elif query.form == "lines" %}
+<div class="wide"><table>
+<thead><tr><th>group</th>{% for level in query.levels %}<th class="number">{{ level }}</th>{% endfor %}</tr></thead>
+<tbody>
+{% for line in query.lines %}
+<tr><td class="name">{{ line.label }}</td>{% for value in line["values"] %}<td class="number">{{ value }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+</table></div>
+{% if query.ranks %}<p class="muted small">In ranks each is off by at most {{ query.ranks }}, with a probability of
+{{ query.confidence }}.</p>{% endif %}
+
 {% elif query.form == "chosen" %}
 <div class="wide"><table>
 <thead><tr><th class="number">place</th><th>value</th>{% if query.with_counts %}<th class="number">released count</th>
@@ -168,8 +181,11 @@ lie there. In ranks each is off by at most {{ query.ranks }}, with a probability
 {% endfor %}
 </tbody>
 </table></div>
-<p class="muted small">In the order in which they were chosen. Noise decided close calls: values of nearly the same frequency may have
-changed places, or one of them may be absent.</p>
+<p class="muted small">
+{% if query.ordered %}In the order in which they were chosen. Noise decided close calls: values of nearly the same frequency may have
+changed places, or one of them may be absent.
+{% else %}A set, in no particular order. Noise decided close calls: of values of nearly the same frequency one may be absent.
+{% endif %}</p>
 {% endif %}
 {% if query.noise %}<p class="muted small">{{ query.noise }}</p>{% endif %}
 {% if query.note %}<p class="muted small">{{ query.note }}</p>{% endif %}

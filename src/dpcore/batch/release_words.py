@@ -49,6 +49,12 @@ def neighbours_in_words(document: Mapping[str, Any]) -> str:
 
 def asked(query: Mapping[str, Any]) -> str:
     """The question of a query in words."""
+    if query.get("groups") is None:
+        return _question(query)
+    return f"{_question(query)}, in each of {len(query['groups']):,} declared groups by {query['group_by']}"
+
+
+def _question(query: Mapping[str, Any]) -> str:
     column, values = query.get("column"), query["value"]
     of = f" of {column}" if column else ""
     match query["kind"]:
@@ -95,7 +101,7 @@ def noise_in_words(query: Mapping[str, Any]) -> str:
     """Which noise was drawn, and for how much of a change by one unit."""
     drawn = {(noise["law"], noise["sensitivity"], noise["scale"]): None for noise in query.get("noise", ())}
     parts = [
-        f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {scale:.4g}, made for a change by {sensitivity:.6g}"
+        f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {scale:.4g}, made to hide a change of {sensitivity:.6g}"
         for law, sensitivity, scale in drawn
         if scale is not None
     ]
@@ -110,8 +116,10 @@ def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
 
 
 def cell_names(query: Mapping[str, Any]) -> list[str]:
-    """The name of each cell of a histogram."""
+    """The name of each cell of a histogram, or of each group."""
     edges = bin_edges(query)
+    if query.get("groups") is not None:
+        return [str(group) for group in query["groups"]]
     return [str(category) for category in query["categories"]] if edges is None else bin_names(edges)
 
 

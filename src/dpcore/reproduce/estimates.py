@@ -42,14 +42,16 @@ def mean_of(replicates: Numbers) -> Mean:
 
 
 def log_slope(x: Numbers, y: Numbers, stderr: Numbers | None = None) -> tuple[float, float]:
-    """Slope of log y in log x by least squares, each point weighted by its relative precision, and its standard error.
+    """Slope of log y in log x by least squares, and its standard error.
+
+    All points weigh the same: weights from few replicates would favour the points that chance made small and sure.
 
     Parameters
     ----------
     x, y : sequence of float
         Positive; at least two different x.
     stderr : sequence of float, optional
-        Standard errors of y, which are independent. Without them all points weigh the same, and the standard error is 0.
+        Standard errors of y, which are independent; 0 by default.
 
     Returns
     -------
@@ -62,15 +64,15 @@ def log_slope(x: Numbers, y: Numbers, stderr: Numbers | None = None) -> tuple[fl
     >>> round(slope, 12), stderr
     (-1.0, 0.0)
     """
-    log_x, log_y = np.log(np.asarray(x, np.float64)), np.log(np.asarray(y, np.float64))
-    weights = np.ones_like(log_y) if stderr is None else (np.asarray(y) / np.asarray(stderr)) ** 2
-    centred = log_x - np.average(log_x, weights=weights)
-    spread = float(np.sum(weights * centred**2))
-    return float(np.sum(weights * centred * log_y) / spread), 0.0 if stderr is None else spread**-0.5
+    log_x, values = np.log(np.asarray(x, np.float64)), np.asarray(y, np.float64)
+    centred = log_x - log_x.mean()
+    coefficients = centred / np.sum(centred**2)
+    relative = 0.0 if stderr is None else np.asarray(stderr) / values
+    return float(coefficients @ np.log(values)), float(np.sqrt(np.sum((coefficients * relative) ** 2)))
 
 
 def compared(part: str, variable: str, x: Numbers, means: Sequence[Mean], theory: Numbers, own: Numbers | None = None) -> Slope:
-    """The slope of measured means beside that of a formula on the same points and with the same weights.
+    """The slope of measured means beside that of a formula on the same points.
 
     Parameters
     ----------
@@ -85,12 +87,8 @@ def compared(part: str, variable: str, x: Numbers, means: Sequence[Mean], theory
     own : sequence of float, optional
         The exact expectation of the estimator there.
     """
-    values, errors = np.array([mean.value for mean in means]), np.array([mean.stderr for mean in means])
-
-    def slope_of(formula: Numbers) -> float:
-        return log_slope(x, formula, np.asarray(formula, np.float64) * errors / values)[0]
-
-    return Slope(part, variable, *log_slope(x, values, errors), slope_of(theory), None if own is None else slope_of(own))
+    measured, stderr = log_slope(x, [mean.value for mean in means], [mean.stderr for mean in means])
+    return Slope(part, variable, measured, stderr, log_slope(x, theory)[0], None if own is None else log_slope(x, own)[0])
 
 
 def at_most(successes: int, n: int, share: float) -> bool:

@@ -23,6 +23,7 @@ MARKS: dict[str, dict[str, Any]] = {
     "measured": {"color": ACCENT, "marker": "o", "markersize": 5},
     "second": {"color": INK, "marker": "s", "markersize": 4.5},
     "third": {"color": MUTED, "marker": "^", "markersize": 5},
+    "fourth": {"color": MUTED, "marker": "v", "markersize": 5},
     "theory": {"color": ACCENT, "linestyle": (0, (5, 2)), "linewidth": 1.2},
     "second theory": {"color": INK, "linestyle": (0, (1.5, 1.5)), "linewidth": 1.2},
 }
@@ -115,7 +116,7 @@ def short_number(value: float) -> str:
     exponent = math.floor(math.log10(value) + 1e-9)
     if 1e4 <= value < 1e6:
         return f"{amount(float(f'{value / 1000:.3g}'))}k"
-    if 1e-4 < value < 1e4:
+    if 1e-4 <= value * (1 + 1e-9) < 1e4:
         return amount(float(f"{value:.4g}"))
     factor = float(f"{value / 10.0**exponent:.3g}")
     return ("" if factor == 1 else f"{factor:g}·") + "10" + str(exponent).translate(SUPERSCRIPTS)

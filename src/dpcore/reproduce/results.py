@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Role = Literal["measured", "second", "third", "theory", "second theory"]
+Role = Literal["measured", "second", "third", "fourth", "theory", "second theory"]
 """Which marker or line a series has on the page; theories are lines."""
 
 
@@ -23,7 +23,7 @@ class Series:
     stderr : tuple of float or None
         Standard error of each y; None for what is computed and not measured.
     role : str
-        "measured", "second", "third", "theory" or "second theory".
+        "measured", "second", "third", "fourth", "theory" or "second theory".
     """
 
     name: str

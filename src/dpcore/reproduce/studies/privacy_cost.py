@@ -182,26 +182,41 @@ def _largest(means: Array, s: int) -> Array:
     return kept
 
 
-def _sparse_errors(x: Array, height: float, size: Size, stream: Stream) -> tuple[float, float]:
-    """Both parts of the loss when the first s means have this height; the other columns of `x` stay."""
+def _open_estimate(x: Array, size: Size) -> Array:
+    return _largest(np.asarray(sums.clipped_sum(x, _radius(size.n)).high) / size.n, size.s)
+
+
+def _set_height(x: Array, height: float, size: Size, stream: Stream) -> Array:
+    """Draw the first s columns anew, with this mean, and give the vector of means; the other columns stay."""
     x[:, : size.s] = signs((size.n, size.s), height, stream)
     truth = np.zeros(size.d)
     truth[: size.s] = height
-    radius = _radius(size.n)
-    open_estimate = _largest(np.asarray(sums.clipped_sum(x, radius).high) / size.n, size.s)
-    private = inference.sparse_mean(x, size.epsilon, size.delta, radius, size.s, rng=stream).value.toarray()
-    return float(np.square(open_estimate - truth).sum()), float(np.square(private - open_estimate).sum())
+    return truth
+
+
+def _statistical_error(x: Array, height: float, size: Size, stream: Stream) -> float:
+    truth = _set_height(x, height, size, stream)
+    return float(np.square(_open_estimate(x, size) - truth).sum())
+
+
+def _privacy_error(x: Array, height: float, size: Size, stream: Stream) -> float:
+    _set_height(x, height, size, stream)
+    private = inference.sparse_mean(x, size.epsilon, size.delta, _radius(size.n), size.s, rng=stream).value.toarray()
+    return float(np.square(private - _open_estimate(x, size)).sum())
 
 
 def _sparse_risk(setting: Setting, size: Size, replicates: int) -> Risk:
     """The largest risks over the heights tried: for the statistical part near √(2 ln d/n), for the privacy part near b ln d."""
-    stream = setting.stream("sparse", size)
-    units = math.sqrt(2 * math.log(size.d) / size.n), _scale(size) * math.log(size.d)
-    found: Any = np.empty((replicates, 2, len(LEVELS)))
+    stream, found = setting.stream("sparse", size), np.empty((replicates, 2, len(LEVELS)))
+    parts = (
+        (_statistical_error, math.sqrt(2 * math.log(size.d) / size.n)),
+        (_privacy_error, _scale(size) * math.log(size.d)),
+    )
     for replicate in found:
-        x = signs((size.n, size.d), 0.0, stream)
-        for part, unit in enumerate(units):
-            replicate[part] = [_sparse_errors(x, level * unit, size, stream)[part] for level in LEVELS]
+        # As float64: sums of the array are taken nine times, and another type would be converted every time.
+        x = signs((size.n, size.d), 0.0, stream).astype(np.float64)
+        for row, (error, unit) in zip(replicate, parts, strict=True):
+            row[:] = [error(x, level * unit, size, stream) for level in LEVELS]
     statistical, privacy = (max(map(mean_of, found[:, part].T), key=lambda mean: mean.value) for part in (0, 1))
     return Risk(statistical, privacy)
 

@@ -1,0 +1,65 @@
+"""Cross products of clipped rows as exact integers, so that their sensitivities hold in the arithmetic that is used."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore.errors import DataError
+
+BITS = 20
+RADIUS = 1 << BITS
+"""K: rows become integer vectors of ℓ2 norm at most K, and y an integer of magnitude at most K."""
+BLOCK = 1 << (53 - 2 * BITS)
+"""Rows whose products are summed as floats: every partial sum is an integer of at most 2^53, exact in any order of additions."""
+_FLUSH = 1 << (62 - 53)
+MOST_COLUMNS = 1 << 12
+
+Array = npt.NDArray[Any]
+
+
+def cross_products(x: Array, y: Array, x_radius: float, y_radius: float) -> tuple[Array, Array, int]:
+    """X'X, X'y and y'y of the quantised rows, as exact Python integers; raises `DataError` at NaN."""
+    d = x.shape[1]
+    exact, part = np.zeros((d + 1, d + 1), object), np.zeros((d + 1, d + 1), np.int64)
+    for count, start in enumerate(range(0, len(x), BLOCK), 1):
+        rows = _rows(x[start : start + BLOCK], x_radius, start)
+        joined = np.column_stack([rows, _responses(y[start : start + BLOCK], y_radius, start)])
+        part += (joined.T @ joined).astype(np.int64)
+        if count % _FLUSH == 0:
+            exact, part = exact + part.astype(object), np.zeros_like(part)
+    exact = exact + part.astype(object)
+    return exact[:d, :d], exact[:d, d], int(exact[d, d])
+
+
+def _rows(x: Array, radius: float, start: int) -> npt.NDArray[np.float64]:
+    """Rows clipped to the ball of this radius and rounded to integers, K for the radius; a function of each row alone."""
+    rows = np.clip(x.astype(np.float64), -np.finfo(np.float64).max, np.finfo(np.float64).max)
+    _refuse_nan("x", rows, start)
+    largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), radius)
+    unit = rows / largest
+    norm = np.sqrt((unit * unit).sum(axis=1, keepdims=True))
+    # Rounding moves a row by at most √d/2; one step more covers the floats on the way.
+    room = RADIUS - math.sqrt(x.shape[1]) / 2 - 1
+    with np.errstate(divide="ignore", over="ignore"):
+        factor = np.minimum(largest / radius * RADIUS, room / norm)
+    whole: npt.NDArray[np.float64] = np.rint(unit * factor)
+    whole[(whole * whole).sum(axis=1) > RADIUS**2] = 0.0  # exact integers: what cannot happen would not break the guarantee
+    return whole
+
+
+def _responses(y: Array, radius: float, start: int) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = y.astype(np.float64)
+    _refuse_nan("y", values, start)
+    return np.rint(np.clip(values, -radius, radius) / radius * RADIUS)
+
+
+def _refuse_nan(name: str, block: npt.NDArray[np.float64], start: int) -> None:
+    bad = np.isnan(block)
+    if bad.any():
+        place = np.argwhere(bad)[0].tolist()
+        index = (start + place[0], *place[1:])
+        raise DataError(f"{name} must not hold NaN; the number at index {index if len(index) > 1 else index[0]} is NaN")

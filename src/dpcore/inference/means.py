@@ -1,0 +1,302 @@
+"""Means of bounded or clipped records: dense (document 004, Algorithm 9.2.1) and sparse (Algorithm 9.2.2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import accounting, selection
+from dpcore._validation import check_choice, check_integer, check_positive
+from dpcore.errors import ParameterError
+from dpcore.inference._parameters import (
+    Radius,
+    check_failure,
+    check_records,
+    check_sigma,
+    check_threads,
+    clipping_radius,
+    l2_of_equal,
+)
+from dpcore.noise import FLOAT_SCALE
+from dpcore.privacy import Privacy
+from dpcore.sums import ExactSum, clipped_sum
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+    from dpcore.rng import Stream
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanEstimate:
+    """A private mean.
+
+    Attributes
+    ----------
+    value : float or ndarray of float64, shape (d,)
+        Unbiased for the mean of the clipped records.
+    privacy : Privacy
+        (ε, δ), for data sets that differ by the value of one record.
+    stderr : float
+        Standard deviation of each coordinate's noise: the standard error about the mean of the clipped records, exactly.
+    population_stderr : float
+        Upper bound of the standard error about the expectation of a clipped record, for independent records: √(stderr² + v/n) with
+        v = min(R², 2σ²), or R² if no σ was given.
+    radius : float
+        Clipping radius R that was used.
+    noise : {"gaussian", "laplace"}
+        Law of the noise.
+    scale : float
+        Gaussian σ or Laplace b of the noise in the sum of the records.
+    n : int
+        Number of records.
+    """
+
+    value: float | npt.NDArray[np.float64]
+    privacy: Privacy
+    stderr: float
+    population_stderr: float
+    radius: float
+    noise: Literal["gaussian", "laplace"]
+    scale: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseMeanEstimate:
+    """A private mean with s coordinates other than 0.
+
+    Attributes
+    ----------
+    value : scipy.sparse.coo_array, shape (d,)
+        The chosen coordinates, in order of selection; each is unbiased for the clipped mean of that coordinate, whichever were chosen.
+    privacy : Privacy
+        (ε, δ) of choice and values together, for data sets that differ by the value of one record.
+    stderr : float
+        Standard deviation of the noise of each value.
+    population_stderr : float
+        As in `MeanEstimate`, for each chosen coordinate.
+    indices : ndarray of int64, shape (s,)
+        The chosen coordinates in order of selection.
+    radius : float
+        Clipping radius R that was used.
+    scale, value_scale : float
+        Scale of the noise that chose, and Laplace scale of the values, both for sums of the records.
+    rule : str
+        Rule of composition that shows (ε, δ).
+    n : int
+        Number of records.
+    """
+
+    value: scipy.sparse.coo_array
+    privacy: Privacy
+    stderr: float
+    population_stderr: float
+    indices: npt.NDArray[np.int64]
+    radius: float
+    scale: float
+    value_scale: float
+    rule: str
+    n: int
+
+
+def mean(
+    x: npt.ArrayLike,
+    epsilon: float,
+    delta: float,
+    radius: Radius,
+    *,
+    sigma: float | None = None,
+    constant: float = 2.0,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> MeanEstimate:
+    r"""Release the mean of records whose coordinates are clipped to [−R, R].
+
+    Parameters
+    ----------
+    x : array_like
+        (n,) or (n, d) real numbers of any strides; infinities clip.
+    epsilon : float
+        Privacy loss ε, positive and finite.
+    delta : float
+        Failure mass δ in [0, 1). Positive: Gaussian noise. 0: Laplace noise.
+    radius : float or "sqrt_log_n"
+        Clipping radius R in [2^-900, 2^900], or K·σ·√(ln n) of Theorem 9.2.2. It must not be chosen by looking at the data.
+    sigma : float, optional
+        Sub-Gaussian parameter σ of each coordinate, E e^(λ(X−EX)) ≤ e^(λ²σ²); needed for "sqrt_log_n", else only for `population_stderr`.
+    constant : float, default 2.0
+        K of "sqrt_log_n".
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    MeanEstimate
+        The mean, its guarantee and standard errors.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is out of range or of the wrong type.
+    DataError
+        If a number is NaN; the message has its index.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: (ε, δ)-differential privacy, for the released floats. Replacing a record moves each exact sum by at most 2R, so all of them
+    by 2R√d in ℓ2 and 2Rd in ℓ1 norm; the noise is calibrated to that by `accounting.analytic_gaussian_scale` or
+    `accounting.laplace_scale` and added to the exact sums; the division by n comes after. Cost: one pass over the data.
+
+    The variance 4R²d·ln(1/δ)/(n²ε²) that the document prints is too small: at ε = 0.5 and δ = 10⁻⁶ its δ really is 4.16·10⁻⁶.
+
+    References
+    ----------
+    Document 004, Algorithm 9.2.1 and Theorem 9.2.2, corrected; Balle & Wang (2018), Theorem 8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> estimate = mean(np.full((1000, 3), 0.5), epsilon=1.0, delta=1e-6, radius=1.0)
+    >>> estimate.value.shape, round(estimate.stderr, 4)
+    ((3,), 0.0146)
+    """
+    array = check_records("x", x, 1, 2)
+    epsilon, delta, sigma = check_positive("epsilon", epsilon), check_failure(delta), check_sigma(sigma)
+    bound = clipping_radius(radius, sigma, constant, len(array))
+    check_threads(threads)
+    d = 1 if array.ndim == 1 else array.shape[1]
+    steps = clipped_sum(array[:0], bound)  # the radius on its grid, before any data
+    kind, scale = _noise(epsilon, delta, steps, d)
+    total = clipped_sum(array, bound, threads=threads)
+    value = total.noisy(kind, scale, rng=rng, threads=threads) / len(array)
+    stderr = (math.sqrt(2.0) if kind == "laplace" else 1.0) * scale / len(array)
+    population = _population_stderr(stderr, total, sigma)
+    return MeanEstimate(value, Privacy(epsilon, delta), stderr, population, total.radius, kind, scale, len(array))
+
+
+def _noise(epsilon: float, delta: float, total: ExactSum, d: int) -> tuple[Literal["gaussian", "laplace"], float]:
+    """Law and scale of the noise that d sums need."""
+    if delta > 0:
+        scale = accounting.analytic_gaussian_scale(epsilon, delta, l2_of_equal(total.sensitivity(), d))
+    else:
+        scale = accounting.laplace_scale(epsilon, Fraction(total.sensitivity()) * d)  # type: ignore[arg-type]
+    if not FLOAT_SCALE[0] <= scale <= FLOAT_SCALE[1]:
+        raise ParameterError(
+            f"epsilon={epsilon!r} and radius={total.radius!r} must give a noise scale in [2**-960, 2**960], got scale {scale!r}"
+        )
+    return ("gaussian" if delta > 0 else "laplace"), scale
+
+
+def _population_stderr(stderr: float, total: ExactSum, sigma: float | None) -> float:
+    """Noise and sampling together; clipping is a contraction, so a clipped coordinate's variance is at most 2σ², and at most R²."""
+    deviation = total.radius if sigma is None else min(total.radius, math.sqrt(2.0) * sigma)
+    return math.hypot(stderr, deviation / math.sqrt(total.n))
+
+
+def sparse_mean(
+    x: npt.ArrayLike,
+    epsilon: float,
+    delta: float,
+    radius: Radius,
+    s: int,
+    *,
+    method: Literal["peeling", "gumbel"] = "peeling",
+    scale: float | Literal["calibrated"] | None = None,
+    sigma: float | None = None,
+    constant: float = 2.0,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> SparseMeanEstimate:
+    r"""Release the s coordinates of a mean that are likely the largest in magnitude; the others are 0.
+
+    Parameters
+    ----------
+    x : array_like
+        (n, d) real numbers of any strides; d may be 10^6. Infinities clip.
+    epsilon : float
+        Privacy loss ε of choice and values together, positive and finite.
+    delta : float
+        Failure mass δ in [0, 1).
+    radius : float or "sqrt_log_n"
+        As in `mean`.
+    s : int
+        Number of coordinates to release, in [1, d].
+    method : {"peeling", "gumbel"}, default "peeling"
+        Algorithm 9.2.2 step by step, or its one-shot variant with Gumbel noise, which is smaller.
+    scale : float or "calibrated", optional
+        As in `dpcore.selection.top_s`; None is the document's b = 2λ√(3 s ln(1/δ))/ε for "peeling", checked.
+    sigma : float, optional
+        As in `mean`.
+    constant : float, default 2.0
+        As in `mean`.
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    SparseMeanEstimate
+        The mean, its guarantee and standard errors.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is out of range or of the wrong type, or composition does not show (ε, δ) for the scale.
+    DataError
+        If a number is NaN; the message has its index.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: (ε, δ)-differential privacy. Scores and values are `ExactSum.rounded`: float64 numbers that one record moves by at most
+    λ = 2R, which is rounded up with them, by less than n·2⁻⁵² of it.
+    Cost: one pass over the data and `dpcore.selection.top_s` on d scores.
+
+    References
+    ----------
+    Document 004, Algorithm 9.2.2 and Theorem 9.2.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.zeros((10_000, 50))
+    >>> x[:, [7, 30]] = 1.0, -1.0
+    >>> estimate = sparse_mean(x, epsilon=1.0, delta=1e-6, radius=1.0, s=2)
+    >>> sorted(estimate.indices.tolist()), estimate.value.shape
+    ([7, 30], (50,))
+    """
+    array = check_records("x", x, 2)
+    epsilon, delta, sigma = check_positive("epsilon", epsilon), check_failure(delta), check_sigma(sigma)
+    bound = clipping_radius(radius, sigma, constant, len(array))
+    s = check_integer("s", s, low=1, high=array.shape[1])
+    check_choice("method", method, ("peeling", "gumbel"))
+    check_threads(threads)
+    total = clipped_sum(array, bound, threads=threads)
+    sums, sensitivity = total.rounded()
+    chosen = selection.top_s(
+        np.abs(sums), s, epsilon, sensitivity, delta=delta, method=method, scale=scale, values=sums, rng=rng, threads=threads
+    )
+    n = len(array)
+    stderr = math.sqrt(2.0) * float(chosen.value_scale or 0.0) / n
+    return SparseMeanEstimate(
+        _sparse(chosen, n, array.shape[1]), chosen.privacy, stderr, _population_stderr(stderr, total, sigma), chosen.indices, total.radius,
+        chosen.scale, float(chosen.value_scale or 0.0), chosen.rule, n,
+    )  # fmt: skip
+
+
+def _sparse(chosen: selection.Selection, n: int, d: int) -> Any:
+    from scipy.sparse import coo_array  # loaded only where a sparse array is made
+
+    return coo_array((np.asarray(chosen.values) / n, (chosen.indices,)), shape=(d,))

@@ -1,0 +1,324 @@
+"""Release jobs that cannot run end with exit code 2, say what is wrong, and write nothing; those that can explain themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from dpcore.accounting import Ledger
+from dpcore.batch.release_job import load_release_job
+from dpcore.batch.release_plan import make_release_plan
+from dpcore.privacy import Privacy
+from support.jobs import write_table
+from support.releases import QUERIES, Counter, clinic
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    place = Counter(tmp_path, capsys)
+    write_table(clinic(30), place.source)
+    place.write_release()
+    return place
+
+
+def refused(place, *words, arguments=()):
+    """Exit code 2 with all of `words` in the message, and nothing written."""
+    before = sorted(place.folder.rglob("*"))
+    done = place.release(*arguments)
+    assert done.code == 2, done.said
+    for word in words:
+        assert word in done.err, (word, done.err)
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert sorted(place.folder.rglob("*")) == before
+
+
+def edit(place, old, new):
+    text = place.job.read_text(encoding="utf-8")
+    assert old in text
+    place.job.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("version = 1", "version = 2", ["version = 2", "must be 1"]),
+        ("version = 1", "version = 1\nkeep = []", ["keep: unknown key", "allowed here: version, input, output, privacy, ledger, testing"]),
+        ("[input]", "[input]\nformt = 'csv'", ["input.formt: unknown key", "did you mean 'format'"]),
+        ("[output]", "[output]\ncompression = 'zstd'", ["output.compression: unknown key; allowed here: path"]),
+        ("[output]", "[output]\nrelation = 'replace'", ["output.relation: unknown key", "relation belongs in [privacy]"]),
+        ("[privacy]", "[privacy]\nrelation = 'swap'", ["privacy.relation = 'swap'", "must be 'replace' or 'add_remove'"]),
+        ("[privacy]", "[privacy]\nunit = 'person'", ["max_rows_per_unit is required with unit = 'person'"]),
+        ("[privacy]", "[privacy]\nmax_rows_per_unit = 2", ["max_rows_per_unit is for jobs whose unit is a column"]),
+        ("[privacy]", "[privacy]\nmax_groups_per_unit = 2", ["max_groups_per_unit is for jobs whose unit is a column"]),
+        (
+            "[privacy]",
+            "[privacy]\nunit = 'person'\nmax_rows_per_unit = 2\nmax_groups_per_unit = 2",
+            ["privacy.max_groups_per_unit needs one group_by with the same groups", "no [[query]] has one"],
+        ),
+        ("[testing]", "[ledger]\nbudget = 3\n[testing]", ["ledger.budget: unknown key", "ledger.path is required"]),
+        (
+            'kind = "count"',
+            'kind = "synthetic"',
+            ["query[0].kind = 'synthetic' is unknown: must be one of 'count', 'histogram', 'sum', 'mean'"],
+        ),
+        ('kind = "count"', 'kind = "topk"', ["query[0].kind = 'topk' is unknown", "'quantile', 'top_s'", "did you mean 'top_s'?"]),
+        ('kind = "count"\n', "", ["query[0].kind is required: one of 'count'"]),
+        ('name = "rows"\n', "", ["query[0].name is required"]),
+        ('name = "rows"', 'name = "visits"', ["2 [[query]] entries are named 'visits'"]),
+        ("epsilon = 1.0", "epsilon = 0", ["query[0].epsilon", "epsilon must be in", "got 0", "(query 'rows')"]),
+        ("epsilon = 1.0", "epsilon = 1.0\ndelta = 1.0", ["query[0].delta", "delta must be in [0.0, 1.0)"]),
+        (
+            "epsilon = 1.0",
+            "epsilon = 1.0\ncolour = 3",
+            ["query[0].colour: unknown key; allowed here: name, kind, epsilon, delta, confidence"],
+        ),
+        ("confidence = 0.999999", "confidence = 95", ["query[0].confidence", "confidence must be in (0.0, 1.0)", "got 95"]),
+    ],
+)
+def test_mistakes_in_the_job_file(place, old, new, words):
+    edit(place, old, new)
+    refused(place, *words)
+
+
+COUNT, CELLS = {"kind": "count", "column": "visits"}, {"kind": "histogram", "column": "region"}
+SUM = {"kind": "sum", "column": "visits", "lower": 0, "upper": 9}
+MEDIAN = {"kind": "quantile", "column": "cost", "q": 0.5, "grid": [1, 2]}
+TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (COUNT, ["a count with a column needs either categories = [...] or lower and upper, neither was given"]),
+        ({**COUNT, "categories": [1], "lower": 0, "upper": 1}, ["both were given"]),
+        ({**COUNT, "lower": 0}, ["lower = 0.0 and upper = None must both be given"]),
+        ({**COUNT, "lower": 2, "upper": 1}, ["lower = 2.0 and upper = 1.0 must both be given, and lower ≤ upper"]),
+        ({"kind": "count", "lower": 0, "upper": 1}, ["column is required with categories, lower or upper"]),
+        ({**COUNT, "categories": []}, ["categories must be a list of at least one string, or of at least one integer, got []"]),
+        ({**COUNT, "categories": [1, "a"]}, ["item 1 is 'a'"]),
+        (CELLS, ["histogram needs one of categories", "none was given", "never from the data"]),
+        ({**CELLS, "k": 3, "bins": [0, 1]}, ["k and bins were given"]),
+        ({**CELLS, "k": 2**21}, ["k must be at most 1048576, got 2097152"]),
+        ({**CELLS, "categories": ["a", "b"], "missing": "c"}, ["missing must be one of the categories ['a', 'b'], got 'c'"]),
+        ({**CELLS, "categories": ["a", "b"], "missing": True}, ["must be a string or a finite number, got True"]),
+        ({**CELLS, "k": 4, "unknown": 4}, ["unknown must be a code in [0, k − 1] = [0, 3], got 4"]),
+        ({**CELLS, "bins": [0, 1], "unknown": 1}, ["unknown is for categories; numbers outside the bins count in the first or last one"]),
+        ({**CELLS, "bins": [0, 1], "missing": "a"}, ["missing must be a number, which then counts in its bin, got 'a'"]),
+        ({**CELLS, "bins": [0]}, ["bins must be a list of at least two numbers, or a table {start, stop, step}, got [0]"]),
+        ({**CELLS, "bins": [0, 2, 1]}, ["bins must increase, but bins[2] = 1.0 follows 2.0"]),
+        ({**CELLS, "bins": [0, "x"]}, ["bins[1] must be a real number, got 'x'"]),
+        ({**CELLS, "bins": {"start": 0, "stop": 1}}, ["bins as a table has the keys start, stop and step, got start, stop"]),
+        (
+            {**CELLS, "bins": {"start": 0, "stop": 1, "step": 0}},
+            ["bins: step = 0.0 must be positive, and stop = 1.0 at least start + step"],
+        ),
+        ({**CELLS, "bins": {"start": 0, "stop": 1, "step": 1e-9}}, ["bins must have at most 1048576 numbers, got 1000000001 of them"]),
+        ({**CELLS, "bins": {"start": 1e17, "stop": 1e17 + 64, "step": 1}}, ["bins: step = 1.0 is too small for float64 at start"]),
+        ({**SUM, "lower": 9}, ["lower = 9.0 must be less than upper = 9.0"]),
+        ({**SUM, "missing": 10}, ["missing must be in [lower, upper] = [0.0, 9.0], got 10.0"]),
+        ({**SUM, "upper": 1e300}, ["upper must be in", "got 1e+300"]),
+        (
+            {**SUM, "group_by": "region"},
+            ["group_by, a column, and groups = [...], its declared values, belong together; only group_by was given"],
+        ),
+        ({**SUM, "group_by": "region", "groups": []}, ["groups must be a list of at least one string"]),
+        ({**MEDIAN, "q": 0}, ["q must be a number in (0, 1) with at most 6 decimals, or a list of such, got 0"]),
+        ({**MEDIAN, "q": 0.12345678}, ["q must be a number in (0, 1) with at most 6 decimals"]),
+        ({**MEDIAN, "q": []}, ["q must be a number in (0, 1)"]),
+        ({**MEDIAN, "q": [0.5, 0.25]}, ["q must increase, got [0.5, 0.25]"]),
+        ({**MEDIAN, "delta": 1e-6}, ["query[0].delta", "delta must be in [0.0, 0.0], got 1e-06"]),
+        ({**MEDIAN, "grid": 3}, ["grid must be a list of at least two numbers"]),
+        ({**TOP, "s": 3}, ["s must be at most the number of candidates, 2, got 3"]),
+        ({**TOP, "s": 0}, ["s must be in [1, 1048576], got 0"]),
+        ({**TOP, "k": 5}, ["top_s needs one of candidates", "candidates and k were given"]),
+        ({**TOP, "method": "best"}, ["query[0].method = 'best': must be 'gumbel', 'peeling' or 'oneshot_laplace'"]),
+        ({**TOP, "method": "oneshot_laplace"}, ["query[0] ('x', top_s): epsilon must be in (0, 0.2)"]),
+        ({**TOP, "group_by": "region", "groups": ["a"]}, ["query[0].group_by: unknown key"]),
+        ({"kind": "count", "epsilon": 1e-13}, ["query[0] ('x', count)", "must give a noise scale"]),
+    ],
+)
+def test_mistakes_in_a_query(place, query, words):
+    place.write_release({"x": query})
+    refused(place, *words)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({**SUM, "column": "visit"}, ["there is no column 'visit'", "Did you mean 'visits'?"]),
+        ({**SUM, "column": "region"}, ["column 'region' has type string, but 'x' (sum) takes one of halffloat, float, double", "bool"]),
+        ({**TOP, "column": "cost"}, ["column 'cost' has type double, but 'x' (top_s with these categories) takes string"]),
+        (
+            {**CELLS, "categories": [1, 2]},
+            ["column 'region' has type string, but 'x' (histogram with these categories) takes an integer type"],
+        ),
+        ({**SUM, "group_by": "state", "groups": ["a"]}, ["there is no column 'state'"]),
+        ({**SUM, "group_by": "cost", "groups": ["a"]}, ["column 'cost' has type double, but 'x' (sum with these categories) takes"]),
+    ],
+)
+def test_columns_that_do_not_fit(place, query, words):
+    place.write_release({"x": query})
+    refused(place, *words)
+
+
+def test_files_that_do_not_fit_each_other(place):
+    place.source = place.folder / "in"
+    write_table(clinic(5), place.source / "a.parquet")
+    write_table(clinic(5).drop_columns(["cost"]), place.source / "b.parquet")
+    place.write_release()
+    refused(place, "b.parquet: there is no column 'cost'")
+    write_table(clinic(5).drop_columns(["person"]), place.source / "b.parquet")
+    place.write_release({"x": {**MEDIAN, "column": "visits"}}, privacy={"unit": "person", "max_rows_per_unit": 1})
+    refused(place, "b.parquet: there is no column 'person'")
+
+
+def test_two_columns_with_one_name(place):
+    table = pa.table([pa.array([1]), pa.array([2])], names=["visits", "visits"])
+    write_table(table, place.source)
+    place.write_release({"x": SUM})
+    refused(place, "2 columns are named 'visits'")
+
+
+def test_a_csv_column_that_is_read_in_two_ways(place):
+    place.source = write_table(clinic(5), place.folder / "in.csv")
+    place.write_release({"a": {**CELLS, "column": "visits", "categories": ["1", "2"]}, "b": SUM})
+    refused(place, "column 'visits' is read as string by one query and as double by 'b'")
+    place.write_release({"a": {**CELLS, "column": "visits", "k": 30}, "b": SUM})
+    assert place.release().code == 0
+
+
+def test_units_that_are_no_units(place):
+    place.write_release(privacy={"unit": "cost", "max_rows_per_unit": 1})
+    refused(place, "privacy.unit = 'cost' has type double; a unit is an integer, a string, a date or a timestamp")
+
+
+def test_categories_in_files(place):
+    listed = place.folder / "listed.csv"
+    listed.write_text("region\nnorth\neast\n")
+    place.write_release({"x": {**CELLS, "categories_file": str(listed), "missing": "south"}})
+    refused(place, "query[0] ('x', histogram): missing must be one of the categories, got 'south'")
+    place.write_release({"x": {"kind": "top_s", "column": "region", "candidates_file": str(listed), "s": 3}})
+    refused(place, "query[0] ('x'): s must be at most the number of candidates, 2, got 3")
+    listed.write_text("region\n")
+    refused(place, "between 2 and 16777216 categories are needed")
+
+
+def test_over_budget(place):
+    place.write_release(privacy={"max_epsilon": 8.5})
+    refused(place, "the job spends epsilon = 9.0, but privacy.max_epsilon = 8.5: 1.0 (rows) + 1.0 (in the east)")
+    place.write_release({"x": {"kind": "count", "delta": 1e-6}}, privacy={"max_delta": 0.0})
+    refused(place, "the job spends delta = 1e-06, but privacy.max_delta = 0.0")
+    place.write_release({str(i): {"kind": "count", "epsilon": 0.1} for i in range(12)}, privacy={"max_epsilon": 1.0})
+    refused(place, "epsilon = 1.2", "… (2 more queries)")
+    place.write_release({str(i): {"kind": "count", "epsilon": 0.1} for i in range(3)}, privacy={"max_epsilon": 0.3})
+    assert place.release().code == 0
+
+
+def test_an_output_in_the_way(place):
+    assert place.release().code == 0
+    before = place.target.read_bytes()
+    refused(place, "out/answers.json' exists", "a second time", "--overwrite")
+    assert place.target.read_bytes() == before
+    assert place.release("--overwrite").code == 0
+    place.target = place.source
+    place.write_release()
+    refused(place, "is the input itself")
+    place.target = place.folder
+    place.write_release()
+    refused(place, "is a folder; name a file")
+
+
+# What it says
+
+
+def test_a_dry_run_prints_the_plan_and_touches_nothing(place):
+    before = sorted(place.folder.rglob("*"))
+    done = place.release("--dry-run")
+    assert done.code == 0
+    for words in (
+        "in.parquet (parquet, 1 file, 30 rows)",
+        "answers.json (JSON)",
+        "budget  epsilon 9.0 of 1000000000.0",
+        "the guarantee protects one row",
+        "what they say is protected",
+        "Dry run: nothing was read but the schema",
+    ):
+        assert words in done.out, words
+    lines = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
+    assert lines["rows"][1:] == ["count", "–", "1", "0", "discrete", "laplace", "1", "1", "1.357"]
+    assert lines["regions"][-4:] == ["laplace", "2", "2", "2.799"]
+    assert lines["visits"][-4:] == ["laplace", "20", "20", "28.28"]
+    assert lines["mean cost"][-4:] == ["laplace", "80", "80", "3.771"]
+    assert lines["quartiles"][-4:] == ["gumbel", "1", "6", "–"]
+    assert sorted(place.folder.rglob("*")) == before
+    assert place.release("--dry-run", "--report", place.folder / "report").code == 2
+
+
+def test_a_dry_run_reads_no_row(place):
+    place.source.write_bytes(place.source.read_bytes().replace(b"north", b"\xff\xff\xff\xff\xff"))
+    assert place.release("--dry-run").code == 0
+
+
+def test_a_dry_run_for_units_and_private_numbers_of_rows(place):
+    place.write_release(privacy={"unit": "person", "max_rows_per_unit": 3, "relation": "add_remove"})
+    done = place.release("--dry-run")
+    for words in ("protects one 'person', with all its rows", "at most 3 rows of each", "even whether it was in the table is protected"):
+        assert words in done.out, words
+    lines = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
+    assert lines["mean cost"][-4:] == ["laplace", "120", "240", "–"]
+
+
+def test_what_a_plan_says_about_errors_is_what_the_answers_say(place):
+    queries = {name: query for name, query in QUERIES.items() if query["kind"] != "quantile"}
+    place.write_release(queries)
+    plan = make_release_plan(load_release_job(place.job))
+    answered = place.answered()
+    for answer in plan.answers:
+        assert answer.expected_error(30) == answered[answer.section.name]["stderr"], answer.section.name
+    place.write_release(queries, privacy={"relation": "add_remove"})
+    private_mean = make_release_plan(load_release_job(place.job), overwrite=True).answers[list(queries).index("mean cost")]
+    assert private_mean.expected_error(30) is None
+
+
+def test_the_end_of_a_run_is_told_on_standard_error(place):
+    place.write_release(key=None)
+    done = place.release()
+    assert json.loads(done.out)["secure"] is True
+    for words in ("answers.json: 9 queries answered", "spent epsilon = 9.0, delta = 0.0: the guarantee", "spends this budget again"):
+        assert words in done.err, words
+    assert "NOT PRIVATE" not in done.err
+
+
+def test_help_has_a_job_that_runs(place):
+    done = place.dpcore("release", "--help")
+    start = done.out.index("    version = 1")
+    text = done.out[start : done.out.index("Kinds, and what each needs")]
+    write_table(clinic(50), place.folder / "visits.parquet")
+    table = clinic(50)
+    table = table.set_column(2, "cost", table["cost"].fill_null(0.0))
+    write_table(table.set_column(3, "region", table["region"].fill_null("north")), place.folder / "visits.parquet")
+    text = text.replace('"visits.parquet"', json.dumps(str(place.folder / "visits.parquet")))
+    text = text.replace('"out/visits.json"', json.dumps(str(place.target)))
+    text = text.replace('"visits.ledger"', json.dumps(str(place.folder / "visits.ledger")))
+    Ledger.create(place.folder / "visits.ledger", Privacy(4.0, relation="add_remove"))
+    place.job.write_text(text, encoding="utf-8")
+    done = place.release()
+    assert done.code == 0, done.said
+    assert json.loads(done.out)["ledger"]["remaining"] == {"epsilon": 1.0, "delta": 0.0}
+
+
+def test_the_report(place):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    done = place.release("--report", place.folder / "report")
+    assert done.code == 0, done.said
+    assert sorted(path.name for path in (place.folder / "report").iterdir()) == ["answers.html", "answers.json"]
+    assert json.loads((place.folder / "report/answers.json").read_text(encoding="utf-8")) == json.loads(done.out)
+
+
+def test_help_lists_the_command(place):
+    assert "release" in place.dpcore("--help").out
+    assert "--dry-run" in place.dpcore("release", "--help").out

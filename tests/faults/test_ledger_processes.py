@@ -1,0 +1,203 @@
+"""Many processes spend from one ledger, some are killed at any moment: the total is never beyond the budget, the file never damaged."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from fractions import Fraction
+
+import pytest
+
+from dpcore import Privacy
+from dpcore.accounting import Ledger
+from dpcore.errors import BudgetError
+
+PROCESSES = 8
+posix = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is the subject")
+
+# A spender notes on its own, synced, what it was granted before it would draw any noise: what the ledger may not forget.
+SPENDER = textwrap.dedent("""
+    import os, sys
+    from dpcore import Privacy
+    from dpcore.accounting import Ledger
+    from dpcore.errors import BudgetError
+    path, note, epsilon, tries = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+    ledger = Ledger(path)
+    log = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(log, b"up\\n")
+    sys.stdin.readline()
+    for _ in range(tries):
+        try:
+            spend = ledger.spend(Privacy(epsilon), what="query", job=note)
+        except BudgetError:
+            os.write(log, b"refused\\n")
+            break
+        os.write(log, b"granted\\n")
+        spend.done()
+        os.write(log, b"done\\n")
+""")
+
+INSERT = "INSERT INTO spend (what, reserved, epsilon, delta, version) VALUES ('x', '2026-01-01T00:00:00+00:00', ?, '0', '0')"
+
+
+class Round:
+    """Eight spenders on one ledger."""
+
+    def __init__(self, folder, budget, epsilon, tries):
+        self.path, self.epsilon = folder / "ledger", epsilon
+        self.ledger = Ledger.create(self.path, Privacy(budget))
+        self.budget = Fraction(repr(budget))
+        self.notes = [folder / f"note-{i}" for i in range(PROCESSES)]
+        arguments = [repr(epsilon), str(tries)]
+        self.spenders = [
+            subprocess.Popen([sys.executable, "-c", SPENDER, str(self.path), str(note), *arguments], stdin=subprocess.PIPE, text=True)
+            for note in self.notes
+        ]
+        while any(self.said(i, "up") == 0 for i in range(PROCESSES)):
+            time.sleep(0.005)
+        for spender in self.spenders:
+            spender.stdin.write("go\n")
+            spender.stdin.flush()
+
+    def said(self, i, word):
+        return self.notes[i].read_text().split().count(word) if self.notes[i].exists() else 0
+
+    def granted(self):
+        return sum(self.said(i, "granted") for i in range(PROCESSES))
+
+    def finish(self, killed=()):
+        for i, spender in enumerate(self.spenders):
+            spender.stdin.close()
+            code = spender.wait(timeout=120)
+            assert code == (-signal.SIGKILL if i in killed else 0) or (i in killed and code == 0)
+
+    def check(self):
+        """Whatever happened: within the budget, nothing granted is forgotten, the file is sound and can be used."""
+        entries = list(Ledger(self.path).entries())
+        spent = sum(Fraction(repr(entry.epsilon)) for entry in entries)
+        assert spent <= self.budget
+        for i, note in enumerate(self.notes):
+            mine = [entry for entry in entries if entry.job == str(note)]
+            granted, done = self.said(i, "granted"), self.said(i, "done")
+            assert granted <= len(mine) <= granted + 1  # killed between the commit and the note
+            assert done <= sum(entry.state == "done" for entry in mine) <= done + 1
+        with sqlite3.connect(self.path) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        connection.close()
+        assert [name.name for name in self.path.parent.iterdir() if "journal" in name.name] == []
+        return spent, entries
+
+
+def test_eight_processes_take_the_budget_and_no_more(tmp_path):
+    """0.1 + 0.2 tenths: 40 spends of 0.05 fit into 2 exactly; sums of float64 would lose or gain one."""
+    contest = Round(tmp_path, 2.0, 0.05, tries=100)
+    contest.finish()
+    spent, entries = contest.check()
+    assert spent == contest.budget
+    assert contest.granted() == len(entries) == 40
+    assert all(contest.said(i, "refused") == 1 for i in range(PROCESSES))
+    with pytest.raises(BudgetError):
+        contest.ledger.spend(Privacy(1e-300), what="one more")
+
+
+def kill_some(folder, kills, seed):
+    """One round in which `kills` spenders die by SIGKILL, at moments spread over the round."""
+    draw = random.Random(seed)
+    contest = Round(folder, 6.0, 0.05, tries=1000)
+    killed = draw.sample(range(PROCESSES), kills)
+    for step, i in enumerate(killed, 1):
+        while contest.granted() < step * 100 // (kills + 1) and contest.spenders[i].poll() is None:
+            time.sleep(0.001)
+        time.sleep(draw.random() * 0.02)
+        contest.spenders[i].send_signal(signal.SIGKILL)
+    contest.finish(killed)
+    spent, entries = contest.check()
+    assert spent == contest.budget  # the survivors take the rest, whatever the dead have left reserved
+    return sum(entry.state == "reserved" for entry in entries)
+
+
+@posix
+def test_killed_processes_leave_reservations_and_no_damage(tmp_path):
+    kill_some(tmp_path, 3, seed=1)
+
+
+@posix
+@pytest.mark.long
+def test_a_hundred_rounds_with_killed_processes(tmp_path):
+    left = 0
+    for seed in range(100):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        left += kill_some(folder, 1 + seed % (PROCESSES - 1), seed)
+    assert left > 0  # some did die between the two transactions, which is what the rounds are about
+
+
+def test_a_ledger_that_forgets_the_lock_overspends(tmp_path):
+    """The twin: totals read in one transaction and the reservation written in another. The same check must catch it."""
+    ledger = Ledger.create(tmp_path / "ledger", Privacy(1.0))
+    seen = [ledger.remaining.epsilon for _ in range(2)]
+    for left in seen:  # two spenders have both looked before either writes
+        assert left >= 0.75
+        with sqlite3.connect(ledger.path) as connection:
+            connection.execute(INSERT, ("0.75",))
+        connection.close()
+    assert sum(Fraction(repr(entry.epsilon)) for entry in ledger.entries()) > 1
+    with pytest.raises(BudgetError):
+        ledger.spend(Privacy(1e-300), what="one more")
+
+
+@posix
+def test_a_process_killed_inside_its_transaction_spends_nothing(tmp_path):
+    ledger = Ledger.create(tmp_path / "ledger", Privacy(1.0))
+    program = textwrap.dedent("""
+        import os, signal, sys
+        from dpcore import Privacy
+        from dpcore.accounting import Ledger, _amounts
+        def dies(amount, budget):
+            os.kill(os.getpid(), signal.SIGKILL)
+        _amounts.fits = dies
+        Ledger(sys.argv[1]).spend(Privacy(0.5), what="never")
+    """)
+    assert subprocess.run([sys.executable, "-c", program, str(ledger.path)], check=False).returncode == -signal.SIGKILL
+    assert list(ledger.entries()) == []
+    assert ledger.remaining.epsilon == 1.0
+
+
+@posix
+def test_a_commit_that_was_cut_off_is_rolled_back_by_the_next_who_opens_the_ledger(tmp_path):
+    """A hot journal: pages are in the file, the journal still there, as after a crash in the middle of a commit."""
+    ledger = Ledger.create(tmp_path / "ledger", Privacy(1.0))
+    ledger.spend(Privacy(0.25), what="before").done()
+    program = textwrap.dedent("""
+        import os, signal, sqlite3, sys
+        connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("PRAGMA cache_spill = 1")
+        connection.execute("BEGIN IMMEDIATE")
+        for i in range(2000):
+            connection.execute("INSERT INTO spend (what, reserved, epsilon, delta, version) VALUES ('half', 'x', '0.1', '0', '0')")
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert subprocess.run([sys.executable, "-c", program, str(ledger.path)], check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "ledger-journal").exists()
+    assert [entry.what for entry in Ledger(ledger.path).entries()] == ["before"]
+    assert ledger.spend(Privacy(0.75), what="after").id == 2
+
+
+def test_processes_that_make_one_ledger_at_a_time_share_it(tmp_path):
+    program = textwrap.dedent("""
+        import sys
+        from dpcore import Privacy
+        from dpcore.accounting import Ledger
+        Ledger(sys.argv[1], Privacy(1.0)).spend(Privacy(0.125), what="query")
+    """)
+    path = tmp_path / "ledger"
+    makers = [subprocess.Popen([sys.executable, "-c", program, str(path)]) for _ in range(PROCESSES)]
+    assert [maker.wait(timeout=120) for maker in makers] == [0] * PROCESSES
+    assert Ledger(path).remaining.epsilon == 0.0
