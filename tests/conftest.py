@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # A wheel without extras is complete (the core needs numpy, scipy and mpmath only); the tests of an extra then have no subject.
 collect_ignore_glob = []
 if importlib.util.find_spec("pyarrow") is None:
-    collect_ignore_glob += ["*test_batch_*", "*test_cli_*"]
+    collect_ignore_glob += ["*test_batch_*", "*test_cli_*", "*test_experiment*", "*test_ledger_command*", "*test_release_*"]
 if importlib.util.find_spec("dp_accounting") is None:
     collect_ignore_glob += ["*test_accounting_pld*"]
 
