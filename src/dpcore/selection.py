@@ -4,8 +4,8 @@ Each function adds noise to every score and releases the index of the largest su
 numbers: two contenders whose floating-point sums are too close are told apart by further random bits, so what is released is the choice of
 the ideal mechanism. The noisy scores themselves are never released; `top_s(..., values=True)` draws fresh noise for the numbers it gives.
 
-Sensitivity is Δ = max |u_i(x) − u_i(x')| over indices i and neighbours x, x': the ℓ∞ sensitivity of the scores. docs/selection.md compares
-the functions; docs/exactness-selection.md derives what the kernels rely on.
+Sensitivity is Δ = ``max |u_i(x) − u_i(x')|`` over indices i and neighbours x, x': the ℓ∞ sensitivity of the scores. docs/selection.md
+compares the functions; docs/exactness-selection.md derives what the kernels rely on.
 """
 
 from __future__ import annotations

@@ -104,6 +104,13 @@ def test_sampling_amplifies_and_everything_sampled_is_no_sampling():
     assert sampled < accounting.pld(laplace_uses, sampling="none").epsilon(1e-6) / 3
 
 
+def test_the_numbers_of_the_documentation():
+    steps = Uses("gaussian", 1000, rho=accounting.rho_gaussian(1.0, 1.0))
+    sampled = accounting.pld(steps, sampling="poisson", rate=0.01, relation="add_remove").epsilon(1e-6)
+    drawn = accounting.pld(steps, sampling="without_replacement", sample_size=100, population=10_000).epsilon(1e-6)
+    assert (f"{sampled:.2f}", f"{drawn:.2f}") == ("2.12", "4.02")
+
+
 def test_sampling_without_replacement_goes_by_renyi_divergences():
     uses = Uses("gaussian", 50, rho=0.02)
     found = accounting.pld(uses, sampling="without_replacement", sample_size=100, population=10_000)

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpcore import _backend, sums
 from dpcore.bench import Row, as_json, as_text, cases, check_answer, take_turns
 from dpcore.bench.__main__ import main
+from dpcore.bench.means import SumCase, bandwidth_row, check_sum, plain_sum_row, sum_cases
+from dpcore.bench.selection import SHAPES, check_choice, check_ours, selection_cases, unpruned, unpruned_row
 
 
 def test_work_takes_turns() -> None:
@@ -49,7 +52,15 @@ def test_a_wrong_answer_is_refused(case: object) -> None:
 
 def test_the_command_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--values", "2000", "--json", str(tmp_path / "rows.json")]) == 0
-    assert "ChaCha20 keystream + copy" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for against in (
+        "ChaCha20 keystream + copy",
+        "copy of its input",
+        "NumPy argmax, no noise",
+        "its unpruned kernel",
+        "np.sum, not clipped",
+    ):
+        assert against in printed
     assert json.loads((tmp_path / "rows.json").read_text())["format"] == 1
 
 
@@ -57,3 +68,73 @@ def test_a_wrong_number_of_values_is_refused(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit):
         main(["--values", "0"])
     assert "--values must be at least 1, got 0" in capsys.readouterr().err
+
+
+# Selection
+
+
+each_selection = pytest.mark.parametrize("case", selection_cases(), ids=lambda case: case.name)
+
+
+@each_selection
+def test_a_right_choice_passes(case: object) -> None:
+    check_ours(case)
+
+
+@each_selection
+def test_a_choice_that_misses_the_largest_scores_is_refused(case: object) -> None:
+    with pytest.raises(AssertionError, match="scores far apart"):
+        check_choice(case, lambda scores: np.argsort(scores)[: case.s], 1000)
+
+
+@each_selection
+def test_a_choice_that_breaks_ties_by_place_is_refused(case: object) -> None:
+    with pytest.raises(AssertionError, match="mean index"):
+        check_choice(case, lambda scores: np.argsort(-scores, kind="stable")[: case.s], 1000)
+
+
+def test_a_choice_that_repeats_an_index_is_refused() -> None:
+    case = selection_cases()[0]
+    with pytest.raises(AssertionError, match="different indices"):
+        check_choice(case, lambda scores: np.argsort(-scores)[: case.s] if scores.any() else np.full(case.s, 500), 1000)
+
+
+def test_scores_have_their_shapes() -> None:
+    case = selection_cases()[2]
+    scores = {shape: case.scores(1000, shape) / case.scale for shape in SHAPES}
+    assert 0 <= scores["near-tied"].min() < scores["near-tied"].max() <= 1
+    assert not scores["tied"].any()
+    assert np.array_equal(scores["ascending"], scores["descending"][::-1])
+    assert np.array_equal(scores["ascending"], np.sort(scores["ascending"]))
+    assert np.diff(np.sort(scores["separated"])).min() == pytest.approx(100)
+    assert np.array_equal(case.scores(1000), case.scores(1000))
+
+
+def test_the_unpruned_kernel_is_asked_for_and_left() -> None:
+    with unpruned():
+        assert _backend.Testing.unpruned
+    assert not _backend.Testing.unpruned
+    row = unpruned_row(selection_cases()[2], "tied", "x86_v4", 2000, 2)
+    assert (row.ours, row.against, row.bound) == ("noisy_argmax laplace, d=2,000, tied", "its unpruned kernel", True)
+
+
+# Sums
+
+
+@pytest.mark.parametrize("case", sum_cases(), ids=lambda case: case.name)
+def test_a_wrong_sum_is_refused(case: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = case.values(10_000)
+    assert values.size == 10_000 - 10_000 % (case.columns or 1)
+    check_sum(case, values)
+    right = sums.clipped_sum
+    monkeypatch.setattr(sums, "clipped_sum", lambda x, radius, **more: right(x[:-1], radius, **more))
+    with pytest.raises(AssertionError, match="off"):
+        check_sum(case, values)
+
+
+def test_bandwidth_is_by_bytes() -> None:
+    case = SumCase(3)
+    row = bandwidth_row(case, case.values(3000), "x86_v4", 3)
+    assert row.target == 0.6
+    assert not row.bound
+    assert plain_sum_row(case, case.values(3000), "x86_v4", 3).against == "np.sum, not clipped"

@@ -17,6 +17,7 @@ from dpcore.batch.errors import JobError, StorageError
 from dpcore.batch.release_page import ReleasePages
 from dpcore.batch.release_plots import label_levels
 from dpcore.batch.release_words import bin_names, quantile_name
+from support.jobs import Workplace, people, write_table
 
 DISTRICTS = [f"district {number:03d}" for number in range(1000)]
 
@@ -165,6 +166,13 @@ def test_many_bins_are_a_line_with_a_band(page):
     assert "95 % intervals</span>" in text
     assert "All 200 bins, in the order of the job" in text
     assert "199 to 200" in text
+
+
+def test_more_bins_than_a_screen_has_columns(page):
+    text = page(query("fine", "histogram", list(range(2500)), stderr=5.0, bins=list(range(2501))))
+    assert "Each step of the line is the mean of 3 neighbouring bins" in text
+    assert len(text[text.index("<svg") : text.index("</svg>")]) < 200_000
+    assert "mean of" not in page(FINE)
 
 
 def test_bins_of_very_different_widths_and_bins_alone(page):
@@ -348,6 +356,95 @@ def test_labels_of_quantiles_cover_no_other():
 def test_names_of_quantiles_and_bins():
     assert [quantile_name(level) for level in (0.5, 0.25, 0.999, None)] == ["median", "lower quartile", "99.9 %", "quantile"]
     assert bin_names(np.array([0.0, 2.5, 1000.0])) == ["0 to below 2.5", "2.5 to 1,000"]
+
+
+JOB = """
+version = 1
+[input]
+path = "people.parquet"
+[output]
+path = "out/numbers.json"
+[privacy]
+unit = "person"
+max_rows_per_unit = 2
+relation = "add_remove"
+max_epsilon = 20.0
+[ledger]
+path = "people.ledger"
+[testing]
+key_hex = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+[[query]]
+name = "all"
+kind = "count"
+epsilon = 1.0
+[[query]]
+name = "visits"
+kind = "histogram"
+column = "visits"
+bins = { start = 0, stop = 30, step = 5 }
+epsilon = 1.0
+[[query]]
+name = "states"
+kind = "histogram"
+column = "state"
+categories = ["state 0", "state 1", "state 2", "state 3", "state 4"]
+epsilon = 1.0
+[[query]]
+name = "cost"
+kind = "sum"
+column = "cost"
+lower = 0
+upper = 70
+epsilon = 1.0
+[[query]]
+name = "age by state"
+kind = "mean"
+column = "age"
+lower = 0
+upper = 100
+group_by = "state"
+groups = ["state 0", "state 3"]
+epsilon = 2.0
+[[query]]
+name = "income"
+kind = "quantile"
+column = "income"
+q = [0.25, 0.5]
+grid = { start = 0, stop = 15000, step = 100 }
+epsilon = 1.0
+[[query]]
+name = "frequent"
+kind = "top_s"
+column = "visits"
+k = 30
+s = 3
+values = true
+epsilon = 1.0
+"""
+
+
+def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = Workplace(tmp_path, capsys)
+    write_table(people(3000), tmp_path / "people.parquet")
+    place.job.write_text(JOB)
+    assert place.dpcore("ledger", "create", "people.ledger", "--epsilon", 32, "--relation", "add_remove").code == 0
+    done = place.dpcore("release", place.job, "--report", "report")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert json.loads((tmp_path / "report/numbers.json").read_text(encoding="utf-8")) == found
+    text = " ".join((tmp_path / "report/numbers.html").read_text(encoding="utf-8").split())
+    answers = {query["name"]: query["value"] for query in found["queries"]}
+    shown = [answers["all"], *answers["visits"], *answers["states"]]
+    assert [number for number in shown if f">{number:,}<".replace("-", "−") not in text] == []
+    assert all(f">{value:,.10g}<" in text for value in answers["income"])
+    assert all(f'<td class="name">{label}</td>' in text for label in ["0 to below 5", "25 to 30", "state 3", *answers["frequent"]])
+    assert "The mean of age, in each of 2 declared groups by state." in text
+    # 8 of 32: nothing was spent before.
+    assert 'class="earlier" style="width: 0.00%"' in text
+    assert 'class="job" style="width: 25.00%"' in text
+    assert "NOT PRIVATE" in text
+    assert text.count("<svg") == 6
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):

@@ -236,3 +236,48 @@ def test_equal_keys_in_order_of_selection():
         moved = scores if step is None else np.nextafter(scores, step)
         for s in (1, 2, 7, 23, 24):
             assert same(method, moved, s)
+
+
+# Anything
+
+
+def random_call(plain: np.random.Generator) -> tuple[Array, int, float]:
+    """Scores of any kind, how many to select, and a scale that is often near the spacing of the scores."""
+    d = int(plain.choice([1, 2, 5, 30, 513, 1200]))
+    exponent = int(plain.integers(-80, 80) if plain.random() < 0.7 else plain.integers(-900, 900))
+    scale = float(np.ldexp(plain.uniform(1, 2), exponent))
+    form = plain.integers(5)
+    if form == 0:
+        scores = plain.standard_normal(d) * scale * 2.0 ** int(plain.integers(-4, 8))
+    elif form == 1:  # a few values, some of them one step apart
+        base = np.float64(plain.standard_normal() * min(scale * 2.0 ** int(plain.integers(0, 70)), 1e300))
+        scores = np.where(plain.random(d) < 0.5, base, np.nextafter(base, np.inf))
+    elif form == 2:  # all magnitudes
+        scores = np.ldexp(plain.standard_normal(d), plain.integers(-1070, 1020, d))
+    else:  # integers around a large one
+        size = int(plain.integers(0, 63))
+        scale = float(np.ldexp(plain.uniform(1, 2), int(plain.integers(-12, 20))))
+        near = int(plain.integers(-(2**62), 2**62)) >> (62 - size) if size else 0
+        scores = np.clip(near + plain.integers(-4000, 4000, d), -(2**63), 2**63 - 1).astype(np.int64)
+    return scores, int(plain.integers(1, min(d, 40) + 1)), scale
+
+
+def check_random_calls(seed: int, n: int) -> None:
+    plain = np.random.default_rng(seed)
+    for call in range(n):
+        scores, s, scale = random_call(plain)
+        method = METHODS[int(plain.integers(len(METHODS)))]
+        s = min(s, 6) if method.form in ("rounds", "peeling") else s
+        first = 512 * int(plain.integers(0, 1000))
+        assert same(method, scores, s, scale, nonce=call, first=first), (seed, call)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_calls(seed):
+    check_random_calls(seed, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_many_random_calls(seed):
+    check_random_calls(seed, 1000)

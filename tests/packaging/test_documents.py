@@ -87,6 +87,7 @@ def test_every_module_has_a_page(module):
         "exactness-selection",
         "mechanisms",
         "selection",
+        "accounting",
         "local",
         "batch",
     ],

@@ -98,7 +98,7 @@ def test_one_shot_sequences_are_a_law_and_contain_the_argmax(scores, s):
         assert abs(mpmath.fsum(p for chosen, p in law.items() if chosen[0] == r) - first[r,]) < 1e-45
 
 
-@pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.3, 1.0), (1.0, 1.0), (4.0, 0.5)])
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.3, 1.0), (2.0, 0.5)])
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @each_kind
 def test_argmax_loses_at_most_epsilon(kind, scores, epsilon, sensitivity):
@@ -111,7 +111,7 @@ def test_argmax_loses_at_most_epsilon(kind, scores, epsilon, sensitivity):
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @each_kind
 def test_half_the_noise_is_enough_for_scores_that_move_together(kind, scores):
-    for epsilon in (0.3, 1.0, 4.0):
+    for epsilon in (0.5, 4.0):
         scale = 1 / Fraction(epsilon)
         assert largest_log_ratio(argmax_at(kind, scale), scores, 1.0, together=True) <= epsilon + SLACK
         assert largest_log_ratio(argmax_at(kind, scale / 2), scores, 1.0, together=True) > epsilon + SLACK or len(scores) == 1

@@ -173,6 +173,7 @@ class ReleasePages:
             "stderr": _two_digits(_common(query.get("stderr"))),
             "plot": self._cells_plot(query, values, order[:MOST_BARS]),
             "banded": edges is not None and len(values) > self._release_plots.SEPARATE_BARS,
+            "merged": self._release_plots.bins_per_step(len(values)) if edges is not None else 1,
             "rows": _table_of_counts(query, labels, listed),
             "all_rows": _table_of_counts(query, labels, range(len(values))) if is_long else [],
             "total": len(values),

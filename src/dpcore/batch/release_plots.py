@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SEPARATE_BARS = 60
 """Bins beyond which bars and error bars become a line with a band."""
+MOST_STEPS = 1000
+"""Bins beyond which neighbours share a step: a screen has no more columns to show them in."""
 DOTS = 30
 """Bins beyond which error bars have no dot."""
 LABEL_WIDTH = 0.013
@@ -48,7 +50,7 @@ def bin_plot(
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         if len(values) > SEPARATE_BARS:
-            _band(axes, places, values, intervals)
+            _band(axes, *_steps(places, values, intervals))
         else:
             _bars(axes, places, values, intervals)
         axes.set_xlim(places[0], places[-1])
@@ -71,6 +73,24 @@ def _positions(edges: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64],
     if widths.max() <= 4 * widths.min():
         return edges, None
     return np.arange(len(edges), dtype=np.float64), edges
+
+
+def bins_per_step(bins: int) -> int:
+    """How many neighbouring bins are drawn as one."""
+    return -(-bins // MOST_STEPS)
+
+
+def _steps(
+    places: npt.NDArray[np.float64], values: npt.NDArray[np.float64], intervals: npt.NDArray[np.float64] | None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64] | None]:
+    """Places, means and the hull of the intervals of neighbouring bins."""
+    starts = np.arange(0, len(values), bins_per_step(len(values)))
+    sizes = np.diff(np.append(starts, len(values)))
+    hull = None
+    if intervals is not None:
+        ends = np.minimum.reduceat(intervals[:, 0], starts), np.maximum.reduceat(intervals[:, 1], starts)
+        hull = np.stack(ends, axis=1)
+    return np.append(places[starts], places[-1]), np.add.reduceat(values, starts) / sizes, hull
 
 
 def _bars(axes: Any, places: npt.NDArray[np.float64], values: npt.NDArray[np.float64], intervals: npt.NDArray[np.float64] | None) -> None:

@@ -134,6 +134,8 @@ does not say what those declarations cut off.</p>
 {{ query.plot|safe }}
 </figure>{% endif %}
 
+{% if query.merged > 1 %}<p class="muted small">Each step of the line is the mean of {{ "{:,}".format(query.merged) }} neighbouring bins,
+and the band holds all of their intervals.</p>{% endif %}
 {% if query.negative %}<p class="muted small">A count below 0 is the noise of an empty or nearly empty part. It is left as it is, because
 sums over many parts would otherwise come out too large.</p>{% endif %}
 {% if query.hidden and query.form != "bins" %}<p class="muted small">The {{ query.bars }} largest {{ query.counts }} are drawn,

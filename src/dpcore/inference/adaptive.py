@@ -76,7 +76,9 @@ class AdaptiveQueries:
     (True, 9)
     """
 
-    def __init__(self, data: Any, epsilon: float, delta: float, k: int, *, ledger: Any = None, rng: Stream | None = None) -> None:
+    def __init__(
+        self, data: Any, epsilon: float, delta: float, k: int, *, ledger: accounting.Ledger | None = None, rng: Stream | None = None
+    ) -> None:
         self.epsilon = check_real("epsilon", epsilon, low=0.0, high=1.0, include_low=False, include_high=False)
         self.delta = check_real("delta", delta, low=0.0, high=1.0, include_low=False, include_high=False)
         self.k = check_integer("k", k, low=1, high=MOST_QUERIES)
@@ -266,7 +268,7 @@ class AdaptiveQueries:
             array = np.where(np.isnan(array), 0.0, array)
         return clamped_sum(array, 0.0, 1.0)
 
-    def _reserve(self, privacy: Privacy, what: str) -> Any:
+    def _reserve(self, privacy: Privacy, what: str) -> accounting.Reservation | None:
         return None if self._ledger is None else self._ledger.spend(privacy, what=what)
 
     def _finish(self) -> None:

@@ -1,0 +1,300 @@
+"""A release that the system fails, or that is killed, leaves nothing under the output's name; what it may have spent stays spent."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import random
+import runpy
+import signal
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpcore.accounting import Ledger, rho_pure
+from dpcore.batch import atomic
+from dpcore.privacy import Privacy
+from support.jobs import damage, peak_memory, start, write_table
+from support.releases import Counter, clinic
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and file locks of POSIX are the subject")
+COUNT = {"n": {"kind": "count"}}
+SUM = {"s": {"kind": "sum", "column": "visits", "lower": 0, "upper": 20}}
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    place = Counter(tmp_path, capsys)
+    write_table(clinic(300), place.source, row_group_rows=100)
+    place.write_release()
+    return place
+
+
+@pytest.fixture
+def ledger(place):
+    return Ledger.create(place.folder / "budget.ledger", Privacy(3.0, 1e-6))
+
+
+def failed(place, *words, code=4):
+    done = place.release()
+    assert done.code == code, done.said
+    for word in words:
+        assert word in done.err, (word, done.err)
+    assert "Traceback" not in done.err
+    assert done.out == ""
+    assert place.left_behind() == []
+
+
+# Input and output
+
+
+def test_no_input(place):
+    place.source.unlink()
+    failed(place, "in.parquet", "no such file or folder")
+
+
+def test_no_job_file(place):
+    place.job.unlink()
+    failed(place, "cannot read the job file", os.strerror(errno.ENOENT))
+
+
+@pytest.mark.parametrize("group", [0, 1, 2])
+def test_an_unreadable_row_group(place, ledger, group):
+    damage(place.source, group, "cost")
+    place.write_release(ledger=ledger.path, epsilon=0.1)
+    failed(place, f"in.parquet: row group {group} of 3 (counted from 0) is unreadable")
+    assert list(ledger.entries()) == []
+
+
+def test_columns_that_no_query_names_are_not_even_read(place):
+    damage(place.source, 0, "cost")
+    place.write_release(SUM)
+    assert place.release().code == 0
+
+
+def test_an_output_folder_that_is_a_file(place, ledger):
+    (place.folder / "out").write_text("")
+    place.write_release(SUM, ledger=ledger.path)
+    done = place.release()
+    assert done.code == 4
+    assert "cannot make the folder" in done.err
+    assert list(ledger.entries()) == []
+
+
+def test_a_commit_that_fails(place, monkeypatch, ledger):
+    def refuse(_file):
+        raise atomic.StorageError("cannot complete it")
+
+    place.write_release(SUM, ledger=ledger.path)
+    monkeypatch.setattr(atomic.AtomicFile, "commit", refuse)
+    failed(place, "cannot complete it")
+    # The noise was drawn: what it cost is spent, whether anybody has seen it or not.
+    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
+
+
+def test_no_room_to_spill(place):
+    (place.folder / "out").mkdir()
+    place.write_release(SUM, privacy={"unit": "person", "max_rows_per_unit": 1})
+    done = place.release()
+    assert done.code == 0
+    assert place.left_behind() == ["answers.json"]
+
+
+# The ledger
+
+
+def test_a_job_is_charged_once_and_says_so(place, ledger):
+    place.write_release(COUNT | SUM, ledger=ledger.path)
+    document = place.answers()
+    assert document["ledger"]["path"] == str(ledger.path)
+    assert document["ledger"]["spent"]["epsilon"] == 2.0
+    assert document["ledger"]["remaining"] == {"epsilon": 1.0, "delta": 1e-6}
+    (entry,) = ledger.entries()
+    assert (entry.epsilon, entry.delta, entry.state, entry.job) == (2.0, 0.0, "done", str(place.target))
+    assert entry.what == f"release of 2 queries on {place.source}"
+
+
+def test_over_the_ledgers_budget_nothing_is_read_or_written(place, ledger):
+    damage(place.source, 0, "visits")  # reading it would fail with another code
+    place.write_release(COUNT | SUM, ledger=ledger.path, epsilon=1.75)
+    failed(place, "the job needs epsilon 3.5, delta 0.0, but the ledger", "has epsilon 3.0, delta 1e-06 left", code=2)
+    assert place.release("--dry-run").code == 2
+    place.write_release({"n": {"kind": "count", "delta": 1e-5}}, ledger=ledger.path)
+    failed(place, "delta 1e-05, but the ledger", code=2)
+    assert list(ledger.entries()) == []
+    assert not place.target.parent.exists()
+
+
+def test_jobs_spend_until_nothing_is_left(place, ledger):
+    place.write_release(COUNT, ledger=ledger.path)
+    for _ in range(3):
+        assert place.release("--overwrite").code == 0
+    done = place.release("--overwrite")
+    assert done.code == 2
+    assert "epsilon 0.0" in done.err
+    assert place.left_behind() == ["answers.json"]
+    assert ledger.spent.epsilon == 3.0
+
+
+def test_another_job_that_takes_the_rest_in_between(place, ledger, monkeypatch):
+    from dpcore.batch import release
+
+    measure = release.measure
+
+    def meanwhile(*args, **kwargs):
+        ledger.spend(Privacy(2.5), what="another").done()
+        return measure(*args, **kwargs)
+
+    monkeypatch.setattr(release, "measure", meanwhile)
+    place.write_release(COUNT, ledger=ledger.path)
+    failed(place, "needs epsilon 1.0", "left", code=2)
+    assert [entry.what for entry in ledger.entries()] == ["another"]
+
+
+def test_a_dry_run_spends_nothing(place, ledger):
+    place.write_release(COUNT, ledger=ledger.path)
+    done = place.release("--dry-run")
+    assert done.code == 0
+    assert f"ledger  {ledger.path}" in done.out
+    assert list(ledger.entries()) == []
+
+
+def test_ledgers_that_are_not_there_or_are_none(place):
+    place.write_release(COUNT, ledger=place.folder / "none.ledger")
+    failed(place, "none.ledger': no such file; make one with dpcore ledger create")
+    (place.folder / "none.ledger").write_text("something else, and long enough to be no empty database")
+    failed(place, "none.ledger", code=2)
+
+
+def test_a_ledger_for_other_neighbours(place):
+    Ledger.create(place.folder / "other.ledger", Privacy(3.0, relation="add_remove"))
+    place.write_release(COUNT, ledger=place.folder / "other.ledger")
+    failed(place, "privacy.relation = 'replace', but the budget of the ledger", "is for 'add_remove'", code=2)
+    place.write_release(COUNT, ledger=place.folder / "other.ledger", privacy={"relation": "add_remove"})
+    assert place.release().code == 0
+
+
+def test_a_ledger_of_rho_takes_what_each_mechanism_costs(place):
+    ledger = Ledger.create(place.folder / "rho.ledger", Privacy(3.0, 1e-6), accounting="zcdp")
+    noisy = {name: query | {"delta": 1e-7} for name, query in SUM.items()}
+    place.write_release(COUNT | noisy, ledger=ledger.path, epsilon=0.5)
+    document = place.answers()
+    (entry,) = ledger.entries()
+    scale = document["queries"][1]["noise"][0]["scale"]
+    assert entry.rho == pytest.approx(rho_pure(0.5) + 20**2 / (2 * scale**2), rel=1e-9)
+    assert entry.rho < rho_pure(1.0)  # what (ε, δ) of the whole job would cost
+    assert document["ledger"]["spent"]["rho"] == entry.rho
+    place.write_release(COUNT, ledger=ledger.path, epsilon=50.0)
+    done = place.release("--overwrite")
+    assert done.code == 2
+    assert "rho" in done.err
+
+
+# Kills
+
+
+PAUSED = """
+import sys, time
+from dpcore.batch import release
+document = release._document
+def paused(*args):
+    made = document(*args)
+    print("drawn", file=sys.stderr, flush=True)
+    time.sleep(30)
+    return made
+release._document = paused
+from dpcore.cli import main
+main()
+"""
+
+
+@posix
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_job_that_ends_after_its_noise_was_drawn_has_spent(place, ledger, number, code):
+    place.write_release(COUNT, ledger=ledger.path)
+    process = start("release", place.job, script=PAUSED)
+    while process.stderr.readline() != "drawn\n":
+        assert process.poll() is None
+    process.send_signal(number)
+    out, _ = process.communicate()
+    assert (process.returncode, out) == (code, "")
+    assert not place.target.exists()
+    if number != signal.SIGKILL:
+        assert place.left_behind() == []
+    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
+    assert ledger.remaining.epsilon == 2.0
+    assert place.release().code == 0
+    assert place.left_behind() == ["answers.json"]
+    assert ledger.remaining.epsilon == 1.0
+
+
+@posix
+@pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.long)])
+def test_kill_nine_at_random_moments(place, times):
+    write_table(clinic(300_000), place.source, row_group_rows=50_000)
+    ledger = Ledger.create(place.folder / "large.ledger", Privacy(1000.0))
+    place.write_release(privacy={"unit": "person", "max_rows_per_unit": 2}, ledger=ledger.path)
+    begun = time.monotonic()
+    assert place.release().code == 0
+    whole = time.monotonic() - begun
+    place.target.unlink()
+    runs = 1
+    for _ in range(times):
+        process = start("release", place.job)
+        time.sleep(random.uniform(0.2, 1.2 * whole + 0.8))
+        process.kill()
+        process.communicate()
+        runs += 1
+        if place.target.exists():
+            assert len(json.loads(place.target.read_text(encoding="utf-8"))["queries"]) == 9
+            place.target.unlink()
+    assert place.release().code == 0
+    assert place.left_behind() == ["answers.json"]
+    entries = list(ledger.entries())
+    assert 2 <= len(entries) <= runs + 1
+    assert ledger.spent.epsilon == 9.0 * len(entries)
+
+
+# Memory
+
+
+LARGE = {
+    "rows": {"kind": "count"},
+    "ages": {"kind": "histogram", "column": "age", "bins": [18, 30, 50, 70, 100]},
+    "visits": {"kind": "sum", "column": "visits", "lower": 0, "upper": 50},
+    "mean cost": {"kind": "mean", "column": "cost", "lower": 0, "upper": 1000},
+    "quartiles": {"kind": "quantile", "column": "cost", "q": [0.25, 0.5, 0.75], "grid": {"start": 0, "stop": 1000, "step": 5}},
+}
+
+
+def large_table(repository, rows, path):
+    """The rows of the benchmarks, and a person for each: half as many people as rows."""
+    make_rows = runpy.run_path(str(repository / "benchmarks/make_rows.py"))
+    size = make_rows["ROW_GROUP_ROWS"]
+    schema = make_rows["SCHEMA"].append(pa.field("person", pa.int64()))
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, rows, size):
+            stop = min(start + size, rows)
+            person = (make_rows["uniform"](start, stop, 5) * (rows // 2)).astype("int64")
+            writer.write_table(make_rows["row_group"](start, stop).append_column("person", pa.array(person)))
+
+
+@posix
+@pytest.mark.long
+@pytest.mark.source_tree
+@pytest.mark.parametrize("unit", [{}, {"unit": "person", "max_rows_per_unit": 2}])
+def test_peak_memory_on_a_hundred_million_rows(place, repository, unit):
+    rows = 100_000_000
+    large_table(repository, rows, place.source)
+    place.write_release(LARGE, privacy=unit)
+    code, peak, err = peak_memory("release", place.job)
+    assert code == 0, err
+    (count, *_) = json.loads(place.target.read_text(encoding="utf-8"))["queries"]
+    # A person has a Poisson(2) number of rows and keeps at most two: E min(N, 2) = 2 − 2·P(0) − P(1) = 2 − 4e⁻².
+    expected = rows if not unit else rows // 2 * (2 - 4 * math.exp(-2))
+    assert abs(count["value"] / expected - 1) < 1e-3
+    assert peak <= 600 << 20

@@ -1,0 +1,66 @@
+/* Prints a digest of exact sums of arrays of every layout, for each level this machine has: the same lines on every platform. */
+#include <stdio.h>
+#include <string.h>
+
+#include "dpk.h"
+
+enum { N = 60007, MOST_COLUMNS = 2051 };
+static double x[N];
+static int64_t integers[N];
+static uint64_t low[MOST_COLUMNS];
+static int64_t high[MOST_COLUMNS];
+static double nearest[MOST_COLUMNS], rest[MOST_COLUMNS];
+
+static uint64_t digest(uint64_t h, const void *data, size_t size) {
+    const unsigned char *p = data;
+    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3u; /* FNV-1a */
+    return h;
+}
+
+/* Sums of the columns of an array of `rows` rows; strides in bytes. */
+static void run(const dpk_kernels *k, const char *name, void *data, int dtype, int64_t columns, int64_t row_stride, int64_t column_stride,
+                int64_t rows) {
+    dpk_sums s;
+    memset(&s, 0, sizeof s);
+    s.kernels = k;
+    s.clamp = (dpk_clamp){-0x1.2p6, 0x1.fffcp6, 0x1p44};
+    s.data = data;
+    s.columns = columns;
+    s.row_stride = row_stride;
+    s.column_stride = column_stride;
+    s.values = (dpk_view){.data = data, .dtype = dtype, .ndim = 2, .shape = {rows, columns}, .strides = {row_stride, column_stride}};
+    dpk_view_coalesce(&s.values);
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    int status = dpk_sums_run(&s, 0, rows, 0, columns, low, high);
+    dpk_sums_pairs(low, high, (size_t)columns, 0x1p-44, nearest, rest);
+    uint64_t h = digest(0xcbf29ce484222325u, low, 8 * (size_t)columns);
+    h = digest(digest(digest(h, high, 8 * (size_t)columns), nearest, 8 * (size_t)columns), rest, 8 * (size_t)columns);
+    printf("%s status %d %016llx\n", name, status, (unsigned long long)h);
+}
+
+static void run_level(const dpk_kernels *k) {
+    run(k, "column", x, DPK_F64, 1, 8, 8, N);
+    run(k, "strided_column", x, DPK_F64, 1, 24, 8, N / 3);
+    run(k, "narrow", x, DPK_F64, 3, 24, 8, N / 3);
+    run(k, "gaps", x, DPK_F64, 5, 56, 8, N / 7);
+    run(k, "wide", x, DPK_F64, 200, 1600, 8, N / 200);
+    run(k, "tiles", x, DPK_F64, MOST_COLUMNS, 8 * MOST_COLUMNS, 8, N / MOST_COLUMNS);
+    run(k, "by_column", x, DPK_F64, 7, 8, 8 * (N / 7), N / 7);
+    run(k, "integers", integers, DPK_I64, 7, 56, 8, N / 7);
+}
+
+int main(void) {
+    static const char *const levels[] = {"baseline", "x86_v3", "x86_v4"};
+    for (int i = 1; i < N; i++) {
+        x[i] = (i % 4001 - 2000) * 0x1.123456789abcdp-4;
+        integers[i] = (int64_t)i * 0x123456789 >> i % 40;
+    }
+    for (int i = 0; i < 3; i++) {
+        const dpk_kernels *k = dpk_find_level(levels[i]);
+        if (k == NULL) continue;
+        printf("level %s\n", levels[i]);
+        run_level(k);
+    }
+    return 0;
+}
