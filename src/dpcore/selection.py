@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -125,7 +126,7 @@ def noisy_argmax(
     check_choice("noise", noise, tuple(_backend.NOISES))
     array = _check_scores(scores)
     scale = _argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)
-    return int(_open(noise, array, scale, 1, rng, threads).largest(0)[0])
+    return _open(noise, array, scale, 1, rng, threads).winner(0)
 
 
 @overload
@@ -198,7 +199,7 @@ def exponential_mechanism(
     draws = 1 if size is None else check_integer("size", size, low=1, high=MOST_DRAWS)
     scale = _argmax_scale(epsilon, sensitivity, draws, relation, monotone=monotone)
     call = _open("gumbel", array, scale, 1, rng, threads)
-    return int(call.largest(0)[0]) if size is None else call.winners(draws)
+    return call.winner(0) if size is None else call.winners(draws)
 
 
 def permute_and_flip(
@@ -343,7 +344,7 @@ def top_s(
         check_real("value_share", value_share, low=0.0, high=1.0, include_low=False, include_high=False), released is not None, relation,
     )  # fmt: skip
     check_choice("method", method, METHODS)
-    plan = _plan(method, scale, request, array.size)
+    plan = _plan(method, _check_given_scale(scale), request, array.size)
     stream = resolve(rng)
     _check_threads(threads)
     if released is not None and released is not array:
@@ -443,6 +444,7 @@ class _Plan:
     rule: str
 
 
+@lru_cache(maxsize=1024)
 def _plan(method: Method, scale: float | Literal["calibrated"] | None, request: _Request, d: int) -> _Plan:
     if method == "oneshot_laplace":
         return _oneshot_plan(scale, request, d)
@@ -450,9 +452,16 @@ def _plan(method: Method, scale: float | Literal["calibrated"] | None, request: 
         return _checked_plan(method, _peeling_scale(request), request, "the formula 2Δ√(3 s ln(1/δ))/ε")
     if scale is None or scale == "calibrated":
         return _calibrated_plan(method, request)
+    return _checked_plan(method, scale, request, f"scale={scale!r}")
+
+
+def _check_given_scale(scale: object) -> float | Literal["calibrated"] | None:
+    if scale is None:
+        return None
     if isinstance(scale, str):
-        raise ParameterError(f"scale must be None, 'calibrated' or a number, got {scale!r}")
-    return _checked_plan(method, check_real("scale", scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1]), request, f"scale={scale!r}")
+        check_choice("scale", scale, ("calibrated",))
+        return "calibrated"
+    return check_real("scale", scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1])
 
 
 def _peeling_scale(request: _Request) -> float:

@@ -112,15 +112,21 @@ class Selection:
         self._check_room(rounds)
         out = np.empty(rounds, np.int64)
         self.find_bounds()
-        in_one_go = self._scores.size <= 2 * ELEMENTS_PER_UNIT * CHUNK or self._threads == 1
         for round_ in range(rounds):
-            winner = out[round_ : round_ + 1]
-            if in_one_go:
-                self._call.winners(round_, winner, 0, 1)
-            if not in_one_go or winner[0] < 0:
-                winner[0] = self.largest(round_)[0]
-            self._exclude(int(winner[0]))
+            out[round_] = self.winner(round_)
+            self._exclude(int(out[round_]))
         return out
+
+    def winner(self, round_: int) -> int:
+        """The element with the largest key of a round, for keep = 1."""
+        if self._scores.size <= 2 * ELEMENTS_PER_UNIT * CHUNK or self._threads == 1:
+            self._check_room(round_ + 1)
+            found = np.empty(1, np.int64)
+            if self._call.winners(round_, found, 0, 1) >= 0:
+                self._refuse()
+            if found[0] >= 0:
+                return int(found[0])
+        return int(self.largest(round_)[0])
 
     def find_bounds(self) -> None:
         """Note the largest score of each block, which all rounds share, and refuse scores that are not finite."""
