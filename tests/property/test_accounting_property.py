@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -35,6 +36,23 @@ def test_optimal_is_monotone_in_every_argument_and_never_overflows(epsilon, delt
     assert found <= accounting.optimal(epsilon, min(delta * more, 0.9), k, total)
     assert found <= accounting.optimal(epsilon, delta, k + further, total)
     assert found >= accounting.optimal(epsilon, delta, k, min(total * more, 0.9999))
+
+
+@given(epsilon=logarithmic(1e-9, 60.0), k=st.integers(1, 25), total=DELTAS)
+def test_optimal_is_the_least_float_that_the_definition_allows(epsilon, k, total):
+    context = mpmath.MPContext()
+    context.dps = 400 + int(k * epsilon)
+
+    def least_delta(budget):
+        likely = 1 / (1 + context.exp(-context.mpf(epsilon)))
+        unlikely, gain = likely * context.exp(-context.mpf(epsilon)), context.exp(budget)
+        terms = (math.comb(k, i) * (likely ** (k - i) * unlikely**i - gain * likely**i * unlikely ** (k - i)) for i in range(k + 1))
+        return context.fsum(term for term in terms if term > 0)
+
+    found = accounting.optimal(epsilon, 0.0, k, total)
+    if Fraction(found) < k * Fraction(epsilon):
+        assert least_delta(found) <= total
+    assert found == 0.0 or least_delta(math.nextafter(found, 0.0)) > total
 
 
 @given(epsilon=EPSILONS, k=COUNTS, delta_prime=DELTAS, more=MORE, further=st.integers(0, 1000))

@@ -159,11 +159,26 @@ def optimal_epsilon(epsilon: float, delta: float, k: int, delta_total: float) ->
     if not epsilon or meets(epsilon, k, 0.0, target):
         return 0.0
     found = _search(epsilon, k, target(_first_precision(epsilon)), most)
-    while found < most and not meets(epsilon, k, found, target):
-        found = math.nextafter(found, math.inf)
-    while found > 0 and meets(epsilon, k, below := math.nextafter(found, 0.0), target):
-        found = below
-    return min(found, most)
+    return _least_float(lambda total: total >= most or meets(epsilon, k, total, target), min(found, most))
+
+
+def _least_float(passes: Callable[[float], bool], near: float) -> float:
+    """Find the least float64 that passes, where 0 does not and all above one that passes do; in few steps if `near` is close to it."""
+    low, high, step = near, near, 1.0
+    if passes(near):
+        while low > 0 and passes(low):
+            high, low, step = low, _moved(low, -step), 2 * step
+    else:
+        while not passes(high):
+            low, high, step = high, _moved(high, step), 2 * step
+    while math.nextafter(low, math.inf) < high:
+        middle = low + (high - low) / 2
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return high
+
+
+def _moved(value: float, ulps: float) -> float:
+    return max(value + ulps * math.ulp(value), 0.0)
 
 
 def _first_precision(epsilon: float) -> int:
