@@ -285,6 +285,20 @@ def test_strange_names(page):
     assert "日本語" in text
 
 
+def test_noise_that_cannot_be_seen(page):
+    sure = {"stderr": 1e-150, "q": 0.5}
+    text = page(
+        query("count", "count", 5, interval=[5, 5], column=None, **sure),
+        query("sum", "sum", 0.0, interval=[0.0, 0.0], lower=-1, upper=1, **sure),
+        query("mean", "mean", 0.5, interval=[0.5, 0.5], lower=0, upper=1, **sure),
+        query("histogram", "histogram", [0, 0], interval=[[0, 0], [0, 0]], categories=["a", "b"], **sure),
+        query("bins", "histogram", [0, 0], interval=[[0, 0], [0, 0]], bins=[0, 1, 2], **sure),
+        query("fine", "histogram", [0] * 100, interval=[[0, 0]] * 100, bins=list(range(101)), **sure),
+    )
+    assert text.count("<svg") == 6
+    assert '<span class="value">5</span>' in text
+
+
 @pytest.mark.parametrize("value", [0, -1e-12, 1e300, 10**17 + 1])
 def test_numbers_of_any_size(page, value):
     text = page(query("sum", "sum", value, stderr=abs(value) / 10 + 1e-12, lower=-1e300, upper=1e300))

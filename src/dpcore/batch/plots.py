@@ -130,7 +130,8 @@ def frequency_plot(
         axes.set_yticks(places, [shortened(label) for label in labels])
         axes.set_ylim(rows - 0.4, -0.6)
         start, stop = min(0.0, float(intervals.min())), max(float(intervals.max()), float(consistent.max()))
-        axes.set_xlim(start - 0.02 * (stop - start), stop + 0.03 * (stop - start))
+        width = stop - start or 1.0
+        axes.set_xlim(start - 0.02 * width, stop + 0.03 * width)
         axes.grid(axis="x", color=GRID, linewidth=0.8, zorder=0)
         axes.set_axisbelow(True)
         bare(axes, percent=percent)

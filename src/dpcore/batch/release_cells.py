@@ -108,6 +108,10 @@ class Within(OfNumbers):
         """True where the row counts."""
         cells = _plain(cells)
         numbers = Numbers(REAL_TYPES, pa.float64(), (self.lower, self.upper), 0).read(cells)
+        if numbers.dtype.kind == "f":
+            # Narrow floats would be compared in their own precision here, and in float64 where a null has widened the piece: then one
+            # row's null would decide on other rows.
+            numbers = numbers.astype(np.float64, copy=False)
         inside = (numbers >= self.lower) & (numbers <= self.upper)
         return inside & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else inside
 

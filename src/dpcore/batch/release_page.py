@@ -148,7 +148,8 @@ class ReleasePages:
 
     def _limits(self, query: Mapping[str, Any], value: float, interval: tuple[float, float]) -> tuple[tuple[float, float], str | None]:
         """What the axis may show, and the possible range if the axis shows only a part of it."""
-        width = interval[1] - interval[0]
+        # Noise of a large ε can be too small to show.
+        width = interval[1] - interval[0] or max(abs(value), 1.0) / 8
         if query["kind"] != "mean" or query.get("lower") is None:
             return (value - 2 * width, value + 2 * width), None
         lower, upper = float(query["lower"]), float(query["upper"])
