@@ -1,4 +1,6 @@
-"""Records in a memory map are privatised into another one; what the process keeps for itself stays small, however many there are."""
+"""Records in a memory map are privatised into another one, scores in one chosen from and sums taken; what the process keeps for itself stays
+small, however many there are.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,19 @@ from pathlib import Path
 import pytest
 
 MIB = 1 << 20
-PROGRAM = """
+OWN_MEMORY = """
 import sys
 import numpy as np
 from pathlib import Path
-from dpcore.local import BinaryResponse
 
 def anonymous():
     status = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
+"""
+PROGRAM = (
+    OWN_MEMORY
+    + """
+from dpcore.local import BinaryResponse
 
 n, chunk = int(sys.argv[1]), 50_000_000
 records = np.memmap(sys.argv[2], np.bool_, "r", shape=(n,))
@@ -35,6 +41,30 @@ estimate = mechanism.estimate(total, confidence=1 - 1e-6)
 assert total.n == n and estimate.interval[0] <= 0.0 <= estimate.interval[1], estimate
 print(most - before)
 """
+)
+
+# All scores are 0 but three: no choice of the noise's brings another one before them.
+CHOICES = (
+    OWN_MEMORY
+    + """
+from dpcore import selection, sums
+
+n = int(sys.argv[1])
+scores = np.memmap(sys.argv[2], np.float64, "r+", shape=(n,))
+places = [n // 7, n // 3, n - 1]
+scores[places] = 3e6, 2e6, 1e6
+small = np.zeros(200_000)
+selection.top_s(small, 3, 1.0, 1.0), selection.top_s(small, 3, 1.0, 1.0, method="peeling"), sums.clipped_sum(small, 4e6)
+before = most = anonymous()
+for method in ("gumbel", "peeling"):
+    chosen = selection.top_s(scores, 3, 1.0, 1.0, method=method)
+    assert chosen.indices.tolist() == places, chosen
+    most = max(most, anonymous())
+assert len(set(selection.top_s(scores, 1000, 1.0, 1.0).indices.tolist())) == 1000
+assert sums.clipped_sum(scores, 4e6).high == 6e6
+print(max(most, anonymous()) - before)
+"""
+)
 
 
 @pytest.mark.parametrize("n", [10**7, pytest.param(10**9, marks=pytest.mark.long)])
@@ -48,3 +78,17 @@ def test_records_of_a_memory_map(n, tmp_path):
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert finished.returncode == 0, finished.stderr
     assert int(finished.stdout) < 64 * MIB
+
+
+@pytest.mark.parametrize("n", [10**6, pytest.param(10**8, marks=pytest.mark.long)])
+def test_scores_of_a_memory_map(n, tmp_path):
+    if not Path("/proc/self/status").exists():
+        pytest.skip("needs /proc to tell the process's own memory from the files it maps")
+    source = tmp_path / "scores"
+    with source.open("wb") as file:
+        file.truncate(8 * n)  # all zero, without taking space
+    finished = subprocess.run(
+        [sys.executable, "-c", CHOICES, str(n), str(source)], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert int(finished.stdout) < 16 * MIB
