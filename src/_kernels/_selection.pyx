@@ -2,7 +2,7 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -90,7 +90,7 @@ cdef class Call:
         dpk_selection_rebound(&self.call, newest // DPK_PIECES)
 
     def run(self, uint64_t round_, int64_t start, int64_t stop, threshold, int64_t spare):
-        """Units at positions [start, stop): (status, candidates as bytes of (index, high, low, error), threshold, evaluated, bad position)."""
+        """Units at positions [start, stop): (status, candidates as bytes of (index, high, low, error), threshold, evaluated, bad)."""
         cdef dpk_threshold limit
         cdef int64_t count = 0, evaluated = 0, bad = -1, capacity = 2 * self.call.keep + DPK_SPARE_PLACES + spare
         cdef int status

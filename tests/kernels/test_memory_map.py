@@ -1,5 +1,5 @@
-"""Records in a memory map are privatised into another one, scores in one chosen from and sums taken; what the process keeps for itself stays
-small, however many there are.
+"""Records in a memory map are privatised into another one, scores in one are chosen from and summed; what the process keeps for itself
+stays small, however many there are.
 """
 
 from __future__ import annotations
