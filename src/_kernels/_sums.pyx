@@ -2,9 +2,10 @@
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from dpk cimport dpk_first_nan, dpk_kernels, dpk_sums, dpk_sums_pairs, dpk_sums_run
+from dpk cimport dpk_first_nan, dpk_kernels, dpk_sums, dpk_sums_pairs, dpk_sums_room, dpk_sums_run
 
 from dpcore._kernels import _dispatch
 
@@ -50,8 +51,12 @@ cdef class Sums:
             raise ValueError("the totals must have an item for each column")
         if start == stop or first == last:
             return True
+        cdef uint64_t *room = <uint64_t *> malloc(dpk_sums_room(last - first) * sizeof(uint64_t))
+        if room == NULL:
+            raise MemoryError
         with nogil:
-            status = dpk_sums_run(&self.sums, start, stop, first, last, &low[0], &high[0])
+            status = dpk_sums_run(&self.sums, start, stop, first, last, room, &low[0], &high[0])
+        free(room)
         return status == 0
 
     def first_nan(self):

@@ -5,6 +5,7 @@
 #include "dpk.h"
 
 enum { N = 60007, MOST_COLUMNS = 2051 };
+static uint64_t room[MOST_COLUMNS];
 static double x[N];
 static int64_t integers[N];
 static uint64_t low[MOST_COLUMNS];
@@ -32,7 +33,7 @@ static void run(const dpk_kernels *k, const char *name, void *data, int dtype, i
     dpk_view_coalesce(&s.values);
     memset(low, 0, sizeof low);
     memset(high, 0, sizeof high);
-    int status = dpk_sums_run(&s, 0, rows, 0, columns, low, high);
+    int status = dpk_sums_run(&s, 0, rows, 0, columns, room, low, high);
     dpk_sums_pairs(low, high, (size_t)columns, 0x1p-44, nearest, rest);
     uint64_t h = digest(0xcbf29ce484222325u, low, 8 * (size_t)columns);
     h = digest(digest(digest(h, high, 8 * (size_t)columns), nearest, 8 * (size_t)columns), rest, 8 * (size_t)columns);

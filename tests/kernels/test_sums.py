@@ -63,6 +63,19 @@ def test_more_rows_than_one_carry(level, columns):
 
 
 @at_each_level
+@pytest.mark.parametrize("columns", [1024, 4097, 32767, 32768, 32769, 65541])
+def test_tiles_of_columns(level, columns):
+    x = random().standard_normal((5, columns))
+    steps = np.rint(np.clip(x, -1, 1) * 2.0**50).astype(np.int64).sum(axis=0)  # below 2^53: exact
+    with at_level(level):
+        total = clipped_sum(x, 1.0, threads=1)
+        assert np.array_equal(total.high * 2.0**50, steps)
+        assert clipped_sum(x, 1.0, threads=4) == total
+        assert clipped_sum(np.asfortranarray(x), 1.0, threads=2) == total
+        assert clipped_sum(x.astype(np.float32), 1.0) == clipped_sum(x.astype(np.float32).astype(np.float64), 1.0)
+
+
+@at_each_level
 def test_extreme_totals_carry_into_128_bits(level):
     ones = np.ones((70_000, 3)) * [1, -1, 0.75]
     with at_level(level):

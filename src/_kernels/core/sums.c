@@ -8,7 +8,7 @@
 
 enum {
     LANES = 256, /* narrow rows are taken several at a time, so that a loop over them has at least this many values */
-    NARROW = DPK_SUM_COLUMNS / 8,
+    NARROW = 128,
     FEW = 16 /* rows of fewer columns than this, with gaps between them, are copied together first */
 };
 
@@ -21,7 +21,7 @@ static void carry(uint64_t sum, uint64_t n, uint64_t *low, int64_t *high) {
 
 /* A tile of accumulators: lane j of `columns` and those that follow at distances of `columns` belong to column j. */
 typedef struct {
-    uint64_t sums[DPK_SUM_COLUMNS], seen;
+    uint64_t *sums, seen;
 } tile;
 
 static void empty(tile *t, size_t width, size_t columns, uint64_t n, uint64_t *low, int64_t *high) {
@@ -106,13 +106,20 @@ static void sum_tile(const dpk_sums *s, tile *t, int64_t start, int64_t stop, in
     else sum_loaded_rows(s, t, start, stop, first, columns, low, high);
 }
 
-/* Pre: ranges inside the array; low and high have an item for each column of the range. Post: the totals in units of the grid are added
-   to high 2^64 + low. Errors: DPK_NONFINITE if there is a NaN among the values; the totals are then worthless.
+/* As many as a tile of columns, or as the rows that are taken together have values. */
+int64_t dpk_sums_room(int64_t columns) {
+    int64_t least = 8 * NARROW;
+    return columns < least ? least : columns < DPK_SUM_COLUMNS ? columns : DPK_SUM_COLUMNS;
+}
+
+/* Pre: ranges inside the array; low and high have an item for each column of the range, room has dpk_sums_room of them. Post: the totals in
+   units of the grid are added to high 2^64 + low. Errors: DPK_NONFINITE if there is a NaN among the values; the totals are then worthless.
    Source: docs/exactness.md, "Exact sums". The floating-point environment is the default one inside, whatever the caller's is. */
-int dpk_sums_run(const dpk_sums *s, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *low, int64_t *high) {
-    tile t;
+int dpk_sums_run(const dpk_sums *s, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *room, uint64_t *low,
+                 int64_t *high) {
+    tile t = {room, 0};
     fenv_t caller;
-    memset(&t, 0, sizeof t);
+    memset(room, 0, (size_t)dpk_sums_room(last - first) * sizeof *room);
     fegetenv(&caller);
     fesetenv(FE_DFL_ENV);
     for (int64_t j = first; j < last && start < stop;) {

@@ -156,7 +156,9 @@ cdef extern from "dpk.h" nogil:
         int64_t column_stride
         dpk_view values
 
-    int dpk_sums_run(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *low, int64_t *high)
+    int64_t dpk_sums_room(int64_t columns)
+    int dpk_sums_run(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *room, uint64_t *low,
+                     int64_t *high)
     void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest, double *rest)
 
     ctypedef struct dpk_quantile:

@@ -3,8 +3,9 @@
 #define DPK_SUMS_H
 
 enum {
-    DPK_SUM_ROWS = 2048,   /* values of one accumulator between carries: 2^11 integers of at most 2^51 stay below 2^63 */
-    DPK_SUM_COLUMNS = 1024 /* accumulators of a tile: they and a row of the data stay in L1 */
+    DPK_SUM_ROWS = 2048, /* values of one accumulator between carries: 2^11 integers of at most 2^51 stay below 2^63 */
+    DPK_SUM_COLUMNS =
+        32768 /* accumulators of a tile at most: 256 KiB. Whole rows are read as one stream, pieces of them at half the speed */
 };
 
 /* Bits of 1.5 2^52, to which a value in units of the grid is added: the sum's bits are these plus the integer nearest to the value. */

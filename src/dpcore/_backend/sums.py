@@ -17,9 +17,9 @@ from dpcore.errors import DataError
 
 _VALUES_PER_UNIT = 8
 """Values that are added in the time of one noisy number."""
-_NARROW = 4096
-"""Arrays of more columns are cut into tiles of columns and not into rows: threads then share no totals."""
-_TILE = 1024
+_TILE = 1 << 15
+"""Arrays of more columns are cut into tiles of columns and not into rows: the totals of a thread's range would be too large."""
+_WIDE = 1024
 
 Words = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
 
@@ -33,7 +33,7 @@ def column_sums(
     """
     sums = _sums.Sums(x, lower, upper, grid)
     rows, columns = x.shape
-    add = _by_rows if columns <= _NARROW else _by_columns
+    add = _by_rows if columns <= _TILE else _by_columns
     low, high = np.zeros(columns, np.uint64), np.zeros(columns, np.int64)
     if not add(sums, low, high, rows, threads):
         position = int(sums.first_nan())
@@ -52,13 +52,15 @@ def _by_rows(sums: Any, low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64]
         with lock:
             low[:], high[:] = _added((low, high), part)
 
-    for_ranges(work, rows, threads, elements_per_unit=_VALUES_PER_UNIT / max(1, len(low)))
+    # The totals of many columns are worth a longer range.
+    per_unit = _VALUES_PER_UNIT * (4 if len(low) > _WIDE else 1)
+    for_ranges(work, rows, threads, elements_per_unit=per_unit / max(1, len(low)))
     return good[0]
 
 
 def _by_columns(sums: Any, low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64], rows: int, threads: int | None) -> bool:
     good = [True]
-    step = 1 << 15  # rows at a time, so that a long column does not hold up Ctrl-C
+    step = 1 << 10  # rows at a time, so that long columns do not hold up Ctrl-C
 
     def work(start: int, stop: int) -> None:
         for tile in range(start, stop):
