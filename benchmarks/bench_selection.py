@@ -31,7 +31,7 @@ from peers_selection import PEERS, SelectionPeer
 from ratios import ABSENT, ROWS
 
 N = int(os.environ.get("DPCORE_BENCH_VALUES", "10000000"))
-ROUNDS = 7
+ROUNDS, SLOW_REPEATS = 7, 20
 CASES = {case.name: case for case in selection_cases()}
 THREADS = _backend.default_threads()
 LEVELS = _backend.available_levels()[::-1]
@@ -58,8 +58,10 @@ def peer_row(peer: SelectionPeer, level: str) -> Row:
     case = CASES[peer.ours]
     d = max(1000, round(case.size(N) * peer.share))
     check_choice(case, lambda scores: peer.prepare(case, scores)(), 1000)
-    work = peer.prepare(case, case.scores(d, peer.shape))
-    return peer_timing_row(case, peer.name, level, d, work, peer.rounds, shape=peer.shape, target=peer.target, required=not peer.goal)
+    scores = case.scores(d, peer.shape)
+    counts = {"rounds": peer.rounds, "repeats": SLOW_REPEATS if peer.slow else 1}
+    more = {"target": None if level == "baseline" else peer.target, "required": not peer.goal}
+    return peer_timing_row(case, peer.name, level, scores, peer.prepare(case, scores), **counts, **more)
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: f"{peer.ours}-{peer.name}")

@@ -1,7 +1,7 @@
 """Exact sums of the columns of an array, as 128-bit integers in units of a grid."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -12,6 +12,9 @@ from dpcore._kernels import _dispatch
 include "attach.pxi"
 
 cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+
+cdef enum:
+    LINE = 64  # bytes of a cache line
 
 
 cdef class Sums:
@@ -51,12 +54,13 @@ cdef class Sums:
             raise ValueError("the totals must have an item for each column")
         if start == stop or first == last:
             return True
-        cdef uint64_t *room = <uint64_t *> malloc(dpk_sums_room(last - first) * sizeof(uint64_t))
-        if room == NULL:
+        cdef void *memory = malloc(dpk_sums_room(last - first) * sizeof(uint64_t) + LINE)
+        cdef uint64_t *room = <uint64_t *> ((<uintptr_t> memory + LINE - 1) & ~<uintptr_t> (LINE - 1))  # no vector crosses a line
+        if memory == NULL:
             raise MemoryError
         with nogil:
             status = dpk_sums_run(&self.sums, start, stop, first, last, room, &low[0], &high[0])
-        free(room)
+        free(memory)
         return status == 0
 
     def first_nan(self):

@@ -7,7 +7,9 @@ import math
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
+from scipy import special
 
 from dpcore import Privacy, accounting
 from dpcore.accounting import Uses
@@ -278,7 +280,8 @@ def test_compose_names_the_best_rule():
     assert accounting.compose(Uses("gaussian", 1000, rho=1e-4), 1e-6).rule == "gaussian"
     assert accounting.compose(Uses("concentrated", 1000, rho=1e-4), 1e-6).rule == "zcdp"
     mixed = [Uses("pure", 2000, epsilon=0.01), Uses("pure", 1, epsilon=1.0)]
-    assert accounting.compose(mixed, 1e-6).rule in {"advanced", "zcdp"}
+    assert accounting.compose(mixed, 1e-6).rule == "optimal"
+    assert accounting.compose([*mixed, Uses("pure", 1, epsilon=0.99)], 1e-6).rule == "zcdp"
 
 
 def test_compose_reports_what_it_used_of_delta():
@@ -331,3 +334,75 @@ def test_wrong_uses_are_refused(arguments, error, message):
 def test_uses_that_are_none_are_refused():
     with pytest.raises(ParameterTypeError, match=r"uses\[1\] must be a dpcore\.accounting\.Uses, got 'pure'"):
         accounting.compose([Uses("pure", epsilon=1.0), "pure"], 1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [(1e-3, 10**6), (0.01, 10**6), (1.0, 10**6), (0.1, 10**5), (5.0, 10**3)])
+@pytest.mark.parametrize("delta", [1e-9, 0.2])
+def test_optimal_for_many_uses_is_a_sum_of_positive_terms(epsilon, k, delta):
+    """The same δ₀ another way: Σ P(l)·(1 − e^(ε' − (k−2l)ε)) in float64, whose binomial law is good to some 10^−9."""
+    total = accounting.optimal(epsilon, 0.0, k, delta)
+    excess = (k - 2 * np.arange(k // 2 + 1)) * epsilon - total
+    choose = special.gammaln(k + 1) - special.gammaln(np.arange(k // 2 + 1) + 1) - special.gammaln(k + 1 - np.arange(k // 2 + 1))
+    law = np.exp(choose - np.arange(k // 2 + 1) * epsilon - k * math.log1p(math.exp(-epsilon)))
+    found = np.sum(law * -np.expm1(-np.maximum(excess, 0.0)))
+    assert total == 0.0 or found == pytest.approx(delta, rel=1e-5)
+    assert found <= delta * (1 + 1e-5)
+
+
+# Two kinds of uses
+
+
+def two_kinds(one, other, total):
+    """δ₀(ε') of k₁ responses with ε₁ and k₂ with ε₂ by its definition."""
+    result = MP.mpf(0)
+    for a, b in itertools.product(range(one[0] + 1), range(other[0] + 1)):
+        loss, weight = MP.mpf(0), MP.mpf(1)
+        for (k, epsilon), unlikely in ((one, a), (other, b)):
+            loss += (k - 2 * unlikely) * MP.mpf(epsilon)
+            weight *= math.comb(k, unlikely) * MP.exp(-MP.mpf(epsilon) * unlikely) / (1 + MP.exp(-MP.mpf(epsilon))) ** k
+        if loss > total:
+            result += weight * -MP.expm1(total - loss)
+    return result
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2, 0.5])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [((1, 0.3), (1, 0.1)), ((30, 0.2), (30, 0.1)), ((3, 5.0), (40, 1e-6)), ((7, 20.0), (9, 0.01)), ((2, 700.0), (3, 1.0))],
+)
+def test_two_kinds_compose_to_the_definition_rounded_up(one, other, delta):
+    uses = [Uses("pure", k, epsilon=epsilon) for k, epsilon in (one, other)]
+    found = accounting.compose(uses, delta)
+    assert found.rule in {"optimal", "basic"} or found.privacy.epsilon == 0.0
+    epsilon = found.privacy.epsilon
+    assert two_kinds(one, other, epsilon) <= delta
+    assert epsilon == 0.0 or two_kinds(one, other, epsilon * (1 - 1e-6)) > delta * (1 - 1e-9)
+    bound = accounting.delta_for_epsilon(uses, epsilon * 0.9)
+    exact = two_kinds(one, other, epsilon * 0.9)
+    assert exact <= bound <= exact * (1 + MP.mpf(10) ** -6) + MP.mpf(10) ** -280
+
+
+def test_two_kinds_that_may_fail():
+    uses = [Uses("approximate", 30, epsilon=0.1, delta=1e-9), Uses("approximate", 5, epsilon=0.5, delta=1e-8)]
+    found = accounting.compose(uses, 1e-6)
+    kept = (1 - MP.mpf(1e-9)) ** 30 * (1 - MP.mpf(1e-8)) ** 5
+    assert 1 - kept * (1 - two_kinds((30, 0.1), (5, 0.5), found.privacy.epsilon)) <= 1e-6
+    assert 1 - kept * (1 - two_kinds((30, 0.1), (5, 0.5), found.privacy.epsilon * (1 - 1e-6))) > 1e-6
+    assert accounting.compose(uses, 7e-8).privacy.epsilon == math.inf  # they fail more often than that
+
+
+@pytest.mark.parametrize("epsilons", [(0.3, 0.2, 0.1), (0.7, 0.7, 0.01, 0.2, 0.2), (1.0, 0.5, 0.25, 0.125, 0.0625)])
+def test_more_than_two_kinds_are_bounded_from_above(epsilons):
+    for delta in (1e-9, 1e-3, 0.3):
+        found = accounting.compose([Uses("pure", epsilon=epsilon) for epsilon in epsilons], delta).privacy.epsilon
+        assert enumerated(epsilons, found) <= delta
+
+
+@pytest.mark.parametrize(("k", "epsilon"), [(10**6, 1e-3), (10**5, 0.1), (10**6, 1.0)])
+def test_two_kinds_that_are_one(k, epsilon):
+    """Nearly equal ε: the double sum and the single one meet, for many uses as well."""
+    uses = [Uses("pure", k // 2, epsilon=epsilon), Uses("pure", k - k // 2, epsilon=math.nextafter(epsilon, 0.0))]
+    exact = accounting.optimal(epsilon, 0.0, k, 1e-6)
+    found = accounting.compose(uses, 1e-6)
+    assert found.rule == "optimal"
+    assert exact * (1 - 1e-12) <= found.privacy.epsilon <= exact * (1 + 1e-8)

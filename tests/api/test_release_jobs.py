@@ -271,6 +271,17 @@ def test_a_dry_run_for_units_and_private_numbers_of_rows(place):
     assert lines["mean cost"][-4:] == ["laplace", "120", "240", "–"]
 
 
+@pytest.mark.parametrize("privacy", [{"unit": "person", "max_rows_per_unit": 3}, {"relation": "add_remove"}])
+def test_a_private_number_of_rows_is_not_printed(place, privacy):
+    """Standard error goes into logs, and a plan to those who approve it."""
+    for public in (True, False):
+        place.write_release(privacy={} if public else privacy)
+        plan, done = place.release("--dry-run"), place.release("--overwrite")
+        assert done.code == 0
+        assert ("30 rows" in plan.out) == ("30 rows" in done.err) == ("rows/s" in done.err) == public, (plan.out, done.err)
+        assert "100%" in done.err
+
+
 def test_what_a_plan_says_about_errors_is_what_the_answers_say(place):
     queries = {name: query for name, query in QUERIES.items() if query["kind"] != "quantile"}
     place.write_release(queries)

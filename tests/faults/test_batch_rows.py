@@ -251,7 +251,7 @@ def test_units_that_share_a_hash_are_told_apart(place, monkeypatch):
     assert place.privatize("--overwrite").code == 3
 
 
-@pytest.mark.parametrize("source", ["parquet", "arrow"])
+@pytest.mark.parametrize("source", FORMATS)
 def test_a_row_without_a_unit(place, source):
     table = people(6).set_column(0, "person", pa.array(["x", "y", "x", None, "z", None]).dictionary_encode())
     place.source = write_table(table, place.folder / f"in.{source}")

@@ -121,13 +121,29 @@ def test_a_row_that_would_be_dropped_is_checked_as_well(place):
 
 
 @pytest.mark.parametrize("source", FORMATS)
-def test_a_row_without_a_unit(place, source):
-    if source == "csv":
-        pytest.skip("in CSV an empty cell of text is a text")
-    table = pa.table({"person": pa.array(["x", "y", None, "x"]).dictionary_encode(), "n": [1.0] * 4})
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_row_without_a_unit(place, source, dictionary):
+    """In a CSV an empty cell, NA and the like: people without a number must not share the quota of one."""
+    person = pa.array(["x", "y", None, "x"])
+    table = pa.table({"person": person.dictionary_encode() if dictionary else person, "n": [1.0] * 4})
     place.source = write_table(table, place.folder / f"in.{source}")
     place.write_release({"x": SUM}, privacy={"unit": "person", "max_rows_per_unit": 1})
     refused(place, "row 2 (counted from 0), column 'person': null, so the row belongs to no unit")
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "null"])
+def test_a_row_of_a_csv_without_a_unit(place, cell):
+    place.source = place.folder / "in.csv"
+    place.source.write_text(f"person,n\nx,1\n{cell},1\n{cell},1\n")
+    place.write_release({"x": SUM}, privacy={"unit": "person", "max_rows_per_unit": 1})
+    refused(place, "row 1 (counted from 0), column 'person': null, so the row belongs to no unit")
+
+
+def test_a_null_among_the_values_of_a_dictionary_is_no_unit(place):
+    person = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["x", None]))
+    place.source = write_table(pa.table({"person": person, "n": [1.0] * 3}), place.folder / "in.arrow")
+    place.write_release({"x": SUM}, privacy={"unit": "person", "max_rows_per_unit": 1})
+    refused(place, "row 1 (counted from 0), column 'person': null, so the row belongs to no unit")
 
 
 def test_a_refused_table_spends_nothing(place):

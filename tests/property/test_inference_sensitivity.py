@@ -16,7 +16,7 @@ K = _gram.RADIUS
 
 
 def slow_products(x, y, x_radius, y_radius):
-    """Products of Python integers, row by row."""
+    """Products of Python integers, row by row: X'X, X'y and y'y."""
     d = x.shape[1]
     gram, cross, square = np.zeros((d, d), object), np.zeros(d, object), 0
     for i in range(len(x)):
@@ -26,6 +26,13 @@ def slow_products(x, y, x_radius, y_radius):
         cross += np.array([a * response for a in row], object)
         square += response**2
     return gram, cross, square
+
+
+def products(x, y, x_radius, y_radius):
+    """The upper triangle of X'X, X'y and y'y as lists of integers."""
+    d = x.shape[1]
+    integers = list(_gram.cross_products(x, y, x_radius, y_radius).integers)
+    return integers[: -d - 1], integers[-d - 1 : -1], integers[-1]
 
 
 def awkward_rows(random, n, d, radius):
@@ -65,23 +72,36 @@ def test_a_row_that_would_be_too_long_is_dropped(monkeypatch):
 def test_products_are_exact(n, d):
     random = np.random.default_rng(n)
     x, y = awkward_rows(random, n, d, 2.0), random.standard_normal(n) * 3
-    gram, cross, square = _gram.cross_products(x, y, 2.0, 1.5)
+    gram, cross, square = products(x, y, 2.0, 1.5)
     slow = slow_products(x, y, 2.0, 1.5)
-    assert (gram == slow[0]).all()
-    assert (cross == slow[1]).all()
+    assert gram == slow[0][np.triu_indices(d)].tolist()
+    assert cross == slow[1].tolist()
     assert square == slow[2]
 
 
-def test_blocks_of_extreme_rows_do_not_round():
-    """Every product is 2^40 or nearly; more than 512 blocks of 8192 rows, so that all carries occur."""
-    n = _gram.BLOCK * 520 + 17
+@pytest.mark.parametrize("blocks", [1, 520])
+def test_blocks_of_extreme_rows_do_not_round(blocks):
+    """Every product is 2^40 or nearly; with more than 512 blocks of 8192 rows all carries occur."""
+    n = _gram.BLOCK * blocks + 17
     y = np.broadcast_to(np.array([5.0]), (n,))
-    x = np.broadcast_to(np.array([[0.7, 1e9]]), (n, 2))
-    gram, cross, square = _gram.cross_products(x, y, 1.0, 1.0)
-    row = [int(v) for v in _gram._rows(x[:1], 1.0, 0)[0]]
-    assert gram.tolist() == [[n * a * b for b in row] for a in row]
-    assert cross.tolist() == [n * a * K for a in row]
-    assert square == n * K**2 > 2**62
+    x = np.broadcast_to(np.array([[0.7, -1e9]]), (n, 2))
+    gram, cross, square = products(x, y, 1.0, 1.0)
+    a, b = (int(v) for v in _gram._rows(x[:1], 1.0, 0)[0])
+    assert gram == [n * a * a, n * a * b, n * b * b]
+    assert cross == [n * a * K, n * b * K]
+    assert square == n * K**2
+    assert b == -(K - 2)  # room for √2/2 of rounding and a step
+
+
+def test_products_of_many_columns():
+    """More columns than rows of a block: blocks are smaller, and sums the same."""
+    random = np.random.default_rng(6)
+    x, y = random.integers(-3, 4, (700, 900)).astype(np.float64), random.integers(-1, 2, 700)
+    whole = _gram._rows(x, 1.0, 0).astype(np.int64)
+    gram, cross, square = products(x, y, 1.0, 1.0)
+    assert gram == (whole.T @ whole)[np.triu_indices(900)].tolist()
+    assert cross == (whole.T @ (y * K)).tolist()
+    assert square == int((y * y).sum()) * K**2
 
 
 def test_neighbouring_tables_move_the_products_by_at_most_their_sensitivity():
@@ -93,9 +113,8 @@ def test_neighbouring_tables_move_the_products_by_at_most_their_sensitivity():
         other[case % 3], response[case % 3] = awkward_rows(random, 1, d, 1.0)[0], random.choice([-1.0, 0.0, 1.0])
         if case % 4 == 0:
             other[case % 3], response[case % 3] = -x[case % 3], y[case % 3]
-        first, second = _gram.cross_products(x, y, 1.0, 1.0), _gram.cross_products(other, response, 1.0, 1.0)
-        upper = (first[0] - second[0])[np.triu_indices(d)]
-        moved = (sum(v**2 for v in upper), sum(v**2 for v in first[1] - second[1]), (first[2] - second[2]) ** 2)
+        first, second = products(x, y, 1.0, 1.0), products(other, response, 1.0, 1.0)
+        moved = *(sum((v - w) ** 2 for v, w in zip(first[i], second[i], strict=True)) for i in (0, 1)), (first[2] - second[2]) ** 2
         for i, (square, limit) in enumerate(zip(moved, (2 * K**4, 4 * K**4, K**4), strict=True)):
             assert square <= limit
             largest[i] = max(largest[i], square / limit)

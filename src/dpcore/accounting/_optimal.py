@@ -42,13 +42,18 @@ def log_factorial(n: int, precision: int) -> Interval:
     negligible = power_of_two(-precision, precision)
     power, square = 1 / point, point * point
     for j in range(1, 4 * EXACT_FACTORIALS):
-        numerator, denominator = libmp.bernfrac(2 * j)
-        term = power * Fraction(int(numerator), int(denominator) * 2 * j * (2 * j - 1))
-        size = term if numerator > 0 else -term
+        term = power * _stirling_coefficient(j)
+        size = term if j % 2 else -term
         if size.at_most(negligible) or j > EXACT_FACTORIALS:
             return total + term.hull(0)
         total, power = total + term, power / square
     return total
+
+
+@lru_cache(maxsize=EXACT_FACTORIALS)
+def _stirling_coefficient(j: int) -> Fraction:
+    numerator, denominator = libmp.bernfrac(2 * j)
+    return Fraction(int(numerator), int(denominator) * 2 * j * (2 * j - 1))
 
 
 def _log_choices(k: int, m: int, precision: int) -> Interval:
@@ -109,6 +114,18 @@ def tails(epsilon: float, k: int, m: int, precision: int) -> tuple[Interval, Int
     # Beyond the mode: one minus the other tail, whose first term is the next one.
     first = exp(log_norm - (m + 1) * loss) * (k - m) / (m + 1)
     return 1 - first * _series(upward, k - m - 1, down), far
+
+
+def likeliest(k: int, epsilon: float) -> tuple[int, float]:
+    """Give a likeliest value of L, and its probability to a unit in the last place."""
+    mode = math.floor((k + 1) * (1 / (1 + math.exp(min(epsilon, 700.0)))))
+    mode = min(mode, k)
+
+    def evaluate(precision: int) -> Interval:
+        loss = Interval.of(epsilon, precision)
+        return exp(_log_choices(k, mode, precision) - mode * loss - k * log(1 + exp(-loss)))
+
+    return mode, refined(evaluate).upper()
 
 
 # The curve δ₀

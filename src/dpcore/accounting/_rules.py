@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from dpcore import _calibration
 from dpcore._intervals import fraction_up
 from dpcore.accounting import _composition, _optimal, concentrated
+from dpcore.accounting._two_kinds import TwoKinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,13 +70,12 @@ class Advanced:
 
 
 class Optimal:
-    """The exact optimum for parts that are equal; unequal ones count as the largest of them."""
+    """The exact optimum for parts that are equal."""
 
     name = "optimal"
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._epsilon, self._delta = max(part[1] for part in parts), max(part[2] for part in parts)
-        self._k = sum(part[0] for part in parts)
+    def __init__(self, k: int, epsilon: float, delta: float) -> None:
+        self._k, self._epsilon, self._delta = k, epsilon, delta
 
     def guarantee(self, delta: float) -> tuple[float, float]:
         """Find the least ε."""
@@ -84,6 +84,32 @@ class Optimal:
     def delta(self, epsilon: float) -> float:
         """Give the least δ."""
         return _optimal.optimal_delta(self._epsilon, self._delta, self._k, epsilon)
+
+
+class OptimalKinds:
+    """The optimum for two values of ε; of more, all but the largest count as the second largest."""
+
+    name = "optimal"
+
+    def __init__(self, parts: Sequence[Part], epsilons: Sequence[float]) -> None:
+        largest, second = epsilons[:2]
+        many = sum(k for k, epsilon, _ in parts if epsilon == largest)
+        rest = sum(k for k, epsilon, _ in parts if 0 < epsilon < largest)
+        self._parts, self._most = parts, _composition.sum_up([many * largest, rest * second]) * (1 + 2.0**-50)
+        self._kinds = TwoKinds((many, largest), (rest, second))
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Search the least ε at what failures leave of δ."""
+        left = _composition.left_over(self._parts, delta)
+        if left <= 0:
+            return math.inf, delta
+        if self._kinds.delta(0.0) <= left:
+            return 0.0, delta
+        return _composition.least_passing(lambda epsilon: self._kinds.delta(epsilon) <= left, 0.0, self._most), delta
+
+    def delta(self, epsilon: float) -> float:
+        """Give the least δ, failures included."""
+        return _composition.with_failures(self._parts, self._kinds.delta(epsilon))
 
 
 class Concentrated:
@@ -145,5 +171,14 @@ def applicable(uses: Sequence[Uses]) -> Iterator[Rule]:
     yield Concentrated(rho, parts)
     if uses and all(use.mechanism == "gaussian" for use in uses):
         yield Gaussian(rho)
-    if parts and len(parts) == len(uses) and sum(use.k for use in uses) <= MOST_FOR_OPTIMAL:
-        yield Optimal(parts)
+    if len(parts) == len(uses) and sum(use.k for use in uses) <= MOST_FOR_OPTIMAL:
+        yield from optimal(parts)
+
+
+def optimal(parts: Sequence[Part]) -> Iterator[Rule]:
+    """Yield the optimum, or what comes close to it."""
+    epsilons = sorted({epsilon for _, epsilon, _ in parts if epsilon}, reverse=True)
+    if len({part[1:] for part in parts}) == 1:
+        yield Optimal(sum(part[0] for part in parts), *parts[0][1:])
+    elif len(epsilons) > 1:
+        yield OptimalKinds(parts, epsilons)

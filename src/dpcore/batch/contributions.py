@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dpcore.batch.csv_input import NULLS
 from dpcore.batch.errors import StorageError
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import POLL_SECONDS
@@ -170,20 +172,30 @@ def unit_batches(
             start = reading.rows
             reading.starts.append(start)
             for piece in plan.inputs.reader.pieces(path, types, Cut(PIECE_ROWS, use_threads=False)):
-                units = piece.batch.column(name)
-                if units.null_count:
-                    missing = piece.row + units.is_null().index(pa.scalar(value=True)).as_py()
-                    raise DataError(f"{path}: row {missing} (counted from 0), column {name!r}: null, so the row belongs to no unit")
+                units = piece.batch.column(name).cast(plan.unit_type)
+                missing = _without_unit(units, textual=plan.inputs.format == "csv")
+                if missing is not None:
+                    row = piece.row + missing
+                    raise DataError(f"{path}: row {row} (counted from 0), column {name!r}: null, so the row belongs to no unit")
                 first = start + piece.row
                 positions = pa.array(np.arange(first, first + len(units)))
                 others = [] if more is None else more(Rows(piece, path, first, 0.0))
-                yield pa.RecordBatch.from_arrays([units.cast(plan.unit_type), positions, *others], schema=schema)
+                yield pa.RecordBatch.from_arrays([units, positions, *others], schema=schema)
                 reading.rows = start + piece.row + len(units)
                 reading.done = (bytes_done + piece.done * size) / all_bytes
             bytes_done += size
     except DpcoreError as error:
         reading.failure = error
         raise
+
+
+def _without_unit(units: pa.Array, *, textual: bool) -> int | None:
+    """The first row without a unit: rows of many people must not pass for those of one, whose quota they would share."""
+    absent = units.is_null()
+    if textual:
+        absent = pc.or_(absent, pc.is_in(units, value_set=pa.array(NULLS, units.type)))
+    first: int = absent.index(pa.scalar(value=True)).as_py()
+    return None if first < 0 else first
 
 
 def _place(plan: Plan, reading: Reading, row: int) -> str:

@@ -42,8 +42,8 @@ class _Bar:
 class _Lines:
     """One line for each tenth of the input."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, *, count_rows: bool) -> None:
+        self._stream, self._count_rows = stream, count_rows
         self.begin("")
 
     def begin(self, stage: str) -> None:
@@ -59,24 +59,24 @@ class _Lines:
         self._step = int(fraction * STEPS)
         elapsed = max(time.monotonic() - self._start, 1e-9)
         left = elapsed * (1 - fraction) / fraction
-        line = f"{self._stage}{fraction:5.0%}  {rows:,} rows  {rows / elapsed:,.0f} rows/s"
+        line = f"{self._stage}{fraction:5.0%}" + (f"  {rows:,} rows  {rows / elapsed:,.0f} rows/s" if self._count_rows else "")
         self._stream.write(f"{line}  {left:,.0f} s left\n" if fraction < 1 else f"{line}\n")
         self._stream.flush()
 
 
 @contextmanager
-def shown_on(stream: TextIO) -> Iterator[Progress]:
-    """Show progress on `stream` for as long as the context lasts."""
+def shown_on(stream: TextIO, *, count_rows: bool = True) -> Iterator[Progress]:
+    """Show progress on `stream` for as long as the context lasts; without rows if their number is private, as logs are kept."""
     console = Console(file=stream)
     if not console.is_terminal:
-        yield _Lines(stream)
+        yield _Lines(stream, count_rows=count_rows)
         return
+    counts = (TextColumn("{task.fields[rows]:,} rows"), TextColumn("{task.fields[rate]:,.0f} rows/s"))
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TextColumn("{task.fields[rate]:,.0f} rows/s"),
+        *(counts if count_rows else ()),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),

@@ -12,12 +12,13 @@ from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch.atomic import AtomicFile, remove_stale
 from dpcore.batch.engine import Progress, Silent, key_of
+from dpcore.batch.errors import StorageError
 from dpcore.batch.output import make_folder
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
 from dpcore.batch.readable import json_text
 from dpcore.batch.release_cells import read_column
-from dpcore.batch.release_units import choose_rows
+from dpcore.batch.release_units import CHANGED, choose_rows
 from dpcore.batch.rows import Rows, piece_rows_for, read_rows
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def measure(
     source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types), use_threads=threads > 1))
     Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, tallies.done))
     progress.update(tallies.rows, 1.0)
+    if kept is not None and tallies.rows != kept.rows:
+        raise StorageError(CHANGED)
     return tallies.total, tallies.rows
 
 

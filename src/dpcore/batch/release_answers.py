@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -84,6 +85,12 @@ class Answer(Protocol):
 
 def _deviation(noise: IntegerNoise | RealNoise) -> float:
     return math.sqrt(noise_variance(LAWS[type(noise)], noise.scale))
+
+
+@functools.lru_cache(maxsize=1024)
+def _width(noise: IntegerNoise | RealNoise, beta: float) -> float:
+    """What the noise stays within with probability 1 − β; groups ask for the same again and again."""
+    return noise.accuracy(beta)
 
 
 def _described(noise: IntegerNoise | RealNoise) -> Noise:
@@ -173,7 +180,7 @@ class CountAnswer:
     def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:
         """The noisy number."""
         value = int(self.mechanism.release(tally, rng=rng, threads=1))
-        width = self.mechanism.accuracy(1 - self.section.confidence)
+        width = _width(self.mechanism, 1 - self.section.confidence)
         return {"value": value, "stderr": _deviation(self.mechanism), "interval": _around(value, width)}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
@@ -222,7 +229,7 @@ class HistogramAnswer:
     def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
         """The noisy numbers; intervals are pointwise."""
         value = self.mechanism.release(tally, rng=rng, threads=1)
-        width = self.mechanism.accuracy(1 - self.section.confidence)
+        width = _width(self.mechanism, 1 - self.section.confidence)
         interval = np.stack([value - width, value + width], axis=-1)
         return {"value": value.tolist(), "stderr": _deviation(self.mechanism), "interval": interval.tolist()}
 
@@ -272,7 +279,7 @@ class SumAnswer:
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy sum."""
         value = _noisy(tally, self.mechanism, rng)
-        width = self.mechanism.accuracy(1 - self.section.confidence)
+        width = _width(self.mechanism, 1 - self.section.confidence)
         return {"value": value, "stderr": _deviation(self.mechanism), "interval": _around(value, width)}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
@@ -323,7 +330,7 @@ class PublicMeanAnswer:
         if n == 0:
             return {"value": None, "stderr": None, "interval": None, "note": "the table has no rows, and so no mean"}
         value = _noisy(tally, self.mechanism, rng) / n
-        width = self.mechanism.accuracy(1 - self.section.confidence) / n
+        width = _width(self.mechanism, 1 - self.section.confidence) / n
         return {"value": value, "stderr": _deviation(self.mechanism) / n, "interval": _around(value, width)}
 
     def expected_error(self, rows: int | None) -> float | None:
@@ -397,12 +404,12 @@ class PrivateMeanAnswer:
         """It depends on the number of rows, which is private."""
         return None
 
-    def _mean(self, total: float, count: int) -> float:
+    def _mean(self, total: float, count: float) -> float:
         return min(max(self.middle + total / max(count, 1), self.section.lower), self.section.upper)
 
     def _interval(self, total: float, count: int) -> list[float]:
         """What sum and count can be, each with half of the error probability; their quotient is monotone in both."""
         beta = (1 - self.section.confidence) / 2
-        sums, counts = _around(total, self.total.accuracy(beta)), (count - self.count.accuracy(beta), count + self.count.accuracy(beta))
+        sums, counts = _around(total, _width(self.total, beta)), _around(count, _width(self.count, beta))
         corners = [self._mean(a, b) for a in sums for b in counts]
         return [min(corners), max(corners)]

@@ -24,7 +24,7 @@ ERRORS = "Standard errors are those of the noise; – means that it depends on t
 def describe(plan: ReleasePlan) -> str:
     """Input, output and ledger of a plan, one line each."""
     ledger = plan.job.ledger
-    lines = [report.source(plan), f"output  {plan.job.output.path} (JSON)"]
+    lines = [report.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dpcore import _backend
 from dpcore.batch.contributions import Reading, in_database, unit_batches
+from dpcore.batch.errors import StorageError
 from dpcore.batch.release_cells import read_column
 from dpcore.rng import SecureRandom
 
@@ -46,6 +47,7 @@ placed as (select row, stays, row_number() over (partition by unit order by not 
 select row from placed where not stays or place > {rows}
 """
 FETCHED_ROWS = 1 << 16
+CHANGED = "the input changed while it was read: the pass that chose rows and the one that adds them up found different numbers of them"
 
 
 class Kept:
@@ -60,11 +62,14 @@ class Kept:
 
     Attributes
     ----------
+    rows : int
+        Rows that were chosen from.
     dropped : int
         Rows that do not take part.
     """
 
     def __init__(self, path: Path, rows: int) -> None:
+        self.rows = rows
         self._bits = np.memmap(path, np.uint8, "w+", shape=max((rows + 7) // 8, 1))
         self.dropped = 0
 
@@ -75,6 +80,8 @@ class Kept:
 
     def mask(self, first: int, rows: int) -> npt.NDArray[np.bool_]:
         """True for each of some consecutive rows that takes part."""
+        if first + rows > self.rows:
+            raise StorageError(CHANGED)  # of the new rows nobody has looked at the unit
         whole = np.unpackbits(self._bits[first >> 3 : (first + rows + 7) >> 3], bitorder="little")
         kept: npt.NDArray[np.bool_] = whole[first & 7 :][:rows] == 0
         return kept

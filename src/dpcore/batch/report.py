@@ -71,10 +71,12 @@ def describe(plan: Plan) -> str:
     return f"{source(plan)}\noutput  {section.path} ({section.resolved_format}, compression {section.resolved_compression})"
 
 
-def source(plan: Plan | ReleasePlan) -> str:
+def source(plan: Plan | ReleasePlan, *, count_rows: bool = True) -> str:
     """Input of a plan in a line."""
     files = len(plan.inputs.paths)
     rows = "rows unknown before reading" if plan.rows is None else f"{plan.rows:,} rows"
+    if not count_rows:
+        rows = "the number of rows is private"
     return f"input   {plan.job.input.path} ({plan.inputs.format}, {files} file{'s' if files > 1 else ''}, {rows})"
 
 

@@ -146,11 +146,15 @@ def _row(case: SelectionCase, against: str, level: str, threads: int, timing: Ti
     return Row(label, against, level, threads, timing.ours * ns, timing.other * ns, ratio, **more)
 
 
-def peer_timing_row(case: SelectionCase, against: str, level: str, d: int, work: Work, rounds: int, **more: Any) -> Row:
-    """Ours against a peer's work on the same near-tied scores, one thread each."""
-    timing = take_turns(case.work(case.scores(d, more.pop("shape", "near-tied"))), work, rounds)
+def peer_timing_row(
+    case: SelectionCase, against: str, level: str, scores: Array, work: Work, *, rounds: int, repeats: int = 1, **more: Any
+) -> Row:
+    """Ours against a peer's work on the same scores, one thread each; ours `repeats` times a turn where the peer takes much longer."""
+    ours = case.work(scores)
+    timing = take_turns(lambda: [ours() for _ in range(repeats)], work, rounds)
     check_ours(case)
-    return _row(case, against, level, 1, timing, d, **more)
+    each = Timing(timing.ours / repeats, timing.other, timing.ratio * repeats)
+    return _row(case, against, level, 1, each, scores.size, **more)
 
 
 def unpruned_row(case: SelectionCase, shape: str, level: str, d: int, rounds: int) -> Row:

@@ -9,30 +9,39 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore.errors import DataError
+from dpcore.sums import ExactSum
 
 BITS = 20
 RADIUS = 1 << BITS
 """K: rows become integer vectors of ℓ2 norm at most K, and y an integer of magnitude at most K."""
 BLOCK = 1 << (53 - 2 * BITS)
 """Rows whose products are summed as floats: every partial sum is an integer of at most 2^53, exact in any order of additions."""
-_FLUSH = 1 << (62 - 53)
+FLUSH = 1 << (62 - 53)
+"""Blocks whose sums fit into an int64."""
 MOST_COLUMNS = 1 << 12
+_BLOCK_ITEMS = 1 << 21
 
 Array = npt.NDArray[Any]
 
 
-def cross_products(x: Array, y: Array, x_radius: float, y_radius: float) -> tuple[Array, Array, int]:
-    """X'X, X'y and y'y of the quantised rows, as exact Python integers; raises `DataError` at NaN."""
+def cross_products(x: Array, y: Array, x_radius: float, y_radius: float) -> ExactSum:
+    """The upper triangle of X'X row by row, X'y and y'y of the quantised rows, exactly; raises `DataError` at NaN."""
     d = x.shape[1]
-    exact, part = np.zeros((d + 1, d + 1), object), np.zeros((d + 1, d + 1), np.int64)
-    for count, start in enumerate(range(0, len(x), BLOCK), 1):
-        rows = _rows(x[start : start + BLOCK], x_radius, start)
-        joined = np.column_stack([rows, _responses(y[start : start + BLOCK], y_radius, start)])
+    high, part = np.zeros((d + 1, d + 1), np.int64), np.zeros((d + 1, d + 1), np.int64)
+    block = min(BLOCK, max(256, _BLOCK_ITEMS // (d + 1)))
+    for count, start in enumerate(range(0, len(x), block), 1):
+        rows = _rows(x[start : start + block], x_radius, start)
+        joined = np.column_stack([rows, _responses(y[start : start + block], y_radius, start)])
         part += (joined.T @ joined).astype(np.int64)
-        if count % _FLUSH == 0:
-            exact, part = exact + part.astype(object), np.zeros_like(part)
-    exact = exact + part.astype(object)
-    return exact[:d, :d], exact[:d, d], int(exact[d, d])
+        if count % FLUSH == 0:
+            high += part >> 2 * BITS
+            part &= RADIUS**2 - 1
+    triangle = np.triu_indices(d)
+    places = (np.append(triangle[0], np.arange(d + 1)), np.append(triangle[1], np.full(d + 1, d)))
+    upper = (high + (part >> 2 * BITS))[places] * float(RADIUS**2)
+    lower = (part & (RADIUS**2 - 1))[places].astype(np.float64)
+    nothing, bound = np.zeros(len(upper)), float(RADIUS**2)
+    return ExactSum(upper, nothing, 1.0, len(x), -bound, bound) + ExactSum(lower, nothing, 1.0, 0, -bound, bound)
 
 
 def _rows(x: Array, radius: float, start: int) -> npt.NDArray[np.float64]:

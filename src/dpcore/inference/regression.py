@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -158,7 +158,7 @@ def linear_regression(
     check_threads(threads)
     scales = _scales(epsilon, delta)
     products = _gram.cross_products(rows, responses, x_radius, y_radius)
-    released = _noisy(products, scales, len(rows), rng, threads)
+    released = _noisy(products, d, scales, rng, threads)
     return _solved(released, scales, len(rows), Privacy(epsilon, delta), (x_radius, y_radius), beta)
 
 
@@ -180,16 +180,11 @@ class _Statistics:
     square: float
 
 
-def _noisy(products: tuple[Any, Any, int], scales: tuple[float, ...], n: int, rng: Stream | None, threads: int | None) -> _Statistics:
+def _noisy(products: ExactSum, d: int, scales: tuple[float, ...], rng: Stream | None, threads: int | None) -> _Statistics:
     """All statistics in one release: the upper triangle of X'X, X'y, y'y."""
-    gram, cross, square = products
-    d, unit = len(cross), float(_gram.RADIUS**2)
-    upper = np.triu_indices(d)
-    integers = [*gram[upper], *cross, square]
-    high = np.array([float(v) for v in integers])
-    low = np.array([float(v - int(h)) for v, h in zip(integers, high.tolist(), strict=True)])
+    upper, unit = np.triu_indices(d), float(_gram.RADIUS**2)
     sigma = np.repeat([scale * unit for scale in scales], [len(upper[0]), d, 1])
-    noisy = ExactSum(high, low, 1.0, n, -unit, unit).noisy("gaussian", sigma, rng=rng, threads=threads) / unit
+    noisy = products.noisy("gaussian", sigma, rng=rng, threads=threads) / unit
     matrix = np.zeros((d, d))
     matrix[upper] = noisy[: len(upper[0])]
     return _Statistics(matrix + np.triu(matrix, 1).T, noisy[-d - 1 : -1], float(noisy[-1]))

@@ -103,4 +103,4 @@ def vote_of(answers: npt.NDArray[np.float64]) -> Vote:
 
 def accuracy(query: Query, records: Bits) -> float:
     """Average of a query over records."""
-    return np.count_nonzero(query(records)) / len(records)
+    return int(np.count_nonzero(query(records))) / len(records)

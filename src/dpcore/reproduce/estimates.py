@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.reproduce.results import Slope
+from dpcore.reproduce.results import Check, Slope
 
 Numbers = Sequence[float] | npt.NDArray[np.float64]
 SIGNIFICANCE = 1e-6
@@ -102,3 +102,20 @@ def at_most(successes: int, n: int, share: float) -> bool:
     from scipy import stats
 
     return bool(successes == 0 or stats.beta.ppf(SIGNIFICANCE, successes, n - successes + 1) <= share)
+
+
+def share_check(promise: str, broken: int, n: int, allowed: float, unit: str = "runs") -> Check:
+    """Check a promise that may be broken with some probability.
+
+    Parameters
+    ----------
+    promise : str
+        In words.
+    broken, n : int
+        How often it was broken, and how often it was put to the test.
+    allowed : float
+        The probability.
+    unit : str, default "runs"
+        What was counted.
+    """
+    return Check(promise, f"{broken} of {n} {unit}", f"{allowed:.3g} of the {unit}", at_most(broken, n, allowed))

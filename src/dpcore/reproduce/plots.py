@@ -18,6 +18,7 @@ HEIGHT = 2.9
 """Inches."""
 MOST_POINTS = 4
 """Numbers beside the axis of one panel."""
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8.5}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MARKS: dict[str, dict[str, Any]] = {
     "measured": {"color": ACCENT, "marker": "o", "markersize": 5},
@@ -36,29 +37,31 @@ def figure_plot(figure: Figure) -> str:
     Parameters
     ----------
     figure : Figure
-        Its panels share one legend, which names a series of several panels once.
+        Panels of one quantity must have series of the same names: they share one legend.
 
     Returns
     -------
     str
         An `<svg>` element in the colours of the page.
     """
+    # Panels that show the same quantity show it on the same axis, and share their legend.
+    shared = len({panel.y_label for panel in figure.panels}) == 1
 
     def draw(canvas: Canvas) -> None:
-        # Panels that show the same quantity show it on the same axis.
-        shared = len({panel.y_label for panel in figure.panels}) == 1
         every = canvas.subplots(1, len(figure.panels), squeeze=False, sharey=shared)[0]
         handles: dict[str, Any] = {}
         for axes, panel in zip(every, figure.panels, strict=True):
-            for series in panel.series:
-                handles.setdefault(series.name, _draw_series(axes, series))
+            handles = {series.name: _draw_series(axes, series) for series in panel.series}
             _frame(axes, panel)
             if shared:
                 axes.label_outer()
-        columns = 2 if len(handles) > 3 else len(handles)
-        canvas.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns, frameon=False, fontsize=8.5)
+            else:
+                axes.legend(handles.values(), handles.keys(), loc="lower left", bbox_to_anchor=(-0.02, 1.0), **LEGEND)
+        if shared:
+            columns = 2 if len(handles) > 3 else len(handles)
+            canvas.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns, **LEGEND)
 
-    return picture(draw, HEIGHT, figure.caption)
+    return picture(draw, HEIGHT + (0 if shared else 0.4), figure.caption)
 
 
 def _draw_series(axes: Any, series: Series) -> Any:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore.inference import AdaptiveQueries
-from dpcore.reproduce.analyst import POPULATION, Bits, accuracy, asked, exact_agreements, noise_data, vote_of
-from dpcore.reproduce.estimates import Mean, at_most, compared, mean_of
+from dpcore.reproduce.analyst import POPULATION, Agreement, Bits, accuracy, asked, exact_agreements, noise_data, vote_of
+from dpcore.reproduce.estimates import Mean, compared, mean_of, share_check
 from dpcore.reproduce.registry import Study
 from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series, floats
 from dpcore.reproduce.setting import Setting
@@ -21,13 +21,34 @@ from dpcore.rng import Stream
 
 TITLES = (
     "Document 002, Claim 6: private answers stay near the sample's averages",
+    "Document 002, Claim 8: NoisyArgmax finds a query that is nearly the best",
     "Document 002, Theorem 9: private answers stay near the population's averages",
     "Document 002, Theorem 10: a query chosen by private answers does not overfit",
 )
+CLAIM_6 = (
+    "Laplace noise of scale 1/(γn), γ = ε/√(8k ln(1/δ)), makes k adaptive answers (ε, δ)-private, and with probability 1 − β all of them "
+    "are within α = ln(k/β)/(γn) of the sample's averages: the error grows with √k, not with k."
+)
+CLAIM_8 = (
+    "Laplace noise of scale 2/(εn) on each of T averages, of which only the index of the largest sum is released, is ε-private, and with "
+    "probability 1 − β the chosen average is at most O(ln(T/β)/(εn)) below the largest: the number of queries costs its logarithm."
+)
+THEOREM_9 = (
+    "If a mechanism is (ε, δ)-private and (α, β)-accurate on its sample of n = Ω(ln(1/δ)/ε²) records, its answers to k adaptive queries "
+    "are (α + 10ε, β + kδ/ε)-accurate for the population."
+)
+THEOREM_10 = (
+    "However a query q was chosen by (ε, δ)-private answers about n = Ω(ln(1/δ)/ε²) records, its average over the sample is within 10ε of "
+    "its average over the population, but for a probability of δ/ε."
+)
+VOTES = 16
+"""How often the analyst of the long attacks asks about the vote: once shows little of the size of the noise."""
 BETA = 0.05
 """Failure probability in the accuracies."""
 USUAL = 0.9, 1e-4
 """ε and δ as one would choose them."""
+SELECTION = 0.5
+"""ε of a choice."""
 STRICT = 0.04, 1e-3
 """ε and δ at which the theorem's 10ε says something: it is below ½."""
 
@@ -35,7 +56,8 @@ STRICT = 0.04, 1e-3
 def sections(setting: Setting) -> Iterator[Section]:
     """Measure all sections."""
     yield _near_the_sample(setting)
-    attacks = [_attack(setting, replicate) for replicate in range(setting.sized(5, 2))]
+    yield _nearly_the_best(setting)
+    attacks = [_attack(setting, replicate) for replicate in range(setting.sized(4, 2))]
     yield _near_the_population(setting, attacks)
     yield _no_overfitting(attacks)
 
@@ -62,7 +84,7 @@ def _expected(n: int, k: int) -> float:
 
 
 def _near_the_sample(setting: Setting) -> Section:
-    replicates, n, k = setting.sized(40, 8), 1000, 64
+    replicates, n, k = setting.sized(30, 8), 1000, 64
     sizes = {"k": [(n, 4**i) for i in range(1, setting.sized(6, 4))], "n": [(250 * 4**i, k) for i in range(4)]}
     errors = {size: [_largest_error(setting, *size, r) for r in range(replicates)] for size in {*sizes["k"], *sizes["n"]}}
     beyond = sum(bool(error > _bound(*size)) for size, found in errors.items() for error in found)
@@ -75,16 +97,50 @@ def _near_the_sample(setting: Setting) -> Section:
         lines = _series("expected: scale × H(k)", x, expected, role="theory"), _series("α of the claim", x, bounds, role="second theory")
         panels.append(Panel(label, "largest error on the sample", (_measured("measured", x, means), *lines)))
         slopes.append(compared("expected largest error", variable, x, means, expected))
-    words = "a run has an error beyond α with probability at most β", f"{beyond} of {runs} runs", f"{BETA:g} of the runs"
-    promise = Check(*words, at_most(beyond, runs, BETA))
     return Section(
         TITLES[0],
-        "Laplace noise of scale 1/(γn), γ = ε/√(8k ln(1/δ)), makes k adaptive answers (ε, δ)-private, and with probability 1 − β all of "
-        "them are within α = ln(k/β)/(γn) of the sample's averages: the error grows with √k, not with k.",
+        CLAIM_6,
         f"{replicates} runs at each size of k queries about noise, ε = {USUAL[0]:g}, δ = {USUAL[1]:g}; left n = {n}, right k = {k}.",
         (Figure(f"Largest of k errors, with standard errors; α at β = {BETA:g}.", tuple(panels)),),
         tuple(slopes),
-        (promise,),
+        (share_check("a run has an error beyond α with probability at most β", beyond, runs, BETA),),
+    )
+
+
+# Claim 8: the choice of a query
+
+
+def _lost_by_choosing(setting: Setting, n: int, count: int, replicate: int) -> float:
+    """How much smaller the chosen query's average is than the largest of `count`."""
+    stream = setting.stream("claim 8", n, count, replicate)
+    records = noise_data(n, count, stream)
+    queries = AdaptiveQueries(records, *USUAL, 1, rng=stream)
+    exact = exact_agreements(records)
+    return float(exact.max() - exact[queries.best_of([Agreement(feature) for feature in range(count)], SELECTION)])
+
+
+def _most_lost(n: int, count: int) -> float:
+    """With probability 1 − β all noises are at most ln(T/β) scales 2/(εn), so that the choice loses at most twice that."""
+    return 4 / (SELECTION * n) * math.log(count / BETA)
+
+
+def _nearly_the_best(setting: Setting) -> Section:
+    replicates, n, count = setting.sized(40, 8), 1000, 64
+    sizes = {"T": [(n, 4**i) for i in range(1, setting.sized(6, 4))], "n": [(250 * 4**i, count) for i in range(4)]}
+    lost = {size: [_lost_by_choosing(setting, *size, r) for r in range(replicates)] for size in {*sizes["T"], *sizes["n"]}}
+    beyond, runs = sum(bool(loss > _most_lost(*size)) for size, found in lost.items() for loss in found), replicates * len(lost)
+    panels = []
+    for variable, label in (("T", "number of queries T"), ("n", "records n")):
+        x = [size["nT".index(variable)] for size in sizes[variable]]
+        bound = _series("4 ln(T/β)/(εn)", x, [_most_lost(*size) for size in sizes[variable]], role="theory")
+        panels.append(Panel(label, "lost by the choice", (_measured("measured", x, [mean_of(lost[s]) for s in sizes[variable]]), bound)))
+    return Section(
+        TITLES[1],
+        CLAIM_8,
+        f"{replicates} choices at each size among T queries about noise, ε = {SELECTION:g}; left n = {n:,}, right T = {count}. The "
+        "averages are near ½, so that with many records the noise hardly matters, and with few the choice is nearly blind.",
+        (Figure(f"What the choice loses, with standard errors; the bound at β = {BETA:g} with the constant of its proof.", tuple(panels)),),
+        checks=(share_check("a choice loses more than the bound with probability at most β", beyond, runs, BETA, "choices"),),
     )
 
 
@@ -93,14 +149,15 @@ def _near_the_sample(setting: Setting) -> Section:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """How well the vote does on the sample and on fresh records, and the answer that the analyst got for it."""
+    """How well the vote does on the sample and on fresh records, and how far from ½ the answers about it are on average."""
 
     sample: float
     fresh: float
-    answer: float
+    error: float
 
 
 Lines = tuple[Series, ...]
+Numbers = npt.NDArray[np.float64]
 _Attack = dict[str, list[_Outcome]]
 """Outcomes by mechanism, one for each number of queries."""
 
@@ -115,11 +172,12 @@ def _query_counts() -> list[int]:
     return [_records() * 4**i // 16 for i in range(4)]
 
 
-def _private_answers(records: Bits, budget: tuple[float, float], k: int, stream: Stream) -> tuple[npt.NDArray[np.float64], float]:
-    """Answers about k features, and about the vote that they suggest."""
-    queries = AdaptiveQueries(records, *budget, k + 1, rng=stream)
+def _private_answers(records: Bits, budget: tuple[float, float], k: int, stream: Stream, votes: int = 1) -> tuple[Numbers, Numbers]:
+    """Answers about k features, and about the vote that they suggest, which is asked about as often as `votes` says."""
+    queries = AdaptiveQueries(records, *budget, k + votes, rng=stream)
     answers = asked(queries.answer, k)
-    return answers, queries.answer(vote_of(answers))
+    vote = vote_of(answers)
+    return answers, np.array([queries.answer(vote) for _ in range(votes)])
 
 
 def _attack(setting: Setting, replicate: int) -> _Attack:
@@ -129,13 +187,14 @@ def _attack(setting: Setting, replicate: int) -> _Attack:
     records, fresh = draw(stream), draw(stream)
     exact = exact_agreements(records)
 
-    def outcome(answers: npt.NDArray[np.float64], answer: float | None = None) -> _Outcome:
+    def outcome(answers: Numbers, about_vote: Numbers | None = None) -> _Outcome:
         vote = vote_of(answers)
         on_sample = accuracy(vote, records)
-        return _Outcome(on_sample, accuracy(vote, fresh), on_sample if answer is None else answer)
+        found = on_sample if about_vote is None else about_vote
+        return _Outcome(on_sample, accuracy(vote, fresh), float(np.mean(np.abs(found - POPULATION))))
 
     private = {
-        name: [outcome(*_private_answers(records, budget, k, stream)) for k in counts]
+        name: [outcome(*_private_answers(records, budget, k, stream, VOTES)) for k in counts]
         for name, budget in (("usual", USUAL), ("strict", STRICT))
     }
     return {"exact": [outcome(exact[:k]) for k in counts], **private}
@@ -147,42 +206,38 @@ def _over(attacks: list[_Attack], mechanism: str, what: Callable[[_Outcome], flo
     return [mean_of([what(outcome) for outcome in column]) for column in columns]
 
 
-def _no_overfitting(attacks: list[_Attack]) -> Section:
-    (epsilon, delta), counts, n = STRICT, _query_counts(), _records()
-    line = POPULATION + 10 * epsilon
-    series = (
+def _accuracies(attacks: list[_Attack]) -> Lines:
+    counts, n = _query_counts(), _records()
+    return (
         _measured("on the sample, exact answers", counts, _over(attacks, "exact", attrgetter("sample"))),
         _measured("on the sample, private answers", counts, _over(attacks, "strict", attrgetter("sample")), role="second"),
         _measured("on fresh records, exact answers", counts, _over(attacks, "exact", attrgetter("fresh")), role="third"),
         _measured("on fresh records, private answers", counts, _over(attacks, "strict", attrgetter("fresh")), role="fourth"),
-        _series("½ + 10ε", counts, [line] * len(counts), role="theory"),
+        _series("½ + 10ε", counts, [POPULATION + 10 * STRICT[0]] * len(counts), role="theory"),
         _series("expected without a mechanism", counts, [_open_accuracy(k / n) for k in counts], role="second theory"),
     )
-    private = [abs(outcome.sample - POPULATION) > 10 * epsilon for a in attacks for outcome in a["strict"]]
-    opened = sum(bool(a["exact"][-1].sample > line) for a in attacks)
-    runs = len(attacks)
-    checks = (
-        Check(
-            "private: the sample's average is more than 10ε off the population's with probability below δ/ε",
-            f"{sum(private)} of {len(private)} votes",
-            f"{delta / epsilon:g} of the votes",
-            at_most(sum(private), len(private), delta / epsilon),
-        ),
-        Check("exact: the last vote is more than 10ε off in every run", f"{opened} of {runs} votes", "all votes", opened == runs),
+
+
+def _no_overfitting(attacks: list[_Attack]) -> Section:
+    epsilon, delta = STRICT
+    private = [abs(outcome.sample - POPULATION) > 10 * epsilon for attack in attacks for outcome in attack["strict"]]
+    beyond, runs = sum(attack["exact"][-1].sample > POPULATION + 10 * epsilon for attack in attacks), len(attacks)
+    promise = "private: the sample's average is more than 10ε off the population's with probability below δ/ε"
+    figure = Figure(
+        "Accuracy of the majority vote against the number of queries before it, with standard errors. The constant in the Ω is 1.",
+        (Panel("number of queries k", "accuracy", _accuracies(attacks), "x", (0.4, 1.0)),),
     )
     return Section(
-        TITLES[2],
-        "However a query q was chosen by (ε, δ)-private answers about n = Ω(ln(1/δ)/ε²) records, its average over the sample is within 10ε "
-        "of its average over the population, but for a probability of δ/ε.",
-        f"n = {n:,} records of fair bits and a fair label, {runs} runs, ε = {epsilon:g}, δ = {delta:g}. The analyst asks how often each of "
-        "k features equals the label, turns those around that seem wrong, and asks how often their majority is right. The truth is ½.",
-        (
-            Figure(
-                "Accuracy of the majority vote against the number of queries before it, with standard errors. The constant in the Ω is 1.",
-                (Panel("number of queries k", "accuracy", series, "x", (0.4, 1.0)),),
-            ),
+        TITLES[3],
+        THEOREM_10,
+        f"n = {_records():,} records of fair bits and a fair label, {runs} runs, ε = {epsilon:g}, δ = {delta:g}. The analyst asks how "
+        "often each of k features equals the label, turns those around that seem wrong, and asks how often their majority is right. The "
+        "truth is ½.",
+        (figure,),
+        checks=(
+            share_check(promise, sum(private), len(private), delta / epsilon, "votes"),
+            Check("exact: the last vote is more than 10ε off in every run", f"{beyond} of {runs} votes", "all votes", beyond == runs),
         ),
-        checks=checks,
     )
 
 
@@ -210,41 +265,29 @@ def _errors_in_population(setting: Setting, n: int, k: int, replicate: int) -> t
 
 
 def _near_the_population(setting: Setting, attacks: list[_Attack]) -> Section:
-    k, replicates = 32, setting.sized(30, 4)
+    k, replicates, sizes = 32, setting.sized(24, 4), [130_000 * 2**i for i in range(setting.sized(4, 2))]
     epsilon, delta = _promising(k)
-    sizes = [130_000 * 2**i for i in range(setting.sized(4, 2))]
     errors = [[_errors_in_population(setting, n, k, r) for r in range(replicates)] for n in sizes]
     private, exact = ([mean_of([found[i] for found in row]) for row in errors] for i in (0, 1))
     promises, alphas = zip(*(_promises(n, k) for n in sizes), strict=True)
     beyond = sum(found[0] > promise for row, promise in zip(errors, promises, strict=True) for found in row)
-    runs, allowed = replicates * len(sizes), BETA + k * delta / epsilon
+    promise = "a run has an error beyond α + 10ε with probability at most β + kδ/ε"
+    panels = (
+        Panel("records n", "largest error", _by_records(sizes, private, exact, alphas, promises)),
+        Panel("number of queries k", "error of the answer about the vote", _by_queries(attacks)),
+    )
     return Section(
-        TITLES[1],
-        "If a mechanism is (ε, δ)-private and (α, β)-accurate on its sample of n = Ω(ln(1/δ)/ε²) records, its answers to k adaptive "
-        "queries are (α + 10ε, β + kδ/ε)-accurate for the population.",
+        TITLES[2],
+        THEOREM_9,
         f"Left: {replicates} runs of {k} queries at each n, the last query a majority vote chosen by the answers before it; "
         f"ε = {epsilon:g}, δ = {delta:.2g}, and the theorem asks for about {math.log(1 / delta) / epsilon**2:,.0f} records. Right: the "
-        f"runs of the next section, {_records():,} records, and private answers at ε = {USUAL[0]:g}, δ = {USUAL[1]:g}; there α + 10ε says "
-        "nothing, as it is above 1.",
-        (
-            Figure(
-                f"Errors against the population, with standard errors; accuracies at β = {BETA:g}. With few queries for many records exact "
-                "answers are better; with many queries they overfit.",
-                (
-                    Panel("records n", "largest error", _by_records(sizes, private, exact, alphas, promises)),
-                    Panel("number of queries k", "error of the last answer", _by_queries(attacks)),
-                ),
-            ),
-        ),
+        f"runs of the next section, {_records():,} records, ε = {USUAL[0]:g} and δ = {USUAL[1]:g}, the mean error of {VOTES} answers "
+        "about the vote; there α + 10ε says nothing, as it is above 1.",
+        (Figure(f"Errors against the population, with standard errors; accuracies at β = {BETA:g}.", panels),),
         (compared("largest error of private answers", "n", sizes, private, alphas),),
-        (
-            Check(
-                "a run has an error beyond α + 10ε with probability at most β + kδ/ε",
-                f"{beyond} of {runs} runs",
-                f"{allowed:.3g} of the runs",
-                at_most(beyond, runs, allowed),
-            ),
-        ),
+        (share_check(promise, beyond, replicates * len(sizes), BETA + k * delta / epsilon),),
+        "With few queries for many records exact answers are better, as on the left; with many queries they overfit, and the noise costs "
+        "less than that, as on the right.",
     )
 
 
@@ -265,12 +308,13 @@ def _by_records(sizes: list[int], private: list[Mean], exact: list[Mean], alphas
 
 def _by_queries(attacks: list[_Attack]) -> Lines:
     counts, n = _query_counts(), _records()
-    errors = {name: _over(attacks, name, lambda outcome: abs(outcome.answer - POPULATION)) for name in ("exact", "usual")}
-    alphas = [AdaptiveQueries(np.zeros((n, 1), np.bool_), *USUAL, k + 1).empirical_accuracy(BETA) for k in counts]
+    errors = {name: _over(attacks, name, attrgetter("error")) for name in ("exact", "usual")}
+    scales = [AdaptiveQueries(np.zeros((n, 1), np.bool_), *USUAL, k + VOTES).scale for k in counts]
     return (
         _measured("private answers", counts, errors["usual"], role="second"),
         _measured("exact answers", counts, errors["exact"]),
-        _series("α: error on the sample", counts, alphas, role="second theory"),
+        _series("expected with the mechanism", counts, scales, role="second theory"),
+        _series("expected without it", counts, [_open_accuracy(k / n) - POPULATION for k in counts], role="theory"),
     )
 
 

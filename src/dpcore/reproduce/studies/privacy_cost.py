@@ -228,7 +228,7 @@ def _sparse_rates(size: Size) -> tuple[float, float]:
 
 
 def _sparse(setting: Setting) -> Section:
-    replicates = setting.sized(24, 6)
+    replicates = setting.sized(18, 6)
     sweeps = _sweeps(
         Size(8000, 512, 8, 0.9, 1e-5),
         n=setting.sized((4000, 8000, 16000, 32000), (4000, 8000)),
