@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -226,3 +228,10 @@ def test_other_arguments():
     assert made.privacy == Privacy(0.5, 1e-6)
     assert made.remaining == 3
     assert repr(made) == "AdaptiveQueries(<1000 records>, epsilon=0.5, delta=1e-06, k=3)"
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_copy_would_have_a_budget_of_its_own(copied):
+    queries = AdaptiveQueries(np.zeros(10), 0.5, 1e-6, 3)
+    with pytest.raises(ParameterTypeError, match="must not be copied or pickled"):
+        copied(queries)

@@ -191,6 +191,28 @@ def test_relation_is_kept(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_unit_is_kept(tmp_path):
+    path = tmp_path / "people"
+    assert Ledger(path, Privacy(1.0), unit="person").unit == "person"
+    assert Ledger(path).unit == Ledger(path, unit="person").unit == "person"
+    with pytest.raises(ParameterError, match="unit must be the one the ledger was made with, 'person', got 'row'"):
+        Ledger(path, unit="row")
+    assert Ledger.create(tmp_path / "rows", Privacy(1.0)).unit == "row"
+    with pytest.raises(ParameterError, match="unit must be a text"):
+        Ledger.create(tmp_path / "none", Privacy(1.0), unit="")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_file_with_two_names_is_refused(ledger, tmp_path):
+    os.link(ledger.path, tmp_path / "other")
+    with pytest.raises(ParameterError, match="hard link"):
+        Ledger(tmp_path / "other")
+    with pytest.raises(ParameterError, match="hard link"):
+        ledger.spend(Privacy(0.01), what="anything")
+    (tmp_path / "other").unlink()
+    ledger.spend(Privacy(0.01), what="anything")
+
+
 def test_a_forked_child_spends_from_the_same_budget(ledger):
     child = os.fork()
     if not child:

@@ -33,11 +33,12 @@ def test_a_ledger_is_made_and_shown(place):
 
 
 def test_accounting_and_relation_are_kept(place):
-    done = place.dpcore("ledger", "create", "z", "--epsilon", 3, "--delta", 1e-6, "--accounting", "zcdp", "--relation", "add_remove")
+    kept = ("--accounting", "zcdp", "--relation", "add_remove", "--unit", "person")
+    done = place.dpcore("ledger", "create", "z", "--epsilon", 3, "--delta", 1e-6, *kept)
     assert done.code == 0, done.err
     ledger = Ledger("z")
-    assert (ledger.accounting, ledger.budget) == ("zcdp", Privacy(3.0, 1e-6, "add_remove"))
-    assert "accounting zcdp: rho adds up; relation add_remove" in place.dpcore("ledger", "show", "z").out
+    assert (ledger.accounting, ledger.budget, ledger.unit) == ("zcdp", Privacy(3.0, 1e-6, "add_remove"), "person")
+    assert "accounting zcdp: rho adds up; relation add_remove; unit person)" in place.dpcore("ledger", "show", "z").out
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_spends_are_listed_with_what_is_reserved(spent):
 def test_the_same_as_json(spent):
     done = spent.dpcore("ledger", "show", "b.ledger", "--json")
     state = json.loads(done.out)
-    assert list(state) == ["format", "path", "accounting", "relation", "budget", "spent", "reserved", "remaining", "entries"]
+    assert list(state) == ["format", "path", "accounting", "relation", "unit", "budget", "spent", "reserved", "remaining", "entries"]
     assert (state["format"], state["path"], state["accounting"], state["relation"]) == (1, "b.ledger", "basic", "replace")
     assert state["budget"] == {"epsilon": 0.5, "delta": 1e-6}
     assert state["spent"] == {"epsilon": 0.3, "delta": 1e-7}

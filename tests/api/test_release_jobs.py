@@ -314,7 +314,7 @@ def test_help_has_a_job_that_runs(place):
     text = text.replace('"visits.parquet"', json.dumps(str(place.folder / "visits.parquet")))
     text = text.replace('"out/visits.json"', json.dumps(str(place.target)))
     text = text.replace('"visits.ledger"', json.dumps(str(place.folder / "visits.ledger")))
-    Ledger.create(place.folder / "visits.ledger", Privacy(4.0, relation="add_remove"))
+    Ledger.create(place.folder / "visits.ledger", Privacy(4.0, relation="add_remove"), unit="person")
     place.job.write_text(text, encoding="utf-8")
     done = place.release()
     assert done.code == 0, done.said

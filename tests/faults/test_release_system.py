@@ -178,6 +178,12 @@ def test_a_ledger_for_other_neighbours(place):
     assert place.release().code == 0
 
 
+def test_a_ledger_for_another_unit(place):
+    Ledger.create(place.folder / "people.ledger", Privacy(3.0), unit="person")
+    place.write_release(COUNT, ledger=place.folder / "people.ledger")
+    failed(place, "privacy.unit = 'row', but the budget of the ledger", "is for 'person'", "ledger create --unit", code=2)
+
+
 def test_a_ledger_of_rho_takes_what_each_mechanism_costs(place):
     ledger = Ledger.create(place.folder / "rho.ledger", Privacy(3.0, 1e-6), accounting="zcdp")
     noisy = {name: query | {"delta": 1e-7} for name, query in SUM.items()}
@@ -236,7 +242,7 @@ def test_a_job_that_ends_after_its_noise_was_drawn_has_spent(place, ledger, numb
 @pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_kill_nine_at_random_moments(place, times):
     write_table(clinic(300_000), place.source, row_group_rows=50_000)
-    ledger = Ledger.create(place.folder / "large.ledger", Privacy(1000.0))
+    ledger = Ledger.create(place.folder / "large.ledger", Privacy(1000.0), unit="person")
     place.write_release(privacy={"unit": "person", "max_rows_per_unit": 2}, ledger=ledger.path)
     begun = time.monotonic()
     assert place.release().code == 0

@@ -25,7 +25,8 @@ FORMAT = 1
 SCHEMA = (
     """CREATE TABLE budget (
         one INTEGER PRIMARY KEY CHECK (one = 1), epsilon TEXT NOT NULL, delta TEXT NOT NULL, relation TEXT NOT NULL,
-        accounting TEXT NOT NULL CHECK (accounting IN ('basic', 'zcdp')), created TEXT NOT NULL, version TEXT NOT NULL)""",
+        accounting TEXT NOT NULL CHECK (accounting IN ('basic', 'zcdp')), unit TEXT NOT NULL, created TEXT NOT NULL,
+        version TEXT NOT NULL)""",
     """CREATE TABLE spend (
         id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, reserved TEXT NOT NULL, done TEXT,
         epsilon TEXT, delta TEXT, rho TEXT, job TEXT, version TEXT NOT NULL)""",
@@ -66,6 +67,9 @@ def size(path: Path) -> int | None:
         raise IsADirectoryError(errno.EISDIR, "a ledger is a file, and this is a folder", str(path))
     if not stat.S_ISREG(status.st_mode):
         raise ParameterError(f"path must name a regular file, got {str(path)!r}")
+    if status.st_nlink > 1:
+        # SQLite names the journal after the path: what a crash left under one name would be missed under the other.
+        raise ParameterError(f"path must name a file that has no other name (hard link), got {str(path)!r}")
     return status.st_size
 
 
@@ -121,13 +125,13 @@ def make(path: Path, timeout: float, budget: tuple[str, ...]) -> bool:
             return False
         for statement in SCHEMA:
             connection.execute(statement)
-        connection.execute("INSERT INTO budget VALUES (1, ?, ?, ?, ?, ?, ?)", budget)
+        connection.execute("INSERT INTO budget VALUES (1, ?, ?, ?, ?, ?, ?, ?)", budget)
     sync_folder(path)
     return True
 
 
 def read_header(connection: sqlite3.Connection, path: Path) -> tuple[Any, ...]:
-    """Give ε, δ, relation and accounting of the budget; refuse a database that is no ledger, of another format, or damaged."""
+    """Give ε, δ, relation, accounting and unit of the budget; refuse a database that is no ledger, of another format, or damaged."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
@@ -140,7 +144,7 @@ def read_header(connection: sqlite3.Connection, path: Path) -> tuple[Any, ...]:
     if version != FORMAT:
         raise ParameterError(f"path must name a ledger of format {FORMAT}, and this one has format {version}: {str(path)!r}")
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    row: tuple[Any, ...] | None = connection.execute("SELECT epsilon, delta, relation, accounting FROM budget").fetchone()
+    row: tuple[Any, ...] | None = connection.execute("SELECT epsilon, delta, relation, accounting, unit FROM budget").fetchone()
     if verdict != "ok" or row is None:
         raise OSError(*_ERRNO[sqlite3.SQLITE_CORRUPT], str(path))
     return row

@@ -106,6 +106,9 @@ class Ledger:
         Makes the ledger if there is none. If there is one, its budget must be this one.
     accounting : {"basic", "zcdp"}, optional
         How spends add up; "basic" for a new ledger. If the file exists, its accounting must be this one.
+    unit : str, optional
+        Whose data the budget protects: "row", as for a new ledger if nothing is said, or the name of what identifies a person. If the
+        file exists, its unit must be this one.
     timeout : float, default 30.0
         Seconds to wait for other processes, in [0, 3600].
 
@@ -154,6 +157,7 @@ class Ledger:
         budget: Privacy | None = None,
         *,
         accounting: Accounting | None = None,
+        unit: str | None = None,
         timeout: float = 30.0,
     ) -> None:
         from dpcore.accounting import _ledger_file
@@ -162,18 +166,30 @@ class Ledger:
         self._timeout = _check_timeout(timeout)
         if accounting is not None:
             check_choice("accounting", accounting, ("basic", "zcdp"))
+        if unit is not None:
+            _check_text("unit", unit)
         if budget is not None:
-            _make(self.path, self._timeout, _check_budget(budget, accounting or "basic"), accounting or "basic")
+            _make(self.path, self._timeout, _check_budget(budget, accounting or "basic"), accounting or "basic", unit or "row")
         elif _ledger_file.size(self.path) is None:
             raise FileNotFoundError(errno.ENOENT, "no ledger here: make one with Ledger.create or `dpcore ledger create`", str(self.path))
-        self.budget, self.accounting = self._open()
+        self.budget, self.accounting, self.unit = self._open()
         if budget is not None and budget != self.budget:
             raise ParameterError(f"budget must be the one the ledger was made with, {self.budget!r}, got {budget!r}")
         if accounting is not None and accounting != self.accounting:
             raise ParameterError(f"accounting must be the one the ledger was made with, {self.accounting!r}, got {accounting!r}")
+        if unit is not None and unit != self.unit:
+            raise ParameterError(f"unit must be the one the ledger was made with, {self.unit!r}, got {unit!r}")
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], budget: Privacy, *, accounting: Accounting = "basic", timeout: float = 30.0) -> Ledger:
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        budget: Privacy,
+        *,
+        accounting: Accounting = "basic",
+        unit: str = "row",
+        timeout: float = 30.0,
+    ) -> Ledger:
         r"""Make a new ledger.
 
         Parameters
@@ -184,6 +200,8 @@ class Ledger:
             What may be spent: ε finite, and δ > 0 for "zcdp".
         accounting : {"basic", "zcdp"}, default "basic"
             How spends add up, for good.
+        unit : str, default "row"
+            Whose data the budget protects, for good: an ε per row and an ε per person do not add up.
         timeout : float, default 30.0
             As in `Ledger`.
 
@@ -202,8 +220,9 @@ class Ledger:
         from dpcore.accounting import _ledger_file
 
         check_choice("accounting", accounting, ("basic", "zcdp"))
+        _check_text("unit", unit)
         where, seconds = _ledger_file.resolve(path), _check_timeout(timeout)
-        if not _make(where, seconds, _check_budget(budget, accounting), accounting):
+        if not _make(where, seconds, _check_budget(budget, accounting), accounting, unit):
             raise FileExistsError(errno.EEXIST, "a ledger is never overwritten, and there is a file already", str(where))
         return cls(where, timeout=seconds)
 
@@ -313,22 +332,22 @@ class Ledger:
             raise FileNotFoundError(errno.ENOENT, "the ledger is gone", str(self.path))
         return _ledger_file.transaction(self.path, self._timeout, write=write)
 
-    def _open(self) -> tuple[Privacy, Accounting]:
+    def _open(self) -> tuple[Privacy, Accounting, str]:
         from dpcore.accounting import _ledger_file
 
         with self._transaction() as connection:
-            epsilon, delta, relation, accounting = _ledger_file.read_header(connection, self.path)
-        return Privacy(float(epsilon), float(delta), relation), accounting
+            epsilon, delta, relation, accounting, unit = _ledger_file.read_header(connection, self.path)
+        return Privacy(float(epsilon), float(delta), relation), accounting, unit
 
     def _finish(self, number: int) -> None:
         with self._transaction(write=True) as connection:
             connection.execute("UPDATE spend SET done = ? WHERE id = ? AND done IS NULL", (_now(), number))
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r}, budget={self.budget!r}, accounting={self.accounting!r})"
+        return f"Ledger({str(self.path)!r}, budget={self.budget!r}, accounting={self.accounting!r}, unit={self.unit!r})"
 
 
-def _make(path: Path, timeout: float, budget: Privacy, accounting: Accounting) -> bool:
+def _make(path: Path, timeout: float, budget: Privacy, accounting: Accounting, unit: str) -> bool:
     """Make a ledger; False if there is a file already."""
     from dpcore.accounting import _ledger_file
 
@@ -336,7 +355,7 @@ def _make(path: Path, timeout: float, budget: Privacy, accounting: Accounting) -
         return False
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder to make a ledger in", str(path.parent))
-    row = (repr(budget.epsilon), repr(budget.delta), budget.relation, accounting, _now(), __version__)
+    row = (repr(budget.epsilon), repr(budget.delta), budget.relation, accounting, unit, _now(), __version__)
     return _ledger_file.make(path, timeout, row)
 
 

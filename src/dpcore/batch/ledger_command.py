@@ -50,7 +50,8 @@ How spends add up is fixed for good when the ledger is made:
             releases then cost less together. It needs a delta above 0, at which epsilon follows from that sum.
 
 So is what neighbouring tables are, and jobs that say otherwise are refused: --relation replace if tables differ by what a row (or
-person) holds, so that their number is public, and add_remove if they differ by its presence.
+person) holds, so that their number is public, and add_remove if they differ by its presence. And so is the unit, --unit person for jobs
+with unit = "person": an epsilon per row and an epsilon per person do not add up.
 
 \b
 Exit codes: 0 made; 2 the parameters, or something exists at PATH; 4 the folder cannot be written; 1 a bug in dpcore.
@@ -66,7 +67,7 @@ SHOW_HELP = """Show budget, what is spent and reserved, what remains, and each s
 
 A zcdp ledger shows rho as well. Its remaining epsilon is that of the largest single spend that still fits and has delta = 0.
 
-With --json one object: format, path, accounting, relation, budget, spent, reserved, remaining (objects with epsilon, delta and, for
+With --json one object: format, path, accounting, relation, unit, budget, spent, reserved, remaining (objects with epsilon, delta and, for
 zcdp, rho), and entries, a list with id, what, when (UTC), state ("reserved" or "done"), epsilon, delta, rho, job and version.
 
 Looking spends nothing and changes nothing.
@@ -99,7 +100,8 @@ def command() -> None:
     show_default=True,
     help="How neighbouring tables differ, as in the jobs that will spend.",
 )
-def create(path: Path, epsilon: float, delta: float, accounting: Literal["basic", "zcdp"], relation: Relation) -> None:
+@click.option("--unit", default="row", show_default=True, help="Whose data is protected: row, or the column that says whose a row is.")
+def create(path: Path, epsilon: float, delta: float, accounting: Literal["basic", "zcdp"], relation: Relation, unit: str) -> None:
     """Make it; errors are turned into exit codes by the entry point."""
     from dpcore.accounting import Ledger
 
@@ -108,11 +110,11 @@ def create(path: Path, epsilon: float, delta: float, accounting: Literal["basic"
         raise JobError(f"{path} exists already: a ledger is never replaced (dpcore ledger show {path} tells what is in it)")
     make_folder(path.parent)
     try:
-        Ledger.create(path, budget, accounting=accounting)
+        Ledger.create(path, budget, accounting=accounting, unit=unit)
     except FileExistsError:
         raise JobError(f"{path} exists already, made just now by another process") from None
     spendable = _amount({"epsilon": epsilon, "delta": delta})
-    click.echo(f"{path}: a ledger with a budget of {spendable}, accounting {accounting}, relation {relation}")
+    click.echo(f"{path}: a ledger with a budget of {spendable}, accounting {accounting}, relation {relation}, unit {unit}")
     click.echo("Jobs that name it under [ledger] spend from it, and none can spend more than remains.")
 
 
@@ -132,7 +134,7 @@ def show(path: Path, *, as_json: bool) -> None:
 
 def _print_state(state: Mapping[str, Any]) -> None:
     rule = "rho adds up" if state["accounting"] == "zcdp" else "epsilon and delta add up"
-    click.echo(f"ledger     {state['path']} (accounting {state['accounting']}: {rule}; relation {state['relation']})")
+    click.echo(f"ledger     {state['path']} (accounting {state['accounting']}: {rule}; relation {state['relation']}; unit {state['unit']})")
     for part in ("budget", "spent", "reserved", "remaining"):
         note = " (part of spent: jobs that run or were killed)" if part == "reserved" and any(state[part].values()) else ""
         click.echo(f"{part:<9}  {_amount(state[part])}{note}")

@@ -28,13 +28,13 @@ def ledger_summary(ledger: Ledger, path: str | Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        `path`, `accounting`, `relation`, and `budget`, `spent`, `remaining`, each with `epsilon` and `delta`; the last two with `rho` for a
-        ledger that adds ρ up. `remaining.epsilon` is then that of the largest spend that is pure.
+        `path`, `accounting`, `relation`, `unit`, and `budget`, `spent`, `remaining`, each with `epsilon` and `delta`; the last two with
+        `rho` for a ledger that adds ρ up. `remaining.epsilon` is then that of the largest spend that is pure.
     """
     parts = {"budget": _amount(ledger.budget), "spent": _amount(ledger.spent), "remaining": _amount(ledger.remaining)}
     if ledger.accounting == "zcdp":
         parts["spent"]["rho"], parts["remaining"]["rho"] = ledger.spent_rho, ledger.remaining_rho
-    return {"path": str(path), "accounting": ledger.accounting, "relation": ledger.budget.relation} | parts
+    return {"path": str(path), "accounting": ledger.accounting, "relation": ledger.budget.relation, "unit": ledger.unit} | parts
 
 
 def ledger_state(ledger: Ledger, path: str | Path) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Charge:
     Raises
     ------
     JobError
-        If the ledger is for other neighbours.
+        If the ledger is for other neighbours or another unit.
     StorageError
         If there is no such ledger.
     BudgetError
@@ -99,6 +99,11 @@ def _opened(job: ReleaseJob) -> Ledger | None:
     if ledger.budget.relation != job.privacy.relation:
         raise JobError(
             f"privacy.relation = {job.privacy.relation!r}, but the budget of the ledger {job.ledger.path} is for "
-            f"{ledger.budget.relation!r}: guarantees for different neighbours do not add up"
+            f"{ledger.budget.relation!r}: guarantees for different neighbours do not add up (dpcore ledger create --relation makes another)"
+        )
+    if ledger.unit != job.privacy.unit:
+        raise JobError(
+            f"privacy.unit = {job.privacy.unit!r}, but the budget of the ledger {job.ledger.path} is for {ledger.unit!r}: guarantees for "
+            f"different units do not add up (dpcore ledger create --unit makes another)"
         )
     return ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -277,6 +277,9 @@ class AdaptiveQueries:
             reservation, self._reservation = self._reservation, None
         if reservation is not None:
             reservation.done()
+
+    def __reduce__(self) -> NoReturn:
+        raise ParameterTypeError("AdaptiveQueries must not be copied or pickled: two copies would answer 2k queries with the budget of k")
 
     def __repr__(self) -> str:
         return f"AdaptiveQueries(<{self.n} records>, epsilon={self.epsilon!r}, delta={self.delta!r}, k={self.k})"
