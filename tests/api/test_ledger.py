@@ -350,6 +350,13 @@ def test_amounts_that_nobody_wrote_are_damage(ledger, text):
             use()
 
 
+@pytest.mark.parametrize("change", ["epsilon = 'much'", "delta = '2'", "relation = 'friends'", "epsilon = 'nan'"])
+def test_a_budget_that_nobody_wrote_is_damage(ledger, change):
+    edit(ledger, f"UPDATE budget SET {change}")
+    with pytest.raises(OSError, match="damaged"):
+        Ledger(ledger.path)
+
+
 def test_damaged_pages_are_noticed_when_the_ledger_is_opened(ledger):
     for i in range(200):
         edit(ledger, f"INSERT INTO spend (what, reserved, epsilon, delta, version) VALUES ('{i}', '2026-01-01', '0', '0', '0')")

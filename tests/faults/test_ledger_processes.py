@@ -201,3 +201,29 @@ def test_processes_that_make_one_ledger_at_a_time_share_it(tmp_path):
     makers = [subprocess.Popen([sys.executable, "-c", program, str(path)]) for _ in range(PROCESSES)]
     assert [maker.wait(timeout=120) for maker in makers] == [0] * PROCESSES
     assert Ledger(path).remaining.epsilon == 0.0
+
+
+@posix
+def test_a_disk_that_takes_no_more_refuses_and_leaves_the_ledger_sound(tmp_path):
+    """A limit on the size of files stands for a full disk: the file may not grow by another page."""
+    ledger = Ledger.create(tmp_path / "ledger", Privacy(1.0))
+    program = textwrap.dedent("""
+        import os, resource, sys
+        from dpcore import Privacy
+        from dpcore.accounting import Ledger
+        ledger = Ledger(sys.argv[1])
+        ledger.spent
+        resource.setrlimit(resource.RLIMIT_FSIZE, (os.stat(sys.argv[1]).st_size,) * 2)
+        granted = 0
+        try:
+            for i in range(1000):
+                ledger.spend(Privacy(1e-6), what="x" * 500)
+                granted += 1
+        except OSError as error:
+            print(granted, error.filename == str(ledger.path))
+    """)
+    done = subprocess.run([sys.executable, "-c", program, str(ledger.path)], capture_output=True, text=True, check=True)
+    granted, named = done.stdout.split()
+    assert named == "True"
+    assert len(list(Ledger(ledger.path).entries())) == int(granted) < 1000
+    ledger.spend(Privacy(0.5), what="after room was made").done()

@@ -77,6 +77,7 @@ static void run_rounds(const char *name, dpk_selection call) {
 }
 
 static void run_sums(const dpk_kernels *k) {
+    static uint64_t room[1024]; /* dpk_sums_room of few columns */
     uint64_t low[COLUMNS] = {0};
     int64_t high[COLUMNS] = {0};
     dpk_sums call;
@@ -90,7 +91,7 @@ static void run_sums(const dpk_kernels *k) {
     call.row_stride = 8 * COLUMNS;
     call.column_stride = 8;
     call.values = view(scores, DPK_F64);
-    int status = dpk_sums_run(&call, 0, ROWS, 0, COLUMNS, low, high);
+    int status = dpk_sums_run(&call, 0, ROWS, 0, COLUMNS, room, low, high);
     print("sums low", status, low, sizeof low);
     print("sums high", status, high, sizeof high);
 }

@@ -333,11 +333,14 @@ class Ledger:
         return _ledger_file.transaction(self.path, self._timeout, write=write)
 
     def _open(self) -> tuple[Privacy, Accounting, str]:
-        from dpcore.accounting import _ledger_file
+        from dpcore.accounting import _amounts, _ledger_file
 
         with self._transaction() as connection:
             epsilon, delta, relation, accounting, unit = _ledger_file.read_header(connection, self.path)
-        return Privacy(float(epsilon), float(delta), relation), accounting, unit
+        try:
+            return Privacy(float(epsilon), float(delta), relation), accounting, unit
+        except (ValueError, TypeError) as error:
+            raise _amounts.damaged(self.path) from error
 
     def _finish(self, number: int) -> None:
         with self._transaction(write=True) as connection:
