@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cmp_to_key
+from functools import cache, cmp_to_key
 from typing import Protocol
 
 from dpcore import _exact
@@ -91,7 +91,7 @@ def rank_contenders(noise: SelectionNoise, words: Words, first: int, scores: Map
     """Sort elements by their keys, score + scale·noise, in descending order; almost surely no two keys are equal."""
     step = Fraction(scale)
     samples = {
-        index: _exact.selection_noise(noise, _piece(words, SELECTION, first + index), _more(words, MORE_SELECTION, first + index))
+        index: cache(_exact.selection_noise(noise, _piece(words, SELECTION, first + index), _more(words, MORE_SELECTION, first + index)))
         for index in scores
     }
 

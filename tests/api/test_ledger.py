@@ -108,7 +108,7 @@ def test_a_zcdp_ledger_adds_rho_and_converts(zcdp):
     zcdp.spend(Uses("gaussian", 2, rho=0.001), what="gaussians")
     rho = 0.003 + accounting.rho_pure(0.05) + 4 * accounting.rho_bounded_range(0.02) + 0.002
     assert zcdp.spent_rho == pytest.approx(rho, rel=1e-14)
-    assert zcdp.spent == Privacy(accounting.zcdp_epsilon(zcdp.spent_rho, 1e-6), 1e-6)
+    assert zcdp.spent.epsilon == pytest.approx(accounting.zcdp_epsilon(zcdp.spent_rho, 1e-6), rel=1e-14)
     left = zcdp.remaining_rho
     assert accounting.zcdp_epsilon(rho + left, 1e-6) == pytest.approx(1.0, rel=1e-8)
     with pytest.raises(BudgetError, match=r"'x' needs rho 1\.0; the ledger has rho 0\.0\d+ left"):

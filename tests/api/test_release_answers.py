@@ -151,6 +151,33 @@ def test_integers_beyond_the_unit_of_float64_keep_it(place):
     assert round(place.answered()["s"]["value"]) == 0
 
 
+def test_numbers_at_the_ends_of_float64(place):
+    """Errors are told without squaring them."""
+    write_table(pa.table({"x": [1e270, -1e270, 1e300]}), place.source)
+    bounds = {"column": "x", "lower": -1e270, "upper": 1e270}
+    for relation in ("replace", "add_remove"):
+        queries = {"sum": {"kind": "sum", **bounds}, "mean": {"kind": "mean", **bounds}}
+        place.write_release(queries, epsilon=1e-10, privacy={"relation": relation})
+        assert 1e270 < place.answered()["sum"]["stderr"] < 1e282
+
+
+def test_narrow_floats_count_alike_whether_or_not_a_piece_has_nulls(place):
+    numbers = pa.array([0.1, 0.2, 0.3] * 5, pa.float32())
+    queries = {
+        "some": {"kind": "count", "column": "x", "lower": 0.1, "upper": 0.3},
+        "bins": {"kind": "histogram", "column": "x", "bins": [0, 0.1, 0.2, 0.3, 1], "missing": 0.9},
+        "sum": {"kind": "sum", "column": "x", "lower": 0.1, "upper": 0.3, "missing": 0.1},
+    }
+    seen = []
+    for table in (pa.table({"x": numbers}), pa.table({"x": pa.concat_arrays([numbers, pa.array([None], pa.float32())])})):
+        write_table(table, place.source)
+        place.write_release(queries, epsilon=1e6)
+        seen.append({name: answer["value"] for name, answer in place.answered().items()})
+    assert seen[0]["some"] == seen[1]["some"]
+    assert seen[0]["bins"][:3] == seen[1]["bins"][:3]
+    assert seen[1]["sum"] - seen[0]["sum"] == pytest.approx(0.1, abs=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64", "float", "double", "halffloat", "bool"])
 def test_columns_of_every_number_type(place, kind):
     column = pa.array([0, 1, 1, None, 1, 0])

@@ -129,6 +129,11 @@ TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
         ({**MEDIAN, "q": 0.12345678}, ["q must be a number in (0, 1) with at most 6 decimals"]),
         ({**MEDIAN, "q": []}, ["q must be a number in (0, 1)"]),
         ({**MEDIAN, "q": [0.5, 0.25]}, ["q must increase, got [0.5, 0.25]"]),
+        ({**MEDIAN, "q": [i / 1000 for i in range(1, 300)]}, ["q must have at most 255 levels, got 299 of them"]),
+        (
+            {**MEDIAN, "grid": {"start": 0, "stop": 1e6, "step": 1}, "group_by": "region", "groups": ["a", "b"]},
+            ["grid must have at most 1048576 points for all groups together, got 2000002"],
+        ),
         ({**MEDIAN, "delta": 1e-6}, ["query[0].delta", "delta must be in [0.0, 0.0], got 1e-06"]),
         ({**MEDIAN, "grid": 3}, ["grid must be a list of at least two numbers"]),
         ({**TOP, "s": 3}, ["s must be at most the number of candidates, 2, got 3"]),

@@ -226,11 +226,12 @@ def test_a_job_that_ends_after_its_noise_was_drawn_has_spent(place, ledger, numb
     while process.stderr.readline() != "drawn\n":
         assert process.poll() is None
     process.send_signal(number)
-    out, _ = process.communicate()
+    out, err = process.communicate()
     assert (process.returncode, out) == (code, "")
     assert not place.target.exists()
     if number != signal.SIGKILL:
         assert place.left_behind() == []
+        assert "the ledger was charged before the job ended, and stays charged" in err
     assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
     assert ledger.remaining.epsilon == 2.0
     assert place.release().code == 0

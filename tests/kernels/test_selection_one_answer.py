@@ -77,6 +77,17 @@ def test_levels_and_threads_change_nothing(method, shape):
             assert select(method, scores, s, threads=3) == expected
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@each_method
+def test_pruning_changes_nothing_at_any_level(method, level, unpruned):
+    with at_level(level):
+        for shape in ("random", "sorted", "tied", "integers"):
+            scores = SHAPES[shape](20_011)
+            expected = unpruned(method, scores, 4, threads=1)
+            for threads in (1, 3):
+                assert select(method, scores, 4, threads=threads) == expected == unpruned(method, scores, 4, threads=threads)
+
+
 @each_method
 def test_pruning_changes_nothing_in_large_arrays(method, unpruned):
     for shape in ("random", "tied", "sorted"):

@@ -289,9 +289,9 @@ class Ledger:
         """The sum of ρ, rounded up; for "zcdp" only."""
         from fractions import Fraction
 
-        from dpcore._intervals import fraction_up
+        from dpcore.accounting import _amounts
 
-        return fraction_up(self._rho_total().rho or Fraction(0))
+        return _amounts.decimal_up(self._rho_total().rho or Fraction(0))
 
     @property
     def remaining_rho(self) -> float:

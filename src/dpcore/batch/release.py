@@ -18,6 +18,7 @@ from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
 from dpcore.batch.readable import json_text
 from dpcore.batch.release_cells import read_column
+from dpcore.batch.release_queries import MAX_QUERIES
 from dpcore.batch.release_units import CHANGED, choose_rows
 from dpcore.batch.rows import Rows, piece_rows_for, read_rows
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from dpcore.rng import StreamPosition
     from dpcore.testing import KeyedRandom
 
-DRAWS = 1 << 16
-"""Nonces between one draw of a query and its next: more than there are queries."""
+DRAWS = MAX_QUERIES
+"""Nonces between one draw of a query and its next."""
 
 
 def run(
@@ -150,7 +151,7 @@ class _Tallies:
 class QueryDraws:
     """The keyed stream of one query: its position in the job is the nonce of its first draw.
 
-    A further draw takes a nonce of its own, 2^16 on.
+    Each further draw takes a nonce of its own, that of the draw before plus `DRAWS`.
     """
 
     def __init__(self, key: KeyedRandom, query: int) -> None:

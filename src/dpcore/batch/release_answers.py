@@ -84,7 +84,19 @@ class Answer(Protocol):
 
 
 def _deviation(noise: IntegerNoise | RealNoise) -> float:
-    return math.sqrt(noise_variance(LAWS[type(noise)], noise.scale))
+    """Standard deviation; of real noise not by way of a variance, which may leave the range of float64."""
+    match noise:
+        case Laplace():
+            return laplace_deviation(noise.scale)
+        case Gaussian():
+            return noise.scale
+        case _:
+            return math.sqrt(noise_variance(LAWS[type(noise)], noise.scale))
+
+
+def laplace_deviation(scale: float) -> float:
+    """Standard deviation √2·b of Laplace noise of scale b."""
+    return math.sqrt(2) * scale
 
 
 @functools.lru_cache(maxsize=1024)

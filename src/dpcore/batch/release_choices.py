@@ -11,9 +11,8 @@ import numpy as np
 
 from dpcore import _backend, _calibration, accounting, selection
 from dpcore._intervals import fraction_up
-from dpcore.batch.release_answers import Noise, given
+from dpcore.batch.release_answers import Noise, given, laplace_deviation
 from dpcore.batch.release_cells import Declared, OnGrid
-from dpcore.local.additive import noise_variance
 from dpcore.noise import default_grid
 
 if TYPE_CHECKING:
@@ -177,14 +176,14 @@ class TopAnswer:
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise of a released count."""
         scale = self.trial.value_scale
-        return None if scale is None else math.sqrt(noise_variance("laplace", scale))
+        return None if scale is None else laplace_deviation(scale)
 
     def _counts(self, values: Array, scale: float) -> dict[str, Any]:
         tail = _calibration.tail_probability(1 - self.section.confidence, 1)
         width = _calibration.laplace_width(scale, tail, default_grid(scale) / 2)
         return {
             "counts": values.tolist(),
-            "stderr": math.sqrt(noise_variance("laplace", scale)),
+            "stderr": laplace_deviation(scale),
             "interval": np.stack([values - width, values + width], axis=-1).tolist(),
         }
 

@@ -115,8 +115,12 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
     if threads is not None:
         pa.set_cpu_count(threads)
     pages = None if folder is None else _pages(folder, plan)
-    with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
-        document = run(plan, threads=threads, progress=progress)
+    try:
+        with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
+            document = run(plan, threads=threads, progress=progress)
+    finally:
+        if plan.charge.is_open:
+            click.echo("the ledger was charged before the job ended, and stays charged", err=True)
     click.echo(json_text(document))
     _print_end(plan)
     if pages is not None:

@@ -13,7 +13,7 @@ from dpcore.batch.errors import JobError
 from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, decimal, load
 from dpcore.batch.job_columns import Name, Section
 from dpcore.batch.job_errors import Entries, explain
-from dpcore.batch.release_queries import QUERY_SECTIONS, JobQuery
+from dpcore.batch.release_queries import MAX_QUERIES, QUERY_SECTIONS, JobQuery
 from dpcore.errors import BudgetError
 from dpcore.privacy import Privacy, Relation
 
@@ -76,7 +76,7 @@ class ReleaseJob(Section):
     privacy: ReleasePrivacy
     ledger: LedgerSection | None = None
     testing: TestingSection | None = None
-    query: list[JobQuery] = Field(min_length=1, max_length=2**12)
+    query: list[JobQuery] = Field(min_length=1, max_length=MAX_QUERIES)
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:

@@ -14,7 +14,7 @@ from dpcore.errors import BudgetError
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from dpcore.batch.release_answers import Answer
     from dpcore.batch.release_job import ReleaseJob
@@ -36,6 +36,11 @@ class Charge:
     answers : tuple of Answer
         What it draws.
 
+    Attributes
+    ----------
+    is_open : bool
+        Whether the ledger has been charged for a job that is not done.
+
     Raises
     ------
     JobError
@@ -48,6 +53,7 @@ class Charge:
 
     def __init__(self, job: ReleaseJob, answers: tuple[Answer, ...]) -> None:
         self._job, self._ledger = job, _opened(job)
+        self.is_open = False
         if self._ledger is None:
             return
         self._amount = amount_of(job, answers, self._ledger.accounting)
@@ -67,13 +73,18 @@ class Charge:
         if not fits:
             raise BudgetError(f"the job needs {words[0]}, but the ledger {self._ledger.path} has {words[1]} left")
 
-    def reserved(self) -> AbstractContextManager[Any]:
+    @contextlib.contextmanager
+    def reserved(self) -> Iterator[None]:
         """Reserve the whole job; at the end of the block, if nothing went wrong, it is done."""
-        if self._ledger is None or self._job.ledger is None:
-            return contextlib.nullcontext()
+        if self._ledger is None:
+            yield
+            return
         count = len(self._job.query)
         what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {self._job.input.path}"
-        return self._ledger.spend(self._amount, what=what, job=self._job.output.path)
+        with self._ledger.spend(self._amount, what=what, job=self._job.output.path):
+            self.is_open = True
+            yield
+        self.is_open = False
 
     def summary(self) -> dict[str, Any] | None:
         """The ledger as it is now, for the document."""

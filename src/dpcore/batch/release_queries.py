@@ -19,7 +19,8 @@ from dpcore.privacy import Privacy
 
 MAX_CELLS = 2**20
 """Cells of one answer: a histogram's, a grid's, a list of candidates'."""
-MAX_GROUPS = 2**12
+MAX_QUERIES, MAX_GROUPS, MAX_LEVELS = 2**12, 2**12, 255
+"""Each draw of a keyed job has a nonce of its own, and so has each row: there are 2^32."""
 MAX_DECIMALS = 6
 """Decimals of a quantile's level: ranks are then compared as integers, exactly, up to 9·10^9 rows."""
 
@@ -77,6 +78,8 @@ def _check_levels(value: object) -> tuple[float, ...]:
     """Levels of quantiles, in order, with few enough decimals for exact ranks."""
     listed = list(value) if isinstance(value, list | tuple) else [value]
     levels = tuple(_number("q", item) for item in listed)
+    if len(levels) > MAX_LEVELS:
+        raise ValueError(f"q must have at most {MAX_LEVELS} levels, got {len(levels)} of them")
     if not levels or not all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels):
         raise ValueError(f"q must be a number in (0, 1) with at most {MAX_DECIMALS} decimals, or a list of such, got {reprlib.repr(value)}")
     if any(not low < high for low, high in itertools.pairwise(levels)):
@@ -251,6 +254,13 @@ class QuantileQuery(GroupedQuery):
     grid: Edges
     missing: Finite | None = None
     delta: Annotated[float, checked(check_real, low=0.0, high=0.0)] = 0.0
+
+    @model_validator(mode="after")
+    def _groups_times_grid_fit(self) -> Self:
+        cells = len(self.grid) * len(self.groups or (None,))
+        if cells > MAX_CELLS:
+            raise ValueError(f"grid must have at most {MAX_CELLS} points for all groups together, got {cells}")
+        return self
 
 
 class TopQuery(QuerySection):
