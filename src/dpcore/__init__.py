@@ -1,6 +1,6 @@
 """dpcore: exact differential privacy at memory speed."""
 
-from dpcore import local, mechanisms, noise
+from dpcore import accounting, inference, local, mechanisms, noise, selection, sums
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, EntropyError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
@@ -16,7 +16,11 @@ __all__ = [
     "Privacy",
     "SecureRandom",
     "__version__",
+    "accounting",
+    "inference",
     "local",
     "mechanisms",
     "noise",
+    "selection",
+    "sums",
 ]

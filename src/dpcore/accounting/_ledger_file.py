@@ -130,6 +130,12 @@ def make(path: Path, timeout: float, budget: tuple[str, ...]) -> bool:
     return True
 
 
+def read_budget(connection: sqlite3.Connection) -> tuple[Any, ...] | None:
+    """Give ε, δ, relation, accounting and unit as they stand in the file."""
+    row: tuple[Any, ...] | None = connection.execute("SELECT epsilon, delta, relation, accounting, unit FROM budget").fetchone()
+    return row
+
+
 def read_header(connection: sqlite3.Connection, path: Path) -> tuple[Any, ...]:
     """Give ε, δ, relation, accounting and unit of the budget; refuse a database that is no ledger, of another format, or damaged."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -144,7 +150,7 @@ def read_header(connection: sqlite3.Connection, path: Path) -> tuple[Any, ...]:
     if version != FORMAT:
         raise ParameterError(f"path must name a ledger of format {FORMAT}, and this one has format {version}: {str(path)!r}")
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    row: tuple[Any, ...] | None = connection.execute("SELECT epsilon, delta, relation, accounting, unit FROM budget").fetchone()
+    row = read_budget(connection)
     if verdict != "ok" or row is None:
         raise OSError(*_ERRNO[sqlite3.SQLITE_CORRUPT], str(path))
     return row

@@ -260,6 +260,7 @@ class Ledger:
         if job is not None:
             _check_text("job", job)
         with self._transaction(write=True) as connection:
+            self._check_same(connection)
             total = _amounts.total(connection, self.path, self.accounting)
             if not _amounts.fits(total + wanted, self.budget):
                 raise BudgetError(f"{what!r} needs {wanted}; the ledger has {_amounts.left(total, self.budget)} left")
@@ -341,6 +342,14 @@ class Ledger:
             return Privacy(float(epsilon), float(delta), relation), accounting, unit
         except (ValueError, TypeError) as error:
             raise _amounts.damaged(self.path) from error
+
+    def _check_same(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file that took the place of the one that was opened: its spends are not of this budget."""
+        from dpcore.accounting import _ledger_file
+
+        made = (repr(self.budget.epsilon), repr(self.budget.delta), self.budget.relation, self.accounting, self.unit)
+        if _ledger_file.read_budget(connection) != made:
+            raise ParameterError(f"path must name the ledger that was opened, and {str(self.path)!r} was replaced by one of another budget")
 
     def _finish(self, number: int) -> None:
         with self._transaction(write=True) as connection:
