@@ -215,7 +215,7 @@ def test_a_file_with_two_names_is_refused(ledger, tmp_path):
 
 def test_a_file_that_takes_the_place_of_a_ledger_is_not_spent_from(ledger, tmp_path):
     other = Ledger.create(tmp_path / "other", Privacy(0.001))
-    os.replace(other.path, ledger.path)
+    other.path.replace(ledger.path)
     with pytest.raises(ParameterError, match="was replaced by one of another budget"):
         ledger.spend(Privacy(0.5), what="too much for the new one")
     assert list(Ledger(ledger.path).entries()) == []
