@@ -1,7 +1,7 @@
 """Selection beside its peers and bounds: `make bench`. Each benchmark checks its answer, and the peer's too.
 
 `python -m pytest benchmarks/bench_selection.py` prints the table of ratios; DPCORE_BENCH_VALUES is the number of values (10^7): argmax
-takes as many scores, all others a tenth. Times are nanoseconds a score.
+and the rows of threads take as many scores, all others a tenth. Times are nanoseconds a score.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_argmax(case: Any, level: str, benchmark: Any) -> None:
 def test_threads(case: Any, level: str, benchmark: Any) -> None:
     if THREADS == 1:
         pytest.skip("one core")
-    compare(benchmark, partial(thread_row, case, level, THREADS, N if "peeling" not in case.name else case.size(N), ROUNDS))
+    compare(benchmark, partial(thread_row, case, level, THREADS, N, ROUNDS))
 
 
 def test_time(level: str, benchmark: Any) -> None:

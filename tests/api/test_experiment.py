@@ -71,7 +71,7 @@ def test_sections_say_what_the_document_says_and_have_figures(quick_run):
 def test_promises_are_kept(quick_run):
     document = json.loads("".join(quick_run[1]["out"]))
     checks = [check for study in document["experiments"] for section in study["sections"] for check in section["checks"]]
-    assert len(checks) == 9
+    assert len(checks) == 10
     assert [check["promise"] for check in checks if not check["holds"]] == []
 
 
@@ -81,6 +81,7 @@ def test_what_a_key_made_says_so(quick_run):
     assert (document["secure"], document["seed"], document["quick"]) == (False, 0, True)
     assert (document["format"], document["version"]) == (1, dpcore.__version__)
     assert printed["err"][0].startswith("warning: SIMULATED: data and noise come from the seed")
+    assert not [line for line in printed["err"][1:] if "warning" in line]
 
 
 def test_the_report_is_one_page_and_the_json_of_standard_output(quick_run):
@@ -99,7 +100,9 @@ def test_the_report_is_one_page_and_the_json_of_standard_output(quick_run):
 def test_one_study_has_its_own_name(tmp_path, capsys, made_up):
     assert cli.run(["experiment", "made-up", "--report", str(tmp_path / "new" / "folder"), "--seed", "3"]) == 0
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["made-up.html", "made-up.json"]
-    document = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    assert "a promise was not kept" in err
+    document = json.loads(out)
     assert [study["name"] for study in document["experiments"]] == ["made-up"]
     assert document["experiments"][0]["sections"][0]["setup"] == "seed 3"
     page = (tmp_path / "new" / "folder" / "made-up.html").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch.release import run
+from dpcore.batch.release_cells import Points
 from dpcore.batch.release_job import load_release_job
 from dpcore.batch.release_plan import make_release_plan
 from support.jobs import FORMATS, write_table
@@ -251,6 +252,37 @@ def test_quantiles_of_ties_are_where_they_are(place):
     write_table(pa.table({"x": [4.2] * 100 + [100.0] * 50}), place.source)
     place.write_release({"h": {"kind": "quantile", "column": "x", "q": [0.5, 0.9], "grid": list(range(10))}}, epsilon=1e5)
     assert place.answered()["h"]["value"] == [5.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.arange(201) / 10,
+        np.arange(16, dtype=float),
+        np.arange(17) * 0.1 + 1e3,
+        np.arange(1000) + np.sin(np.arange(1000)) / 5,
+        np.cumsum(1 + np.arange(50) % 7.0),
+        np.arange(100) * 1e-300,
+        np.array([-1e300, 0.0, 1e300]),
+        np.linspace(-8e307, 8e307, 64) * 2,
+        np.arange(64) + 2.0**60,
+    ],
+    ids=range(9),
+)
+def test_places_among_points_are_those_of_a_search(points):
+    found = Points(tuple(points.tolist()))
+    rng = np.random.default_rng(7)
+    near = np.concatenate([points, np.nextafter(points, -np.inf), np.nextafter(points, np.inf)])
+    span = float(points[-1] / 2 - points[0] / 2) * 3
+    with np.errstate(over="ignore"):
+        anywhere = points[0] + span * rng.uniform(-0.5, 1.2, 5000)
+    x = np.concatenate([near, anywhere, [np.inf, -np.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]])
+    assert (found.below(x) == np.searchsorted(points, x, "left")).all()
+    assert (found.not_above(x) == np.searchsorted(points, x, "right")).all()
+    for kind in (np.int64, np.float32, np.int8):
+        few = np.arange(-100, 100).astype(kind)
+        assert (found.below(few) == np.searchsorted(points, few, "left")).all()
+    assert len(found.below(x[:0])) == 0
 
 
 def test_grids_are_the_decimals_that_are_meant(place):

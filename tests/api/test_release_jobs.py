@@ -338,3 +338,18 @@ def test_the_report(place):
 def test_help_lists_the_command(place):
     assert "release" in place.dpcore("--help").out
     assert "--dry-run" in place.dpcore("release", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"kind": "quantile", "column": "cost", "q": 0.5, "grid": [0, 1], "missing": 0}, "must give a noise scale in"),
+        ({"kind": "count"}, "epsilon"),
+        ({"kind": "top_s", "column": "visits", "s": 1, "k": 3}, "must give a noise scale in"),
+    ],
+)
+def test_noise_beyond_its_range_is_refused_before_anything_is_spent(place, query, words):
+    ledger = Ledger.create(place.folder / "budget.ledger", Privacy(1.0))
+    place.write_release({"x": query}, epsilon=1e-300, ledger=ledger.path)
+    refused(place, words)
+    assert list(ledger.entries()) == []

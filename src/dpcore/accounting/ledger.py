@@ -260,7 +260,7 @@ class Ledger:
         if job is not None:
             _check_text("job", job)
         with self._transaction(write=True) as connection:
-            self._check_same(connection)
+            self._check_budget_is_the_same(connection)
             total = _amounts.total(connection, self.path, self.accounting)
             if not _amounts.fits(total + wanted, self.budget):
                 raise BudgetError(f"{what!r} needs {wanted}; the ledger has {_amounts.left(total, self.budget)} left")
@@ -319,6 +319,7 @@ class Ledger:
         from dpcore.accounting import _amounts
 
         with self._transaction() as connection:
+            self._check_budget_is_the_same(connection)
             return _amounts.total(connection, self.path, self.accounting)
 
     def _rho_total(self) -> Amount:
@@ -333,23 +334,28 @@ class Ledger:
             raise FileNotFoundError(errno.ENOENT, "the ledger is gone", str(self.path))
         return _ledger_file.transaction(self.path, self._timeout, write=write)
 
+    def _check_budget_is_the_same(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file that has taken the place of the one that was opened: its spends would be held against the wrong budget."""
+        from dpcore.accounting import _ledger_file
+
+        if self._header(_ledger_file.read_budget(connection)) != (self.budget, self.accounting, self.unit):
+            raise OSError(errno.ESTALE, "another ledger has taken the place of this one: open it anew", str(self.path))
+
     def _open(self) -> tuple[Privacy, Accounting, str]:
-        from dpcore.accounting import _amounts, _ledger_file
+        from dpcore.accounting import _ledger_file
 
         with self._transaction() as connection:
-            epsilon, delta, relation, accounting, unit = _ledger_file.read_header(connection, self.path)
+            row = _ledger_file.read_header(connection, self.path)
+        return self._header(row)
+
+    def _header(self, row: tuple[Any, ...] | None) -> tuple[Privacy, Accounting, str]:
+        from dpcore.accounting import _amounts
+
         try:
+            epsilon, delta, relation, accounting, unit = row or ()
             return Privacy(float(epsilon), float(delta), relation), accounting, unit
         except (ValueError, TypeError) as error:
             raise _amounts.damaged(self.path) from error
-
-    def _check_same(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that took the place of the one that was opened: its spends are not of this budget."""
-        from dpcore.accounting import _ledger_file
-
-        made = (repr(self.budget.epsilon), repr(self.budget.delta), self.budget.relation, self.accounting, self.unit)
-        if _ledger_file.read_budget(connection) != made:
-            raise ParameterError(f"path must name the ledger that was opened, and {str(self.path)!r} was replaced by one of another budget")
 
     def _finish(self, number: int) -> None:
         with self._transaction(write=True) as connection:

@@ -116,6 +116,60 @@ class Within(OfNumbers):
         return inside & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else inside
 
 
+class Points:
+    """Increasing numbers p, and where others lie among them; if they are about evenly spaced, several times faster than a search.
+
+    A number's place is then guessed by a division. As no point is further than a quarter of a step h from its even place, the guess
+    is off by one at most, and comparing with the points beside it makes it exact.
+    """
+
+    __slots__ = ("_padded", "_points", "_step")
+
+    def __init__(self, points: tuple[float, ...]) -> None:
+        self._points = np.array(points, np.float64)
+        self._padded = np.concatenate([[-np.inf], self._points, [np.inf]])
+        self._step = _even_step(self._points)
+
+    def below(self, x: Array) -> Array:
+        """How many points are less than each number."""
+        if self._step is None:
+            return np.searchsorted(self._points, x, side="left")
+        x, place = self._guess(x)
+        place += self._padded[1:][place] < x
+        place -= self._padded[place] >= x
+        return place
+
+    def not_above(self, x: Array) -> Array:
+        """How many points are at most each number."""
+        if self._step is None:
+            return np.searchsorted(self._points, x, side="right")
+        x, place = self._guess(x)
+        place += self._padded[1:][place] <= x
+        place -= self._padded[place] > x
+        return place
+
+    def _guess(self, x: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+        step, first, last = self._step or 1.0, self._points[0], self._points[-1]
+        x = np.clip(x.astype(np.float64, copy=False), first - step, last + step)
+        guess = np.subtract(x, first)
+        guess /= step
+        np.ceil(guess, out=guess)
+        np.clip(guess, 0, len(self._points), out=guess)
+        return x, guess.astype(np.intp)
+
+
+def _even_step(points: npt.NDArray[np.float64]) -> float | None:
+    """The step of points that are about evenly spaced; None of others, or if its arithmetic would not be that of small numbers."""
+    if len(points) < 16:
+        return None
+    step = float((points[-1] / 2 - points[0] / 2) / (len(points) - 1) * 2)
+    far = max(abs(points[0]), abs(points[-1]))
+    if not (2.0**-900 < step and far < min(2.0**900, 2.0**40 * step)):  # noqa: SIM300
+        return None
+    even = points[0] + step * np.arange(len(points))
+    return step if np.abs(points - even).max() < step / 4 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Binned(OfNumbers):
     """Which of the bins between `edges` holds the number; those outside count in the first or last one.
@@ -125,12 +179,12 @@ class Binned(OfNumbers):
 
     reals: Reals
     edges: tuple[float, ...]
-    _inner: Array = field(repr=False, compare=False)
+    _inner: Points = field(repr=False)
 
     @classmethod
     def between(cls, edges: tuple[float, ...], missing: float | None) -> Binned:
         """Bins between these edges."""
-        return cls(Reals((edges[0], edges[-1]), missing), edges, np.array(edges[1:-1]))
+        return cls(Reals((edges[0], edges[-1]), missing), edges, Points(edges[1:-1]))
 
     @property
     def size(self) -> int:
@@ -139,7 +193,7 @@ class Binned(OfNumbers):
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's bin."""
-        return np.searchsorted(self._inner, self.reals.read(cells), side="right")
+        return self._inner.not_above(self.reals.read(cells))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +202,12 @@ class OnGrid(OfNumbers):
 
     reals: Reals
     grid: tuple[float, ...]
-    _lower: Array = field(repr=False, compare=False)
+    _lower: Points = field(repr=False)
 
     @classmethod
     def of(cls, grid: tuple[float, ...], missing: float | None) -> OnGrid:
         """Points of this grid."""
-        return cls(Reals((grid[0], grid[-1]), missing), grid, np.array(grid[:-1]))
+        return cls(Reals((grid[0], grid[-1]), missing), grid, Points(grid[:-1]))
 
     @property
     def size(self) -> int:
@@ -162,7 +216,7 @@ class OnGrid(OfNumbers):
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's point."""
-        return np.searchsorted(self._lower, self.reals.read(cells), side="left")
+        return self._lower.below(self.reals.read(cells))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,10 @@ class QuantileAnswer:
         share = section.epsilon / parts
         # Rounded down: the parts must not sum to more than ε.
         epsilon = share if Fraction(share) * parts <= Fraction(section.epsilon) else math.nextafter(share, 0.0)
-        return cls(section, cells, tuple(bound.rank(level) for level in _levels(section)), epsilon, relation)
+        sensitivities = tuple(bound.rank(level) for level in _levels(section))
+        # A trial: what the mechanism refuses must be refused before anything is spent.
+        selection.exponential_mechanism(np.zeros(1, np.int64), epsilon, max(sensitivities), relation=relation)
+        return cls(section, cells, sensitivities, epsilon, relation)
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:

@@ -73,6 +73,8 @@ def command(name: str, folder: Path | None, seed: int, *, quick: bool) -> None:
     click.echo(f"warning: {SIMULATED}", err=True)
     findings = run([name], Setting(seed, quick), progress=lambda title, seconds: click.echo(f"{seconds:6.1f} s  {title}", err=True))
     click.echo(json_text(findings.document()))
+    if not findings.kept:
+        click.echo("warning: a promise was not kept: a rare chance, or a bug; another --seed tells", err=True)
     if pages is not None:
         pages.write(findings)
         click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)

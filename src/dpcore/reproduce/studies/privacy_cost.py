@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore import inference, sums
+from dpcore import inference, selection, sums
 from dpcore.mechanisms import Gaussian
 from dpcore.reproduce.draws import normals, signs
 from dpcore.reproduce.estimates import Mean, compared, mean_of
@@ -55,6 +55,8 @@ class Risk:
     privacy: Mean
 
 
+DRIFT = 3.0
+"""How much the constants of sparse rates may differ between the sizes, whose logarithms are not large."""
 PARTS = "statistical", "privacy"
 ROLES: tuple[tuple[Role, Role], ...] = (("measured", "theory"), ("second", "second theory"))
 """How a part and its rate look."""
@@ -171,7 +173,8 @@ def _agreement(risks: dict[Size, Risk], exact: Rates) -> tuple[Check, ...]:
 
 def _scale(size: Size) -> float:
     """Scale b of Algorithm 9.2.2's Laplace noise, for the mean."""
-    return 2 * _radius(size.n) / size.n * 2 * math.sqrt(3 * size.s * math.log(1 / size.delta)) / size.epsilon
+    options: dict[str, Any] = {"delta": size.delta, "method": "peeling", "values": True}
+    return selection.top_s(np.zeros(size.d), size.s, size.epsilon, 2 * _radius(size.n), **options).scale / size.n
 
 
 def _largest(means: Array, s: int) -> Array:
@@ -247,10 +250,19 @@ def _sparse(setting: Setting) -> Section:
         "and δ = 10⁻⁵ where they do not vary.",
         _figures(sweeps, risks, rates, "σ²s ln d/n", "σ²(s ln d)² ln(1/δ) ln n/(n²ε²)"),
         _slopes(sweeps, risks, rates),
-        remark="The statistical part follows s ln(d/s), which is of the same order as s ln d if s = O(d^(1−ω)), as the theorem "
+        (_constancy(risks, rates),),
+        "The statistical part follows s ln(d/s), which is of the same order as s ln d if s = O(d^(1−ω)), as the theorem "
         "supposes; here d is not so large, and the slopes in s and in ln d by themselves show it. The privacy part grows more slowly in s "
         "than its bound: of many non-zero means the largest are found in spite of the noise.",
     )
+
+
+def _constancy(risks: dict[Size, Risk], rates: Rates) -> Check:
+    """Whether the constants of the rates are constants, as far as one can see."""
+    ratios = [[getattr(risk, part).value / rates[size][index] for size, risk in risks.items()] for index, part in enumerate(PARTS)]
+    shown = " and ".join(f"{min(found):.3g} to {max(found):.3g}" for found in ratios)
+    drift = max(max(found) / min(found) for found in ratios)
+    return Check(f"both parts ÷ their rates stay within a factor of {DRIFT:g}", shown, f"a factor of {DRIFT:g} each", drift <= DRIFT)
 
 
 # What the sections share
