@@ -212,6 +212,7 @@ def test_a_file_with_two_names_is_refused(ledger, tmp_path):
     ledger.spend(Privacy(0.01), what="anything")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_a_forked_child_spends_from_the_same_budget(ledger):
     child = os.fork()
     if not child:

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from dpcore.batch.release import run
@@ -79,6 +80,46 @@ def test_every_kind_for_every_relation(place, relation, delta):
     assert document.get("rows") == (ROWS if relation == "replace" else None)
 
 
+GROUPED = [name for name, query in QUERIES.items() if query["kind"] in {"count", "sum", "mean", "quantile"}]
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize(
+    "privacy", [{}, {"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": ROWS, "max_groups_per_unit": 3}], ids=str
+)
+def test_groups_are_answered_each(place, source, privacy):
+    """Rows of other groups, and of none, count nowhere; a group that nobody is in has an answer as well."""
+    table = clinic(ROWS)
+    place.source = write_table(table, place.folder / f"in.{source}", row_group_rows=777)
+    groups = ["east", "nobody", "west"]
+    place.write_release({name: QUERIES[name] | {"group_by": "region", "groups": groups} for name in GROUPED}, privacy=privacy, epsilon=30.0)
+    answers = place.answered()
+    for position, group in enumerate(groups):
+        part = table.filter(pc.equal(table["region"], group))
+        for name in GROUPED:
+            answer = answers[name]
+            assert answer["groups"] == groups
+            one = answer | {
+                key: answer[key][position] for key in ("value", "interval", *(["rank_error"] if "rank_error" in answer else []))
+            }
+            if answer["kind"] == "quantile":
+                check_quantiles(one, truth(name, part))
+            elif len(part) or answer["kind"] != "mean":
+                low, high = one["interval"]
+                assert low <= truth(name, part) <= high, (name, group)
+            else:
+                assert 10 <= one["value"] <= 90
+
+
+def test_a_job_on_a_wide_table(place):
+    columns = {f"c{i:04d}": np.arange(20) % (i % 7 + 1) for i in range(3000)}
+    write_table(pa.table(columns), place.source)
+    wanted = [f"c{i:04d}" for i in range(0, 3000, 10)]
+    place.write_release({name: {"kind": "sum", "column": name, "lower": 0, "upper": 6} for name in wanted}, epsilon=1e4)
+    answers = place.answered()
+    assert [round(answers[name]["value"]) for name in wanted] == [int(columns[name].sum()) for name in wanted]
+
+
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 def test_units_within_their_bound_keep_all_their_rows(place, relation):
     table = clinic(ROWS)
@@ -94,7 +135,7 @@ def test_the_result_does_not_depend_on_how_rows_are_cut(place):
     for privacy in ({}, {"unit": "person", "max_rows_per_unit": 2}):
         place.write_release(privacy=privacy)
         plan = make_release_plan(load_release_job(place.job), overwrite=True)
-        documents = [run(plan, threads=threads, piece_rows=rows) for threads, rows in ((1, None), (3, 100), (2, 1), (4, 2999))]
+        documents = [run(plan, threads=threads, piece_rows=rows) for threads, rows in ((1, None), (3, 100), (2, 17), (4, 2999))]
         assert documents[1:] == documents[:-1]
 
 

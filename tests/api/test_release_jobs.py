@@ -7,12 +7,14 @@ import json
 import pyarrow as pa
 import pytest
 
-from dpcore.accounting import Ledger
+from dpcore.accounting import Ledger, rho_pure
 from dpcore.batch.release_job import load_release_job
 from dpcore.batch.release_plan import make_release_plan
 from dpcore.privacy import Privacy
 from support.jobs import write_table
 from support.releases import QUERIES, Counter, clinic
+
+GROUPS = {"group_by": "region", "groups": ["east", "west"]}
 
 
 @pytest.fixture
@@ -195,6 +197,14 @@ def test_a_csv_column_that_is_read_in_two_ways(place):
     assert place.release().code == 0
 
 
+def test_groups_of_a_unit_are_one_column(place):
+    grouped = {"a": SUM | {"group_by": "region", "groups": ["east"]}, "b": SUM | {"group_by": "region", "groups": ["east", "west"]}}
+    place.write_release(grouped, privacy={"unit": "person", "max_rows_per_unit": 3, "max_groups_per_unit": 2})
+    refused(place, "privacy.max_groups_per_unit needs one group_by with the same groups in all grouped queries, but there are several")
+    place.write_release(grouped, privacy={"unit": "person", "max_rows_per_unit": 3})
+    assert place.release().code == 0
+
+
 def test_units_that_are_no_units(place):
     place.write_release(privacy={"unit": "cost", "max_rows_per_unit": 1})
     refused(place, "privacy.unit = 'cost' has type double; a unit is an integer, a string, a date or a timestamp")
@@ -297,6 +307,31 @@ def test_what_a_plan_says_about_errors_is_what_the_answers_say(place):
     place.write_release(queries, privacy={"relation": "add_remove"})
     private_mean = make_release_plan(load_release_job(place.job), overwrite=True).answers[list(queries).index("mean cost")]
     assert private_mean.expected_error(30) is None
+
+
+@pytest.mark.parametrize("privacy", [{}, {"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": 2}])
+def test_rho_of_every_query_is_within_that_of_its_epsilon(place, privacy):
+    """And a choice, which is bounded-range, costs a quarter of it at most."""
+    grouped = {"grouped " + name: QUERIES[name] | GROUPS for name in ("rows", "visits", "mean cost", "quartiles")}
+    place.write_release(QUERIES | grouped, privacy=privacy, epsilon=0.1)
+    for answer in make_release_plan(load_release_job(place.job)).answers:
+        share = 0.25 if answer.section.kind == "quantile" else 1.0
+        assert 0 < answer.rho <= rho_pure(0.1) * share * (1 + 1e-9), answer.section.name
+    only_chosen = QUERIES["codes"] | {"values": False}
+    place.write_release({"x": only_chosen}, privacy=privacy, epsilon=0.1)
+    (answer,) = make_release_plan(load_release_job(place.job)).answers
+    assert answer.rho == pytest.approx(3 * (0.1 / 3) ** 2 / 8, rel=1e-3)
+    place.write_release({"x": only_chosen | {"method": "oneshot_laplace", "delta": 1e-3}}, privacy=privacy, epsilon=0.1)
+    (answer,) = make_release_plan(load_release_job(place.job)).answers
+    assert answer.rho is None
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_rho_of_gaussian_noise_is_that_of_its_scale(place, delta):
+    names = ("rows", "regions", "visits", "mean cost")
+    place.write_release({name: QUERIES[name] | {"delta": delta} for name in names})
+    for answer in make_release_plan(load_release_job(place.job)).answers:
+        assert answer.rho == pytest.approx(sum(each.sensitivity**2 / (2 * each.scale**2) for each in answer.noise), rel=1e-9)
 
 
 def test_the_end_of_a_run_is_told_on_standard_error(place):

@@ -104,6 +104,27 @@ def test_no_room_to_spill(place):
     assert place.left_behind() == ["answers.json"]
 
 
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+from dpcore.cli import main
+main()
+"""
+
+
+@posix
+@pytest.mark.parametrize(("limit", "unit"), [(8, {}), (4096, {"unit": "person", "max_rows_per_unit": 1})])
+def test_a_file_that_may_not_grow(place, limit, unit):
+    """The output, or what is kept beside it about units."""
+    write_table(clinic(100_000), place.source)
+    place.write_release(SUM, privacy=unit)
+    process = start(limit, "release", place.job, script=LIMITED)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (4, ""), err
+    assert os.strerror(errno.EFBIG) in err or "it may need more room" in err
+    assert place.left_behind() == []
+
+
 # The ledger
 
 

@@ -6,6 +6,13 @@ The `dpcore` command is a thin shell over these names::
 
     summary = privatize(make_plan(load_job("job.toml")))
     estimates = estimate(summary.plan.output)
+
+Central releases have a job, a plan and a run of their own::
+
+    from dpcore.batch import load_release_job, make_release_plan
+    from dpcore.batch.release import run
+
+    document = run(make_release_plan(load_release_job("release.toml")))
 """
 
 from dpcore.batch.engine import Summary, privatize
@@ -13,6 +20,8 @@ from dpcore.batch.errors import JobError, StorageError
 from dpcore.batch.estimation import ColumnEstimate, Estimates, estimate
 from dpcore.batch.job import Job, load_job, parse_job
 from dpcore.batch.plan import Plan, make_plan
+from dpcore.batch.release_job import ReleaseJob, load_release_job, parse_release_job
+from dpcore.batch.release_plan import ReleasePlan, make_release_plan
 
 __all__ = [
     "ColumnEstimate",
@@ -20,11 +29,16 @@ __all__ = [
     "Job",
     "JobError",
     "Plan",
+    "ReleaseJob",
+    "ReleasePlan",
     "StorageError",
     "Summary",
     "estimate",
     "load_job",
+    "load_release_job",
     "make_plan",
+    "make_release_plan",
     "parse_job",
+    "parse_release_job",
     "privatize",
 ]

@@ -153,6 +153,7 @@ class TopAnswer:
         if self.section.method == "oneshot_laplace":
             return None
         moves = 1 if self.relation == "add_remove" else 2
+        # The same quotient as that of a scale, rounded up: sensitivity over scale is the ε of a use.
         pick = accounting.laplace_scale(self.trial.scale, moves * self.sensitivity)
         rho = Fraction(accounting.rho_bounded_range(pick) if self.section.method == "gumbel" else accounting.rho_pure(pick))
         if self.trial.value_scale is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpcore import _backend
 from dpcore.batch.contributions import Reading, in_database, unit_batches
-from dpcore.batch.errors import StorageError
+from dpcore.batch.errors import StorageError, reason
 from dpcore.batch.release_cells import read_column
 from dpcore.rng import SecureRandom
 
@@ -47,6 +47,7 @@ placed as (select row, stays, row_number() over (partition by unit order by not 
 select row from placed where not stays or place > {rows}
 """
 FETCHED_ROWS = 1 << 16
+WRITTEN_BYTES = 1 << 20
 CHANGED = "the input changed while it was read: the pass that chose rows and the one that adds them up found different numbers of them"
 
 
@@ -70,7 +71,15 @@ class Kept:
 
     def __init__(self, path: Path, rows: int) -> None:
         self.rows = rows
-        self._bits = np.memmap(path, np.uint8, "w+", shape=max((rows + 7) // 8, 1))
+        size = max((rows + 7) // 8, 1)
+        try:
+            # Written out: a mapped page for which the disk has no room kills the process.
+            with path.open("wb") as file:
+                for start in range(0, size, WRITTEN_BYTES):
+                    file.write(bytes(min(WRITTEN_BYTES, size - start)))
+            self._bits = np.memmap(path, np.uint8, "r+", shape=size)
+        except OSError as error:
+            raise StorageError(f"cannot write which rows take part into {path.parent}{reason(error)}") from None
         self.dropped = 0
 
     def drop(self, rows: npt.NDArray[np.int64]) -> None:
