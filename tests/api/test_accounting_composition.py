@@ -391,6 +391,15 @@ def test_two_kinds_that_may_fail():
     assert accounting.compose(uses, 7e-8).privacy.epsilon == math.inf  # they fail more often than that
 
 
+def test_uses_that_differ_in_delta_only():
+    uses = [Uses("pure", 20, epsilon=0.2), Uses("approximate", 30, epsilon=0.2, delta=1e-9), Uses("approximate", 2, delta=1e-8)]
+    found = accounting.compose(uses, 1e-6)
+    assert found.rule == "optimal"
+    kept = (1 - MP.mpf(1e-9)) ** 30 * (1 - MP.mpf(1e-8)) ** 2
+    assert 1 - kept * (1 - hockey_stick(0.2, 50, found.privacy.epsilon)) <= 1e-6
+    assert 1 - kept * (1 - hockey_stick(0.2, 50, found.privacy.epsilon * (1 - 1e-12))) > 1e-6
+
+
 @pytest.mark.parametrize("epsilons", [(0.3, 0.2, 0.1), (0.7, 0.7, 0.01, 0.2, 0.2), (1.0, 0.5, 0.25, 0.125, 0.0625)])
 def test_more_than_two_kinds_are_bounded_from_above(epsilons):
     for delta in (1e-9, 1e-3, 0.3):

@@ -347,3 +347,28 @@ def test_an_input_that_changes_between_the_two_passes(place, monkeypatch, change
     assert done.code == 4, done.said
     assert "the input changed while it was read" in done.err
     assert place.left_behind() == []
+
+
+@posix
+def test_what_spills_to_disk_is_nobody_elses_to_read(place, monkeypatch):
+    """The folder of the output is often shared, and the spilled state holds the names of the units."""
+    place.write_release(SUM, privacy={"unit": "person", "max_rows_per_unit": 2})
+    seen = []
+
+    class Watched(release.AtomicFile):
+        def abort(self):
+            if self.spill.exists():
+                seen.append(self.spill.stat().st_mode & 0o777)
+            super().abort()
+
+        def commit(self):
+            seen.append(self.spill.stat().st_mode & 0o777)
+            super().commit()
+
+    monkeypatch.setattr(release, "AtomicFile", Watched)
+    before = os.umask(0o022)
+    try:
+        assert place.release().code == 0
+    finally:
+        os.umask(before)
+    assert seen == [0o700]

@@ -84,6 +84,8 @@ USES = st.one_of(
 
 @settings(max_examples=50)
 @given(uses=st.lists(USES, min_size=1, max_size=3), one=USES, delta=DELTAS, more=MORE)
+@example(uses=[Uses("pure", 1, 1.0), Uses("approximate", 1, 1.0, 1e-9)], one=Uses("pure", 1, 0.4), delta=0.4, more=1.0)
+@example(uses=[Uses("pure", 1, 1.0), Uses("pure", 1, 0.5), Uses("pure", 1, 0.25)], one=Uses("pure", 1, 2.0), delta=0.4, more=1.0)
 def test_compose_is_monotone_and_never_overflows(uses, one, delta, more):
     found = accounting.compose(uses, delta)
     assert not math.isnan(found.privacy.epsilon)

@@ -86,6 +86,25 @@ class Optimal:
         return _optimal.optimal_delta(self._epsilon, self._delta, self._k, epsilon)
 
 
+class OptimalFailing:
+    """The optimum for parts that differ in δ only."""
+
+    name = "optimal"
+
+    def __init__(self, parts: Sequence[Part], epsilon: float) -> None:
+        self._parts, self._epsilon = parts, epsilon
+        self._k = sum(k for k, epsilon, _ in parts if epsilon)
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Find the least ε at what failures leave of δ."""
+        left = _composition.left_over(self._parts, delta)
+        return (_optimal.optimal_epsilon(self._epsilon, 0.0, self._k, left) if left > 0 else math.inf), delta
+
+    def delta(self, epsilon: float) -> float:
+        """Give the least δ, failures included."""
+        return _composition.with_failures(self._parts, _optimal.optimal_delta(self._epsilon, 0.0, self._k, epsilon))
+
+
 class OptimalKinds:
     """The optimum for two values of ε; of more, all but the largest count as the second largest."""
 
@@ -180,5 +199,7 @@ def optimal(parts: Sequence[Part]) -> Iterator[Rule]:
     epsilons = sorted({epsilon for _, epsilon, _ in parts if epsilon}, reverse=True)
     if len({part[1:] for part in parts}) == 1:
         yield Optimal(sum(part[0] for part in parts), *parts[0][1:])
-    elif len(epsilons) > 1:
+    elif len(epsilons) == 1:
+        yield OptimalFailing(parts, epsilons[0])
+    elif epsilons:
         yield OptimalKinds(parts, epsilons)

@@ -124,6 +124,8 @@ def in_database(
         "threads": min(threads, COUNTING_THREADS),
         "preserve_insertion_order": False,
     }
+    # It will hold the units' own names, and lies where results are published. The database would make it for everybody to read.
+    spill.mkdir(mode=0o700, exist_ok=True)
     with duckdb.connect(":memory:", config=settings) as database, ThreadPoolExecutor(1) as worker:
         # Its own bar would be drawn on standard output.
         database.execute("set enable_progress_bar = false").fetchall()
