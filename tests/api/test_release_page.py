@@ -442,7 +442,8 @@ def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
     place = Workplace(tmp_path, capsys)
     write_table(people(3000), tmp_path / "people.parquet")
     place.job.write_text(JOB)
-    assert place.dpcore("ledger", "create", "people.ledger", "--epsilon", 32, "--relation", "add_remove").code == 0
+    made = place.dpcore("ledger", "create", "people.ledger", "--epsilon", 32, "--relation", "add_remove", "--unit", "person")
+    assert made.code == 0, made.err
     done = place.dpcore("release", place.job, "--report", "report")
     assert done.code == 0, done.err
     found = json.loads(done.out)
