@@ -89,7 +89,9 @@ def test_every_module_has_a_page(module):
         "selection",
         "accounting",
         "local",
+        "inference",
         "batch",
+        "experiments",
     ],
 )
 def test_pages_of_the_contract_exist_and_are_listed(page):
