@@ -434,6 +434,13 @@ class _Request:
             uses.append(accounting.Uses("laplace", k=self.s, epsilon=_quotient(1, self.sensitivity, value_scale)))
         return uses
 
+    def is_within_basic(self, scale: float, value_scale: float) -> bool:
+        """Whether the ε of all picks and values sum to the request's at most: exactly, without the roundings of `uses`."""
+        from fractions import Fraction
+
+        spent = Fraction(self.spread) / Fraction(scale) + (1 / Fraction(value_scale) if self.has_values else 0)
+        return self.s * Fraction(self.sensitivity) * spent <= Fraction(self.epsilon)
+
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
@@ -471,6 +478,8 @@ def _peeling_scale(request: _Request) -> float:
 
 
 def _checked_plan(method: Method, scale: float, request: _Request, what: str) -> _Plan:
+    if request.is_within_basic(scale, scale):
+        return _Plan(scale, scale, "basic")
     found = accounting.compose(request.uses(method, scale, scale), request.delta)
     if not found.privacy.epsilon <= request.epsilon:
         raise ParameterError(
@@ -501,11 +510,11 @@ def _calibrated_plan(method: Method, request: _Request) -> _Plan:
 
 
 def _basic_size(method: Method, request: _Request, scales: Callable[[float], tuple[float, float]]) -> float:
-    """The size at which the ε of all picks and values sum to the request's, rounded up until their upper bounds do."""
+    """The size at which the ε of all picks and values sum to the request's, rounded up."""
     in_shares = method == "gumbel" and request.has_values  # a pick and a value then cost Δ/size together
     factor = request.s * (1 if in_shares else request.spread + request.has_values)
     size = _quotient(factor, request.sensitivity, request.epsilon)
-    while size < math.inf and accounting.compose(request.uses(method, *scales(size)), 0.0).privacy.epsilon > request.epsilon:
+    while size < math.inf and not request.is_within_basic(*scales(size)):
         size = math.nextafter(size, math.inf)
     return size
 
