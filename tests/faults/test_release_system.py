@@ -186,7 +186,11 @@ def test_a_dry_run_spends_nothing(place, ledger):
 
 def test_ledgers_that_are_not_there_or_are_none(place):
     place.write_release(COUNT, ledger=place.folder / "none.ledger")
-    failed(place, "none.ledger': no such file; make one with dpcore ledger create")
+    failed(place, "none.ledger': no such file; make one with dpcore ledger create", "none.ledger --epsilon …\n")
+    privacy = {"relation": "add_remove", "unit": "person", "max_rows_per_unit": 2}
+    place.write_release({"n": {"kind": "count", "delta": 1e-6}}, ledger=place.folder / "none.ledger", privacy=privacy)
+    failed(place, "none.ledger --epsilon … --delta … --relation add_remove --unit person")
+    place.write_release(COUNT, ledger=place.folder / "none.ledger")
     (place.folder / "none.ledger").write_text("something else, and long enough to be no empty database")
     failed(place, "none.ledger", code=2)
 
@@ -328,18 +332,21 @@ def test_peak_memory_on_a_hundred_million_rows(place, repository, unit):
     assert peak <= 600 << 20
 
 
-@pytest.mark.parametrize("change", ["grows", "shrinks"])
+@pytest.mark.parametrize("change", ["grows", "shrinks", "other", "replaced"])
 def test_an_input_that_changes_between_the_two_passes(place, monkeypatch, change):
-    """Nobody has bounded the rows that came after the first pass."""
+    """Nobody has bounded the rows that came after the first pass, nor those of other units in the same places."""
     place.source = place.folder / "in.csv"
     row = "1,1.5\n"
+    texts = {"grows": row * 103, "shrinks": row * 90, "other": "2,1.5\n" * 100, "replaced": "2,1.5\n" * 100}
     place.source.write_text("person,n\n" + row * 100)
     place.write_release({"x": {"kind": "sum", "column": "n", "lower": 0, "upper": 2}}, privacy={"unit": "person", "max_rows_per_unit": 2})
     choose_rows = release.choose_rows
 
     def choose_and_change(*arguments):
         kept = choose_rows(*arguments)
-        place.source.write_text("person,n\n" + row * (103 if change == "grows" else 90))
+        target = place.folder / "new.csv" if change == "replaced" else place.source
+        target.write_text("person,n\n" + texts[change])
+        target.replace(place.source)
         return kept
 
     monkeypatch.setattr(release, "choose_rows", choose_and_change)

@@ -39,7 +39,8 @@ A complete job:
     max_rows_per_unit = 3           # of each person at most 3 rows, chosen at random, take part
     relation = "add_remove"         # or "replace", the default: how neighbouring tables differ
     [ledger]
-    path = "visits.ledger"          # optional: dpcore ledger create makes one
+    path = "visits.ledger"          # optional; made once: dpcore ledger create visits.ledger --epsilon 4
+                                    # --relation add_remove --unit person
     [[query]]
     name = "visits by region"
     kind = "histogram"

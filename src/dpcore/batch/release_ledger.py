@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -99,14 +100,25 @@ def amount_of(job: ReleaseJob, answers: tuple[Answer, ...], accounting: str) -> 
     return fraction_up(sum((Fraction(rho) for rho in rhos if rho is not None), Fraction(0)))
 
 
+def _command(job: ReleaseJob) -> str:
+    """What makes a ledger that can pay for the job."""
+    words = ["dpcore ledger create", shlex.quote("" if job.ledger is None else job.ledger.path), "--epsilon …"]
+    if job.total.delta:
+        words.append("--delta …")
+    if job.privacy.relation != "replace":
+        words.append(f"--relation {job.privacy.relation}")
+    if job.privacy.unit != "row":
+        words.append(f"--unit {shlex.quote(job.privacy.unit)}")
+    return " ".join(words)
+
+
 def _opened(job: ReleaseJob) -> Ledger | None:
     if job.ledger is None:
         return None
     try:
         ledger = Ledger(job.ledger.path)
     except FileNotFoundError:
-        remedy = f"make one with dpcore ledger create {job.ledger.path} --epsilon …"
-        raise StorageError(f"ledger.path = {job.ledger.path!r}: no such file; {remedy}") from None
+        raise StorageError(f"ledger.path = {job.ledger.path!r}: no such file; make one with {_command(job)}") from None
     if ledger.budget.relation != job.privacy.relation:
         raise JobError(
             f"privacy.relation = {job.privacy.relation!r}, but the budget of the ledger {job.ledger.path} is for "

@@ -48,7 +48,7 @@ select row from placed where not stays or place > {rows}
 """
 FETCHED_ROWS = 1 << 16
 WRITTEN_BYTES = 1 << 20
-CHANGED = "the input changed while it was read: the pass that chose rows and the one that adds them up found different numbers of them"
+CHANGED = "the input changed while it was read: the pass that chose rows and the one that adds them up must see the same rows"
 
 
 class Kept:
