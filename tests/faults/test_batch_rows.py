@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpcore.batch import contributions, load_job, make_plan, privatize
+from dpcore.batch import contributions, engine, load_job, make_plan, privatize
 from dpcore.errors import DataError
 from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
 
@@ -237,6 +237,23 @@ def test_a_unit_is_counted_over_all_files_and_named_within_one(place):
         (place.folder / f"in/{name}.parquet").unlink()
     place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 3))
     refused(place, "c.parquet: row 0 (counted from 0)")
+
+
+def test_an_input_that_changes_after_its_rows_were_counted(place, monkeypatch):
+    write_table(people(300), place.source)
+    place.write_job(INTEGERS_OF_PEOPLE, privacy=unit(INTEGERS_OF_PEOPLE, 3))
+
+    other = write_table(people(300).set_column(0, "person", pa.array([SECRET_NUMBER] * 300)), place.folder / "new.parquet")
+
+    def count_and_change(*arguments):
+        contributions.check_contributions(*arguments)
+        other.replace(place.source)
+
+    monkeypatch.setattr(engine, "check_contributions", count_and_change)
+    done = place.privatize()
+    assert done.code == 4, done.said
+    assert "the input changed while it was read" in done.err
+    assert place.left_behind() == []
 
 
 def test_units_that_share_a_hash_are_told_apart(place, monkeypatch):

@@ -12,6 +12,7 @@ from dpcore._validation import check_integer
 from dpcore.batch import metadata
 from dpcore.batch.columns import NoisyColumn
 from dpcore.batch.contributions import check_contributions
+from dpcore.batch.errors import StorageError
 from dpcore.batch.output import Output
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
@@ -78,17 +79,24 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
     shown = Silent() if progress is None else progress
     output = Output(plan)
     try:
+        before = plan.inputs.versions()
         if plan.unit_type is not None:
             shown.begin(f"counting rows per {plan.job.privacy.unit!r}")
             check_contributions(plan, output.spill, threads, shown.update)
         shown.begin("privatising")
         written = dict(zip(plan.schema.names, plan.schema.types, strict=True))
         _stream(plan, output, threads, shown, piece_rows or piece_rows_for(plan.read_types, written))
+        _check_unchanged(plan, before)
         output.commit()
     except BaseException:
         output.abort()
         raise
     return Summary(plan, output.rows)
+
+
+def _check_unchanged(plan: Plan, before: list[tuple[int, ...]]) -> None:
+    if plan.unit_type is not None and plan.inputs.versions() != before:
+        raise StorageError("the input changed while it was read: rows per unit were counted in another table than was privatised")
 
 
 def privatize_rows(

@@ -48,6 +48,17 @@ class Inputs:
         """The module that reads the files."""
         return READERS[self.format]
 
+    def versions(self) -> list[tuple[int, ...]]:
+        """What tells each file from one that was written to since, or has taken its place."""
+        found: list[tuple[int, ...]] = []
+        for path in self.paths:
+            try:
+                state = path.stat()
+                found.append((state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+            except OSError:
+                found.append(())  # reading it says what is wrong
+        return found
+
 
 def discover(path: str, given: Format | None = None, key: str = "input.path") -> Inputs:
     """Find files: one, every file of a folder and its subfolders, or what a glob matches.

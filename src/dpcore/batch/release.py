@@ -95,7 +95,7 @@ def measure(
     plan: ReleasePlan, output: AtomicFile, threads: int, progress: Progress, piece_rows: int | None = None
 ) -> tuple[list[Any], int]:
     """The exact statistic of each query, and the number of rows; nothing of it is private yet."""
-    kept, before = None, _versions(plan)
+    kept, before = None, plan.inputs.versions()
     if plan.unit_type is not None:
         progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
         kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update)
@@ -104,21 +104,9 @@ def measure(
     source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types), use_threads=threads > 1))
     Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, tallies.done))
     progress.update(tallies.rows, 1.0)
-    if kept is not None and (tallies.rows != kept.rows or _versions(plan) != before):
+    if kept is not None and (tallies.rows != kept.rows or plan.inputs.versions() != before):
         raise StorageError(CHANGED)
     return tallies.total, tallies.rows
-
-
-def _versions(plan: ReleasePlan) -> list[tuple[int, ...]]:
-    """What tells a file from one that has been written to, or has taken its place: the rows chosen would be those of other units."""
-    found: list[tuple[int, ...]] = []
-    for path in plan.inputs.paths:
-        try:
-            state = path.stat()
-            found.append((state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
-        except OSError:
-            found.append(())  # reading it says what is wrong
-    return found
 
 
 @dataclass(frozen=True, slots=True)
