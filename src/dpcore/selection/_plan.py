@@ -1,0 +1,165 @@
+"""How much noise a top-s selection needs: from what was asked to scales that composition shows to suffice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from dpcore import accounting
+from dpcore._validation import check_choice, check_real
+from dpcore.errors import ParameterError
+from dpcore.noise import FLOAT_SCALE
+from dpcore.privacy import Privacy, Relation
+
+Method = Literal["gumbel", "peeling", "oneshot_laplace"]
+METHODS = ("gumbel", "peeling", "oneshot_laplace")
+ONESHOT_EPSILON, ONESHOT_DELTA = 0.2, 0.05
+"""Qiao, Su and Zhang's theorem holds below these."""
+
+
+def quotient(factor: int, sensitivity: float, epsilon: float) -> float:
+    """The smallest float64 ≥ factor·sensitivity/epsilon."""
+    from fractions import Fraction
+
+    from dpcore._intervals import fraction_up  # imports mpmath, which `import dpcore` need not load
+
+    return fraction_up(factor * Fraction(sensitivity) / Fraction(epsilon))
+
+
+def check_scale(scale: float, epsilon: float, sensitivity: float) -> float:
+    low, high = FLOAT_SCALE
+    if not low <= scale <= high:
+        raise ParameterError(
+            f"epsilon={epsilon!r} and sensitivity={sensitivity!r} must give a noise scale in [2**-960, 2**960], got scale {scale!r}"
+        )
+    return scale
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `top_s` was asked for, checked."""
+
+    s: int
+    epsilon: float
+    sensitivity: float
+    delta: float
+    spread: int
+    value_share: float
+    has_values: bool
+    relation: Relation
+
+    def uses(self, method: Method, scale: float, value_scale: float) -> list[accounting.Uses]:
+        """What the rounds and the values cost at these scales."""
+        pick = quotient(self.spread, self.sensitivity, scale)
+        uses = [accounting.Uses("bounded_range" if method == "gumbel" else "pure", k=self.s, epsilon=pick)]
+        if self.has_values:
+            uses.append(accounting.Uses("laplace", k=self.s, epsilon=quotient(1, self.sensitivity, value_scale)))
+        return uses
+
+    def is_within_basic(self, scale: float, value_scale: float) -> bool:
+        """Whether the ε of all picks and values sum to the request's at most: exactly, without the roundings of `uses`."""
+        from fractions import Fraction
+
+        spent = Fraction(self.spread) / Fraction(scale) + (1 / Fraction(value_scale) if self.has_values else 0)
+        return self.s * Fraction(self.sensitivity) * spent <= Fraction(self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The scales, and the rule that shows that they suffice."""
+
+    scale: float
+    value_scale: float
+    rule: str
+
+
+@lru_cache(maxsize=1024)
+def make_plan(method: Method, scale: float | Literal["calibrated"] | None, request: Request, d: int) -> Plan:
+    if method == "oneshot_laplace":
+        return _oneshot_plan(scale, request, d)
+    if scale is None and method == "peeling" and request.delta > 0:
+        return _checked_plan(method, _peeling_scale(request), request, "the formula 2Δ√(3 s ln(1/δ))/ε")
+    if scale is None or scale == "calibrated":
+        return _calibrated_plan(method, request)
+    return _checked_plan(method, scale, request, f"scale={scale!r}")
+
+
+def check_given_scale(scale: object) -> float | Literal["calibrated"] | None:
+    if scale is None:
+        return None
+    if isinstance(scale, str):
+        check_choice("scale", scale, ("calibrated",))
+        return "calibrated"
+    return check_real("scale", scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1])
+
+
+def _peeling_scale(request: Request) -> float:
+    """b = 2λ√(3 s ln(1/δ))/ε of document 004, Algorithm 9.2.2."""
+    scale = 2 * request.sensitivity * math.sqrt(3 * request.s * -math.log(request.delta)) / request.epsilon
+    return check_scale(scale, request.epsilon, request.sensitivity)
+
+
+def _checked_plan(method: Method, scale: float, request: Request, what: str) -> Plan:
+    if request.is_within_basic(scale, scale):
+        return Plan(scale, scale, "basic")
+    found = accounting.compose(request.uses(method, scale, scale), request.delta)
+    if not found.privacy.epsilon <= request.epsilon:
+        raise ParameterError(
+            f"{what} gives b = {scale!r}, for which composition shows epsilon = {found.privacy.epsilon!r} at delta = {request.delta!r}, "
+            f"not epsilon={request.epsilon!r}; scale='calibrated' finds the least b that it shows"
+        )
+    return Plan(scale, scale, found.rule)
+
+
+def _calibrated_plan(method: Method, request: Request) -> Plan:
+    """The least noise: for "gumbel" picks and values share each use's ε as asked, "peeling" has one b for both."""
+    share = request.value_share if request.has_values and method == "gumbel" else 0.0
+
+    def scales(size: float) -> tuple[float, float]:
+        if not share:
+            return size, size
+        return size * request.spread / (1 - share), size / share
+
+    if request.delta == 0.0:
+        size, rule = _basic_size(method, request, scales), "basic"
+    else:
+        target = Privacy(request.epsilon, request.delta, request.relation)
+        start = request.s * request.sensitivity / request.epsilon
+        found = accounting.least_scale(lambda size: request.uses(method, *scales(size)), target, start=start)
+        size, rule = found.parameter, found.rule
+    scale, value_scale = (check_scale(b, request.epsilon, request.sensitivity) for b in scales(size))
+    return Plan(scale, value_scale, rule)
+
+
+def _basic_size(method: Method, request: Request, scales: Callable[[float], tuple[float, float]]) -> float:
+    """The size at which the ε of all picks and values sum to the request's, rounded up."""
+    in_shares = method == "gumbel" and request.has_values  # a pick and a value then cost Δ/size together
+    factor = request.s * (1 if in_shares else request.spread + request.has_values)
+    size = quotient(factor, request.sensitivity, request.epsilon)
+    while size < math.inf and not request.is_within_basic(*scales(size)):
+        size = math.nextafter(size, math.inf)
+    return size
+
+
+def _oneshot_plan(scale: object, request: Request, d: int) -> Plan:
+    """Scale of Qiao, Su and Zhang; values take their share of ε and of δ."""
+    if scale is not None:
+        raise ParameterError(f"scale must be None for method='oneshot_laplace', whose theorem fixes it, got {scale!r}")
+    if request.spread != 2:
+        raise ParameterError("monotone must be False for method='oneshot_laplace', whose theorem knows no such saving, got True")
+    if not request.epsilon < ONESHOT_EPSILON:
+        raise ParameterError(f"epsilon must be in (0, {ONESHOT_EPSILON}) for method='oneshot_laplace', got {request.epsilon!r}")
+    if not 0.0 < request.delta < ONESHOT_DELTA:
+        raise ParameterError(f"delta must be in (0, {ONESHOT_DELTA}) for method='oneshot_laplace', got {request.delta!r}")
+    share = request.value_share if request.has_values else 0.0
+    epsilon, delta = math.nextafter(request.epsilon * (1 - share), 0.0), math.nextafter(request.delta * (1 - share), 0.0)
+    b = 8 * request.sensitivity * math.sqrt(request.s * math.log(d / delta)) / epsilon
+    b = check_scale(b * (1 + 2.0**-45), request.epsilon, request.sensitivity)  # above the rounding of the line before
+    if not share:
+        return Plan(b, b, "qiao-su-zhang")
+    rest = Privacy(math.nextafter(request.epsilon * share, 0.0), math.nextafter(request.delta * share, 0.0), request.relation)
+    found = accounting.calibrate(rest, request.s, "laplace", sensitivity=request.sensitivity)
+    return Plan(b, check_scale(found.parameter, request.epsilon, request.sensitivity), "qiao-su-zhang")
