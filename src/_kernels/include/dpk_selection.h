@@ -4,7 +4,7 @@
 
 enum {
     DPK_PIECES = 512,      /* elements of a block: one group of 16-bit pieces of their uniforms */
-    DPK_UNIT_BLOCKS = 2,   /* neighbouring blocks visited together */
+    DPK_UNIT_BLOCKS = 8,   /* neighbouring blocks visited together */
     DPK_SPARE_PLACES = 64, /* places for candidates beyond twice the number wanted */
 };
 
