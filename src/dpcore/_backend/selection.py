@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 import threading
 from collections.abc import Sequence
@@ -66,7 +65,7 @@ class Selection:
         )  # fmt: skip
         self._noise, self._scores, self._scale, self._keep, self._threads = noise, scores, scale, keep, threads
         self._first, self._words = first, KernelWords(key, nonce, cipher)
-        self._excluded: list[int] = []
+        self._excluded = np.empty(0, np.int64)  # ascending; room for every round of a peeling
         self.evaluated = 0  # elements that the pruning let through in `largest`
 
     def largest(self, round_: int) -> npt.NDArray[np.int64]:
@@ -112,9 +111,10 @@ class Selection:
         self._check_room(rounds)
         out = np.empty(rounds, np.int64)
         self.find_bounds()
+        self._excluded = np.empty(rounds, np.int64)
         for round_ in range(rounds):
             out[round_] = self.winner(round_)
-            self._exclude(int(out[round_]))
+            self._exclude(int(out[round_]), round_)
         return out
 
     def winner(self, round_: int) -> int:
@@ -143,9 +143,13 @@ class Selection:
         check_finite("scores", self._scores)
         raise DataError("scores must not be changed by another thread during the call")
 
-    def _exclude(self, winner: int) -> None:
-        bisect.insort(self._excluded, winner)
-        self._call.exclude(np.array(self._excluded, np.int64), winner)
+    def _exclude(self, winner: int, before: int) -> None:
+        """Leave out one element more than the `before` first winners."""
+        excluded = self._excluded
+        place = int(np.searchsorted(excluded[:before], winner))
+        excluded[place + 1 : before + 1] = excluded[place:before]
+        excluded[place] = winner
+        self._call.exclude(excluded[: before + 1], winner)
 
     def _ranked(self, candidates: npt.NDArray[np.void], round_: int) -> npt.NDArray[np.int64]:
         """The `keep` largest of the candidates; runs that their errors leave in doubt are ranked by the exact tier."""

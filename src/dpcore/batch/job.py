@@ -19,7 +19,7 @@ from dpcore.privacy import Privacy
 from dpcore.rng import KEY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Parsed = TypeVar("Parsed")
 DeltaLimit = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
@@ -159,13 +159,19 @@ def decimal(value: float) -> Decimal:
 
 def check_budget(job: Job) -> None:
     """Raise `BudgetError` if the columns together spend more than `[privacy]` allows."""
-    total, limits = job.total, job.privacy
+    times = "" if job.privacy.unit == "row" else f", times {job.privacy.rows_per_unit} rows per {job.privacy.unit!r}"
+    refuse_overspending(job.total, job.privacy, [(column.name, column.privacy) for column in job.column], "columns", times)
+
+
+def refuse_overspending(
+    total: Privacy, limits: PrivacySection, spends: Sequence[tuple[str, Privacy]], entries: str, note: str = ""
+) -> None:
+    """Raise `BudgetError` if `total` is beyond the limits, naming the first ten entries that it is made of."""
     for key, spent, limit in (("epsilon", total.epsilon, limits.max_epsilon), ("delta", total.delta, limits.max_delta)):
         if spent > limit:
-            parts = " + ".join(f"{getattr(column.privacy, key)!r} ({column.name})" for column in job.column[:10])
-            more = f" + … ({len(job.column) - 10} more columns)" if len(job.column) > 10 else ""
-            times = "" if job.privacy.unit == "row" else f", times {job.privacy.rows_per_unit} rows per {job.privacy.unit!r}"
-            raise BudgetError(f"the job spends {key} = {spent!r}, but privacy.max_{key} = {limit!r}: {parts}{more}{times}")
+            parts = " + ".join(f"{getattr(privacy, key)!r} ({name})" for name, privacy in spends[:10])
+            more = f" + … ({len(spends) - 10} more {entries})" if len(spends) > 10 else ""
+            raise BudgetError(f"the job spends {key} = {spent!r}, but privacy.max_{key} = {limit!r}: {parts}{more}{note}")
 
 
 def parse_job(document: dict[str, Any]) -> Job:

@@ -251,19 +251,12 @@ class HistogramAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class SumAnswer:
-    """The exact sum of clamped numbers, with real noise."""
+class _OneSum:
+    """What is one draw of noise on one exact sum of clamped numbers."""
 
-    section: SumQuery
+    section: SumQuery | MeanQuery
     cells: Reals
     mechanism: RealNoise
-
-    @classmethod
-    def made(cls, section: SumQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> SumAnswer:
-        """Calibrate it, for one of so many groups if there are any."""
-        clamped_sum(np.empty(0), section.lower, section.upper)
-        sensitivity = (bound.totals if groups else bound.total)(section.lower, section.upper)
-        return cls(section, cells, _real_noise(section.epsilon, section.delta, sensitivity, relation))
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
@@ -285,8 +278,20 @@ class SumAnswer:
         return given(self.section, "lower", "upper", "missing")
 
     def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
-        """The sum."""
+        """The sum, which knows how many rows it is of."""
         return clamped_sum(read[0], self.section.lower, self.section.upper, threads=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SumAnswer(_OneSum):
+    """The exact sum of clamped numbers, with real noise."""
+
+    @classmethod
+    def made(cls, section: SumQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> SumAnswer:
+        """Calibrate it, for one of so many groups if there are any."""
+        clamped_sum(np.empty(0), section.lower, section.upper)
+        sensitivity = (bound.totals if groups else bound.total)(section.lower, section.upper)
+        return cls(section, cells, _real_noise(section.epsilon, section.delta, sensitivity, relation))
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy sum."""
@@ -300,41 +305,14 @@ class SumAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class PublicMeanAnswer:
+class PublicMeanAnswer(_OneSum):
     """A noisy sum over the number of rows, which is public: neighbours have equally many."""
-
-    section: MeanQuery
-    cells: Reals
-    mechanism: RealNoise
 
     @classmethod
     def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation) -> PublicMeanAnswer:
         """Calibrate it."""
         clamped_sum(np.empty(0), section.lower, section.upper)
         return cls(section, cells, _real_noise(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
-
-    @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """Its column."""
-        return ((self.section.column, self.cells),)
-
-    @property
-    def noise(self) -> tuple[Noise, ...]:
-        """What it draws, before the division."""
-        return (_described(self.mechanism),)
-
-    @property
-    def rho(self) -> float | None:
-        """Of its one draw."""
-        return _rho(self.mechanism)
-
-    def declared(self) -> dict[str, Any]:
-        """The bounds."""
-        return given(self.section, "lower", "upper", "missing")
-
-    def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
-        """The sum, which knows how many rows it is of."""
-        return clamped_sum(read[0], self.section.lower, self.section.upper, threads=1)
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy mean; of no rows there is none."""

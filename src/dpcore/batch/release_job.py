@@ -10,11 +10,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from dpcore._version import __version__
 from dpcore.batch.errors import JobError
-from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, decimal, load
+from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, decimal, load, refuse_overspending
 from dpcore.batch.job_columns import Name, Section
 from dpcore.batch.job_errors import Entries, explain
 from dpcore.batch.release_queries import MAX_QUERIES, QUERY_SECTIONS, JobQuery
-from dpcore.errors import BudgetError
 from dpcore.privacy import Privacy, Relation
 
 if TYPE_CHECKING:
@@ -135,12 +134,8 @@ def float_up(exact: Decimal | int) -> float:
 
 def check_budget(job: ReleaseJob) -> None:
     """Raise `BudgetError` if the queries together spend more than `[privacy]` allows."""
-    total, limits = job.total, job.privacy
-    for key, spent, limit in (("epsilon", total.epsilon, limits.max_epsilon), ("delta", total.delta, limits.max_delta)):
-        if spent > limit:
-            parts = " + ".join(f"{getattr(query, key)!r} ({query.name})" for query in job.query[:10])
-            more = f" + … ({len(job.query) - 10} more queries)" if len(job.query) > 10 else ""
-            raise BudgetError(f"the job spends {key} = {spent!r}, but privacy.max_{key} = {limit!r}: {parts}{more}")
+    spends = [(query.name, Privacy(query.epsilon, query.delta)) for query in job.query]
+    refuse_overspending(job.total, job.privacy, spends, "queries")
 
 
 def parse_release_job(document: dict[str, Any]) -> ReleaseJob:

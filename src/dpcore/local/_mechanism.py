@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 MAX_THREADS = 4096
 
 
-class LocalMechanism:
+class LocalMechanism(ABC):
     """A channel that each record goes through on its own, and the estimator that belongs to it."""
 
     __slots__ = ()
@@ -43,12 +44,12 @@ class LocalMechanism:
         """Guarantee of one report: (ε, 0)."""
         return Privacy(self.epsilon)
 
+    @abstractmethod
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count reports; see the mechanism."""
-        raise NotImplementedError
 
-    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
-        raise NotImplementedError
+    @abstractmethod
+    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate: ...
 
     def estimate(self, reports: Any, *, confidence: float = 0.95, target: Target = "population") -> Estimate:
         """Estimate from reports, without bias and with a confidence interval.
@@ -91,9 +92,9 @@ class FrequencyOracle(LocalMechanism):
     unknown: int | None
 
     @property
+    @abstractmethod
     def support(self) -> Support:
         """Probabilities that a report supports the true category and another one."""
-        raise NotImplementedError
 
     def variance(self, f: float = 0.0, target: Target = "sample") -> float:
         """Give the variance of one user's contribution to the estimated frequency of a category.
