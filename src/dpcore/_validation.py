@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
 TINY_NORMAL = 2.0**-1022
+_SEARCHED = 2**16
+"""Entries looked at together where the first bad one is searched for."""
 
 
 def check_real(
@@ -42,6 +44,15 @@ def check_real(
 def check_positive(name: str, value: object) -> float:
     """Return `value` as a positive, normal, finite float, else raise."""
     return check_real(name, value, low=TINY_NORMAL, high=math.inf, include_high=False)
+
+
+def check_sensitivity(sensitivity: float) -> float:
+    """Return a sensitivity as a positive float, else raise."""
+    # An integer or fraction that float64 does not hold is rounded up: a sensitivity that is too small would break the guarantee.
+    rounded = check_positive("sensitivity", sensitivity)
+    if isinstance(sensitivity, numbers.Integral):
+        sensitivity = int(sensitivity)  # NumPy would compare its integers with a float as floats
+    return rounded if rounded >= sensitivity else math.nextafter(rounded, math.inf)
 
 
 def check_integer(name: str, value: object, *, low: int, high: int | None = None) -> int:
@@ -126,3 +137,11 @@ def check_scale(
     except ValueError:
         raise ParameterError(f"scale must broadcast to the shape {shape} of the values, got shape {scales.shape}") from None
     return scales
+
+
+def check_finite(name: str, array: npt.NDArray[Any]) -> None:
+    """Raise DataError naming the first entry that is NaN or infinite: the same one whatever order threads look in."""
+    for start in range(0, len(array), _SEARCHED):
+        bad = np.flatnonzero(~np.isfinite(array[start : start + _SEARCHED]))
+        if len(bad):
+            raise DataError(f"{name} must be finite; the one at index {start + int(bad[0])} is not")

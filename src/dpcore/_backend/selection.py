@@ -17,6 +17,7 @@ from dpcore._backend.threads import CHUNK, for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._kernels import _selection
 from dpcore._sample import SelectionNoise
+from dpcore._validation import check_finite
 from dpcore.errors import DataError, ParameterError
 
 NOISES: dict[SelectionNoise, int] = {"gumbel": _selection.GUMBEL, "exponential": _selection.EXPONENTIAL, "laplace": _selection.TWO_SIDED}
@@ -25,8 +26,6 @@ ELEMENTS_PER_UNIT = 8.0
 """Scores that cost as much as one noisy float64, for the chunks of `for_ranges`."""
 LARGEST_SCORE = Fraction(2**1000)
 """Scores are clamped to this magnitude, so that no key overflows."""
-_PIECE = 2**16
-"""Entries looked at together where the first bad one is searched for."""
 _ROUND = 4096
 """What a round of few scores costs at least, in scores."""
 
@@ -211,11 +210,3 @@ def _doubtful_runs(ranked: npt.NDArray[np.void]) -> list[tuple[int, int]]:
 
 def _clamped(score: float) -> Fraction:
     return min(max(Fraction(score), -LARGEST_SCORE), LARGEST_SCORE)
-
-
-def check_finite(name: str, array: npt.NDArray[Any]) -> None:
-    """Raise DataError naming the first entry that is NaN or infinite: the same one whatever order threads look in."""
-    for start in range(0, len(array), _PIECE):
-        bad = np.flatnonzero(~np.isfinite(array[start : start + _PIECE]))
-        if len(bad):
-            raise DataError(f"{name} must be finite; the one at index {start + int(bad[0])} is not")

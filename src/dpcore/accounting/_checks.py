@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import TYPE_CHECKING
 
-from dpcore._validation import check_integer, check_positive, check_real
+from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 
@@ -32,15 +31,6 @@ def check_delta(name: str, delta: object) -> float:
 def check_nonnegative(name: str, value: object) -> float:
     """Return `value` as a finite float ≥ 0, else raise."""
     return check_real(name, value, low=0.0, high=math.inf, include_high=False)
-
-
-def check_sensitivity(sensitivity: float) -> float:
-    """Return a sensitivity as a positive float, else raise."""
-    # An integer or fraction that float64 does not hold is rounded up: a sensitivity that is too small would break the guarantee.
-    rounded = check_positive("sensitivity", sensitivity)
-    if isinstance(sensitivity, numbers.Integral):
-        sensitivity = int(sensitivity)  # NumPy would compare its integers with a float as floats
-    return rounded if rounded >= sensitivity else math.nextafter(rounded, math.inf)
 
 
 def check_uses(k: object) -> int:

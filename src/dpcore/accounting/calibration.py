@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpcore._validation import check_choice, check_positive
-from dpcore.accounting._checks import MOST_USES, check_privacy, check_sensitivity, check_uses
+from dpcore._validation import check_choice, check_positive, check_sensitivity
+from dpcore.accounting._checks import MOST_USES, check_privacy, check_uses
 from dpcore.accounting.concentrated import rho_gaussian
 from dpcore.accounting.scales import analytic_gaussian_scale
 from dpcore.accounting.uses import Uses, check_all_uses, compose

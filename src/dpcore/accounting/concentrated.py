@@ -6,8 +6,8 @@ adaptive uses. Source: Bun and Steinke, arXiv:1605.02065.
 
 from __future__ import annotations
 
-from dpcore._validation import check_positive
-from dpcore.accounting._checks import check_nonnegative, check_open_delta, check_sensitivity
+from dpcore._validation import check_positive, check_sensitivity
+from dpcore.accounting._checks import check_nonnegative, check_open_delta
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:

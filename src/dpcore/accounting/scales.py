@@ -7,8 +7,8 @@ through the sensitivity alone.
 
 from __future__ import annotations
 
-from dpcore._validation import check_integer, check_positive, check_real
-from dpcore.accounting._checks import check_nonnegative, check_open_delta, check_sensitivity
+from dpcore._validation import check_integer, check_positive, check_real, check_sensitivity
+from dpcore.accounting._checks import check_nonnegative, check_open_delta
 from dpcore.errors import ParameterError
 
 MAX_INTEGER_SENSITIVITY = 2**53

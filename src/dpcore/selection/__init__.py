@@ -18,8 +18,16 @@ import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._sample import SelectionNoise
-from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_positive, check_real
-from dpcore.accounting._checks import check_sensitivity
+from dpcore._validation import (
+    REAL_DTYPES,
+    check_array,
+    check_choice,
+    check_finite,
+    check_integer,
+    check_positive,
+    check_real,
+    check_sensitivity,
+)
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.noise import laplace
 from dpcore.privacy import Privacy, Relation
@@ -344,7 +352,7 @@ def top_s(
     stream = resolve(rng)
     _check_threads(threads)
     if released is not None and released is not array:
-        _backend.selection.check_finite("values", released)  # all of them: which ones are chosen must not decide whether this raises
+        check_finite("values", released)  # all of them: which ones are chosen must not decide whether this raises
     indices = _choose(method, array, plan.scale, s, stream, threads)
     noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
     value_scale = None if noisy is None else plan.value_scale
