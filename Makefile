@@ -85,7 +85,7 @@ $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
 endef
 
 $(eval $(call install,$(VENV),demo,batch$(comma)report))
-$(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)report$(comma)test$(comma)packaging))
+$(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)report$(comma)test$(comma)packaging))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))

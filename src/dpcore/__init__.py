@@ -1,10 +1,21 @@
 """dpcore: exact differential privacy at memory speed."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dpcore import accounting, inference, local, mechanisms, noise, selection, sums
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, EntropyError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 from dpcore.rng import SecureRandom
+
+if TYPE_CHECKING:
+    from dpcore import experiments, minimax
+
+_ON_FIRST_USE = frozenset({"experiments", "minimax"})
+"""Subpackages that load SciPy's optimisers."""
 
 __all__ = [
     "BudgetError",
@@ -17,10 +28,22 @@ __all__ = [
     "SecureRandom",
     "__version__",
     "accounting",
+    "experiments",
     "inference",
     "local",
     "mechanisms",
+    "minimax",
     "noise",
     "selection",
     "sums",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ON_FIRST_USE:
+        return importlib.import_module(f"dpcore.{name}")
+    raise AttributeError(f"module 'dpcore' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
