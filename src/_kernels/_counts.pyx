@@ -2,7 +2,7 @@
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memset
 
 from dpk cimport DPK_HASH_PRIME, dpk_kernels
 
@@ -29,8 +29,11 @@ cdef packed struct hadamard_report:
     uint32_t row
     uint8_t bit
 
+ctypedef unsigned char unsigned_char
+
 cdef enum:
     REPORTS = 256  # a block of reports: what the support kernel takes at a time
+    LINE = 64      # bytes counted together; no narrower than a vector of any level
 
 
 def count_columns(const uint8_t[:, :] rows, int64_t[::1] counts):
@@ -44,18 +47,59 @@ def count_columns(const uint8_t[:, :] rows, int64_t[::1] counts):
         level[0].response.count_columns(&rows[0, 0], n, width, stride if n > 1 else width, &counts[0])
 
 
-def count_codes(const code_type[:] codes, int64_t[::1] counts):
-    """Add how often each code occurs; the position of the first code outside the counts, or -1 and then all are counted."""
-    cdef Py_ssize_t i, outside = -1
-    cdef int64_t k = counts.shape[0], code
+cdef Py_ssize_t add_codes(const code_type *codes, Py_ssize_t n, Py_ssize_t stride, int64_t k, int64_t *counts) noexcept nogil:
+    """Count one row; the position of the first code outside [0, k), or -1."""
+    cdef Py_ssize_t i
+    cdef int64_t code
+    if code_type is unsigned_char and stride == 1 and k > 0:
+        if level[0].search.bytes(codes, n, <int> (k if k < 256 else 256), counts) == 0:
+            return -1
+        for i in range(n):
+            if codes[i] >= k:
+                return i
+    for i in range(n):
+        code = <int64_t> codes[i * stride]
+        if <uint64_t> code >= <uint64_t> k:
+            return i
+        counts[code] += 1
+    return -1
+
+
+def count_codes(const code_type[:, :] rows, int64_t[:, ::1] counts):
+    """Add how often each code occurs in each row; the position in C order of the first code outside the counts, or -1 and then all are
+    counted."""
+    cdef Py_ssize_t row, found = -1, n = rows.shape[1], stride = rows.strides[1] // <Py_ssize_t> sizeof(code_type)
+    cdef int64_t k = counts.shape[1]
+    if counts.shape[0] != rows.shape[0] or rows.strides[1] % <Py_ssize_t> sizeof(code_type):
+        raise ValueError("counts must have a row for each of the codes, which must be aligned")
+    if n == 0 or rows.shape[0] == 0:
+        return -1
+    if k == 0:
+        return 0
     with nogil:
-        for i in range(codes.shape[0]):
-            code = <int64_t> codes[i]
-            if <uint64_t> code >= <uint64_t> k:
-                outside = i
+        for row in range(rows.shape[0]):
+            found = add_codes(&rows[row, 0], n, stride, k, &counts[row, 0])
+            if found >= 0:
+                found += row * n
                 break
-            counts[code] += 1
-    return outside
+    return found
+
+
+def count_true(const uint8_t[:, :] rows, int64_t[::1] counts):
+    """Store how many bytes of each row are not 0."""
+    cdef Py_ssize_t row, i, n = rows.shape[1]
+    cdef int64_t total
+    if counts.shape[0] != rows.shape[0]:
+        raise ValueError("counts must have an item for each row")
+    with nogil:
+        for row in range(rows.shape[0]):
+            total = 0
+            if rows.strides[1] == 1 and n:
+                total = level[0].search.nonzero(&rows[row, 0], n)
+            else:
+                for i in range(n):
+                    total += rows[row, i] != 0
+            counts[row] = total
 
 
 def count_support(const hashing_report[:] reports, uint32_t g, int64_t[::1] counts):
@@ -119,28 +163,33 @@ def hash_codes(const uint64_t[::1] seeds, const int64_t[::1] x, uint32_t g, int6
             level[0].response.hash(&seeds[0], &x[0], g, &out[0], x.shape[0])
 
 
-def count_bits(const uint8_t[::1] packed, int64_t n):
-    """How many of the first n packed bits are set."""
-    cdef int64_t total = 0, whole = n // 8, i = 0
+cdef int64_t ones(const uint8_t *packed, int64_t n) noexcept nogil:
+    """How many of the first n packed bits are set: whole lines as columns, whose carry-save adders take them at memory speed."""
+    cdef int64_t columns[8 * LINE]
+    cdef int64_t total = 0, lines = n // (8 * LINE), i = 0
     cdef uint64_t word
-    if n < 0 or packed.shape[0] * 8 < n:
-        raise ValueError("too few bytes")
-    if n == 0:
-        return 0
-    with nogil:
-        while i + 8 <= whole:
-            memcpy(&word, &packed[i], 8)
-            word -= (word >> 1) & 0x5555555555555555u
-            word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u)
-            word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu
-            total += <int64_t> ((word * 0x0101010101010101u) >> 56)
-            i += 8
-        while 8 * i < n:
-            word = packed[i]
-            if 8 * i + 8 > n:
-                word &= (<uint64_t> 1 << (n - 8 * i)) - 1
-            while word:
-                word &= word - 1
-                total += 1
-            i += 1
+    if lines:
+        memset(columns, 0, sizeof(columns))
+        level[0].response.count_columns(packed, lines, LINE, LINE, columns)
+        for i in range(8 * LINE):
+            total += columns[i]
+    i = lines * LINE
+    while 8 * i < n:
+        word = packed[i]
+        if 8 * i + 8 > n:
+            word &= (<uint64_t> 1 << (n - 8 * i)) - 1
+        while word:
+            word &= word - 1
+            total += 1
+        i += 1
     return total
+
+
+def count_bits(const uint8_t[:, :] rows, int64_t n, int64_t[::1] counts):
+    """Store how many of the first n packed bits of each row are set; the bytes of a row follow each other."""
+    cdef Py_ssize_t row
+    if n < 0 or rows.shape[1] * 8 < n or counts.shape[0] != rows.shape[0] or (rows.shape[1] > 1 and rows.strides[1] != 1):
+        raise ValueError("rows must be contiguous and long enough, and counts have an item for each")
+    with nogil:
+        for row in range(rows.shape[0]):
+            counts[row] = ones(&rows[row, 0], n) if n else 0

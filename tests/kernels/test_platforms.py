@@ -17,7 +17,7 @@ COMMON = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapp
 X86_LEVELS = {"x86_v3": ["-march=x86-64-v3", "-maes"], "x86_v4": ["-march=x86-64-v4", "-mprefer-vector-width=512", "-maes", "-mvaes"]}
 
 
-DRIVERS = ("digest.c", "digest_responses.c", "digest_selection.c", "digest_sums.c")
+DRIVERS = ("digest.c", "digest_responses.c", "digest_selection.c", "digest_sums.c", "digest_search.c")
 
 
 def build(folder: Path, compiler: str, driver: str, *, x86: bool, extra: tuple[str, ...] = ()) -> Path:
@@ -67,7 +67,8 @@ def without_tier(line: str) -> str:
 
 def test_levels_agree(native: tuple[str, dict[str, list[str]]]) -> None:
     levels = native[1]
-    assert len(levels["baseline"]) == {"digest.c": 10, "digest_responses.c": 14, "digest_selection.c": 11, "digest_sums.c": 8}[native[0]]
+    expected = {"digest.c": 10, "digest_responses.c": 14, "digest_selection.c": 11, "digest_sums.c": 8, "digest_search.c": 11}
+    assert len(levels["baseline"]) == expected[native[0]]
     assert all(" status 0 " in line for line in levels["baseline"])
     assert all(lines == levels["baseline"] for lines in levels.values())
 
@@ -82,6 +83,10 @@ def test_tiers_agree(native: tuple[str, dict[str, list[str]]]) -> None:
         assert len(set(lines)) == len(lines) - 3
     elif native[0] == "digest_sums.c":
         assert len(set(lines)) == len(lines)
+    elif native[0] == "digest_search.c":
+        answers = [line.split()[-1] for line in lines]
+        assert all(answers[i] == answers[i + 1] for i in (0, 2, 5))  # with and without the tests in float
+        assert len(set(answers)) == len(lines) - 3
     else:
         bounded = [line for line in lines if line.startswith("bounded ")]
         assert len(bounded) == 2

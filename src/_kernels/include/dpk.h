@@ -101,6 +101,7 @@ typedef struct {
 } dpk_lanes;
 
 #include "dpk_response.h"
+#include "dpk_search.h"
 #include "dpk_selection.h"
 #include "dpk_sums.h"
 
@@ -124,6 +125,7 @@ typedef struct {
     dpk_response_kernels response;
     dpk_selection_kernels selection;
     dpk_sum_kernels sums;
+    dpk_search_kernels search;
     void (*exponential_raw)(const uint64_t *words, double *e, size_t n); /* -ln|X|, for measurements */
     void (*normal_raw)(const uint64_t *words, double *z, size_t n);      /* Box-Muller pairs, for measurements */
 } dpk_kernels;

@@ -69,9 +69,29 @@ cdef extern from "dpk.h" nogil:
         void (*walsh_hadamard)(int64_t *, int) noexcept nogil
         void (*pack)(const uint8_t *, uint64_t *, size_t) noexcept nogil
 
+    ctypedef struct dpk_tests:
+        const double *weights
+        size_t width
+        int32_t steps
+        const float *rough
+        const double *centre
+        double reports
+        double error
+        double error_fixed
+
+    ctypedef struct dpk_search_kernels:
+        void (*walk)(const dpk_tests *, const double *, int32_t *, int32_t *, size_t) noexcept nogil
+        void (*steps)(const int64_t *, const int64_t *, int, const double *, double *, size_t) noexcept nogil
+        int64_t (*nonzero)(const uint8_t *, size_t) noexcept nogil
+        int (*bytes)(const uint8_t *, size_t, int, int64_t *) noexcept nogil
+
+    enum:
+        DPK_WALK_LANES
+
     ctypedef struct dpk_kernels:
         const char *name
         dpk_response_kernels response
+        dpk_search_kernels search
         void (*aes256_block)(const dpk_stream *, const uint64_t *, uint64_t *) noexcept nogil
         void (*exponential_raw)(const uint64_t *, double *, size_t) noexcept nogil
         void (*normal_raw)(const uint64_t *, double *, size_t) noexcept nogil

@@ -3,9 +3,12 @@
 from dpcore._backend.counts import (
     HASH_PRIME,
     code_counts,
+    code_counts_rows,
     column_counts,
     count_packed,
+    count_packed_rows,
     count_true,
+    count_true_rows,
     hash_codes,
     sign_sums,
     support_counts,
@@ -29,6 +32,7 @@ from dpcore._backend.response import (
     table_response,
     unary_response,
 )
+from dpcore._backend.search import WALK_LANES, first_wrong_counts, step_values, walk
 from dpcore._backend.selection import NOISES, Selection
 from dpcore._backend.sums import column_sums, noisy_pairs
 from dpcore._backend.threads import default_threads, for_ranges
@@ -39,18 +43,23 @@ __all__ = [
     "HASHING_REPORT",
     "HASH_PRIME",
     "NOISES",
+    "WALK_LANES",
     "Selection",
     "Testing",
     "available_levels",
     "bounded_response",
     "code_counts",
+    "code_counts_rows",
     "column_counts",
     "column_sums",
     "count_packed",
+    "count_packed_rows",
     "count_true",
+    "count_true_rows",
     "default_grid",
     "default_threads",
     "first_outside",
+    "first_wrong_counts",
     "flip_bools",
     "flip_packed",
     "float_noise",
@@ -70,10 +79,12 @@ __all__ = [
     "selected_level",
     "sequential_quantile",
     "sign_sums",
+    "step_values",
     "subset_response",
     "support_counts",
     "table_response",
     "unary_response",
     "uniform_words",
+    "walk",
     "walsh_hadamard",
 ]

@@ -20,15 +20,18 @@ HASH_PRIME = int(_counts.HASH_PRIME)
 """2³¹ − 1: hash functions are (a·v + b) mod this."""
 
 
-def _summed(add: Callable[[Any, Counts], object], reports: Any, size: int, threads: int | None, elements_per_unit: float) -> Counts:
-    """Sum over ranges of reports, each range into counts of its own."""
+def _summed(
+    add: Callable[[Any, Counts], object], reports: Any, size: int, threads: int | None, elements_per_unit: float, row: int | None = None
+) -> Counts:
+    """Sum over ranges of reports, each range into counts of its own; `row` is where they stand in an array of rows."""
     total, lock = np.zeros(size, np.int64), threading.Lock()
 
     def work(start: int, stop: int) -> None:
         counts = np.zeros(size, np.int64)
         bad = add(reports[start:stop], counts)
         if bad is not None and bad != -1:
-            raise DataError(f"reports must be ones that the mechanism can make; the one at index {start + int(bad)} is not")  # type: ignore[call-overload]
+            index = start + int(bad)  # type: ignore[call-overload]
+            raise _impossible(index if row is None else (row, index))
         with lock:
             np.add(total, counts, out=total)
 
@@ -36,14 +39,62 @@ def _summed(add: Callable[[Any, Counts], object], reports: Any, size: int, threa
     return total
 
 
+def _impossible(index: object) -> DataError:
+    return DataError(f"reports must be ones that the mechanism can make; the one at index {index} is not")
+
+
+def _by_rows(add: Callable[[int, int], object], rows: npt.NDArray[Any], threads: int | None, per_unit: float) -> None:
+    """Count rows, a range of them at a time; so many reports take the time of one noisy number."""
+    columns = max(1, rows.shape[1])
+
+    def work(start: int, stop: int) -> None:
+        bad = add(start, stop)
+        if bad is not None and bad != -1:
+            raise _impossible((start + int(bad) // columns, int(bad) % columns))  # type: ignore[call-overload]
+
+    for_ranges(work, len(rows), threads, elements_per_unit=per_unit / columns)
+
+
+_LONG_ROW = 1 << 21
+"""Reports of a row from which on its own ranges are what the threads share."""
+_TRUE_PER_UNIT, _BITS_PER_UNIT = 16.0, 256.0
+
+
 def count_true(reports: npt.NDArray[np.bool_]) -> int:
     """Number of True."""
     return int(np.count_nonzero(reports))
 
 
-def count_packed(bits: npt.NDArray[np.uint8], n: int) -> int:
+def count_true_rows(reports: npt.NDArray[np.bool_], *, threads: int | None) -> Counts:
+    """Number of True in each row."""
+    rows, counts = reports.view(np.uint8), np.zeros(len(reports), np.int64)
+    if rows.shape[1] >= _LONG_ROW:
+        for row, count in zip(rows, counts[:, None], strict=True):
+            count[:] = _summed(lambda part, found: _counts.count_true(part[None], found), row, 1, threads, _TRUE_PER_UNIT)
+        return counts
+    _by_rows(lambda start, stop: _counts.count_true(rows[start:stop], counts[start:stop]), rows, threads, _TRUE_PER_UNIT)
+    return counts
+
+
+def count_packed(bits: npt.NDArray[np.uint8], n: int, *, threads: int | None = 1) -> int:
     """Number of ones among the first n packed bits."""
-    return int(_counts.count_bits(np.ascontiguousarray(bits), n))
+    row, whole = np.ascontiguousarray(bits), n // 8
+    rest = int(row[whole] & ((1 << n % 8) - 1)).bit_count() if n % 8 else 0
+
+    def add(part: Any, counts: Counts) -> None:
+        _counts.count_bits(part[None], 8 * len(part), counts)
+
+    return int(_summed(add, row[:whole], 1, threads, _BITS_PER_UNIT / 8)[0]) + rest
+
+
+def count_packed_rows(bits: npt.NDArray[np.uint8], n: int, *, threads: int | None) -> Counts:
+    """Number of ones among the first n packed bits of each row."""
+    if n >= 8 * _LONG_ROW:
+        return np.array([count_packed(row, n, threads=threads) for row in bits], np.int64)
+    in_place = bits.shape[1] < 2 or bits.strides[1] == 1
+    rows, counts = bits if in_place else np.ascontiguousarray(bits), np.zeros(len(bits), np.int64)
+    _by_rows(lambda start, stop: _counts.count_bits(rows[start:stop], n, counts[start:stop]), rows, threads, _BITS_PER_UNIT / 8)
+    return counts
 
 
 def column_counts(packed: npt.NDArray[np.uint8], k: int, *, threads: int | None) -> Counts:
@@ -54,9 +105,23 @@ def column_counts(packed: npt.NDArray[np.uint8], k: int, *, threads: int | None)
     return _summed(_counts.count_columns, rows, 8 * width, threads, max(1.0, 64 / width))[:k]
 
 
-def code_counts(codes: npt.NDArray[Any], k: int, *, threads: int | None) -> Counts:
+def code_counts(codes: npt.NDArray[Any], k: int, *, threads: int | None, row: int | None = None) -> Counts:
     """Number of times each code in [0, k) occurs; raises `DataError` at any other."""
-    return _summed(_counts.count_codes, codes, k, threads, max(2.0, k / 16384))
+
+    def add(part: Any, counts: Counts) -> object:
+        return _counts.count_codes(part[None], counts[None])
+
+    return _summed(add, codes, k, threads, max(2.0, k / 16384), row)
+
+
+def code_counts_rows(codes: npt.NDArray[Any], k: int, *, threads: int | None) -> Counts:
+    """Number of times each code in [0, k) occurs in each row; raises `DataError` at any other."""
+    if codes.shape[1] >= _LONG_ROW:
+        rows = [code_counts(row, k, threads=threads, row=i) for i, row in enumerate(codes)]
+        return np.array(rows, np.int64).reshape(len(codes), k)
+    counts = np.zeros((len(codes), k), np.int64)
+    _by_rows(lambda start, stop: _counts.count_codes(codes[start:stop], counts[start:stop]), codes, threads, 2.0)
+    return counts
 
 
 def support_counts(reports: npt.NDArray[Any], g: int, k: int, *, threads: int | None) -> Counts:

@@ -1,0 +1,9 @@
+from typing import Any
+
+WALK_LANES: int
+
+def walk(
+    weights: Any, rough: Any, centre: Any, numbers: tuple[float, float, float], counts: Any, levels: Any, places: Any, steps: int
+) -> None: ...
+def first_wrong(counts: Any, n: int) -> int: ...
+def step_values(counts: Any, thresholds: Any, values: Any, out: Any) -> None: ...

@@ -1,0 +1,215 @@
+/* Binary search of tests: counting reports, the look-up of an estimate, and the walk of many data sets through a table of tests.
+   Integers, and floats in one order of operations: the same answers at every level. */
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define WALK_VECTORS 1
+#endif
+#endif
+
+/* A statistic's terms, added in chunks of eight and then by a tree whose shape the vector form keeps. */
+DPK_INLINE double statistic(const double *counts, const double *weights, size_t width) {
+    double sum[DPK_WALK_LANES];
+    for (size_t i = 0; i < DPK_WALK_LANES; i++) sum[i] = counts[i] * weights[i];
+    for (size_t z = DPK_WALK_LANES; z < width; z += DPK_WALK_LANES)
+        for (size_t i = 0; i < DPK_WALK_LANES; i++) sum[i] += counts[z + i] * weights[z + i];
+    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+}
+
+DPK_INLINE size_t node_of(int32_t level, int32_t place) { return (size_t)level * (size_t)(level - 1) / 2 + (size_t)place - 1; }
+
+static void walk_alone(const dpk_tests *tests, const double *counts, int32_t *level, int32_t *place) {
+    while (*level <= tests->steps) {
+        double s = statistic(counts, tests->weights + node_of(*level, *place) * tests->width, tests->width);
+        if (s != s) return;
+        *place += s > 0;
+        *level += 1;
+    }
+}
+
+#ifdef WALK_VECTORS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* vectors wider than the level's registers are passed between inlined functions only */
+#endif
+typedef float walk_vec __attribute__((vector_size(4 * DPK_WALK_LANES)));
+typedef int32_t walk_int __attribute__((vector_size(4 * DPK_WALK_LANES)));
+
+DPK_INLINE walk_vec products(const float *counts, const float *weights, size_t width) {
+    walk_vec sum, c, w;
+    memcpy(&c, counts, sizeof c);
+    memcpy(&w, weights, sizeof w);
+    sum = c * w;
+    for (size_t z = DPK_WALK_LANES; z < width; z += DPK_WALK_LANES) {
+        memcpy(&c, counts + z, sizeof c);
+        memcpy(&w, weights + z, sizeof w);
+        sum += c * w;
+    }
+    return sum;
+}
+
+/* Neighbours added: [a0 + a1, a2 + a3, b0 + b1, b2 + b3, a4 + a5, ...]; within the lanes in which vectors are shuffled fast. */
+DPK_INLINE walk_vec add_pairs(walk_vec a, walk_vec b) {
+    return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) + __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+}
+
+/* Terms of four data sets, each added in halves: [a0 + .. + a3, b .., c .., d .., a4 + .. + a7, b .., c .., d ..]. */
+DPK_INLINE walk_vec halves_of_four(const float *counts, const float *weights, const int32_t *rows, size_t width) {
+    walk_vec a = products(counts, weights + rows[0], width), b = products(counts + width, weights + rows[1], width);
+    walk_vec c = products(counts + 2 * width, weights + rows[2], width), d = products(counts + 3 * width, weights + rows[3], width);
+    return add_pairs(add_pairs(a, b), add_pairs(c, d));
+}
+
+/* Pre: rows[i] is where data set i's test begins. Post: the rows of level + 1, and in unclear[i] -1 if float does not decide, or the test
+   is not known: then the row is that of some neighbour. The transposition of eight data sets' terms shares the shuffles of their sums. */
+DPK_INLINE void step_eight(const float *counts, const float *weights, size_t width, float error, int32_t level, int32_t *rows,
+                           int32_t *unclear) {
+    walk_vec first = halves_of_four(counts, weights, rows, width);
+    walk_vec second = halves_of_four(counts + 4 * width, weights, rows + 4, width);
+    walk_vec s = __builtin_shufflevector(first, second, 0, 1, 2, 3, 8, 9, 10, 11) +
+                 __builtin_shufflevector(first, second, 4, 5, 6, 7, 12, 13, 14, 15);
+    walk_int next, missed;
+    memcpy(&next, rows, sizeof next);
+    memcpy(&missed, unclear, sizeof missed);
+    next += ((s > 0) & (int32_t)width) + level * (int32_t)width;
+    missed |= ~((s > error) | (s < -error));
+    memcpy(rows, &next, sizeof next);
+    memcpy(unclear, &missed, sizeof missed);
+}
+
+/* Pre: all of DPK_WALK_SETS data sets stand on one level. Post: those whose tests are all known and clear have walked to the end, the
+   others not at all. Level by level, so that no data set waits for its own last step. */
+DPK_INLINE void walk_together(const dpk_tests *tests, const float *counts, size_t width, float error, int32_t *levels, int32_t *places) {
+    int32_t rows[DPK_WALK_SETS], unclear[DPK_WALK_SETS] = {0};
+    const int32_t start = levels[0], end = tests->steps + 1;
+    for (size_t i = 0; i < DPK_WALK_SETS; i++) rows[i] = (int32_t)(node_of(start, places[i]) * width);
+    for (int32_t level = start; level < end; level++)
+        for (size_t i = 0; i < DPK_WALK_SETS; i += DPK_WALK_LANES)
+            step_eight(counts + i * width, tests->rough, width, error, level, rows + i, unclear + i);
+    for (size_t i = 0; i < DPK_WALK_SETS; i++) {
+        if (unclear[i]) continue;
+        levels[i] = end;
+        places[i] = rows[i] / (int32_t)width - (int32_t)node_of(end, 1) + 1;
+    }
+}
+
+/* Walks with the rough tests as many data sets as it can. */
+static void walk_roughly(const dpk_tests *tests, const double *counts, int32_t *levels, int32_t *places) {
+    float rough[DPK_WALK_SETS * DPK_ROUGH_WIDTH];
+    int apart = levels[0] > tests->steps;
+    for (size_t i = 1; i < DPK_WALK_SETS; i++) apart |= levels[i] != levels[0];
+    if (apart) return;
+    double most = 0;
+    for (size_t i = 0; i < DPK_WALK_SETS; i++) {
+        double total = 0, distance = 0;
+        for (size_t z = 0; z < tests->width; z++) {
+            double count = counts[i * tests->width + z], off = count - tests->centre[z];
+            rough[i * tests->width + z] = (float)off;
+            total += count;
+            distance += fabs(off);
+        }
+        if (total != tests->reports) return;
+        most = distance > most ? distance : most;
+    }
+    const float error = (float)(most * tests->error + tests->error_fixed);
+    if (tests->width == DPK_WALK_LANES) walk_together(tests, rough, DPK_WALK_LANES, error, levels, places);
+    else walk_together(tests, rough, tests->width, error, levels, places);
+}
+#endif
+
+/* Pre: levels >= 1, 1 <= places <= level; counts[n][width]. Post: see dpk_search.h. Errors: none.
+   Source: document 000, proof of Lemma 3.16. */
+static void walk(const dpk_tests *tests, const double *counts, int32_t *levels, int32_t *places, size_t n) {
+#ifdef WALK_VECTORS
+    if (tests->rough != NULL && tests->width <= DPK_ROUGH_WIDTH)
+        for (size_t i = 0; i + DPK_WALK_SETS <= n; i += DPK_WALK_SETS)
+            walk_roughly(tests, counts + i * tests->width, levels + i, places + i);
+#endif
+    for (size_t i = 0; i < n; i++) walk_alone(tests, counts + i * tests->width, levels + i, places + i);
+}
+
+enum { STEP_LANES = 16 };
+
+/* Pre: thresholds[2^log2 - 1] ascending, values[2^log2]. Post: see dpk_search.h. Errors: none. Branchless, many searches at a time. */
+static void steps(const int64_t *DPK_RESTRICT counts, const int64_t *DPK_RESTRICT thresholds, int log2, const double *DPK_RESTRICT values,
+                  double *DPK_RESTRICT out, size_t n) {
+    for (size_t first = 0; first < n; first += STEP_LANES) {
+        int64_t count[STEP_LANES], below[STEP_LANES] = {0};
+        size_t m = n - first < STEP_LANES ? n - first : STEP_LANES;
+        for (size_t i = 0; i < STEP_LANES; i++) count[i] = counts[first + (i < m ? i : 0)];
+        for (int64_t half = log2 ? (int64_t)1 << (log2 - 1) : 0; half; half >>= 1)
+            for (size_t i = 0; i < STEP_LANES; i++) below[i] += thresholds[below[i] + half - 1] <= count[i] ? half : 0;
+        for (size_t i = 0; i < m; i++) out[first + i] = values[below[i]];
+    }
+}
+
+enum { BYTE_LANES = 64, BYTE_ROUNDS = 255 };
+
+/* How many of rounds * BYTE_LANES bytes equal `code`, rounds <= BYTE_ROUNDS. Not inlined: gcc 12 vectorises it only on pointers of its own.
+ */
+DPK_NOINLINE int64_t equal_bytes(const uint8_t *DPK_RESTRICT x, size_t rounds, uint8_t code) {
+    uint8_t found[BYTE_LANES] = {0};
+    for (size_t r = 0; r < rounds; r++)
+        for (size_t i = 0; i < BYTE_LANES; i++) found[i] += x[r * BYTE_LANES + i] == code;
+    int64_t total = 0;
+    for (size_t i = 0; i < BYTE_LANES; i++) total += found[i];
+    return total;
+}
+
+/* Pre: any n. Post: how many bytes equal `code`. Errors: none. */
+DPK_INLINE int64_t count_equal(const uint8_t *x, size_t n, uint8_t code) {
+    int64_t total = 0;
+    size_t i = 0;
+    for (size_t rounds; (rounds = (n - i) / BYTE_LANES) > 0; i += rounds * BYTE_LANES) {
+        if (rounds > BYTE_ROUNDS) rounds = BYTE_ROUNDS;
+        total += equal_bytes(x + i, rounds, code);
+    }
+    for (; i < n; i++) total += x[i] == code;
+    return total;
+}
+
+static int64_t nonzero(const uint8_t *x, size_t n) { return (int64_t)n - count_equal(x, n, 0); }
+
+enum { TABLES = 8, TABLE_BYTES = 1 << 14 /* stay in L1 while every code is counted */ };
+
+/* Eight tables, so that equal neighbours do not wait for each other's additions. */
+static int64_t count_by_tables(const uint8_t *codes, size_t n, int k, int64_t *counts) {
+    uint32_t tables[TABLES][256] = {{0}};
+    size_t i = 0;
+    for (; i + TABLES <= n; i += TABLES) {
+        uint64_t eight;
+        memcpy(&eight, codes + i, 8);
+        for (int t = 0; t < TABLES; t++) tables[t][eight >> 8 * t & 255]++;
+    }
+    for (; i < n; i++) tables[0][codes[i]]++;
+    int64_t inside = 0;
+    for (int z = 0; z < k; z++) {
+        int64_t sum = 0;
+        for (int t = 0; t < TABLES; t++) sum += tables[t][z];
+        counts[z] += sum;
+        inside += sum;
+    }
+    return inside;
+}
+
+static int64_t count_by_comparing(const uint8_t *codes, size_t n, int k, int64_t *counts) {
+    int64_t inside = 0;
+    for (int z = 0; z < k; z++) {
+        int64_t sum = count_equal(codes, n, (uint8_t)z);
+        counts[z] += sum;
+        inside += sum;
+    }
+    return inside;
+}
+
+/* Pre: 1 <= k <= 256. Post: see dpk_search.h. Errors: 1 if a code is not below k. */
+static int count_bytes(const uint8_t *codes, size_t n, int k, int64_t *counts) {
+    int bad = 0;
+    for (size_t first = 0; first < n;) {
+        size_t m = k <= DPK_FEW_CODES ? TABLE_BYTES : (size_t)1 << 30;
+        if (m > n - first) m = n - first;
+        int64_t inside = (k <= DPK_FEW_CODES ? count_by_comparing : count_by_tables)(codes + first, m, k, counts);
+        bad |= inside != (int64_t)m;
+        first += m;
+    }
+    return bad;
+}

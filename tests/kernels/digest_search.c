@@ -1,0 +1,78 @@
+/* Prints a digest of every kernel of the binary search of tests, for each level this machine has: the same lines on every platform. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dpk.h"
+
+enum { STEPS = 60, NODES = STEPS * (STEPS + 1) / 2, MOST_WIDTH = 72, SETS = 1031, BYTES = 70001 };
+static double weights[NODES * MOST_WIDTH], counts[SETS * MOST_WIDTH];
+static const double centre[MOST_WIDTH];
+static float rough[NODES * MOST_WIDTH];
+static int32_t levels[SETS], places[SETS];
+static uint8_t codes[BYTES];
+static int64_t numbers[SETS], thresholds[63];
+static double values[64], found[SETS];
+
+static uint64_t digest(uint64_t h, const void *data, size_t size) {
+    const unsigned char *p = data;
+    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3u; /* FNV-1a */
+    return h;
+}
+
+static void print(const char *name, int status, uint64_t h) { printf("%s status %d %016llx\n", name, status, (unsigned long long)h); }
+
+/* Weights of alternating sign whose sums nearly vanish, some of them exactly. */
+static void run_walk(const dpk_kernels *k, const char *name, size_t width, int is_rough, int known) {
+    const double nan = strtod("nan", NULL);
+    for (size_t i = 0; i < NODES * width; i++) {
+        double w = ((int)(i * 7919 % 127) - 63) * (i % width % 2 ? -0x1p-7 : 0x1p-7) * (i / width % 11 ? 1.0 : 0.0);
+        weights[i] = (int)(i / width) < known ? w : nan;
+        rough[i] = (float)weights[i];
+    }
+    for (size_t i = 0; i < SETS * width; i += 2) { /* pairs, so that all sum to the same */
+        counts[i] = (double)(600 + i * 31 % 41);
+        counts[i + 1] = 1280 - counts[i];
+    }
+    for (int i = 0; i < SETS; i++) levels[i] = places[i] = 1;
+    dpk_tests tests = {weights, width, STEPS, is_rough ? rough : NULL, centre, 0, (double)(width / 8 + 6) * 0x1p-24, 0};
+    for (size_t z = 0; z < width; z++) tests.reports += counts[z];
+    k->search.walk(&tests, counts, levels, places, SETS);
+    uint64_t h = digest(0xcbf29ce484222325u, levels, sizeof levels);
+    print(name, 0, digest(h, places, sizeof places));
+}
+
+static void run_level(const dpk_kernels *k) {
+    run_walk(k, "walk", 8, 0, NODES);
+    run_walk(k, "walk_rough", 8, 1, NODES);
+    run_walk(k, "walk_wide", 16, 0, NODES);
+    run_walk(k, "walk_wide_rough", 16, 1, NODES);
+    run_walk(k, "walk_widest", MOST_WIDTH, 1, NODES);
+    run_walk(k, "walk_partly", 8, 0, NODES / 2);
+    run_walk(k, "walk_partly_rough", 8, 1, NODES / 2);
+    k->search.steps(numbers, thresholds, 6, values, found, SETS);
+    print("steps", 0, digest(0xcbf29ce484222325u, found, sizeof found));
+    int64_t nonzero = k->search.nonzero(codes, BYTES);
+    print("nonzero", 0, digest(0xcbf29ce484222325u, &nonzero, 8));
+    for (int few = 0; few < 2; few++) {
+        int64_t found_codes[256] = {0};
+        for (int i = 0; i < BYTES; i++) codes[i] = (uint8_t)(codes[i] % (few ? 16 : 200));
+        int status = k->search.bytes(codes, BYTES, few ? 16 : 200, found_codes);
+        print(few ? "few_codes" : "codes", status, digest(0xcbf29ce484222325u, found_codes, sizeof found_codes));
+    }
+}
+
+int main(void) {
+    static const char *const names[] = {"baseline", "x86_v3", "x86_v4"};
+    for (int i = 0; i < 63; i++) thresholds[i] = 10 * i + i % 3;
+    for (int i = 0; i < 64; i++) values[i] = 0.1 * i;
+    for (int i = 0; i < SETS; i++) numbers[i] = (int64_t)i * 7 % 700 - 30;
+    for (int i = 0; i < 3; i++) {
+        const dpk_kernels *k = dpk_find_level(names[i]);
+        if (k == NULL) continue;
+        for (int j = 0; j < BYTES; j++) codes[j] = (uint8_t)(j * 2654435761u >> 13);
+        printf("level %s\n", names[i]);
+        run_level(k);
+    }
+    return 0;
+}
