@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpcore import experiments, minimax
 
 _ON_FIRST_USE = frozenset({"experiments", "minimax"})
-"""Subpackages that load SciPy's optimisers."""
+"""Subpackages that load SciPy."""
 
 __all__ = [
     "BudgetError",

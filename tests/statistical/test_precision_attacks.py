@@ -1,48 +1,60 @@
 """Attacks on the low bits of released numbers: they find nothing on our Laplace noise, and the same code breaks NumPy's.
 
 An attack is an event A that the low bits decide. ε-differential privacy demands P(A | x = 0) ≤ e^ε·P(A | x = 1) and the reverse; with
-scale 1 and |x − x'| = 1, ε is 1. A violation is claimed where exact (Clopper-Pearson) bounds at error rate 10^-6 exclude the inequality.
-Sources: Mironov (CCS 2012), "On significance of the least significant bits for differential privacy"; Haney, Desfontaines, Hartman,
-Shrestha & Hay (2022), "Precision-based attacks and interval refining".
+scale 1 and |x − x'| = 1, ε is 1. `dpcore.experiments.audit` counts the events and claims a violation where exact bounds at error rate 10^-6
+exclude the inequality. Sources: Mironov (CCS 2012), "On significance of the least significant bits for differential privacy"; Haney,
+Desfontaines, Hartman, Shrestha & Hay (2022), "Precision-based attacks and interval refining".
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from support.kernels import Array, Law
+from dpcore import Privacy, noise
+from dpcore.experiments import AuditResult, audit
+from dpcore.testing import KeyedRandom
+from support.broken import Run, numpys_laplace
+from support.kernels import KEY, Array, Law
 
 ERROR_RATE = 1e-6
-EPSILON = 1.0
-Sampler = Callable[[Array, int], Array]
+INPUTS = ((0.0, 1.0), (1.0, 0.0), (1 / 3, 4 / 3), (0.0, 1.0 - 2.0**-30), (1234.5, 1234.5 + 1 / 3))
 
 
-def ours(values: Array, call: int) -> Array:
-    return Law("laplace", 1.0).add(values, nonce=call)  # type: ignore[no-any-return]
+def ours(grid: float | None) -> Run:
+    def run(x: float, size: int, rng: Any) -> Array:
+        return noise.laplace(np.full(size, x), 1.0, grid=grid, rng=rng)
+
+    return run
 
 
-def ours_finest(values: Array, call: int) -> Array:
-    return Law("laplace", 1.0, 2.0**-40).add(values, nonce=call)  # type: ignore[no-any-return]
+OURS = pytest.mark.parametrize("run", [ours(None), ours(2.0**-40)], ids=["default grid", "finest grid"])
 
 
-def numpys(values: Array, call: int) -> Array:
-    return values + np.random.default_rng(call).laplace(0.0, 1.0, values.shape)
+def attack(run: Run, events: Any, n: int, x0: float = 0.0, x1: float = 1.0) -> AuditResult:
+    return audit(run, x0, x1, privacy=Privacy(1.0), events=events, n=n, confidence=1 - ERROR_RATE, rng=KeyedRandom(KEY))
 
 
-def violates(hits: int, other_hits: int, n: int, epsilon: float = EPSILON, tests: int = 1) -> bool:
-    """Whether P(A) > e^ε·P'(A) is certain, A having been seen `hits` and `other_hits` times in n releases each."""
-    rate = ERROR_RATE / (2 * tests)
-    low = stats.beta.ppf(rate, hits, n - hits + 1) if hits else 0.0
-    high = stats.beta.isf(rate, other_hits + 1, n - other_hits) if other_hits < n else 1.0
-    return bool(low > math.exp(epsilon) * high)
+# All low bits that an audit knows: outputs reachable from one input and not from the other, trailing zeros at every threshold and binade
 
 
-# Outputs reachable from one input and not from the other
+@OURS
+@pytest.mark.parametrize(("x0", "x1"), INPUTS)
+def test_low_bits_tell_nothing_of_ours(run, x0, x1):
+    assert attack(run, ["low_bits"], 200_000, x0, x1).passed
+
+
+@pytest.mark.parametrize(("x0", "x1"), INPUTS[:-1])  # near 1234 sums are multiples of 2^-42, which noise of scale 1 reaches all
+def test_low_bits_give_numpy_away(x0, x1):
+    assert attack(numpys_laplace, ["low_bits"], 200_000, x0, x1).epsilon_lower > 3
+
+
+# Outputs reachable from one input and not from the other, one by one
 
 
 def reachable(y: float, x: float) -> bool:
@@ -53,72 +65,50 @@ def reachable(y: float, x: float) -> bool:
     return any(x + sign * -math.log(v * 2.0**-52) == y for v in range(max(1, middle - 4), middle + 5))
 
 
-def reachable_hits(sample: Sampler, n: int) -> dict[str, tuple[int, int]]:
-    """Hits, from x = 0 and from x = 1, of: only 0 reaches the output; only 1 does; neither does."""
-    hits = {"only 0": [0, 0], "only 1": [0, 0], "neither": [0, 0]}
-    for x in (0, 1):
-        for y in sample(np.full(n, float(x)), x).tolist():
-            from_0, from_1 = reachable(y, 0.0), reachable(y, 1.0)
-            if from_0 != from_1:
-                hits["only 0" if from_0 else "only 1"][x] += 1
-            elif not from_0:
-                hits["neither"][x] += 1
-    return {event: (a, b) for event, (a, b) in hits.items()}
+def reachability(outputs: Array) -> Array:
+    """2·(reachable from 0) + (reachable from 1)."""
+    return np.array([2 * reachable(y, 0.0) + reachable(y, 1.0) for y in outputs.tolist()])
 
 
-def reachable_attack(sample: Sampler, n: int = 40_000) -> list[str]:
-    """Events of the attack that prove a violation."""
-    hits = reachable_hits(sample, n)
-    return [event for event, (a, b) in hits.items() if violates(a, b, n, tests=3) or violates(b, a, n, tests=3)]
+@OURS
+def test_reachable_outputs_tell_nothing_of_ours(run):
+    assert attack(run, [reachability], 40_000).passed
 
 
-@pytest.mark.parametrize("sample", [ours, ours_finest])
-def test_reachable_outputs_tell_nothing_of_ours(sample: Sampler) -> None:
-    assert reachable_attack(sample) == []
+def test_reachable_outputs_give_numpy_away():
+    found = attack(numpys_laplace, [reachability], 40_000)
+    assert found.epsilon_lower > 1.5
 
 
-def test_reachable_outputs_give_numpy_away() -> None:
-    found = reachable_attack(numpys)
-    assert "only 0" in found
-    assert "only 1" in found
+# Trailing zeros between the two inputs
 
-
-# Trailing zeros
-
-THRESHOLDS = 75
 REGION = (0.25, 0.5)
 """Between the two inputs: from x = 1 NumPy's sum x + w is a multiple of 2^-53 there, from x = 0 of 2^-54 only."""
 
 
-def multiples(y: Array) -> list[int]:
-    """How many of the numbers are multiples of 2^-t, for t = 0 … 74: outputs with at least so many trailing zeros."""
-    return [int(np.count_nonzero(np.ldexp(y, t) == np.rint(np.ldexp(y, t)))) for t in range(THRESHOLDS)]
+def multiples(t: int) -> Callable[[Array], Array]:
+    """Whether numbers of the region are multiples of 2^-t, that is have at least so many trailing zeros; 2 outside of the region."""
+
+    def event(y: Array) -> Array:
+        scaled = np.ldexp(y, t)
+        return np.where((y >= REGION[0]) & (y < REGION[1]), scaled == np.rint(scaled), 2)
+
+    return event
 
 
-def trailing_zero_attack(sample: Sampler, n: int = 10**6) -> list[int]:
-    """Thresholds at which the low bits of outputs inside the region prove a violation; both events, both directions."""
-    counts, sizes = [], []
-    for x in (0, 1):
-        y = sample(np.full(n, float(x)), 10 + x)
-        y = y[(y >= REGION[0]) & (y < REGION[1])]
-        counts.append(multiples(y))
-        sizes.append(len(y))
-    found = []
-    for t in range(THRESHOLDS):
-        a, b = counts[0][t], counts[1][t]
-        pairs = [(a, b), (b, a), (sizes[0] - a, sizes[1] - b), (sizes[1] - b, sizes[0] - a)]
-        if any(violates(p, q, n, tests=4 * THRESHOLDS) for p, q in pairs):
-            found.append(t)
-    return found
+THRESHOLDS = [multiples(t) for t in range(75)]
 
 
-@pytest.mark.parametrize("sample", [ours, ours_finest])
-def test_trailing_zeros_tell_nothing_of_ours(sample: Sampler) -> None:
-    assert trailing_zero_attack(sample) == []
+@OURS
+def test_trailing_zeros_tell_nothing_of_ours(run):
+    assert attack(run, THRESHOLDS, 400_000).passed
 
 
-def test_trailing_zeros_give_numpy_away() -> None:
-    assert 53 in trailing_zero_attack(numpys)
+def test_trailing_zeros_give_numpy_away():
+    found = attack(numpys_laplace, [multiples(53)], 400_000)
+    assert found.likelier == "x0"
+    assert found.epsilon_lower > 3
+    assert not attack(numpys_laplace, THRESHOLDS, 400_000).passed
 
 
 @pytest.mark.parametrize(("scale", "grid"), [(1.0, None), (1.0, 2.0**-40), (0.37, None), (1000.0, 1.0)])

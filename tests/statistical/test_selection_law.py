@@ -1,4 +1,4 @@
-"""Selection follows its law: χ² against exact probabilities, and an audit of the privacy loss. Error rate 10^-6; keyed, so runs repeat.
+"""Selection follows its law: χ² against exact probabilities. Error rate 10^-6; keyed, so runs repeat. Its audits are in `test_audit.py`.
 
 Every check has a twin with half the noise that it must reject. Argmaxes are drawn a million at a time as rounds of one call, which is how
 `exponential_mechanism(size=…)` draws; sequences call by call.
@@ -7,7 +7,6 @@ Every check has a twin with half the noise that it must reject. Argmaxes are dra
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from typing import Any
 
@@ -206,56 +205,3 @@ def test_top_s_has_the_documented_law():
     )
     assert fit(chosen, peeling_law("laplace", units(scores, 2.0), s)) > ERROR_RATE
     assert fit(chosen, peeling_law("laplace", units(scores, 1.0), s)) < ERROR_RATE
-
-
-# Audit
-
-
-def least_loss(before: Array, after: Array, outcome: int) -> float:
-    """A lower bound of ln P(outcome | after)/P(outcome | before), wrong with probability below the error rate."""
-    rate = ERROR_RATE / 2
-    k, n = int((after == outcome).sum()), len(after)
-    low = stats.beta.ppf(rate, k, n - k + 1) if k else 0.0
-    k, n = int((before == outcome).sum()), len(before)
-    high = stats.beta.isf(rate, k + 1, n - k)
-    return math.log(low / high) if low else -math.inf
-
-
-BEFORE, AFTER = (0.0, 2.0, 2.0, 2.0), (1.0, 1.0, 1.0, 1.0)
-"""Neighbours at sensitivity 1: index 0 gains on all others."""
-
-
-@each_kind
-def test_an_audit_finds_half_the_noise_and_passes_ours(kind):
-    """The audit sees winners alone. Half the noise is what a call with half the sensitivity draws."""
-    epsilon, n = 1.0, PUBLIC
-    ours = least_loss(argmaxes(kind, BEFORE, epsilon, 1.0, n, 11), argmaxes(kind, AFTER, epsilon, 1.0, n, 12), 0)
-    assert ours <= epsilon
-    halved = least_loss(argmaxes(kind, BEFORE, epsilon, 0.5, n, 13), argmaxes(kind, AFTER, epsilon, 0.5, n, 14), 0)
-    assert halved > 1.3 * epsilon
-
-
-def test_an_audit_of_monotone_scores_under_replacement_finds_the_counterexample():
-    """(0, 8) → (1, 7) with Laplace(Δ/ε): what `monotone=True` would draw, and why it is refused under replacement."""
-    epsilon = 1.0
-    draws = [
-        np.array(opened("laplace", scores, 1.0 / epsilon, nonce=nonce).winners(N)) for nonce, scores in ((21, (0.0, 8.0)), (22, (1.0, 7.0)))
-    ]
-    assert least_loss(*draws, 0) > 1.5 * epsilon
-    with pytest.raises(ValueError, match="monotone"):
-        selection.noisy_argmax((0.0, 8.0), epsilon, 1.0, monotone=True)
-
-
-@pytest.mark.long
-def test_an_audit_of_sequences():
-    """Two picks at ε/2 each."""
-    epsilon, n = 1.0, 30_000
-    keyed = KeyedRandom(KEY)
-
-    def first_two(scores: Any, sensitivity: float, nonce: int) -> Array:
-        chosen = (selection.top_s(scores, 2, epsilon, sensitivity, rng=keyed.at(nonce, t * ROUND)).indices for t in range(n))
-        return np.array([set(pair.tolist()) == {0, 1} for pair in chosen]).astype(np.int64)
-
-    before, after = (0.0, 0.0, 2.0, 2.0, 2.0, 2.0), (1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-    assert least_loss(first_two(before, 1.0, 31), first_two(after, 1.0, 32), 1) <= epsilon
-    assert least_loss(first_two(before, 0.5, 33), first_two(after, 0.5, 34), 1) > 1.2 * epsilon

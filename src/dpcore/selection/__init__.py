@@ -28,11 +28,11 @@ from dpcore._validation import (
     check_real,
     check_sensitivity,
 )
-from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.errors import ParameterError
 from dpcore.noise import laplace
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream, resolve
-from dpcore.selection._plan import METHODS, Method, Request, check_given_scale, check_scale, make_plan, quotient
+from dpcore.selection._plan import METHODS, Method, Request, argmax_scale, check_given_scale, make_plan, spread
 
 __all__ = ["Method", "Noise", "Selection", "exponential_mechanism", "noisy_argmax", "permute_and_flip", "top_s"]
 
@@ -129,7 +129,7 @@ def noisy_argmax(
     """
     check_choice("noise", noise, tuple(_backend.NOISES))
     array = _check_scores(scores)
-    scale = _argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)
+    scale = argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)
     return _open(noise, array, scale, 1, rng, threads).winner(0)
 
 
@@ -201,7 +201,7 @@ def exponential_mechanism(
     """
     array = _check_scores(scores)
     draws = 1 if size is None else check_integer("size", size, low=1, high=MOST_DRAWS)
-    scale = _argmax_scale(epsilon, sensitivity, draws, relation, monotone=monotone)
+    scale = argmax_scale(epsilon, sensitivity, draws, relation, monotone=monotone)
     call = _open("gumbel", array, scale, 1, rng, threads)
     return call.winner(0) if size is None else call.winners(draws)
 
@@ -344,7 +344,7 @@ def top_s(
     released = _check_values(values, array)
     request = Request(
         s, check_positive("epsilon", epsilon), check_sensitivity(sensitivity),
-        check_real("delta", delta, low=0.0, high=1.0, include_high=False), _spread(relation, monotone=monotone),
+        check_real("delta", delta, low=0.0, high=1.0, include_high=False), spread(relation, monotone=monotone),
         check_real("value_share", value_share, low=0.0, high=1.0, include_low=False, include_high=False), released is not None, relation,
     )  # fmt: skip
     check_choice("method", method, METHODS)
@@ -376,24 +376,6 @@ def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt
     if array.shape != scores.shape:
         raise ParameterError(f"values must be a bool or have the shape {scores.shape} of the scores, got shape {array.shape}")
     return array
-
-
-def _spread(relation: Relation, *, monotone: bool) -> int:
-    """How far apart two scores can move, in sensitivities."""
-    check_choice("relation", relation, ("replace", "add_remove"))
-    if not isinstance(monotone, bool | np.bool_):
-        raise ParameterTypeError(f"monotone must be a bool, got {monotone!r}")
-    if monotone and relation == "replace":
-        raise ParameterError(
-            "monotone=True needs relation='add_remove': when a record is replaced, scores can move in opposite directions, got 'replace'"
-        )
-    return 1 if monotone else 2
-
-
-def _argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Relation, *, monotone: bool) -> float:
-    factor = draws * _spread(relation, monotone=monotone)
-    epsilon, sensitivity = check_positive("epsilon", epsilon), check_sensitivity(sensitivity)
-    return check_scale(quotient(factor, sensitivity, epsilon), epsilon, sensitivity)
 
 
 # The choice

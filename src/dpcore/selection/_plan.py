@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+
 from dpcore import accounting
-from dpcore._validation import check_choice, check_real
-from dpcore.errors import ParameterError
+from dpcore._validation import check_choice, check_positive, check_real, check_sensitivity
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.noise import FLOAT_SCALE
 from dpcore.privacy import Privacy, Relation
 
@@ -36,6 +38,25 @@ def check_scale(scale: float, epsilon: float, sensitivity: float) -> float:
             f"epsilon={epsilon!r} and sensitivity={sensitivity!r} must give a noise scale in [2**-960, 2**960], got scale {scale!r}"
         )
     return scale
+
+
+def spread(relation: Relation, *, monotone: bool) -> int:
+    """How far apart two scores can move, in sensitivities."""
+    check_choice("relation", relation, ("replace", "add_remove"))
+    if not isinstance(monotone, bool | np.bool_):
+        raise ParameterTypeError(f"monotone must be a bool, got {monotone!r}")
+    if monotone and relation == "replace":
+        raise ParameterError(
+            "monotone=True needs relation='add_remove': when a record is replaced, scores can move in opposite directions, got 'replace'"
+        )
+    return 1 if monotone else 2
+
+
+def argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Relation, *, monotone: bool) -> float:
+    """Scale of the noise of an argmax: twice the sensitivity, or the sensitivity if monotone, over ε for each of so many draws."""
+    factor = draws * spread(relation, monotone=monotone)
+    epsilon, sensitivity = check_positive("epsilon", epsilon), check_sensitivity(sensitivity)
+    return check_scale(quotient(factor, sensitivity, epsilon), epsilon, sensitivity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,232 @@
+"""Events that tell two samples apart: cells of a line, unions of cells, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+Array = npt.NDArray[Any]
+Counts = npt.NDArray[np.int64]
+
+DISTINCT = 1024
+"""Up to so many different values each is a cell of its own."""
+QUANTILES, TAIL = 64, 4
+"""Interior quantiles that divide cells otherwise, and how few pilot runs are left beyond the outermost one."""
+LEAST_ATOM = 8
+"""Of more values, those that were seen at least so often are cells of their own: at most a quarter as many."""
+TABLE = 1 << 16
+"""Integers that span at most so many values are looked up, which is faster than a search."""
+NEAR = 0.02
+"""Losses that differ by no more are near equals."""
+CAUTION = 3.5
+"""Normal quantile by which candidates are discounted at least, because there are thousands of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """A number that is computed from every output.
+
+    Attributes
+    ----------
+    name : str
+        What it is, for descriptions.
+    of : callable
+        Takes a block of outputs, gives a vector of bool, integers or floats.
+    points : tuple of float
+        Numbers that deserve a cell of their own.
+    margin : float
+        By how much its events must be better than those of features without a margin, which are easier to understand.
+    """
+
+    name: str
+    of: Callable[[Array], Array]
+    points: tuple[float, ...] = ()
+    margin: float = 0.0
+
+    def values(self, outputs: Array) -> Array:
+        """The feature as int64 or float64."""
+        found = np.asarray(self.of(outputs))
+        return found.astype(np.float64 if found.dtype.kind == "f" else np.int64, copy=False)
+
+
+class Partition:
+    """Cells of a line: 2i is what lies between edges i − 1 and i, 2i + 1 is edge i itself.
+
+    Parameters
+    ----------
+    edges : ndarray
+        Ascending, int64 or float64.
+    """
+
+    def __init__(self, edges: Array) -> None:
+        self.edges = edges
+        self.cells = 2 * len(edges) + 1
+        self._table: Counts | None = None
+        if edges.dtype.kind == "i" and int(edges[-1]) - int(edges[0]) < TABLE and max(abs(int(edges[0])), abs(int(edges[-1]))) < 2**62:
+            self._table = self._search(np.arange(int(edges[0]) - 1, int(edges[-1]) + 2))
+
+    @classmethod
+    def of(cls, pilot: Array, points: Sequence[float] = (), *, distinct: int = DISTINCT, quantiles: int = QUANTILES) -> Partition:
+        """Cells that suit some values: every one of them if they are few, else quantiles and the values that are seen again and again."""
+        different, counts = np.unique(pilot, return_counts=True)
+        if len(different) <= distinct:
+            edges = different
+        else:
+            frequent = np.argsort(counts, kind="stable")[-distinct // 4 :]
+            atoms = different[frequent[counts[frequent] >= LEAST_ATOM]]
+            edges = np.concatenate([atoms, np.sort(pilot)[_levels(len(pilot), quantiles)]])
+        extra = np.array([*points, np.inf] if pilot.dtype.kind == "f" else points, pilot.dtype)
+        edges = np.unique(np.concatenate([edges, extra]))
+        return cls(edges[~np.isnan(edges)] if edges.dtype.kind == "f" else edges)
+
+    def codes(self, values: Array) -> Counts:
+        """The cell of every value; a NaN lies beyond infinity."""
+        if self._table is None:
+            return self._search(values)
+        low, high = int(self.edges[0]) - 1, int(self.edges[-1]) + 1
+        found: Counts = self._table[np.clip(values, low, high) - low]
+        return found
+
+    def _search(self, values: Array) -> Counts:
+        place = np.searchsorted(self.edges, values)
+        found: Counts = 2 * place + (self.edges[np.minimum(place, len(self.edges) - 1)] == values)
+        return found
+
+    def describe(self, member: npt.NDArray[np.bool_], most: int = 6) -> str:
+        """Cells in words: "≤ 0.5", "in {1} ∪ [3, 7)"."""
+        starts = np.flatnonzero(member & ~np.concatenate([[False], member[:-1]]))
+        stops = np.flatnonzero(member & ~np.concatenate([member[1:], [False]]))
+        pieces = [self._piece(int(i), int(j)) for i, j in zip(starts[:most], stops[:most], strict=True)]
+        more = f" ∪ … ({len(starts)} pieces)" if len(starts) > most else ""
+        return "in " + (" ∪ ".join(pieces) or "∅") + more
+
+    def _piece(self, first: int, last: int) -> str:
+        """Cells first … last as an interval."""
+        low = self.edges[(first + 1) // 2 - 1].item() if first else None
+        high = self.edges[last // 2].item() if last < self.cells - 1 else None
+        if self.edges.dtype.kind == "i":
+            low, high = (None if low is None else low + 1 - first % 2), (None if high is None else high - 1 + last % 2)
+            closed_left = closed_right = True
+        else:
+            closed_left, closed_right = bool(first % 2), bool(last % 2)
+        if low is not None and low == high:
+            return f"{{{low!r}}}"
+        left = "(−∞" if low is None else f"{'[' if closed_left else '('}{low!r}"
+        return f"{left}, " + ("∞)" if high is None else f"{high!r}{']' if closed_right else ')'}")
+
+
+def _levels(n: int, quantiles: int) -> Counts:
+    """Places in n sorted values: even ones inside, and halves of what is left towards both ends."""
+    inside = np.arange(1, quantiles) * n // quantiles
+    tail = TAIL << np.arange(max(0, (n // quantiles // TAIL).bit_length()))
+    return np.unique(np.concatenate([inside, tail, n - 1 - tail]))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A union of cells of a feature, and how well it separates.
+
+    Attributes
+    ----------
+    feature, partition
+        What is computed, and its cells.
+    member : ndarray of bool
+        The cells.
+    likelier : int
+        The input, 0 or 1, under which it is more probable.
+    score : float
+        The loss that it is expected to prove.
+    """
+
+    feature: Feature
+    partition: Partition
+    member: npt.NDArray[np.bool_]
+    likelier: int
+    score: float
+
+    def contains(self, outputs: Array) -> npt.NDArray[np.bool_]:
+        """Whether each output is in the event."""
+        return self.member[self.partition.codes(self.feature.values(outputs))]
+
+    @property
+    def description(self) -> str:
+        """The event in words."""
+        return f"{self.feature.name} {self.partition.describe(self.member)}"
+
+
+def best_candidate(feature: Feature, partition: Partition, ordering: Counts, scoring: Counts, delta: float, quantile: float) -> Candidate:
+    """The best union of cells: thresholds, and unions of cells sorted by likelihood ratio.
+
+    Parameters
+    ----------
+    feature, partition
+        What the counts are of.
+    ordering, scoring : ndarray of int64, shape (2, cells)
+        Runs in each cell under x0 and x1, in two independent samples: cells are put in order by the one, and judged by the other. By one
+        sample alone, a union of rare cells that chance has favoured would look best.
+    delta : float
+        δ.
+    quantile : float
+        Normal quantile of the confidence.
+    """
+    starts = _groups(ordering)
+    ordering, scoring = np.add.reduceat(ordering, starts, axis=1), np.add.reduceat(scoring, starts, axis=1)
+    totals = scoring.sum(axis=1, keepdims=True)
+    found: list[tuple[float, float, int, Counts]] = []
+    for plain, order in _orders(ordering):
+        grown = np.cumsum(scoring[:, order], axis=1)
+        for likelier in (0, 1):
+            scores = losses(grown[likelier], grown[1 - likelier], totals[likelier], totals[1 - likelier], delta, quantile)
+            at = int(np.argmax(scores))
+            # Of near equals the threshold, which says more to a reader; with many runs what is near shrinks.
+            handicap = 0.0 if plain else min(NEAR, float(np.sqrt((1 / (grown[:, at] + 1)).sum())))
+            found.append((float(scores[at]) - handicap, float(scores[at]), likelier, order[: at + 1]))
+    _, score, likelier, groups = max(found, key=lambda candidate: candidate[0])
+    chosen = np.zeros(len(starts), np.bool_)
+    chosen[groups] = True
+    member = np.repeat(chosen, np.diff(starts, append=partition.cells))
+    return Candidate(feature, partition, member, likelier, score)
+
+
+def _groups(counts: Counts) -> Counts:
+    """The first cells of groups: edges and gaps that hold next to nothing go with the cell on their left, so that events stay intervals."""
+    total, places = counts.sum(axis=0), np.arange(counts.shape[1])
+    alone = (total >= LEAST_ATOM) | ((total > 0) & (places % 2 == 0))
+    alone[0] = True
+    return np.flatnonzero(alone)
+
+
+def _orders(counts: Counts) -> Iterator[tuple[bool, Counts]]:
+    """Orders of cells: as they lie (True), and by their likelihood ratio, as seen and discounted for how seldom they were seen (False)."""
+    places = np.arange(counts.shape[1])
+    yield True, places
+    yield True, places[::-1]
+    seen = counts + 0.5
+    ratio, spread = np.log(seen[0] / seen[1]), np.sqrt(1 / seen[0] + 1 / seen[1])
+    for sign in (1, -1):
+        yield False, np.argsort(-sign * ratio, kind="stable")
+        yield False, np.argsort(2 * spread - sign * ratio, kind="stable")
+
+
+def losses(hits: Array, others: Array, n: Array, n_other: Array, delta: float, quantile: float) -> npt.NDArray[np.float64]:
+    """Lower bounds of ln((P − δ)/P') as a score: by Wilson's intervals, which cost nothing; what is claimed rests on exact ones."""
+    z = max(CAUTION, quantile)
+    low, high = _wilson(hits, n, -z), _wilson(others, n_other, z)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(low > delta, np.log(np.maximum(low - delta, 1e-300) / high), -np.inf)
+
+
+def _wilson(hits: Array, n: Array, z: float) -> npt.NDArray[np.float64]:
+    p, share = hits / n, z * z / n
+    found: npt.NDArray[np.float64] = (p + share / 2 + z * np.sqrt((p * (1 - p) + share / 4) / n)) / (1 + share)
+    return found
+
+
+def normal_quantile(rate: float) -> float:
+    """The normal quantile that is exceeded with that probability."""
+    return float(-special.ndtri(rate))

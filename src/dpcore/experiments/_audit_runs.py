@@ -1,0 +1,312 @@
+"""Running a mechanism many times on an input: what can be run, with which randomness, in which blocks."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore import _backend, local, mechanisms, noise
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
+from dpcore.rng import Stream, StreamPosition
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array = Any
+"""An ndarray of whatever dtype a mechanism releases."""
+Draw = Callable[[Any, int, Stream], Array]
+"""(input, how many runs, randomness) to outputs, one for each run along the first axis."""
+
+PROBE = 512
+"""Runs of the first two calls, which show how large an output is."""
+BLOCK_BYTES, MOST_RUNS = 1 << 19, 1 << 16
+"""A block of runs is as large as fits both."""
+ROUNDING = 1e-9
+"""Inputs may be that much further apart than the sensitivity, relatively: 0.3 − 0.1 and 0.2 are not one float."""
+
+
+# Randomness
+
+
+@dataclass(slots=True)
+class Substream:
+    """The keyed stream of one block: call c takes nonce c of a key of the block's own."""
+
+    key: bytes
+    calls: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def secure(self) -> bool:
+        """Always False: secure streams need no division."""
+        return False
+
+    def position(self) -> StreamPosition:
+        """Position of the next call."""
+        with self.lock:
+            self.calls += 1
+            return StreamPosition(self.key, self.calls - 1)
+
+
+def substreams(stream: Stream) -> Callable[[int], Stream]:
+    """Give each block its randomness, by the block's number alone: results are the same on any number of threads."""
+    if stream.secure:
+        return lambda _: stream
+    start = stream.position()
+
+    def block(number: int) -> Stream:
+        words = _backend.uniform_words(start._replace(first_element=start.first_element + 4 * number), 4, secure=False)
+        return Substream(words.astype("<u8").tobytes())
+
+    return block
+
+
+# What can be run
+
+
+@dataclass(frozen=True)
+class Source:
+    """How to run a mechanism on either of two inputs.
+
+    Attributes
+    ----------
+    draw : callable
+        Runs it.
+    inputs : tuple
+        x0 and x1.
+    privacy : Privacy or None
+        What is claimed.
+    mechanism : object
+        What was given.
+    concurrent : bool
+        Whether `draw` may be called on several threads by default.
+    """
+
+    draw: Draw
+    inputs: tuple[Any, Any]
+    privacy: Privacy | None
+    mechanism: Any
+    concurrent: bool
+
+
+def open_source(mechanism: Any, x0: Any, x1: Any, privacy: Privacy | None) -> Source:
+    """Find out how to run a mechanism, and check that the inputs are ones that it takes."""
+    claim = _claim(mechanism, privacy)
+    ours = type(mechanism).__module__.startswith(("dpcore.local.", "dpcore.mechanisms"))
+    if isinstance(mechanism, local.SequentialChannel | local.SequentialQuantile):
+        return Source(_sequential(mechanism), _records(x0, x1), claim, mechanism, concurrent=False)
+    if callable(getattr(mechanism, "privatize", None)):
+        for name, x in (("x0", x0), ("x1", x1)):
+            if np.ndim(x) != 0:
+                raise ParameterError(f"{name} must be a single record, as every record is privatised on its own, got shape {np.shape(x)}")
+        return Source(_privatized(mechanism), (x0, x1), claim, mechanism, concurrent=ours)
+    if callable(getattr(mechanism, "release", None)):
+        inputs = _answers(x0, x1)
+        if privacy is None and ours:
+            _check_neighbours(mechanism, *inputs)
+        return Source(_released(mechanism), inputs, claim, mechanism, concurrent=ours)
+    return Source(mechanism, (x0, x1), claim, mechanism, concurrent=False)
+
+
+def _claim(mechanism: Any, privacy: Privacy | None) -> Privacy | None:
+    """What is claimed of the mechanism, if anything; raises if it is nothing that can be run."""
+    if privacy is not None and not isinstance(privacy, Privacy):
+        raise ParameterTypeError(f"privacy must be a dpcore.Privacy or None, got {type(privacy).__name__}")
+    if isinstance(mechanism, type):
+        raise ParameterTypeError(f"mechanism must be an object, got the class {mechanism.__name__}: give it its parameters")
+    if not any(callable(getattr(mechanism, name, None)) for name in ("privatize", "release", "__call__")):
+        raise ParameterTypeError(
+            "mechanism must be an object of dpcore.mechanisms or dpcore.local, or a function run(x, size, rng) that gives the outputs of "
+            f"`size` runs, got {type(mechanism).__name__}"
+        )
+    own = getattr(mechanism, "privacy", None)
+    return privacy if privacy is not None else own if isinstance(own, Privacy) else None
+
+
+def _answers(x0: Any, x1: Any) -> tuple[Array, Array]:
+    """Two arrays of answers of one shape."""
+    first, second = np.asarray(x0), np.asarray(x1)
+    if first.shape != second.shape:
+        raise ParameterError(f"x0 and x1 must have one shape, got {first.shape} and {second.shape}")
+    return first, second
+
+
+def _check_neighbours(mechanism: Any, x0: Array, x1: Array) -> None:
+    """Raise unless the inputs are as close as the mechanism's sensitivity says neighbours are."""
+    moved = np.abs(x1.astype(np.float64) - x0.astype(np.float64)).reshape(-1)
+    first_norm = isinstance(mechanism, mechanisms.Laplace | mechanisms.DiscreteLaplace)
+    distance = math.fsum(moved) if first_norm else math.sqrt(math.fsum(moved**2))
+    if not distance <= mechanism.sensitivity * (1 + ROUNDING):
+        raise ParameterError(
+            f"x0 and x1 must be within the mechanism's sensitivity {mechanism.sensitivity!r} of each other in "
+            f"ℓ{1 if first_norm else 2}, got distance {distance!r}; to audit it nevertheless, state the claim as privacy="
+        )
+
+
+def _released(mechanism: Any) -> Draw:
+    """Runs of a mechanism that adds noise to answers."""
+
+    def draw(x: Array, size: int, rng: Stream) -> Array:
+        answers = np.broadcast_to(x, (size, *x.shape))
+        # Its δ is that of one integer, and so it refuses arrays; here each is a run of its own.
+        if isinstance(mechanism, mechanisms.DiscreteGaussian) and mechanism.calibration == "exact" and x.size <= 1:
+            return noise.discrete_gaussian(answers, mechanism.scale, rng=rng, threads=1)
+        return mechanism.release(answers, rng=rng, threads=1)
+
+    return draw
+
+
+def _privatized(mechanism: Any) -> Draw:
+    """Runs of a local mechanism: one record, many times."""
+
+    def draw(x: Any, size: int, rng: Stream) -> Array:
+        return mechanism.privatize(np.full(size, x), rng=rng, threads=1)
+
+    return draw
+
+
+# Protocols that ask one record after the other
+
+
+def _records(x0: Any, x1: Any) -> tuple[Array, Array]:
+    """Two vectors of records that differ in one of them."""
+    first, second = np.asarray(x0), np.asarray(x1)
+    if first.ndim != 1 or first.shape != second.shape or first.size == 0:
+        raise ParameterError(f"x0 and x1 must be vectors of as many records, at least one, got shapes {first.shape} and {second.shape}")
+    differ = int(np.count_nonzero(first != second))
+    if differ > 1:
+        raise ParameterError(f"x0 and x1 must differ in one record, as neighbours do, got {differ} that differ")
+    return first, second
+
+
+def _sequential(mechanism: local.SequentialChannel | local.SequentialQuantile) -> Draw:
+    """Runs of a protocol, a row each: its reports and, for a quantile, the estimate behind them."""
+
+    def draw(x: Array, size: int, rng: Stream) -> Array:
+        rows = np.empty((size, len(x) + isinstance(mechanism, local.SequentialQuantile)))
+        for row in rows:
+            if isinstance(mechanism, local.SequentialQuantile):
+                quantile = mechanism.privatize(x, rng=rng, threads=1)
+                row[:-1], row[-1] = quantile.bits, quantile.value
+            else:
+                row[:] = [as_number(report) for report in mechanism.privatize(x, rng=rng, threads=1)]
+        return rows
+
+    return draw
+
+
+def as_number(report: Any) -> float:
+    """A number itself, and 52 bits that stand for anything else."""
+    if np.ndim(report) == 0 and np.asarray(report).dtype.kind in "biuf":
+        return float(report)
+    array = np.asarray(report)
+    return float(codes_of_rows(array.reshape(1, -1))[0] >> 12 & (2**52 - 1))
+
+
+def codes_of_rows(rows: Array) -> npt.NDArray[np.int64]:
+    """One integer for each row: its bytes as they stand if they are at most eight, else 64 bits mixed from all of them.
+
+    Whatever is made of outputs is post-processing, so rows that meet in one integer can hide a violation but not fake one.
+    """
+    size = len(rows)
+    bytes_of = np.ascontiguousarray(rows).view(np.uint8).reshape(size, -1)
+    padded = np.zeros((size, -(-bytes_of.shape[1] // 8) * 8), np.uint8)
+    padded[:, : bytes_of.shape[1]] = bytes_of
+    words = padded.view("<u8")
+    code = words[:, 0].astype(np.uint64)
+    for column in words.T[1:]:
+        code = (code ^ (code >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+        code = (code ^ column) * np.uint64(0xBF58476D1CE4E5B9)
+        code ^= code >> np.uint64(32)
+    return code.view(np.int64)
+
+
+# Blocks
+
+
+@dataclass(frozen=True)
+class Job:
+    """A block of runs on one input."""
+
+    number: int
+    which: int
+    size: int
+
+
+@dataclass
+class Runner:
+    """Runs a source block by block, on threads, and reports progress.
+
+    Attributes
+    ----------
+    source : Source
+        What to run.
+    stream_of : callable
+        Randomness of a block, by its number.
+    threads : int or None
+        On how many threads; None picks.
+    progress : callable or None
+        Called with the runs done and the runs there will be, after each block.
+    total : int
+        Runs there will be.
+    """
+
+    source: Source
+    stream_of: Callable[[int], Stream]
+    threads: int | None
+    progress: Callable[[int, int], object] | None
+    total: int
+    block: int = PROBE
+    shape: tuple[int, ...] | None = None
+    done: int = 0
+    numbers: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def outputs(self, job: Job) -> Array:
+        """The outputs of a block, checked: as many as asked for, numbers or records of numbers, all of one shape."""
+        outputs = np.asarray(self.source.draw(self.source.inputs[job.which], job.size, self.stream_of(job.number)))
+        if outputs.ndim == 0 or len(outputs) != job.size:
+            raise ParameterError(f"mechanism must give an output for each of {job.size} runs along the first axis, got {outputs.shape}")
+        if outputs.dtype.kind not in "biuf" and outputs.dtype.names is None:
+            raise ParameterTypeError(f"mechanism must give numbers or records of numbers, got dtype {outputs.dtype}")
+        with self.lock:
+            shape = self.shape = self.shape or outputs.shape[1:]
+        if outputs.shape[1:] != shape:
+            raise ParameterError(f"mechanism must give outputs of one shape, got {shape} and {outputs.shape[1:]}")
+        return outputs
+
+    def probe(self) -> Array:
+        """A few outputs of both inputs, which settle how large blocks are and what is looked at; they count for nothing else."""
+        outputs = np.concatenate([self.outputs(Job(self._next(), which, min(PROBE, self.total // 8))) for which in (0, 1)])
+        row = max(1, outputs.nbytes // len(outputs))
+        self.block = max(1, min(MOST_RUNS, BLOCK_BYTES // row))
+        return outputs
+
+    def _next(self) -> int:
+        self.numbers += 1
+        return self.numbers - 1
+
+    def jobs(self, runs: int) -> list[Job]:
+        """Blocks of so many runs on each input."""
+        sizes = [min(self.block, runs - start) for start in range(0, runs, self.block)]
+        return [Job(self._next(), which, size) for size in sizes for which in (0, 1)]
+
+    def each(self, jobs: Sequence[Job], work: Callable[[Job, Array], None]) -> None:
+        """Call `work` with every job and its outputs, in any order and on several threads."""
+
+        def run(start: int, stop: int) -> None:
+            for job in jobs[start:stop]:
+                work(job, self.outputs(job))
+                with self.lock:
+                    self.done += job.size
+                    if self.progress is not None:
+                        self.progress(self.done, self.total)
+
+        threads = self.threads if self.threads is not None or self.source.concurrent else 1
+        _backend.for_ranges(run, len(jobs), threads, elements_per_unit=0.0)  # a chunk is one job
