@@ -3,6 +3,52 @@
 Source: document 000, chapters 2 and 3 (Steinberger 2019; Rohde and Steinberger, Ann. Statist. 48, 2020).
 """
 
+from dpcore.minimax import losses
+from dpcore.minimax.binary_search import BinarySearchEstimator
+from dpcore.minimax.bounds import LowerBound, UpperBound, lower_bound, upper_bound
+from dpcore.minimax.channels import Certificate, OptimalChannel, optimal_channel
+from dpcore.minimax.distances import apply, contraction_bound, dp_level, hellinger, hellinger_affinity, kl, testing_affinity, tv
+from dpcore.minimax.linear import LinearEstimator, LinearOnModel, covariance, density_at, event_probability, truncated_moment, uniform_scale
+from dpcore.minimax.losses import Loss, loss_constant
 from dpcore.minimax.models import Model
+from dpcore.minimax.moduli import Modulus, modulus_hellinger, modulus_tv
+from dpcore.minimax.simulation import SimulatedRisk, WorstDistribution, draw_counts, exact_risk, simulate_risk, worst_distribution
 
-__all__ = ["Model"]
+__all__ = [
+    "BinarySearchEstimator",
+    "Certificate",
+    "LinearEstimator",
+    "LinearOnModel",
+    "Loss",
+    "LowerBound",
+    "Model",
+    "Modulus",
+    "OptimalChannel",
+    "SimulatedRisk",
+    "UpperBound",
+    "WorstDistribution",
+    "apply",
+    "contraction_bound",
+    "covariance",
+    "density_at",
+    "dp_level",
+    "draw_counts",
+    "event_probability",
+    "exact_risk",
+    "hellinger",
+    "hellinger_affinity",
+    "kl",
+    "loss_constant",
+    "losses",
+    "lower_bound",
+    "modulus_hellinger",
+    "modulus_tv",
+    "optimal_channel",
+    "simulate_risk",
+    "testing_affinity",
+    "truncated_moment",
+    "tv",
+    "uniform_scale",
+    "upper_bound",
+    "worst_distribution",
+]

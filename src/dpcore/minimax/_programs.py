@@ -115,11 +115,17 @@ class Solution:
         The variables.
     duals : ndarray
         What one more unit of each inequality's right-hand side would add to the maximum, ≥ 0.
+    tilts : ndarray
+        Multipliers of the s of the cones s² ≤ a·b, in their order: the maximum's derivatives if s were shifted.
+    rates : ndarray, shape (., 2)
+        Multipliers of their a and b, ≥ 0: Σ (rates · (a, b)) + tilts·s ≥ 0 wherever the cones hold.
     """
 
     value: float
     point: Array
     duals: Array
+    tilts: Array
+    rates: Array = field(default_factory=lambda: np.zeros((0, 2)))
 
     def value_of(self, expression: Expression) -> Array:
         """The rows of an expression at the optimum."""
@@ -128,6 +134,50 @@ class Solution:
     def dual(self, rows: Rows) -> Array:
         """The duals of some inequalities."""
         return self.duals[rows.first : rows.stop]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ConeRows:
+    """Rows right − matrix @ x in a cone: equations, inequalities and bounds, products.
+
+    Attributes
+    ----------
+    matrix : csc_matrix
+        Coefficients.
+    right : ndarray
+        Right-hand sides.
+    sizes : tuple of int
+        Numbers of equations, of inequalities with the bounds of variables, and of products, which have three rows each.
+    inequalities : int
+        Number of the inequalities alone; they follow the equations.
+    """
+
+    matrix: Any
+    right: Array
+    sizes: tuple[int, int, int]
+    inequalities: int
+
+    def maximise(self, objective: Array) -> tuple[Array, Array, Array]:
+        """Give the variables, the multipliers ≥ 0 of the inequalities, and those of the products, shape (., 3)."""
+        try:
+            import clarabel
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(EXTRA_MISSING) from None
+        equations, linear, products = self.sizes
+        cones = [clarabel.ZeroConeT(equations), clarabel.NonnegativeConeT(linear)] + [clarabel.SecondOrderConeT(3)] * products
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
+        width = len(objective)
+        found = clarabel.DefaultSolver(sp.csc_matrix((width, width)), -objective, self.matrix, self.right, cones, settings).solve()
+        status = str(found.status)
+        if "PrimalInfeasible" in status:
+            raise InfeasibleError("no distribution satisfies all the conditions")
+        if status not in _ACCEPTED:
+            raise DpcoreError(f"the conic programme was not solved: {status}")
+        multipliers = np.asarray(found.z)
+        duals = np.maximum(multipliers[equations : equations + self.inequalities], 0.0)
+        return np.asarray(found.x), duals, multipliers[equations + linear :].reshape(-1, 3)
 
 
 @dataclass(eq=False, slots=True)
@@ -198,8 +248,13 @@ class Program:
             If the solver gives up, or the extra `minimax` is missing where there are cones.
         """
         objective = expression.matrix(self.width).toarray()[0]
-        point, duals = self._solve_conic(objective) if self._cones else self._solve_linear(objective)
-        return Solution(float(objective @ point + expression.constant[0]), point, duals)
+        # The solvers' tolerances of multipliers are absolute: the functional's unit must not matter.
+        unit = float(np.abs(objective).max(initial=0.0)) or 1.0
+        point, duals, cones = self._solve_conic(objective / unit) if self._cones else self._solve_linear(objective / unit)
+        # The rows of a cone are a + b, 2s and a − b.
+        total, tilts, difference = unit * cones.T
+        rates = np.stack([total + difference, total - difference], axis=1)
+        return Solution(float(objective @ point + expression.constant[0]), point, unit * duals, 2.0 * tilts, rates)
 
     def _stacked(self, expressions: list[Expression]) -> tuple[Any, Array]:
         """Coefficients and right-hand sides of rows that are compared with 0."""
@@ -209,16 +264,18 @@ class Program:
         matrix = sp.vstack([rows.matrix(width) for rows in expressions], format="csr")
         return matrix, -np.concatenate([rows.constant for rows in expressions])
 
-    def _solve_linear(self, objective: Array) -> tuple[Array, Array]:
+    def _solve_linear(self, objective: Array) -> tuple[Array, Array, Array]:
         equal, equal_to = self._stacked(self._equations)
         below, at_most = self._stacked(self._inequalities)
         lower = np.where(np.concatenate(self._free), -np.inf, 0.0)
         bounds: Any = np.column_stack([lower, np.full(len(lower), np.inf)])
+        sizes = _column_sizes(equal, below)
+        scaled: Any = sp.diags_array(1 / sizes)
         found = linprog(
-            -objective,
-            A_ub=below,
+            -objective / sizes,
+            A_ub=below @ scaled,
             b_ub=at_most,
-            A_eq=equal,
+            A_eq=equal @ scaled,
             b_eq=equal_to,
             bounds=bounds,
             method="highs",
@@ -228,31 +285,14 @@ class Program:
             raise InfeasibleError("no distribution satisfies all the conditions")
         if found.status != 0:
             raise DpcoreError(f"the linear programme was not solved: {found.message}")
-        return np.asarray(found.x, np.float64), np.maximum(-np.asarray(found.ineqlin.marginals, np.float64), 0.0)
+        point = np.asarray(found.x, np.float64) / sizes
+        return point, np.maximum(-np.asarray(found.ineqlin.marginals, np.float64), 0.0), np.zeros((0, 3))
 
-    def _solve_conic(self, objective: Array) -> tuple[Array, Array]:
-        try:
-            import clarabel
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(EXTRA_MISSING) from None
-        matrix, right, sizes = self._conic_rows()
-        cones = [clarabel.ZeroConeT(sizes[0]), clarabel.NonnegativeConeT(sizes[1])] + [clarabel.SecondOrderConeT(3)] * sizes[2]
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
-        width = self.width
-        found = clarabel.DefaultSolver(sp.csc_matrix((width, width)), -objective, sp.csc_matrix(matrix), right, cones, settings).solve()
-        status = str(found.status)
-        if "PrimalInfeasible" in status:
-            raise InfeasibleError("no distribution satisfies all the conditions")
-        if status not in _ACCEPTED:
-            raise DpcoreError(f"the conic programme was not solved: {status}")
-        rows = sum(expression.rows for expression in self._inequalities)
-        duals = np.maximum(np.asarray(found.z)[sizes[0] : sizes[0] + rows], 0.0)
-        return np.asarray(found.x), duals
+    def _solve_conic(self, objective: Array) -> tuple[Array, Array, Array]:
+        return self.cone_rows().maximise(objective)
 
-    def _conic_rows(self) -> tuple[Any, Array, tuple[int, int, int]]:
-        """Rows as Clarabel has them, right − matrix @ x in the cone, and the sizes of the three kinds."""
+    def cone_rows(self) -> ConeRows:
+        """The rows as Clarabel has them."""
         width = self.width
         equal, equal_to = self._stacked(self._equations)
         below, at_most = self._stacked(self._inequalities)
@@ -266,9 +306,19 @@ class Program:
             blocks.append(-sp.vstack(triple, format="csr")[order])
             constants.append(np.concatenate([(a + b).constant, 2 * s.constant, (a - b).constant])[order])
             count += s.rows
-        matrix = sp.vstack([equal, below, signs, *blocks], format="csc")
+        matrix = sp.csc_matrix(sp.vstack([equal, below, signs, *blocks]))
         right = np.concatenate([equal_to, at_most, np.zeros(len(bounded)), *constants])
-        return matrix, right, (equal.shape[0], below.shape[0] + len(bounded), count)
+        return ConeRows(matrix, right, (equal.shape[0], below.shape[0] + len(bounded), count), below.shape[0])
+
+
+def _column_sizes(equal: Any, below: Any) -> Array:
+    """Powers of two near the largest coefficient of each variable: a tolerance of 1e-10 is then one of what the variable does to the rows.
+
+    A mass of 1e-10 where |f|^κ is 1e12, or where a difference quotient has the coefficient 1e8, would not be small.
+    """
+    rows = sp.vstack([equal, below, sp.csr_array((1, equal.shape[1]))])
+    largest = np.abs(rows).max(axis=0).toarray().ravel()
+    return np.asarray(np.exp2(np.round(np.log2(np.where(largest > 0, largest, 1.0)))))
 
 
 class HasRegion(Protocol):

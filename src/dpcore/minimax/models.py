@@ -17,6 +17,8 @@ from dpcore.minimax._programs import InfeasibleError, Program, Region
 Array = npt.NDArray[np.float64]
 MOST_PAIRS = 100_000
 """Pairs of grid points that a Hölder condition with a fractional exponent may have."""
+LEAST_BOUND = 2.0**-40
+"""A condition's bound that is smaller than this share of its largest coefficient counts as this small."""
 
 
 class Model:
@@ -349,7 +351,20 @@ def _conditions(A: Any, b: Any, size: int) -> tuple[Any, Array]:
     rows, bounds = _matrix("A", A, size), _vector("b", b)
     if len(bounds) != rows.shape[0]:
         raise ParameterError(f"b must have {rows.shape[0]} bounds, one for each row of A, got {len(bounds)}")
-    return rows, bounds
+    return _scaled(rows, bounds)
+
+
+def _scaled(rows: Any, bounds: Array) -> tuple[Any, Array]:
+    """The same conditions, each times a power of two that brings its bound, or else its largest coefficient, near 1.
+
+    HiGHS takes coefficients below 1e-9 for zeros and refuses those above 1e15; and its tolerances are absolute.
+    """
+    largest = np.abs(rows).max(axis=1).toarray().ravel() if rows.shape[0] else np.zeros(0)
+    sizes = np.where(bounds == 0, largest, np.maximum(np.abs(bounds), largest * LEAST_BOUND))
+    powers = -np.frexp(np.where(sizes > 0, sizes, 1.0))[1]
+    scaled = rows.copy()
+    scaled.data = np.ldexp(rows.data, np.repeat(powers, np.diff(rows.indptr)))
+    return scaled, np.ldexp(bounds, powers)
 
 
 def _equidistant(grid: Any) -> Array:
@@ -377,30 +392,31 @@ def _hoelder_region(size: int, spacing: float, beta: float, C: float) -> Region:
     signs = [float((-1) ** (b - j) * math.comb(b, j)) for j in range(b + 1)]
     # Differences of order b that touch the grid, with zeros beyond its ends; one more on each side is 0.
     quotients: Any = sp.diags_array(signs[::-1], offsets=[-j for j in range(b + 1)], shape=(size + b, size), format="csr")
-    quotients = sp.csr_array(quotients / spacing ** (b + 1))
+    # In units of C·spacing^(β − b), the bound between neighbours.
+    quotients = sp.csr_array(quotients / (C * spacing ** (beta + 1)))
     if beta == b:
-        # All lie in an interval of length C around 0: one more variable is where the interval begins.
-        return _interval_region(size, quotients, C)
+        # All lie in an interval of length 1 around 0: one more variable is where the interval begins.
+        return _interval_region(size, quotients)
     count = size + b + 2
     if count * (count - 1) // 2 > MOST_PAIRS:
         raise ParameterError(f"grid must have at most {MOST_PAIRS} pairs of points where beta is no integer, got {size} points")
     padded = sp.vstack([sp.csr_array((1, size)), quotients, sp.csr_array((1, size))], format="csr")
     first, second = np.triu_indices(count, 1)
     differences = sp.csr_array(padded[first] - padded[second])
-    bounds = C * ((second - first) * spacing) ** (beta - b)
+    bounds = (second - first).astype(np.float64) ** (beta - b)
     below = sp.vstack([differences, -differences], format="csr")
     simplex = sp.csr_array(np.ones((1, size)))
     return Region(sp.eye_array(size, format="csr"), simplex, np.ones(1), below, np.concatenate([bounds, bounds]), np.zeros(size, np.bool_))
 
 
-def _interval_region(size: int, quotients: Any, C: float) -> Region:
+def _interval_region(size: int, quotients: Any) -> Region:
     rows = quotients.shape[0]
     image = sp.hstack([sp.eye_array(size), sp.csr_array((size, 1))], format="csr")
-    # start ≤ quotient ≤ start + C, and the zeros beyond the ends: start ≤ 0 ≤ start + C
+    # start ≤ quotient ≤ start + 1, and the zeros beyond the ends: start ≤ 0 ≤ start + 1
     start = sp.csr_array(np.ones((rows, 1)))
     edges = sp.csr_array(np.concatenate([np.zeros((2, size)), [[1.0], [-1.0]]], axis=1))
     below = sp.vstack([sp.hstack([-quotients, start]), sp.hstack([quotients, -start]), edges], format="csr")
-    at_most = np.concatenate([np.zeros(rows), np.full(rows, C), [0.0, C]])
+    at_most = np.concatenate([np.zeros(rows), np.ones(rows), [0.0, 1.0]])
     simplex = sp.csr_array(np.concatenate([np.ones((1, size)), [[0.0]]], axis=1))
     free = np.zeros(size + 1, np.bool_)
     free[-1] = True
