@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 
@@ -13,13 +14,34 @@ from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.reproduce import Check, Figure, Panel, Section, Series, Setting, Slope, known_studies, registry, run
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("clarabel")
 
 SECTIONS = {
+    "minimax": [
+        "Document 000, Abbildung 3.1: the intervals of a binary search of tests",
+        "Document 000, Abbildung 3.2: the course of a binary search of tests",
+        "Document 000, Beispiel 3.6 A: the mean of bounded numbers",
+        "Document 000, Beispiel 3.6 B: the mean of numbers with heavy tails",
+        "Document 000, Beispiel 3.7: the end of a uniform distribution",
+        "Document 000, Beispiel 3.8, density: a smooth density at a point",
+        "Document 000, Beispiel 3.8, derivative: the derivative of a smooth density at a point",
+        "Document 000, Satz 3.13: one bit of a record is enough",
+        "Document 000, Lemma 3.16: how often a binary search errs by how much",
+    ],
     "overfitting": [
         "Document 002, Claim 6: private answers stay near the sample's averages",
         "Document 002, Claim 8: NoisyArgmax finds a query that is nearly the best",
         "Document 002, Theorem 9: private answers stay near the population's averages",
         "Document 002, Theorem 10: a query chosen by private answers does not overfit",
+    ],
+    "blackwell": [
+        "Document 003, Theorem 1: an experiment is more informative exactly if the other one is a garbling of it",
+        "Document 003, Theorem 2: a mechanism is private exactly if no test is better than its profile allows",
+        "Document 003, Theorem 2, audited: what tests find in outputs stays below what is claimed",
+        "Document 003, Theorem 3: testing regions lie inside the region of the guarantee",
+        "Document 003, Theorem 4: equal testing regions do not make experiments equal",
+        "Document 003, Lemma 1: under distributions of data bases the order is kept, and may be made up",
+        "Document 003, Theorem 5: testing regions of distributions say nothing of the mechanism",
     ],
     "privacy-cost": [
         "Document 004, Theorem 9.2.2, bounded values: risk of a private mean",
@@ -28,7 +50,9 @@ SECTIONS = {
     ],
 }
 """Every figure, table and theorem that `dpcore experiment all` reproduces."""
-PLACE = re.compile(r"Document 00[0-4], (Claim|Corollary|Figure|Table|Theorem) \d+(\.\d+)*(, [\w -]+)?: [^:]+")
+PLACE = re.compile(
+    r"Document 00[0-4], (Claim|Corollary|Figure|Lemma|Table|Theorem|Abbildung|Beispiel|Satz) \d+(\.\d+)*( [AB])?(, [\w -]+)?: [^:]+"
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +84,20 @@ def test_sections_say_what_the_document_says_and_have_figures(quick_run):
         for section in study["sections"]:
             assert len(section["statement"]) > 50 < len(section["setup"])
             assert section["figures"]
+            for figure in section["figures"]:
+                assert any("theory" in series["role"] for panel in figure["panels"] for series in panel["series"])
             for panel in (panel for figure in section["figures"] for panel in figure["panels"]):
-                roles = {series["role"] for series in panel["series"]}
-                assert {"measured"} <= roles
-                assert any("theory" in role for role in roles)
+                assert "measured" in {series["role"] for series in panel["series"]}
                 assert all(len(series["x"]) == len(series["y"]) >= 2 for series in panel["series"])
-                assert all((series["stderr"] is None) == ("theory" in series["role"]) for series in panel["series"])
+                assert all(series["stderr"] is None for series in panel["series"] if "theory" in series["role"])
+                assert all(len(series["stderr"]) == len(series["y"]) for series in panel["series"] if series["stderr"] is not None)
+            assert all(len(row) == len(table["header"]) for table in section["tables"] for row in table["rows"])
 
 
 def test_promises_are_kept(quick_run):
     document = json.loads("".join(quick_run[1]["out"]))
     checks = [check for study in document["experiments"] for section in study["sections"] for check in section["checks"]]
-    assert len(checks) == 10
+    assert len(checks) == 66
     assert [check["promise"] for check in checks if not check["holds"]] == []
 
 
@@ -91,7 +117,12 @@ def test_the_report_is_one_page_and_the_json_of_standard_output(quick_run):
     page = (folder / "experiments.html").read_text(encoding="utf-8")
     titles = [title for titles in SECTIONS.values() for title in titles]
     assert re.findall(r"<h2>(Document.*?)</h2>", page) == [title.replace("'", "&#39;") for title in titles]
-    assert page.count("<svg") == len(titles)
+    document = json.loads("".join(printed["out"]))
+    sections = [section for study in document["experiments"] for section in study["sections"]]
+    assert page.count("<svg") == sum(len(section["figures"]) for section in sections) > len(titles)
+    assert page.count("<table>") == 1 + sum(
+        len(section["tables"]) + bool(section["slopes"]) + bool(section["checks"]) for section in sections
+    )
     assert "SIMULATED" in page
     assert re.findall(r'(?:src|href)="(?!#)[^"]*"|https?://', page) == []
     assert "mathdefault" not in page
@@ -120,7 +151,18 @@ def test_a_wrong_command_exits_2(arguments, capsys):
 
 def test_an_unknown_name_is_answered_with_the_known_ones(capsys):
     assert cli.run(["experiment", "figure9"]) == 2
-    assert "must be one of overfitting, privacy-cost, all, got 'figure9'" in capsys.readouterr().err
+    assert "must be one of minimax, overfitting, blackwell, privacy-cost, all, got 'figure9'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["minimax", "all"])
+def test_a_missing_extra_is_named_before_anything_is_measured(name, monkeypatch, capsys):
+    known = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None if package == "clarabel" else known(package))
+    assert cli.run(["experiment", name]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "dpcore: the experiment minimax needs the extra `minimax`: pip install 'dpcore[minimax]'\n"
+    assert [study.name for study in registry.chosen_studies(["blackwell"])] == ["blackwell"]
 
 
 def test_a_folder_that_cannot_be_made_costs_nothing(tmp_path, capsys):
@@ -165,7 +207,7 @@ def made_up(tmp_path, monkeypatch):
 
 def test_adding_a_study_is_adding_a_file(made_up):
     # in the order of the documents
-    assert list(known_studies()) == ["made-up", "overfitting", "privacy-cost"]
+    assert list(known_studies()) == ["minimax", "made-up", "overfitting", "blackwell", "privacy-cost"]
     findings = run(["made-up"], Setting())
     assert not findings.kept
     assert [section.title for sections in findings.studies.values() for section in sections] == ["Document 001, Figure 1: made up"]
@@ -173,7 +215,7 @@ def test_adding_a_study_is_adding_a_file(made_up):
 
 def test_a_name_that_is_no_study_is_refused():
     with pytest.raises(ParameterError, match="name must be one of"):
-        run(["overfitting", "minimax"], Setting())
+        run(["overfitting", "maximin"], Setting())
 
 
 # Seeds

@@ -11,8 +11,8 @@ a run repeats bit for bit on every machine, and nothing in it is private: docume
 """
 
 from dpcore.reproduce.registry import Study, known_studies
-from dpcore.reproduce.results import Check, Figure, Panel, Section, Series, Slope
+from dpcore.reproduce.results import Check, Figure, Panel, Section, Series, Slope, Table
 from dpcore.reproduce.run import Findings, run
 from dpcore.reproduce.setting import Setting
 
-__all__ = ["Check", "Figure", "Findings", "Panel", "Section", "Series", "Setting", "Slope", "Study", "known_studies", "run"]
+__all__ = ["Check", "Figure", "Findings", "Panel", "Section", "Series", "Setting", "Slope", "Study", "Table", "known_studies", "run"]

@@ -128,6 +128,17 @@ same numbers on every machine.</p>
 {% for figure in section.figures %}
 <figure>{{ figure.plot|safe }}<figcaption>{{ figure.caption }}</figcaption></figure>
 {% endfor %}
+{% for table in section.section.tables %}
+<div class="wide"><table>
+<thead><tr>{% for name in table.header %}<th>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody>
+{% for row in table.rows %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+</table></div>
+<p class="muted small">{{ table.caption }}</p>
+{% endfor %}
 {% if section.slopes %}
 <h3>Slopes in doubly logarithmic axes</h3>
 <div class="wide"><table>

@@ -10,6 +10,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from dpcore.batch.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, few_numbers, picture
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.figure import Figure as Canvas
 
     from dpcore.reproduce.results import Figure, Panel, Series
@@ -29,6 +31,11 @@ MARKS: dict[str, dict[str, Any]] = {
     "second theory": {"color": INK, "linestyle": (0, (1.5, 1.5)), "linewidth": 1.2},
 }
 """How a series looks, by its role; what is computed has no markers."""
+PAIRS: dict[str, dict[str, Any]] = {
+    role: {"color": marks["color"], "linewidth": 2.4 if role == "measured" else 1.4, "linestyle": marks.get("linestyle", "-")}
+    for role, marks in MARKS.items()
+}
+"""How lines look that each join two points."""
 
 
 def figure_plot(figure: Figure) -> str:
@@ -44,32 +51,62 @@ def figure_plot(figure: Figure) -> str:
     str
         An `<svg>` element in the colours of the page.
     """
-    # Panels that show the same quantity show it on the same axis, and share their legend.
+    # Panels that show the same quantity show it on the same axis.
     shared = len({panel.y_label for panel in figure.panels}) == 1
+    one_legend = shared or _all_in_one(figure.panels)
 
     def draw(canvas: Canvas) -> None:
         every = canvas.subplots(1, len(figure.panels), squeeze=False, sharey=shared)[0]
         handles: dict[str, Any] = {}
         for axes, panel in zip(every, figure.panels, strict=True):
-            handles = {series.name: _draw_series(axes, series) for series in panel.series}
+            drawn = {series.name: _draw_series(axes, series) for series in panel.series}
+            handles = drawn | handles
             _frame(axes, panel)
+            if figure.square:
+                axes.set_aspect("equal")
             if shared:
                 axes.label_outer()
-            else:
-                axes.legend(handles.values(), handles.keys(), loc="lower left", bbox_to_anchor=(-0.02, 1.0), **LEGEND)
-        if shared:
+            if not one_legend:
+                axes.legend(drawn.values(), drawn.keys(), loc="lower left", bbox_to_anchor=(-0.02, 1.0), **LEGEND)
+        if one_legend:
             columns = 2 if len(handles) > 3 else len(handles)
             canvas.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns, **LEGEND)
 
-    return picture(draw, HEIGHT + (0 if shared else 0.4), figure.caption)
+    return picture(draw, HEIGHT + _more_height(figure, one_legend=one_legend), figure.caption)
+
+
+def _all_in_one(panels: Sequence[Panel]) -> bool:
+    """Whether one panel has the series of all of them: its legend is that of the figure."""
+    names = [{series.name for series in panel.series} for panel in panels]
+    return len(panels) > 1 and any(all(other <= each for other in names) for each in names)
+
+
+def _more_height(figure: Figure, *, one_legend: bool) -> float:
+    """For titles, and for the lines of legends beyond the first two."""
+    counts = [len({series.name for series in panel.series}) for panel in figure.panels]
+    lines = math.ceil(max(counts) / 2) - 2 if one_legend else max(counts) - 2
+    return (0.2 if any(panel.title for panel in figure.panels) else 0.0) + 0.18 * max(0, lines)
 
 
 def _draw_series(axes: Any, series: Series) -> Any:
     marks = MARKS[series.role]
+    if series.form == "area":
+        (area,) = axes.fill(series.x, series.y, facecolor=marks["color"], alpha=0.14, linewidth=0, zorder=1)
+        return area
+    if series.form == "pairs":
+        lines = axes.plot(_paired(series.x), _paired(series.y), zorder=2, solid_capstyle="butt", **PAIRS[series.role])
+        return lines[0]
+    if series.form == "points":
+        return axes.plot(series.x, series.y, zorder=3, **{**marks, "linestyle": "none"})[0]
     if series.stderr is None:
         return axes.plot(series.x, series.y, zorder=2, **marks)[0]
     style = {"linestyle": "-", "linewidth": 0.9, "markeredgecolor": CARD, "markeredgewidth": 0.8, "elinewidth": 1.1, **marks}
     return axes.errorbar(series.x, series.y, yerr=series.stderr, zorder=3, **style)
+
+
+def _paired(values: Sequence[float]) -> list[float]:
+    """Points of one line that is broken after each second point."""
+    return [value for i in range(0, len(values), 2) for value in (*values[i : i + 2], math.nan)]
 
 
 def _frame(axes: Any, panel: Panel) -> None:
@@ -77,21 +114,29 @@ def _frame(axes: Any, panel: Panel) -> None:
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(SOFT)
-    if "x" in panel.log:
-        axes.set_xscale("log")
-        _mark_points(axes.xaxis, sorted({x for series in panel.series for x in series.x}))
-    if "y" in panel.log:
-        axes.set_yscale("log")
-        _mark_powers(axes.yaxis)
     if panel.limits is not None:
         axes.set_ylim(panel.limits)
-    if "y" not in panel.log:
-        few_numbers(axes.yaxis, percent=False, at_most=6)
+    _scale(axes, panel)
     axes.tick_params(which="both", length=0, pad=4, labelsize=8, labelcolor=MUTED)
     axes.grid(which="major", axis="y", color=GRID, linewidth=0.8, zorder=0)
     axes.set_axisbelow(True)
     axes.set_xlabel(panel.x_label, fontsize=8.5)
     axes.set_ylabel(panel.y_label, fontsize=8.5)
+    if panel.title:
+        axes.set_title(panel.title, fontsize=8.5, color=INK, loc="left")
+
+
+def _scale(axes: Any, panel: Panel) -> None:
+    if "x" in panel.log:
+        axes.set_xscale("log")
+        _mark_points(axes.xaxis, sorted({x for series in panel.series for x in series.x}))
+    else:
+        few_numbers(axes.xaxis, percent=False, at_most=6)
+    if "y" in panel.log:
+        axes.set_yscale("log")
+        _mark_powers(axes.yaxis)
+    else:
+        few_numbers(axes.yaxis, percent=False, at_most=6)
 
 
 def _mark_points(axis: Any, points: list[float]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,12 +31,15 @@ class Study:
         Of its sections, in order: document and number, then what is claimed.
     sections : callable
         Measures them, one after the other.
+    extra : tuple of str, optional
+        The extra of dpcore that it needs, and the package in it.
     """
 
     name: str
     summary: str
     titles: tuple[str, ...]
     sections: Callable[[Setting], Iterator[Section]]
+    extra: tuple[str, str] | None = None
 
 
 def known_studies() -> dict[str, Study]:
@@ -63,10 +67,22 @@ def chosen_studies(names: Sequence[str]) -> list[Study]:
     Raises
     ------
     ParameterError
-        If there is no study of a name.
+        If there is no study of a name, or one of them needs an extra that is not installed.
     """
     known = known_studies()
     for name in names:
         if name != ALL and name not in known:
             raise ParameterError(f"name must be one of {', '.join([*known, ALL])}, got {name!r}")
-    return [study for study in known.values() if study.name in names or ALL in names]
+    chosen = [study for study in known.values() if study.name in names or ALL in names]
+    for study in chosen:
+        _check_installed(study)
+    return chosen
+
+
+def _check_installed(study: Study) -> None:
+    """Before anything is measured: with `all`, the study that cannot run may be the last one."""
+    if study.extra is None:
+        return
+    extra, package = study.extra
+    if importlib.util.find_spec(package) is None:
+        raise ParameterError(f"the experiment {study.name} needs the extra `{extra}`: pip install 'dpcore[{extra}]'")

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 Role = Literal["measured", "second", "third", "fourth", "theory", "second theory"]
 """Which marker or line a series has on the page; theories are lines."""
+Form = Literal["line", "points", "pairs", "area"]
+"""Drawn as a line through all points, as points, as a line from each second point to the next one, or as the area that they enclose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Series:
         Standard error of each y; None for what is computed and not measured.
     role : str
         "measured", "second", "third", "fourth", "theory" or "second theory".
+    form : str
+        "line", "points", "pairs" or "area".
     """
 
     name: str
@@ -31,6 +35,7 @@ class Series:
     y: tuple[float, ...]
     stderr: tuple[float, ...] | None = None
     role: Role = "measured"
+    form: Form = "line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +49,19 @@ class Panel:
     series : tuple of Series
         What is drawn.
     log : str
-        Which axes are logarithmic: "", "x" or "xy".
+        Which axes are logarithmic: "", "x", "y" or "xy".
     limits : tuple of float or None
         Ends of the y axis.
+    title : str
+        Above the axes, where panels would not be told apart otherwise.
     """
 
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    log: Literal["", "x", "xy"] = "xy"
+    log: Literal["", "x", "y", "xy"] = "xy"
     limits: tuple[float, float] | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +74,32 @@ class Figure:
         In words.
     panels : tuple of Panel
         From left to right; series of one name look alike.
+    square : bool
+        Whether panels are squares on which both axes have one scale.
     """
 
     caption: str
     panels: tuple[Panel, ...]
+    square: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of words and numbers, for what is no curve.
+
+    Attributes
+    ----------
+    caption : str
+        In words.
+    header : tuple of str
+        Of the columns.
+    rows : tuple of tuple of str
+        As long as the header.
+    """
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +167,8 @@ class Section:
         Promises.
     remark : str
         How to read what differs from the theory.
+    tables : tuple of Table
+        What is no curve.
     """
 
     title: str
@@ -146,6 +178,7 @@ class Section:
     slopes: tuple[Slope, ...] = ()
     checks: tuple[Check, ...] = ()
     remark: str = ""
+    tables: tuple[Table, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The section as JSON has it."""

@@ -1,0 +1,181 @@
+"""Document 000's examples 3.6 to 3.8 at a sample size: model, linear estimator, tuned search, and their risks at the worst distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpcore.minimax import (
+    BinarySearchEstimator,
+    LinearEstimator,
+    LinearOnModel,
+    Model,
+    SimulatedRisk,
+    WorstDistribution,
+    density_at,
+    lower_bound,
+    optimal_channel,
+    simulate_risk,
+    truncated_moment,
+    uniform_scale,
+    worst_distribution,
+)
+from dpcore.rng import Stream
+
+FEWEST_INTERVALS = 8
+"""N from which on a search is compared with the rate: a shorter one is not yet a search."""
+HALF_RANGE = 6.0
+"""Densities of H(2, 1) may live on twice this length at least: the narrowest of them is 4 wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One of the document's examples.
+
+    Attributes
+    ----------
+    name : str
+        Its number.
+    title : str
+        What is estimated, and over which distributions.
+    exponent : float
+        Of n in the optimal squared risk.
+    build : callable
+        Gives the model, on a grid that is fine enough for this n, and the linear estimator, from n and ε.
+    """
+
+    name: str
+    title: str
+    exponent: float
+    build: Callable[[int, float], tuple[Model, LinearEstimator]]
+
+
+def _bounded_mean(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
+    grid = np.linspace(-1.0, 1.0, 65)
+    return Model.moment(grid, 2.0, 0.25), truncated_moment(n, epsilon, 2.0, 0.25, f=grid)
+
+
+def _mean(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
+    """Grid from −2/h to 2/h in steps of h/4 or less: 2/h is where clipping at 1/h does its worst."""
+    linear = truncated_moment(n, epsilon, 2.0, 1.0)
+    h = float(linear.h or 0.0)
+    half = math.ceil(8 / h**2)
+    return Model.moment(np.linspace(-2 / h, 2 / h, 2 * half + 1), 2.0, 1.0), linear
+
+
+def _scale(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
+    """Cells of a quarter of h = (n t²)^{−1/3}. No bandwidth asks for any: ℓ is linear, and mixtures have every ϑ on whatever grid."""
+    h = (n * math.tanh(epsilon / 2) ** 2) ** (-1 / 3)
+    return Model.uniform_scale(1.0, max(8, math.ceil(4 / h))), uniform_scale(1.0, epsilon)
+
+
+def _density(m: int) -> Callable[[int, float], tuple[Model, LinearEstimator]]:
+    def build(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
+        """The window holds four cells on each side, and is so wide that the conditions on its moments hold on the grid as on the line."""
+        linear = density_at(0.0, n, epsilon, 2.0, 1.0, m=m)
+        h = float(linear.h or 0.0)
+        spacing = h / (4.5 if m == 0 else math.sqrt(20.0))
+        half = math.ceil(max(HALF_RANGE, 1 / h) / spacing)
+        return Model.hoelder_density(spacing * np.arange(-half, half + 1), 2.0, 1.0, 0.0, m), linear
+
+    return build
+
+
+EXAMPLES = {
+    example.name: example
+    for example in (
+        Example("3.6 A", "the mean of numbers in [−1, 1] with E x² ≤ ¼", -1.0, _bounded_mean),
+        Example("3.6 B", "the mean of numbers with E x² ≤ 1", -1 / 2, _mean),
+        Example("3.7", "ϑ ≤ 1 of mixtures of uniform distributions on [0, ϑ]", -1.0, _scale),
+        Example("3.8, m = 0", "a density of H(2, 1) at a point", -2 / 3, _density(0)),
+        Example("3.8, m = 1", "the derivative of a density of H(2, 1) at a point", -1 / 3, _density(1)),
+    )
+}
+"""By number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An example at a sample size and a privacy loss.
+
+    Parameters
+    ----------
+    example : Example
+        The example.
+    n : int
+        Number of reports.
+    epsilon : float
+        Privacy loss ε of one report.
+    """
+
+    example: Example
+    n: int
+    epsilon: float
+
+    @cached_property
+    def _built(self) -> tuple[Model, LinearEstimator]:
+        return self.example.build(self.n, self.epsilon)
+
+    @property
+    def model(self) -> Model:
+        """The distributions."""
+        return self._built[0]
+
+    @cached_property
+    def linear(self) -> LinearOnModel:
+        """The linear estimator with the bandwidth for this n."""
+        return self._built[1].on(self.model, self.n)
+
+    @cached_property
+    def search(self) -> BinarySearchEstimator:
+        """The binary search of tests behind the optimal channel, with the step whose proven risk is least."""
+        channel = optimal_channel(self.model, self.n, self.epsilon)
+        return BinarySearchEstimator(self.model, channel, self.n, step="tuned", loss="squared")
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """What the squared risk of every estimator of every channel with this ε is at least, somewhere in the model."""
+        return float(lower_bound(self.model, self.n, self.epsilon, "squared").value)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Measured:
+    """The squared risk of an estimator at the worst distribution that a search found.
+
+    Attributes
+    ----------
+    n : int
+        Number of reports.
+    worst : WorstDistribution
+        The distribution, and the exact risk there.
+    risk : SimulatedRisk
+        As measured there.
+    bound : float
+        What the risk is proven not to exceed in the model.
+    """
+
+    n: int
+    worst: WorstDistribution
+    risk: SimulatedRisk
+    bound: float
+
+
+def measure(estimator: LinearOnModel | BinarySearchEstimator, *, rng: Stream, replicates: int = 1_000_000) -> Measured:
+    """Find the worst distribution of a binary estimator, and measure its squared risk there.
+
+    Parameters
+    ----------
+    estimator : LinearOnModel or BinarySearchEstimator
+        With a binary channel.
+    rng : Stream
+        A keyed stream.
+    replicates : int, default 10^6
+        Number of data sets.
+    """
+    worst = worst_distribution(estimator)
+    risk = simulate_risk(estimator, worst.p, replicates=replicates, rng=rng)
+    return Measured(estimator.n, worst, risk, estimator.risk_bound("squared"))
