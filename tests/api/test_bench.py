@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcore import _backend, sums
+from dpcore import _backend, local, minimax, sums
 from dpcore.bench import Row, as_json, as_text, cases, check_answer, take_turns
 from dpcore.bench.__main__ import main
 from dpcore.bench.means import SumCase, bandwidth_row, check_sum, plain_sum_row, sum_cases
+from dpcore.bench.minimax import binary_counts, binary_estimator, check_equal, end_to_end, look_up_rows, numpy_look_up, numpy_walk, step_of
 from dpcore.bench.selection import SHAPES, check_choice, check_ours, selection_cases, unpruned, unpruned_row
 
 
@@ -59,6 +60,8 @@ def test_the_command_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFix
         "NumPy argmax, no noise",
         "its unpruned kernel",
         "np.sum, not clipped",
+        "NumPy searchsorted",
+        "copy of the bits",
     ):
         assert against in printed
     assert json.loads((tmp_path / "rows.json").read_text())["format"] == 1
@@ -138,3 +141,30 @@ def test_bandwidth_is_by_bytes() -> None:
     assert row.target == 0.6
     assert not row.bound
     assert plain_sum_row(case, case.values(3000), "x86_v4", 3).against == "np.sum, not clipped"
+
+
+# The minimax engine
+
+
+def test_both_look_ups_agree_and_a_wrong_one_is_refused() -> None:
+    estimator, counts = binary_estimator(), binary_counts(1000)
+    check_equal("K=2", estimator.estimate(counts), numpy_look_up(estimator, counts))
+    with pytest.raises(AssertionError, match="estimates differ"):
+        check_equal("K=2", estimator.estimate(counts), numpy_look_up(estimator, counts + 40))
+    assert [row.against for row in look_up_rows("x86_v4", 1000, 2)] == ["20 ns a data set", "NumPy searchsorted"]
+
+
+def test_both_walks_agree_and_a_wrong_one_is_refused() -> None:
+    model = minimax.Model(np.linspace(0.0, 1.0, 4))
+    estimator = minimax.BinarySearchEstimator(model, local.KaryResponse(1.0, 4), 500, step=step_of(model, 12))
+    counts = np.random.default_rng(1).multinomial(500, np.array([0.4, 0.3, 0.2, 0.1]) @ estimator.matrix, size=300)
+    ours = estimator.estimate(counts)
+    assert len(set(ours)) > 2
+    check_equal("K=4", ours, numpy_walk(estimator, estimator.tests, counts))
+    with pytest.raises(AssertionError, match="estimates differ"):
+        check_equal("K=4", ours, numpy_walk(estimator, estimator.tests, counts[::-1]))
+
+
+def test_end_to_end_finds_the_mean() -> None:
+    codes = np.repeat([38, 40, 42, 44], 50_000)  # means -0.5, 0, 0.5, 1
+    assert abs(end_to_end(codes, 1) - 0.25) < 0.2

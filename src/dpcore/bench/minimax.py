@@ -1,0 +1,187 @@
+"""What of the minimax engine is timed: counts and estimates beside NumPy and the memory, and whole builds beside the time they may take."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import _backend, local
+from dpcore.bench.noise import at_levels
+from dpcore.bench.table import Row
+from dpcore.bench.timing import Timing, Work, take_turns
+from dpcore.minimax import BinarySearchEstimator, Model, optimal_channel
+
+Array = npt.NDArray[Any]
+EPSILON = 1.0
+REPORTS = 5000
+"""Of each of many data sets."""
+INTERVALS = 200
+"""N of the estimators that are timed."""
+LOOK_UP_NS, WALK_RATIO, BANDWIDTH = 20.0, 20.0, 0.5
+"""An estimate of a binary channel at most, a walk against NumPy's at least, and counting bits against a copy of them at least."""
+BUILD_SECONDS, END_SECONDS = 10.0, 5.0
+"""Building an estimator of N = 200 over 500 points; from the model to the estimate of 10^7 records on two cores."""
+
+
+def moment_model(points: int) -> Model:
+    """E x² ≤ 1 on a grid of [−10, 10]."""
+    return Model.moment(np.linspace(-10.0, 10.0, points), 2.0, 1.0)
+
+
+def step_of(model: Model, intervals: int = INTERVALS) -> float:
+    """The Δ that gives so many intervals."""
+    low, high = model.theta_range
+    return (high - low) / (intervals - 0.5)
+
+
+def build(points: int = 500) -> BinarySearchEstimator:
+    """The optimal channel of a model, and its estimator with N = 200."""
+    model = moment_model(points)
+    return BinarySearchEstimator(model, optimal_channel(model, REPORTS, EPSILON), REPORTS, step=step_of(model))
+
+
+@lru_cache(maxsize=1)
+def binary_estimator() -> BinarySearchEstimator:
+    """A binary channel's estimator, built once."""
+    return build(81)
+
+
+@lru_cache(maxsize=1)
+def finite_estimator() -> BinarySearchEstimator:
+    """An estimator of a mean from the reports of an 8-ary response, N = 200, built once."""
+    model = Model(np.linspace(0.0, 1.0, 8))
+    return BinarySearchEstimator(model, local.KaryResponse(EPSILON, 8), REPORTS, step=step_of(model))
+
+
+def binary_counts(sets: int) -> Array:
+    """Counts of +z0 all over their range; the same on every run."""
+    return np.random.default_rng(1).integers(0, REPORTS + 1, sets)
+
+
+def finite_counts(sets: int) -> Array:
+    """Counts of data sets of one distribution; the same on every run."""
+    p = np.arange(8.0, 0.0, -1.0) / 36
+    return np.random.default_rng(1).multinomial(REPORTS, p @ finite_estimator().matrix, size=sets)
+
+
+def numpy_look_up(estimator: BinarySearchEstimator, counts: Array) -> Array:
+    """The same estimates by NumPy's binary search."""
+    found: Array = estimator.values[np.searchsorted(estimator.thresholds, counts, side="right")]
+    return found
+
+
+def numpy_walk(estimator: BinarySearchEstimator, weights: Array, counts: Array) -> Array:
+    """The same estimates by a walk of all data sets at once, one level after the other; the weights are those of visited tests."""
+    places = np.zeros(len(counts), np.int64)
+    rows = counts.astype(np.float64)
+    for level in range(estimator.N - 2):
+        tests = weights[level * (level + 1) // 2 + places, : rows.shape[1]]
+        places += np.einsum("ij,ij->i", rows, tests) > 0
+    found: Array = estimator.theta_range[0] + estimator.step * (places + 1)
+    return found
+
+
+def check_equal(name: str, ours: Array, other: Array) -> None:
+    """Raise if two ways give different estimates: a benchmark of a wrong answer is worth nothing."""
+    if not np.allclose(ours, other, rtol=0.0, atol=1e-9):
+        raise AssertionError(f"{name}: {int((~np.isclose(ours, other, rtol=0.0, atol=1e-9)).sum())} of {len(ours)} estimates differ")
+
+
+def _row(ours: str, against: str, level: str, timing: Timing, n: int, *, threads: int = 1, **more: Any) -> Row:
+    ratio = 1 / timing.ratio if more.get("bound") else timing.ratio
+    return Row(ours, against, level, threads, timing.ours * 1e9 / n, timing.other * 1e9 / n, ratio, **more)
+
+
+def _allowed(work: Work, seconds: float, rounds: int) -> Timing:
+    ours = take_turns(work, work, rounds).ours
+    return Timing(ours, seconds, seconds / ours)
+
+
+def look_up_rows(level: str, sets: int, rounds: int) -> list[Row]:
+    """`estimate` for K = 2 against the time it may take, and against NumPy."""
+    estimator, counts = binary_estimator(), binary_counts(sets)
+    check_equal("estimate, K=2", estimator.estimate(counts), numpy_look_up(estimator, counts))
+    ours = partial(estimator.estimate, counts, threads=1)
+    name = f"estimate, K=2, N={estimator.N}, {sets:,} data sets"
+    allowed = _allowed(ours, LOOK_UP_NS * sets * 1e-9, rounds)
+    return [
+        _row(name, f"{LOOK_UP_NS:g} ns a data set", level, allowed, sets, target=1.0, bound=True),
+        _row(name, "NumPy searchsorted", level, take_turns(ours, partial(numpy_look_up, estimator, counts), rounds), sets),
+    ]
+
+
+def walk_row(level: str, sets: int, rounds: int) -> Row:
+    """`estimate` for K = 8 against a vectorised walk in NumPy over the same tests, all of which are known by then."""
+    estimator, counts = finite_estimator(), finite_counts(sets)
+    ours = estimator.estimate(counts, threads=1)
+    weights = estimator.tests
+    check_equal("estimate, K=8", ours, numpy_walk(estimator, weights, counts))
+    timing = take_turns(partial(estimator.estimate, counts, threads=1), partial(numpy_walk, estimator, weights, counts), rounds)
+    target = None if level == "baseline" else WALK_RATIO
+    return _row(f"estimate, K=8, N={estimator.N}, {sets:,} data sets", "NumPy walk", level, timing, sets, target=target)
+
+
+def packed_row(level: str, reports: int, rounds: int) -> Row:
+    """`estimate_reports` of packed bits against one copy of them."""
+    model = moment_model(81)
+    channel = optimal_channel(model, REPORTS, EPSILON)
+    estimator = BinarySearchEstimator(model, channel, reports, step=step_of(model))
+    bits = np.random.default_rng(1).integers(0, 256, (reports + 7) // 8, dtype=np.uint8)
+    bits[-1] &= 0xFF >> (-reports % 8)
+    check_equal(
+        "estimate_reports",
+        np.atleast_1d(estimator.estimate_reports(bits, packed=True)),
+        np.atleast_1d(estimator.estimate(int(np.unpackbits(bits).sum()))),
+    )
+    out = np.empty_like(bits)
+    timing = take_turns(partial(estimator.estimate_reports, bits, packed=True, threads=1), partial(np.copyto, out, bits), rounds)
+    return _row(f"estimate_reports, {reports:,} packed bits", "copy of the bits", level, timing, reports, target=BANDWIDTH)
+
+
+def build_row(level: str, points: int = 500) -> Row:
+    """From a model of 500 points to an estimator with N = 200, against the time that may take."""
+    timing = _allowed(partial(build, points), BUILD_SECONDS, 1)
+    return _row(f"model of {points} points to estimator, N={INTERVALS}", f"{BUILD_SECONDS:g} s", level, timing, 1, target=1.0, bound=True)
+
+
+def end_to_end(codes: Array, threads: int) -> float:
+    """From the model to the estimate: optimal channel, estimator, private reports of all records, estimate."""
+    model, n = moment_model(81), len(codes)
+    found = optimal_channel(model, n, EPSILON)
+    estimator = BinarySearchEstimator(model, found, n)
+    reports = found.channel.privatize(codes, threads=threads)
+    return float(estimator.estimate_reports(reports, threads=threads))
+
+
+def end_row(level: str, records: int) -> Row:
+    """End to end on two cores, against the time that may take; raises if the estimate is far off."""
+    rng, threads = np.random.default_rng(1), min(2, _backend.default_threads())
+    codes = moment_model(81).codes(np.clip(rng.normal(0.25, 0.5, records), -10.0, 10.0))
+    estimate = end_to_end(codes, threads)
+    if not abs(estimate - 0.25) < 3 / records**0.25:
+        raise AssertionError(f"end to end: the estimate is {estimate:.3f}, of a mean of 0.25")
+    timing = _allowed(partial(end_to_end, codes, threads), END_SECONDS, 1)
+    name = f"model to estimate of {records:,} records"
+    return _row(name, f"{END_SECONDS:g} s", level, timing, records, threads=threads, target=1.0, bound=True)
+
+
+WALKED = 10**6
+"""Reports of fewer values leave the walk out: its tests take half a minute to compute, once."""
+
+
+def minimax_bounds(n: int, rounds: int) -> list[Row]:
+    """All rows at every level of this machine, sized for a report of n values; none without the extra `minimax`."""
+    rows: list[Row] = []
+    if find_spec("clarabel") is None:
+        return rows
+    for level in at_levels():
+        rows += look_up_rows(level, max(1, n // 10), rounds)
+        if n >= WALKED:
+            rows.append(walk_row(level, n // 10, min(rounds, 3)))
+        rows.append(packed_row(level, 10 * n, rounds))
+        rows.append(end_row(level, n))
+    return rows
