@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,11 @@ pytestmark = pytest.mark.source_tree
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 MODULES = {"dpcore." + info.name for info in pkgutil.iter_modules(dpcore.__path__) if not info.name.startswith("_")}
+
+_spec = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
+pictures = importlib.util.module_from_spec(_spec)
+sys.modules["pictures"] = pictures  # where its dataclass looks for its annotations
+_spec.loader.exec_module(pictures)
 
 identify = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 
@@ -44,9 +51,31 @@ def test_examples_run(document, monkeypatch):
 @identify
 def test_python_blocks_are_programs_that_run(document, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for line, text in blocks(document, "python"):
-        exec(compile("\n" * line + text, str(document), "exec"), names)
+    rules = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for program, printed in pictures.run(document):
+        if program.shown is not None:
+            assert doctest.OutputChecker().check_output(program.shown, printed, rules), f"line {program.line}: {printed}"
+    shown = set(re.findall(r"\]\(images/([^)]+)\)", document.read_text(encoding="utf-8")))
+    drawn = pictures.drawn(tmp_path)
+    assert set(drawn) == shown
+    # What `python docs/pictures.py` would write.
+    assert [name for name, svg in drawn.items() if not pictures.alike(svg, (document.parent / "images" / name).read_text())] == []
+
+
+def test_pictures_that_differ_are_not_alike():
+    first, *others = (path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "images").glob("*.svg")))
+    assert pictures.alike(first, re.sub(r'id="[^"]*"', 'id="a"', first.replace(".5", ".6")))
+    assert not pictures.alike(first, first.replace("\nL ", "\nM ", 1))
+    assert not pictures.alike(first, re.sub(r"\nL (\d+)\.", lambda found: f"\nL {int(found[1]) + 2}.", first, count=1))
+    assert not any(pictures.alike(first, other) for other in others)
+    older = pictures.VERSION.sub("Matplotlib v3.8", first)
+    assert pictures.alike(first, older.replace("\nL ", "\nM ", 1))
+    assert not pictures.alike(first, re.sub(r"([a-z])</text>", r"\1s</text>", older))
+
+
+def test_every_picture_is_shown():
+    shown = {name for document in DOCUMENTS for name in re.findall(r"\]\((?:docs/)?images/([^)]+)\)", document.read_text(encoding="utf-8"))}
+    assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
 
 
 @identify
@@ -90,6 +119,11 @@ def test_every_module_has_a_page(module):
         "accounting",
         "local",
         "inference",
+        "mechanisms-as-experiments",
+        "minimax",
+        "heavy-tailed-mean",
+        "exactness-minimax",
+        "auditing",
         "batch",
         "experiments",
     ],
