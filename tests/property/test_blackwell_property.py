@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +81,14 @@ def test_epsilon_is_the_least_that_satisfies(experiment, delta):
     assert experiment.satisfies(epsilon, delta) == math.isfinite(epsilon)
     if epsilon > 1e-6:
         assert not experiment.satisfies(min(epsilon, 1e6) - 1e-9, delta)
+
+
+def test_a_tiny_delta_is_nearly_none():
+    """1/17 is rounded: a sum that should be 0 at the largest ratio is not, and must not decide."""
+    experiment = Experiment([[0.1, 0.1, 0.0, 0.1, 0.7], [1 / 17, 4 / 17, 0.0, 1 / 17, 11 / 17]])
+    for delta in (1e-300, 1e-17, 1e-13):
+        assert experiment.epsilon(delta) == pytest.approx(experiment.epsilon(), abs=1e-11)
+        assert experiment.satisfies(experiment.epsilon(delta), delta)
 
 
 @st.composite

@@ -215,7 +215,11 @@ def approximate_epsilon(matrix: Matrix, delta: float, pairs: Pairs | None, *, th
 
 
 def epsilon_of_pair(p: Matrix, q: Matrix, delta: float) -> float:
-    """Least ε ≥ 0 with Σ (p − e^ε q)_+ ≤ δ: between two likelihood ratios the sum is linear in e^ε."""
+    """Least ε ≥ 0 with Σ (p − e^ε q)_+ ≤ δ.
+
+    The sum is the largest of P(S) − e^ε Q(S) over the sets S of outcomes with the largest likelihood ratios, so the root is the largest of
+    theirs: no comparison of the sum with δ decides, which for a small δ would be one of rounding errors.
+    """
     never = q == 0
     certain = math.fsum(p[never])
     if certain > delta:
@@ -224,12 +228,6 @@ def epsilon_of_pair(p: Matrix, q: Matrix, delta: float) -> float:
     p, q = p[possible], q[possible]
     with np.errstate(over="ignore"):
         order = np.argsort(-(p / q), kind="stable")
-    p, q = p[order], q[order]
-    above, mass = np.cumsum(p), np.cumsum(q)
-    with np.errstate(over="ignore"):
-        at_ratios = certain + above - p / q * mass
-    last = int(np.searchsorted(at_ratios, delta, side="right")) - 1
-    if last < 0:
-        return 0.0
-    excess = certain + float(above[last]) - delta
-    return max(0.0, math.log(excess) - math.log(mass[last])) if excess > 0 else 0.0
+    excess, mass = certain + np.cumsum(p[order]) - delta, np.cumsum(q[order])
+    above = excess > 0
+    return max(0.0, float((np.log(excess[above]) - np.log(mass[above])).max(initial=0.0)))
