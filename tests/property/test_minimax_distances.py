@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import assume, example, given
@@ -57,6 +58,7 @@ def private_channels(draw, size, outcomes=None):
 @example((np.array([1.0, 0.0]), np.array([0.0, 1.0])))
 @example((np.array([0.5, 0.5]), np.array([0.5, 0.5])))
 @example((np.array([1.0, 0.0]), np.array([1e-310, 1.0])))
+@example((np.array([0.0, 0.0, 0.5, 0.5]), np.array([0.0, 0.0, 0.4999995, 0.5000005])))
 def test_every_relation_of_satz_2_4(pair):
     p, q = pair
     kl, tv, hellinger = minimax.kl(p, q), minimax.tv(p, q), minimax.hellinger(p, q)
@@ -69,6 +71,16 @@ def test_every_relation_of_satz_2_4(pair):
     assert testing <= affinity + CLOSE  # (6)
     assert affinity <= math.sqrt(testing * max(2 - testing, 0.0)) + ROOT
     assert hellinger <= math.sqrt(kl) + CLOSE  # (7)
+
+
+@pytest.mark.parametrize("share", [0.3, 3e-3, 4e-3, 1e-5, 1e-9, 1e-14])
+def test_kl_keeps_its_digits_between_near_distributions(share):
+    p = np.array([0.2, 0.3, 0.5])
+    q = p + share * np.array([0.1, -0.04, -0.06])
+    with mpmath.workdps(60):
+        masses = [(mpmath.mpf(a), mpmath.mpf(b)) for a, b in zip(p, q, strict=True)]
+        exact = float(mpmath.fsum(a * mpmath.log(a / b) - a + b for a, b in masses))
+    assert minimax.kl(p, q) == pytest.approx(exact, rel=1e-10)
 
 
 @given(pairs(most=4), st.integers(1, 4))
