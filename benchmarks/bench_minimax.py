@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import pytest
-
 from dpcore import _backend
 from dpcore.bench import Row
 from dpcore.bench.minimax import build_row, end_row, look_up_rows, packed_row, walk_row
@@ -19,15 +17,6 @@ from ratios import ROWS
 N = int(os.environ.get("DPCORE_BENCH_VALUES", "10000000"))
 ROUNDS = 7
 LEVELS = _backend.available_levels()[::-1]
-
-
-@pytest.fixture(params=LEVELS)
-def level(request: pytest.FixtureRequest) -> Any:
-    """Each CPU level of this machine."""
-    before = _backend.selected_level()
-    _backend.select_level(request.param)
-    yield request.param
-    _backend.select_level(before)
 
 
 def keep(benchmark: Any, rows: list[Row]) -> None:

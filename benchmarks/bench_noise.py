@@ -23,15 +23,6 @@ THREADS = _backend.default_threads()
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 
 
-@pytest.fixture(params=_backend.available_levels()[::-1])
-def level(request: pytest.FixtureRequest) -> Any:
-    """Each CPU level of this machine."""
-    before = _backend.selected_level()
-    _backend.select_level(request.param)
-    yield request.param
-    _backend.select_level(before)
-
-
 def arrays(case: Case) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Zeros, and a place for the result whose pages are there already."""
     return np.zeros(N, case.dtype), np.ones(N, case.dtype)

@@ -38,15 +38,6 @@ LEVELS = _backend.available_levels()[::-1]
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 
 
-@pytest.fixture(params=LEVELS)
-def level(request: pytest.FixtureRequest) -> Any:
-    """Each CPU level of this machine."""
-    before = _backend.selected_level()
-    _backend.select_level(request.param)
-    yield request.param
-    _backend.select_level(before)
-
-
 def compare(benchmark: Any, comparison: Callable[[], Row]) -> None:
     """Keep the row for the table and in the benchmark's record, whose own time is that of the whole comparison."""
     row = benchmark.pedantic(comparison, rounds=1)

@@ -1,12 +1,23 @@
-"""Prints the rows of a session as one table at its end."""
+"""What all benchmarks share: the CPU levels, and the rows of a session as one table at its end."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from dpcore import _backend
 from dpcore.bench import as_text
 from ratios import ABSENT, ROWS
+
+
+@pytest.fixture(params=_backend.available_levels()[::-1])
+def level(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each CPU level of this machine."""
+    before = _backend.selected_level()
+    _backend.select_level(request.param)
+    yield request.param
+    _backend.select_level(before)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

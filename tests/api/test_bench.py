@@ -12,7 +12,18 @@ from dpcore import _backend, local, minimax, sums
 from dpcore.bench import Row, as_json, as_text, cases, check_answer, take_turns
 from dpcore.bench.__main__ import main
 from dpcore.bench.means import SumCase, bandwidth_row, check_sum, plain_sum_row, sum_cases
-from dpcore.bench.minimax import binary_counts, binary_estimator, check_equal, end_to_end, look_up_rows, numpy_look_up, numpy_walk, step_of
+from dpcore.bench.minimax import (
+    binary_counts,
+    binary_estimator,
+    check_build,
+    check_equal,
+    end_to_end,
+    look_up_rows,
+    moment_model,
+    numpy_look_up,
+    numpy_walk,
+    step_of,
+)
 from dpcore.bench.selection import SHAPES, check_choice, check_ours, selection_cases, unpruned, unpruned_row
 
 
@@ -163,6 +174,13 @@ def test_both_walks_agree_and_a_wrong_one_is_refused() -> None:
     check_equal("K=4", ours, numpy_walk(estimator, estimator.tests, counts))
     with pytest.raises(AssertionError, match="estimates differ"):
         check_equal("K=4", ours, numpy_walk(estimator, estimator.tests, counts[::-1]))
+
+
+def test_a_build_with_other_intervals_is_refused() -> None:
+    check_build(binary_estimator())
+    model = moment_model(21)
+    with pytest.raises(AssertionError, match="N = 12"):
+        check_build(minimax.BinarySearchEstimator(model, minimax.optimal_channel(model, 500, 1.0), 500, step=step_of(model, 12)))
 
 
 def test_end_to_end_finds_the_mean() -> None:

@@ -142,8 +142,17 @@ def packed_row(level: str, reports: int, rounds: int) -> Row:
     return _row(f"estimate_reports, {reports:,} packed bits", "copy of the bits", level, timing, reports, target=BANDWIDTH)
 
 
+def check_build(estimator: BinarySearchEstimator) -> None:
+    """Raise unless an estimator is the one that was asked for: N intervals, estimates that rise with the counts all over the range of θ."""
+    found = estimator.estimate(np.arange(estimator.n + 1))
+    (low, high), span = estimator.theta_range, found[-1] - found[0]
+    if estimator.N != INTERVALS or (np.diff(found) < 0).any() or not 0.9 * (high - low) <= span <= high - low:
+        raise AssertionError(f"build: N = {estimator.N}, and the estimates span {span:.4g} of {high - low:.4g}")
+
+
 def build_row(level: str, points: int = 500) -> Row:
     """From a model of 500 points to an estimator with N = 200, against the time that may take."""
+    check_build(build(points))
     timing = _allowed(partial(build, points), BUILD_SECONDS, 1)
     return _row(f"model of {points} points to estimator, N={INTERVALS}", f"{BUILD_SECONDS:g} s", level, timing, 1, target=1.0, bound=True)
 

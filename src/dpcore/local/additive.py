@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -78,9 +79,9 @@ class Additive(LocalMechanism):
     grid: float
 
     @property
+    @abstractmethod
     def kind(self) -> Kind:
         """Name of the noise function."""
-        raise NotImplementedError
 
     @property
     def integral(self) -> bool:
