@@ -100,6 +100,7 @@ typedef struct {
     int32_t uniform;
 } dpk_lanes;
 
+#include "dpk_release.h"
 #include "dpk_response.h"
 #include "dpk_search.h"
 #include "dpk_selection.h"
@@ -126,6 +127,7 @@ typedef struct {
     dpk_selection_kernels selection;
     dpk_sum_kernels sums;
     dpk_search_kernels search;
+    dpk_release_kernels release;
     void (*exponential_raw)(const uint64_t *words, double *e, size_t n); /* -ln|X|, for measurements */
     void (*normal_raw)(const uint64_t *words, double *z, size_t n);      /* Box-Muller pairs, for measurements */
 } dpk_kernels;

@@ -87,11 +87,37 @@ cdef extern from "dpk.h" nogil:
 
     enum:
         DPK_WALK_LANES
+        DPK_COSINE_BLOCK
+        DPK_PRODUCT_PLANES
+
+    int64_t DPK_COSINE_LARGEST
+
+    ctypedef struct dpk_choice:
+        const uint64_t *thresholds
+        const uint32_t *guide
+        int32_t shift
+
+    ctypedef struct dpk_band:
+        const int64_t *lower
+        const int64_t *upper
+        const int64_t *offsets
+        const double *weights
+        const double *weight_exponents
+        int64_t most
+        double *mantissas
+        double *exponents
+
+    ctypedef struct dpk_release_kernels:
+        int (*choose)(const dpk_choice *, const uint64_t *, int64_t *, size_t) noexcept nogil
+        void (*cosines)(const double *, size_t, size_t, int64_t *, int64_t *) noexcept nogil
+        void (*band_row)(const dpk_band *, size_t) noexcept nogil
+        void (*weigh_bits)(const uint8_t *, size_t, size_t, size_t, const uint64_t *, int, int64_t *) noexcept nogil
 
     ctypedef struct dpk_kernels:
         const char *name
         dpk_response_kernels response
         dpk_search_kernels search
+        dpk_release_kernels release
         void (*aes256_block)(const dpk_stream *, const uint64_t *, uint64_t *) noexcept nogil
         void (*exponential_raw)(const uint64_t *, double *, size_t) noexcept nogil
         void (*normal_raw)(const uint64_t *, double *, size_t) noexcept nogil

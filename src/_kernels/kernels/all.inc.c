@@ -12,6 +12,7 @@
 #include "selection.inc.c"
 #include "sums.inc.c"
 #include "search.inc.c"
+#include "release.inc.c"
 
 /* Post: whether all of x is finite. Errors: none. */
 static int all_finite(const double *DPK_RESTRICT x, size_t n) {
@@ -56,6 +57,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
     .selection = {.largest = largest_of, .any_at_most = any_at_most, .within_reach = within_reach},
     .sums = {.run = sum_run, .rows = sum_rows},
     .search = {.walk = walk, .steps = steps, .nonzero = nonzero, .bytes = count_bytes},
+    .release = {.choose = choose, .cosines = cosines, .band_row = band_row, .weigh_bits = weigh_bits},
     .exponential_raw = exponential_raw,
     .normal_raw = normal_raw,
 };

@@ -17,6 +17,17 @@ from dpcore._backend.counts import (
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
 from dpcore._backend.noise import default_grid, float_noise, int_noise, scalar_float_noise, scalar_int_noise
+from dpcore._backend.release import (
+    COSINE_GRID,
+    COSINE_LARGEST,
+    BandPaths,
+    band_paths,
+    choose_codes,
+    cosine_sums,
+    rounded_cosines,
+    sign_products,
+    step_weights,
+)
 from dpcore._backend.response import (
     HADAMARD_REPORT,
     HASHING_REPORT,
@@ -36,22 +47,31 @@ from dpcore._backend.search import WALK_LANES, first_wrong_counts, step_values, 
 from dpcore._backend.selection import NOISES, Selection
 from dpcore._backend.sums import column_sums, noisy_pairs
 from dpcore._backend.threads import default_threads, for_ranges
-from dpcore._backend.words import uniform_words
+from dpcore._backend.words import GROUP, KernelWords, call_words, uniform_words
 
 __all__ = [
+    "COSINE_GRID",
+    "COSINE_LARGEST",
+    "GROUP",
     "HADAMARD_REPORT",
     "HASHING_REPORT",
     "HASH_PRIME",
     "NOISES",
     "WALK_LANES",
+    "BandPaths",
+    "KernelWords",
     "Selection",
     "Testing",
     "available_levels",
+    "band_paths",
     "bounded_response",
+    "call_words",
+    "choose_codes",
     "code_counts",
     "code_counts_rows",
     "column_counts",
     "column_sums",
+    "cosine_sums",
     "count_packed",
     "count_packed_rows",
     "count_true",
@@ -72,14 +92,17 @@ __all__ = [
     "kary_response",
     "make_keystream",
     "noisy_pairs",
+    "rounded_cosines",
     "scalar_float_noise",
     "scalar_int_noise",
     "secure_cipher",
     "select_level",
     "selected_level",
     "sequential_quantile",
+    "sign_products",
     "sign_sums",
     "step_values",
+    "step_weights",
     "subset_response",
     "support_counts",
     "table_response",

@@ -45,3 +45,9 @@ class KernelWords:
     def more(self, domain: int, element: int, attempt: int, chunk: int) -> list[int]:
         words: list[int] = _dispatch.more_words(*self._address, domain, element, attempt, chunk)
         return words
+
+
+def call_words(position: Position, *, secure: bool) -> KernelWords:
+    """Words of one call."""
+    key, nonce, _ = position
+    return KernelWords(key, nonce, cipher_code(secure=secure))

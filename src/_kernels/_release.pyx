@@ -1,0 +1,87 @@
+"""Releases of distributions: choices, cosines, paths inside a band, products with signs. Every function may run on several threads."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from dpk cimport DPK_COSINE_BLOCK, DPK_COSINE_LARGEST, DPK_PRODUCT_PLANES, dpk_band, dpk_choice, dpk_kernels
+
+from dpcore._kernels import _dispatch
+
+cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+
+COSINE_LARGEST = DPK_COSINE_LARGEST
+
+
+def choose(const uint64_t[::1] words, const uint64_t[::1] thresholds, const uint32_t[::1] guide, int shift, int64_t[::1] out):
+    """Store for each word how many of the ascending thresholds are at most it; whether a word is one of them.
+
+    `guide` holds how many are below 0, 2^shift, 2·2^shift, …, 2^64.
+    """
+    cdef dpk_choice choice
+    cdef int is_tie
+    if not 1 <= shift <= 63 or guide.shape[0] != (<Py_ssize_t> 1 << (64 - shift)) + 1 or out.shape[0] != words.shape[0]:
+        raise ValueError("the guide must have an item for each bucket and one more, and out one for each word")
+    if words.shape[0] == 0:
+        return False
+    choice.thresholds = &thresholds[0] if thresholds.shape[0] else NULL
+    choice.guide, choice.shift = &guide[0], shift
+    if guide[guide.shape[0] - 1] != <uint64_t> thresholds.shape[0]:
+        raise ValueError("the guide must end with the number of thresholds")
+    with nogil:
+        is_tie = level[0].release.choose(&choice, &words[0], &out[0], words.shape[0])
+    return is_tie != 0
+
+
+def cosines(const double[::1] x, int64_t[::1] sums, int64_t[:, ::1] out=None):
+    """Add the rounded √2 cos(πjx), j = 1 …, of at most 2^21 numbers in [0, 1] to `sums`, and store them in the rows of `out`."""
+    cdef size_t n = x.shape[0], terms = sums.shape[0], start = 0, size
+    if n > <size_t> 1 << 21 or (out is not None and (<size_t> out.shape[0] != n or <size_t> out.shape[1] != terms)):
+        raise ValueError("too many numbers, or out has another shape")
+    cdef int64_t *rows = &out[0, 0] if out is not None and n and terms else NULL
+    if n == 0 or terms == 0:
+        return
+    with nogil:
+        while start < n:
+            size = n - start if n - start < DPK_COSINE_BLOCK else DPK_COSINE_BLOCK
+            level[0].release.cosines(&x[start], size, terms, &sums[0], rows + start * terms if rows != NULL else NULL)
+            start += size
+
+
+def band_rows(tuple band, tuple weights, double[::1] mantissas, double[::1] exponents, size_t start, size_t stop):
+    """Fill rows [start, stop) of the table: `band` is lower, upper and offsets, `weights` those of k, …, 0 with their exponents."""
+    cdef const int64_t[::1] lower = band[0], upper = band[1], offsets = band[2]
+    cdef const double[::1] factors = weights[0], powers = weights[1]
+    cdef dpk_band table
+    cdef size_t row, rows = lower.shape[0]
+    cdef int64_t most = factors.shape[0] - 1, below = 0, above = 0
+    if <size_t> upper.shape[0] != rows or <size_t> offsets.shape[0] != rows + 1 or powers.shape[0] != factors.shape[0] or stop > rows:
+        raise ValueError("there must be two bounds and a place for each row")
+    for row in range(rows):
+        if lower[row] < below or upper[row] < above or upper[row] > most:
+            raise ValueError("bands must not fall and lie in [0, k]")
+        if offsets[row] < 0 or offsets[row] + max(0, upper[row] - lower[row] + 1) > offsets[row + 1]:
+            raise ValueError("there must be a place for each sum of a row")
+        below, above = lower[row], upper[row]
+    if offsets[rows] > mantissas.shape[0] or mantissas.shape[0] != exponents.shape[0]:
+        raise ValueError("there must be a place for each sum")
+    if rows == 0 or mantissas.shape[0] == 0:
+        return
+    table.lower, table.upper, table.offsets, table.most = &lower[0], &upper[0], &offsets[0], most
+    table.weights, table.weight_exponents = &factors[0], &powers[0]
+    table.mantissas, table.exponents = &mantissas[0], &exponents[0]
+    with nogil:
+        for row in range(start, stop):
+            level[0].release.band_row(&table, row)
+
+
+def weigh_bits(const uint8_t[:, :] rows, const uint64_t[:, ::1] planes, int64_t[::1] out):
+    """Store for each row how many bits it shares with each plane, weighted by 1, 2, 4, … and by −2^(b − 1) for the last plane."""
+    cdef size_t n = rows.shape[0], width = rows.shape[1]
+    if planes.shape[0] > DPK_PRODUCT_PLANES or planes.shape[1] != (rows.shape[1] + 7) // 8 or out.shape[0] != rows.shape[0]:
+        raise ValueError("planes must have a word for each eight bytes of a row, and out an item for each row")
+    if width > 1 and rows.strides[1] != 1:
+        raise ValueError("the bytes of a row must follow each other")
+    if n == 0 or width == 0 or planes.shape[0] == 0:
+        return
+    with nogil:
+        level[0].release.weigh_bits(&rows[0, 0], n, width, rows.strides[0], &planes[0, 0], planes.shape[0], &out[0])
