@@ -12,9 +12,9 @@ from dpcore.privacy import Privacy
 from dpcore.rng import SecureRandom
 
 if TYPE_CHECKING:
-    from dpcore import experiments, minimax
+    from dpcore import experiments, minimax, release
 
-_ON_FIRST_USE = frozenset({"experiments", "minimax"})
+_ON_FIRST_USE = frozenset({"experiments", "minimax", "release"})
 """Subpackages that load SciPy."""
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "mechanisms",
     "minimax",
     "noise",
+    "release",
     "selection",
     "sums",
 ]

@@ -1,0 +1,258 @@
+"""Laws of series releases and of exponential mechanisms for densities, each with a broken twin that the same test rejects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcore import Privacy, _backend, noise, release
+from dpcore._intervals import Interval, log
+from dpcore.release import _rejection
+from dpcore.release._choices import Uniforms, unit_floats
+from dpcore.release._rejection import Trials, first_accepted, is_below
+from dpcore.release.exponential import SeriesDistance, _uniform_trials
+from dpcore.release.series import LARGEST_COSINE, SeriesRelease, cosine_totals, series_scale
+from dpcore.testing import KeyedRandom
+from support.densities import GRID, cosines, primitive, series
+from support.kernels import KEY
+from support.laws import ERROR_RATE, interval_masses, p_value
+
+CALLS = 8_000
+BINS = 24
+
+
+def rng() -> KeyedRandom:
+    return KeyedRandom(KEY)
+
+
+def histogram(draws, bins: int = BINS) -> np.ndarray:
+    """Counts of draws in equal bins of [0, 1]."""
+    return np.histogram(draws, bins, (0.0, 1.0))[0]
+
+
+# Orthogonal series: the noise, and the records
+
+
+def noise_counts(coefficients: np.ndarray, x: float, scale: float, edges: np.ndarray) -> np.ndarray:
+    """How often the noise on the coefficients of one record, in units of the scale, falls between the edges."""
+    exact = cosines([x], len(coefficients))[0].astype(float) * GRID
+    return np.histogram((coefficients - exact) / scale, edges)[0]
+
+
+def test_the_noise_of_the_coefficients():
+    """65,536 coefficients of one record at once."""
+    terms, x, epsilon = 2**16, 0.3, 2.0
+    released = release.orthogonal_series([x], epsilon, terms=terms, rng=rng())
+    edges = np.concatenate([[-np.inf], np.linspace(-6, 6, 61), [np.inf]])
+    masses = interval_masses(edges, "laplace")
+    scale = 2 * math.sqrt(2) * terms / epsilon
+    assert p_value(noise_counts(released.coefficients, x, scale, edges), masses) > ERROR_RATE
+    # a twin with the scale that the document prints
+    exact = cosines([x], terms)[0].astype(float) * GRID
+    printed = noise.laplace(exact, scale / 2, rng=rng())
+    assert p_value(noise_counts(printed, x, scale, edges), masses) < ERROR_RATE
+
+
+def test_noise_is_divided_by_the_number_of_records():
+    x, terms = np.random.default_rng(0).random(1000), 4000
+    released = release.orthogonal_series(x, 1.0, terms=terms, rng=rng())
+    exact = np.array(cosine_totals(x, release.Box.of(None, 1), terms), float) * GRID
+    edges = np.concatenate([[-np.inf], np.linspace(-5, 5, 21), [np.inf]])
+    counts = np.histogram((released.coefficients * 1000 - exact) / series_scale(1.0, terms), edges)[0]
+    assert p_value(counts, interval_masses(edges, "laplace")) > ERROR_RATE
+
+
+@pytest.mark.parametrize("coefficients", [(0.9,), (1.4, -0.8, 0.6, 2.0), (0.2, 0.1)])
+def test_records_of_a_cut_series(coefficients):
+    b = np.array(coefficients)
+    found = SeriesRelease(Privacy(1.0), 10, release.Box.of(None, 1), b)
+    edges = np.linspace(0, 1, 201)
+    masses = np.diff(found.cdf(edges))
+    draws = found.sample(10**6, rng=rng())
+    assert p_value(histogram(draws, 200), masses) > ERROR_RATE
+    # a twin that takes |f| for the density, as rejection with a forgotten sign would; without negative parts it is the same
+    fine = np.abs(series(b, (np.arange(200_000) + 0.5) / 200_000)).reshape(200, 1000).sum(axis=1)
+    wrong = np.random.default_rng(1).choice(200, 10**6, p=fine / fine.sum())
+    negative = series(b, edges).min() < 0
+    assert (p_value(np.bincount(wrong, minlength=200), masses) < ERROR_RATE) == negative
+    # and the distribution function is the sum of sines where nothing is cut
+    assert negative or np.abs(np.diff(primitive(b, edges)) - masses).max() < 1e-14
+
+
+# The exponential mechanism with the distance of series
+
+
+def own_distance(terms: int, k: int, terms_k: int, epsilon: float, x=(0.0, 0.05, 0.1, 0.8)) -> SeriesDistance:
+    return SeriesDistance(_backend.cosine_sums(np.array(x), terms, threads=1), len(x), k, terms_k, epsilon)
+
+
+def density_masses(own: SeriesDistance, bins: int) -> np.ndarray:
+    """Masses of bins of [0, 1]^k under density ∝ e^(−E), from the real cosines, by the midpoint rule: shape (bins,)*k, k ≤ 2."""
+    per, n = (400, own.n) if own.k == 1 else (12, own.n)
+    z = (np.arange(bins * per) + 0.5) / (bins * per)
+    size = max(len(own.totals), own.terms_k)
+    target = np.zeros(size)
+    target[: len(own.totals)] = np.array(own.totals, float) * GRID / n
+    waves = np.zeros((len(z), size))
+    waves[:, : own.terms_k] = math.sqrt(2) * np.cos(np.pi * z[:, None] * np.arange(1, own.terms_k + 1))
+    means = waves if own.k == 1 else (waves[:, None, :] + waves[None, :, :]) / 2
+    delta = 2 * LARGEST_COSINE * math.sqrt(len(own.totals)) / n
+    weights = np.exp(-own.epsilon * np.sqrt(((means - target) ** 2).sum(axis=-1)) / (2 * delta))
+    shape = (bins, per) if own.k == 1 else (bins, per, bins, per)
+    masses = weights.reshape(shape).sum(axis=(1,) if own.k == 1 else (1, 3))
+    return masses / masses.sum()
+
+
+def l2_draws(own: SeriesDistance, calls: int, draw: Callable | None = None) -> np.ndarray:
+    """First accepted candidates of many calls: shape (calls, k)."""
+    stream = rng()
+    make = draw or (lambda size: _uniform_trials(own, size, stream))
+    return np.array([first_accepted(make, own.k * own.terms_k, rng=stream) for _ in range(calls)])
+
+
+def cell_counts(draws: np.ndarray, bins: int) -> np.ndarray:
+    """Counts of the cells of [0, 1]^k."""
+    return np.histogramdd(draws, bins, [(0.0, 1.0)] * draws.shape[1])[0].ravel()
+
+
+@pytest.mark.parametrize(("terms", "terms_k", "k", "bins"), [(1, 1, 1, 24), (3, 2, 1, 24), (2, 2, 2, 6)])
+def test_the_law_of_the_l2_mechanism(terms, terms_k, k, bins):
+    own = own_distance(terms, k, terms_k, 6.0)
+    masses = density_masses(own, bins).ravel()
+    assert p_value(cell_counts(l2_draws(own, CALLS), bins), masses) > ERROR_RATE
+    # a twin with the printed exponent, which is twice ours
+    twice = own_distance(terms, k, terms_k, 12.0)
+    assert p_value(cell_counts(l2_draws(twice, CALLS // 4), bins), masses) < ERROR_RATE
+
+
+def test_the_best_of_a_batch_has_another_law():
+    """A twin that makes the most of the trials it has: the candidate of least E."""
+    own = own_distance(2, 1, 2, 8.0)
+    masses, stream = density_masses(own, BINS).ravel(), rng()
+
+    def best() -> np.ndarray:
+        trials = _uniform_trials(own, 64, stream)
+        return trials.candidates[np.argmin(trials.exponents)]
+
+    wrong = np.array([best() for _ in range(CALLS // 4)])
+    assert p_value(cell_counts(wrong, BINS), masses) < ERROR_RATE
+
+
+def test_the_public_function_has_this_law():
+    x, calls = np.array([0.0, 0.05, 0.1, 0.8]), 3000
+    own, stream = own_distance(2, 1, 2, 4.0), rng()
+    draws = np.array([release.l2_exponential(x, 4.0, 1, terms=2, rng=stream).draws for _ in range(calls)])
+    assert p_value(cell_counts(draws, BINS), density_masses(own, BINS).ravel()) > ERROR_RATE
+    scaled = np.array([release.l2_exponential(x * 9 - 3, 4.0, 1, terms=2, bounds=(-3, 6), rng=stream).draws for _ in range(calls)])
+    assert p_value(cell_counts((scaled + 3) / 9, BINS), density_masses(own, BINS).ravel()) > ERROR_RATE
+
+
+def slow_first_accepted(own: SeriesDistance, stream: KeyedRandom) -> np.ndarray:
+    """Trials one after the other, in batches of 64, 128, …, on floats."""
+    size = 64
+    while True:
+        candidates = unit_floats((size, own.k), rng=stream)
+        words = Uniforms(stream).words(size)
+        for z, word in zip(candidates, words.tolist(), strict=True):
+            if word / 2**64 < math.exp(-math.sqrt(own.square(cosines(z, own.terms_k).sum(axis=0)))):
+                return z
+        size *= 2
+
+
+def test_the_first_accepted_trial_is_taken():
+    own = own_distance(2, 2, 2, 4.0)
+    for call in range(40):
+        stream = KeyedRandom(KEY).at(100 * call)
+        fast = first_accepted(lambda size, stream=stream: _uniform_trials(own, size, stream), 4, rng=stream)
+        assert fast.tolist() == slow_first_accepted(own, KeyedRandom(KEY).at(100 * call)).tolist()
+
+
+def test_every_decision_in_intervals_gives_the_same_draws(monkeypatch):
+    own = own_distance(2, 2, 3, 8.0)
+    fast = l2_draws(own, 60)
+    monkeypatch.setattr(_rejection, "_ROUNDING", 2.0)  # nothing is certain on floats
+    assert np.array_equal(l2_draws(own, 60), fast)
+
+
+def test_what_floats_leave_open_is_decided_by_further_bits():
+    """Probabilities at the very word of the uniform number: the words that follow decide, and so does a bound a hair away."""
+    uniforms = Uniforms(rng())
+    for index, word in enumerate(uniforms.words(50).tolist()):
+        tail = uniforms[index].at(320)
+        further = Fraction(int(tail.low[1]) << max(0, tail.low[2] + 320), 2 ** (320 - min(0, tail.low[2] + 320)))
+        assert Fraction(word, 2**64) <= further <= Fraction(word + 1, 2**64)
+        for shift, below in ((Fraction(1, 2**200), True), (-Fraction(1, 2**200), False)):
+            bound = further + shift
+
+            def exponent(precision: int, bound: Fraction = bound) -> Interval:
+                return -log(Interval.of(bound, precision))
+
+            assert is_below(uniforms[index], exponent) == below
+            at_float = Trials(np.zeros(50), np.full(50, -math.log(bound)), 0.0, lambda _: exponent)
+            gap = word * 2.0**-64 - math.exp(-float(at_float.exponents[index]))
+            assert abs(gap) < _rejection._ROUNDING  # so that the margin of the fast path does leave it open
+
+
+# Eq. 2
+
+
+def mean_of_two(r: int) -> tuple[np.ndarray, float, Callable]:
+    """Section 5.2 for two records in [0, 1]^r: the mean, the sensitivity, and ξ."""
+    mean = np.array([0.9, 0.2])[:r]
+    return mean, r * (1 - 1 / 4), lambda z: ((np.asarray(z).reshape(len(z), r) - mean) ** 2).sum(axis=1)
+
+
+def square_masses(mean: np.ndarray, rate: float, bins: int) -> np.ndarray:
+    """Masses of bins under ∏ exp(−rate·(z_a − mean_a)²), by the midpoint rule."""
+    z = (np.arange(bins * 200) + 0.5) / (bins * 200)
+    axes = [np.exp(-rate * (z - m) ** 2).reshape(bins, 200).sum(axis=1) for m in mean]
+    masses = axes[0] if len(axes) == 1 else np.outer(axes[0], axes[1]).ravel()
+    return masses / masses.sum()
+
+
+@pytest.mark.parametrize(("r", "bins"), [(1, 24), (2, 5)])
+def test_eq_2_on_a_box(r, bins):
+    mean, sensitivity, score = mean_of_two(r)
+    epsilon, stream = 8.0, rng()
+
+    def run(loss: float, calls: int) -> np.ndarray:
+        draws = [
+            release.exponential_density(score, None, loss, sensitivity, largest=r, dimension=r, rng=stream, max_trials=10**9)
+            for _ in range(calls)
+        ]
+        return cell_counts(np.array(draws).reshape(calls, r), bins)
+
+    masses = square_masses(mean, epsilon / (2 * sensitivity), bins)
+    assert p_value(run(epsilon, CALLS), masses) > ERROR_RATE
+    # a twin without the 2
+    assert p_value(run(2 * epsilon, CALLS // 2), masses) < ERROR_RATE
+
+
+def test_eq_2_on_finite_candidates():
+    _, sensitivity, score = mean_of_two(1)
+    candidates, epsilon, stream = np.arange(11) / 10, 6.0, rng()
+    weights = np.exp(-epsilon * score(candidates) / (2 * sensitivity))
+
+    def run(loss: float) -> np.ndarray:
+        draws = [release.exponential_density(score, candidates, loss, sensitivity, rng=stream) for _ in range(5_000)]
+        return np.bincount(np.rint(np.array(draws) * 10).astype(int), minlength=11)
+
+    assert p_value(run(epsilon), weights / weights.sum()) > ERROR_RATE
+    # twins: without the 2, and with the sign of a score that is to be large
+    assert p_value(run(2 * epsilon), weights / weights.sum()) < ERROR_RATE
+    flipped = 1 / weights
+    assert p_value(run(epsilon), flipped / flipped.sum()) < ERROR_RATE
+
+
+def test_scores_beyond_the_range_are_clamped():
+    stream = rng()
+    draws = [
+        release.exponential_density(lambda z: np.where(z < 0.5, -100.0, 100.0), None, 4.0, 1.0, largest=1.0, rng=stream)
+        for _ in range(9000)
+    ]
+    low = math.exp(0.0) / (math.exp(0.0) + math.exp(-2.0))
+    assert p_value(histogram(draws, 2), np.array([low, 1 - low])) > ERROR_RATE
