@@ -1,11 +1,35 @@
-"""Private inference: means, sparse means and linear regression of a table, and answers to adaptively chosen queries.
+"""Private inference: means, sparse means, regression, tests of distributions, and answers to adaptively chosen queries.
 
 The number of records is public: neighbouring data sets differ by the value of one record. Sums are exact (`dpcore.sums`), so that the
 sensitivities hold in the arithmetic that is used. docs/inference.md.
 """
 
 from dpcore.inference.adaptive import AdaptiveQueries
+from dpcore.inference.distribution_tests import (
+    TestOutcome,
+    identity_test,
+    sample_size_needed,
+    sample_size_order,
+    sign_separation,
+    uniformity_test,
+)
+from dpcore.inference.lipschitz_test import lipschitz_uniformity_test
 from dpcore.inference.means import MeanEstimate, SparseMeanEstimate, mean, sparse_mean
 from dpcore.inference.regression import RegressionEstimate, linear_regression
 
-__all__ = ["AdaptiveQueries", "MeanEstimate", "RegressionEstimate", "SparseMeanEstimate", "linear_regression", "mean", "sparse_mean"]
+__all__ = [
+    "AdaptiveQueries",
+    "MeanEstimate",
+    "RegressionEstimate",
+    "SparseMeanEstimate",
+    "TestOutcome",
+    "identity_test",
+    "linear_regression",
+    "lipschitz_uniformity_test",
+    "mean",
+    "sample_size_needed",
+    "sample_size_order",
+    "sign_separation",
+    "sparse_mean",
+    "uniformity_test",
+]

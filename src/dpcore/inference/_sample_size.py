@@ -1,0 +1,91 @@
+"""Bounds of the errors of document 004, Algorithm 9.3.3, and the least number of records at which both are at most 1/3.
+
+docs/exactness-tests.md derives them: everything but the tail of T is a union bound over Gaussian, Laplace and Hoeffding tails; the
+tail of T is Cantelli's inequality with its exact variance, convolved with the exact tail of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from dpcore.inference._thresholds import Thresholds, thresholds
+
+ALLOWED = 1 / 3
+_SPLITS = np.linspace(0.0, 1.0, 257)
+"""Shares of the gap that T may use up, the noise having the rest."""
+
+
+def noisy_tail(gap: float, variance: float, scale: float) -> float:
+    """Bound P(T − E T + r ≥ gap) for a Laplace r: the least over f of P(T − E T ≥ f·gap) + P(r ≥ (1 − f)·gap), gap > 0."""
+    ratio = math.sqrt(variance) / gap
+    cantelli = ratio**2 / (ratio**2 + _SPLITS**2)
+    return float((cantelli + 0.5 * np.exp(-(1 - _SPLITS) * (gap / scale))).min())
+
+
+def error_bounds(n: int, d: int, alpha: float, epsilon: float, delta: float) -> tuple[float, float]:
+    """Bound P(reject | uniform) and the largest P(accept | product law with ‖ν‖₂ ≥ α), for a total budget."""
+    limits = thresholds(n, d, epsilon, delta)
+    return size_bound(n, d, alpha, limits), miss_bound(n, d, alpha, limits)
+
+
+def size_bound(n: int, d: int, alpha: float, limits: Thresholds) -> float:
+    """Bound P(reject) under the uniform law."""
+    share = limits.delta
+    pairs = float(n) * (n - 1)
+    spread = 1.5 * d + math.sqrt(2.0 * n * d * math.log(2.0 * n / share)) + limits.reach
+    if spread > limits.filter:
+        return 1.0
+    # z₁: 2δ and δ/2; a row beyond the filter: δ and δ; z₂: δ/2
+    gap = pairs * alpha**2 / 4 - limits.grid
+    return 1.0 if gap <= 0 else 5 * share + noisy_tail(gap, 2 * pairs * d, limits.third_scale)
+
+
+def miss_bound(n: int, d: int, alpha: float, limits: Thresholds) -> float:
+    """Bound P(accept) for every product law with ‖ν‖₂ ≥ α."""
+    share, step = limits.delta, limits.epsilon
+    # Beyond this n·max|ν_i| the first step accepts with probability at most 1/6 + 1/6.
+    edge = limits.first + math.sqrt(2.0 * n * math.log(6.0)) + 2.0 / step * math.log(3.0)
+    if not _nothing_filtered(n, d, edge, limits):
+        return 1.0
+    pairs = float(n) * (n - 1)
+    gap = 0.75 * pairs * alpha**2 - 1.5 * limits.grid  # T is rounded down, and the noise to the nearest
+    if gap <= 0:
+        return 1.0
+    variance = 2 * pairs * d + 4 * pairs * (n - 2) * alpha**2
+    return max(ALLOWED, 4 * share + noisy_tail(gap, variance, limits.third_scale))
+
+
+def _nothing_filtered(n: int, d: int, edge: float, limits: Thresholds) -> bool:
+    """Whether no row is beyond the filter, but with probability 4δ, if n·|ν_i| ≤ edge for all i."""
+    share = limits.delta
+    fluctuation = math.sqrt(2.0 * math.log(2.0 * n / share))
+    length = math.sqrt(d) * (edge + math.sqrt(2.0 * n * math.log(2.0 * d / share)) + 1)  # of X̄ without one row
+    mean = math.sqrt(d) * edge / n  # ‖ν‖
+    inner = 1.5 * d + n * mean**2 + mean * math.sqrt(n) * fluctuation + length * fluctuation
+    return inner + limits.reach <= limits.filter
+
+
+@lru_cache(maxsize=512)
+def least_sample_size(d: int, alpha: float, epsilon: float, delta: float) -> int:
+    """The least n, as bisection finds it, with both bounds at most 1/3."""
+    return least_allowed(lambda n: error_bounds(n, d, alpha, epsilon, delta))
+
+
+def least_allowed(bounds: Callable[[int], tuple[float, float]]) -> int:
+    """The least n ≥ 2, as bisection finds it, at which bounds of both errors are at most 1/3."""
+
+    def suffices(n: int) -> bool:
+        return max(bounds(n)) <= ALLOWED
+
+    high = 2
+    while not suffices(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high

@@ -1,0 +1,376 @@
+"""Private tests of whether records are uniform signs, or normal with a given mean: document 004, Section 9.3.
+
+docs/exactness-tests.md proves the guarantees, with the constants as they are computed here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import _backend, noise
+from dpcore._validation import check_integer, check_real
+from dpcore.inference._parameters import check_records, check_threads
+from dpcore.inference._sample_size import least_sample_size
+from dpcore.inference._signs import SignRows, Sums, check_signs
+from dpcore.inference._thresholds import Thresholds, check_budget, check_ranges, thresholds
+from dpcore.inference._whitening import check_mean, signs_of_whitened, whitening_matrix
+from dpcore.privacy import Privacy
+from dpcore.rng import Stream, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SMALLEST_ALPHA = 2.0**-40
+_UNIFORM_ROWS = 1 << 12
+"""Filtered rows that are replaced together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutcome:
+    """What a private test of a distribution says.
+
+    Attributes
+    ----------
+    reject : bool
+        Whether the null hypothesis is rejected.
+    statistic : float
+        The noisy statistic that was compared with n(n − 1)α²/4 (or with the limit of the step that rejected): private like `reject`. Its
+        mean is n(n − 1)‖ν‖² where nothing was filtered. inf if a step before it rejected.
+    privacy : Privacy
+        (ε, δ) of both together, for data sets that differ by the value of one record.
+    sample_size_needed : int
+        Records from which on the test is wrong with probability at most 1/3 on either side.
+    """
+
+    __test__ = False  # the name is no test class of pytest's
+
+    reject: bool
+    statistic: float
+    privacy: Privacy
+    sample_size_needed: int
+
+
+def uniformity_test(
+    X: npt.ArrayLike,
+    epsilon: float,
+    delta: float,
+    alpha: float,
+    *,
+    columns: int | None = None,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> TestOutcome:
+    r"""Test privately whether records of signs are uniform on {±1}^d, against product laws whose mean ν has ‖ν‖₂ ≥ α.
+
+    Parameters
+    ----------
+    X : array_like
+        n ≥ 2 records of d signs: shape (n, d) with entries −1 and +1 (int8 … int64, float16 … float64) or bool (True is +1); or packed
+        bits in uint8, shape (n, ⌈d/8⌉), least significant bit first, 1 for +1. A memory map is read in blocks, twice.
+    epsilon : float
+        Total privacy loss ε in [2^-60, 4]: each step has ε/4, and the proof needs that to be at most 1.
+    delta : float
+        Total failure mass δ in [2^-900, 1/2].
+    alpha : float
+        Separation in [2^-40, √d]. It does not enter the noise.
+    columns : int, optional
+        d, for packed bits only; the bits beyond are not looked at.
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    TestOutcome
+        The decision; P(reject) ≤ 1/3 under uniformity and ≥ 2/3 at separation α from `sample_size_needed` records on.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is out of range or of the wrong type, or noise for it would not fit into integers.
+    DataError
+        If an entry is no sign; the message has its row and column.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: (ε, δ)-differential privacy of decision and statistic, proved with these constants in docs/exactness-tests.md; it holds for
+    any data, whatever their law. With e = ε/4, f = δ/14 and T(X) = ‖Σ_j X^(j)‖² − nd:
+
+    1. reject if max_i \|X̄_i\| + Lap(2/e) > √(2n ln(d/f)) + (2/e)·ln(1/f);
+    2. X̃ = X̄ + N(0, σ²), σ = √(8d·ln(5/4f))/e, rounded to integers; reject if more than ln(1/f)/e records, counted with noise Lap(1/e),
+       have \|⟨X^(j), X̃⟩\| beyond Δ_f + ρ, ρ = (4d/e)·√(ln(5/4f)·ln(n/f)); uniform records take the place of those that have;
+    3. reject if T of the records as filtered, plus Lap((4Δ_f + 12ρ)/e), exceeds n(n − 1)α²/4.
+
+    All sums and products are integers, so that the sensitivities hold for what is computed.
+    Cost: O(nd) in two passes. Time tells whether steps 1 and 2 rejected, which `statistic` tells as well.
+
+    References
+    ----------
+    Document 004, Algorithm 9.3.3 and Theorem 9.3.4, with T of the *filtered* records; Canonne, Kamath, McMillan, Ullman & Zakynthinou,
+    "Private identity testing for high-dimensional distributions" (2020).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcore.testing import KeyedRandom
+    >>> signs = np.random.default_rng(1).integers(0, 2, (20_000, 16)).astype(bool)
+    >>> uniformity_test(signs, 2.0, 1e-3, 1.0, rng=KeyedRandom(bytes(32))).reject
+    False
+    >>> signs[:15_000, 3] = True
+    >>> uniformity_test(signs, 2.0, 1e-3, 1.0, rng=KeyedRandom(bytes(32))).reject
+    True
+    """
+    budget = check_budget(epsilon, delta)
+    rows = check_signs(X, columns)
+    alpha = _check_alpha(alpha, math.sqrt(rows.d))
+    check_threads(threads)
+    resolve(rng)
+    return _outcome(lambda: rows, rows.n, rows.d, budget, alpha, rng, threads)
+
+
+def identity_test(
+    X: npt.ArrayLike,
+    mean: npt.ArrayLike,
+    cov: npt.ArrayLike,
+    epsilon: float,
+    delta: float,
+    alpha: float,
+    *,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> TestOutcome:
+    r"""Test privately whether records are N(mean, cov), against N(μ, cov) at Mahalanobis distance ≥ α.
+
+    Parameters
+    ----------
+    X : array_like
+        (n, d) real numbers, n ≥ 2; infinities are allowed.
+    mean : array_like
+        (d,) mean μ* of the null hypothesis, public.
+    cov : array_like
+        (d, d) covariance Σ of both hypotheses, public; symmetric and positive definite.
+    epsilon : float
+        As in `uniformity_test`.
+    delta : float
+        As in `uniformity_test`.
+    alpha : float
+        Separation √((μ − μ*)'Σ⁻¹(μ − μ*)) in [2^-39, 2^39].
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    TestOutcome
+        The decision; `sample_size_needed` is that of the test of signs, at the separation α' below.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is out of range or of the wrong type.
+    DataError
+        If a number is NaN; the message has its row and column.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: that of `uniformity_test`. Each record is whitened, y = L⁻¹(x − μ*) with LL' = Σ, and mapped to the signs of y. It is a
+    function of that record alone, bit for bit, whichever records stand beside it; a zero gets a fair random sign of its own, independent of
+    all else. So data sets that differ in one record still do so as signs.
+
+    The signs have mean ν_i = erf(m_i/√2), m = L⁻¹(μ − μ*), and ‖ν‖₂ ≥ 0.84·min(‖m‖₂/√2, 1): they are tested at α' = 0.84·min(α/√2, 1).
+    Cost: O(nd²) for whitening, O(nd) if Σ is diagonal, and n·d/8 bytes for the signs.
+
+    References
+    ----------
+    Document 004, Theorem 9.3.1, whose proof has the sign of erf wrong, and min(·, d) where min(·, 1) holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcore.testing import KeyedRandom
+    >>> x = np.random.default_rng(1).normal([3.0, -1.0], 2.0, (20_000, 2))
+    >>> identity_test(x, [3.0, -1.0], 4 * np.eye(2), 2.0, 1e-3, 1.0, rng=KeyedRandom(bytes(32))).reject
+    False
+    >>> identity_test(x, [3.0, 1.0], 4 * np.eye(2), 2.0, 1e-3, 1.0, rng=KeyedRandom(bytes(32))).reject
+    True
+    """
+    budget = check_budget(epsilon, delta)
+    alpha = check_real("alpha", alpha, low=2 * SMALLEST_ALPHA, high=0.5 / SMALLEST_ALPHA)
+    array = check_records("X", X, 2)
+    n, d = array.shape
+    check_integer("len(X)", n, low=2)
+    check_threads(threads)
+    resolve(rng)
+    centre, inverse = check_mean(mean, d), whitening_matrix(cov, d)
+
+    def signs() -> SignRows:
+        return SignRows(signs_of_whitened(array, centre, inverse, rng=rng), d, packed=True)
+
+    return _outcome(signs, n, d, budget, sign_separation(alpha), rng, threads)
+
+
+def sign_separation(alpha: float) -> float:
+    """Give the ‖ν‖₂ that signs of N(m, I) with ‖m‖₂ ≥ α have at least: 0.84·min(α/√2, 1).
+
+    Parameters
+    ----------
+    alpha : float
+        ‖m‖₂, positive.
+
+    Returns
+    -------
+    float
+        In (0, 0.84].
+
+    Notes
+    -----
+    erf is concave on [0, ∞) and erf(1) ≥ 0.84, so that erf(t) ≥ 0.84·min(t, 1); and Σ min(m_i²/2, 1) ≥ min(‖m‖²/2, 1).
+    Source: document 004, proof of Theorem 9.3.1, corrected.
+
+    Examples
+    --------
+    >>> sign_separation(10.0)
+    0.84
+    """
+    return 0.84 * min(alpha / math.sqrt(2.0), 1.0)
+
+
+def sample_size_needed(d: int, alpha: float, epsilon: float, delta: float) -> int:
+    r"""Give the number of records from which on `uniformity_test` errs with probability at most 1/3 on either side.
+
+    Parameters
+    ----------
+    d : int
+        Number of signs of a record, in [1, 2^40].
+    alpha : float
+        Separation in [2^-40, √d].
+    epsilon : float
+        Total privacy loss in [2^-60, 4].
+    delta : float
+        Total failure mass in [2^-900, 1/2].
+
+    Returns
+    -------
+    int
+        The least n, as bisection finds it, at which bounds of both errors are at most 1/3.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is out of range or of the wrong type.
+
+    Notes
+    -----
+    Both bounds are derived from the algorithm's own constants in docs/exactness-tests.md: union bounds for the first two steps and the
+    filter, Cantelli's inequality with the exact variance of T, and the exact tail of the noise. Since that noise decides almost alone, the
+    true size at this n is only a little below 1/3. The order is `sample_size_order`, times logarithms. Cost: some 30 ms, then cached.
+
+    Examples
+    --------
+    >>> sample_size_needed(100, 1.0, 1.0, 1e-6) < sample_size_needed(100, 0.5, 1.0, 1e-6) < sample_size_needed(400, 0.5, 1.0, 1e-6)
+    True
+    """
+    d = check_integer("d", d, low=1, high=2**40)
+    epsilon, delta = check_budget(epsilon, delta)
+    return least_sample_size(d, _check_alpha(alpha, math.sqrt(d)), epsilon, delta)
+
+
+def sample_size_order(d: int, alpha: float, epsilon: float) -> float:
+    """Give √d/α² + d^¼/(αε): the order of Theorem 9.3.4, without its logarithms and constant.
+
+    Parameters
+    ----------
+    d : int
+        Number of signs of a record, in [1, 2^40].
+    alpha : float
+        Separation in [2^-40, √d].
+    epsilon : float
+        Privacy loss, positive.
+
+    Returns
+    -------
+    float
+        The sum.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is out of range or of the wrong type.
+
+    Examples
+    --------
+    >>> sample_size_order(16, 0.5, 1.0)
+    20.0
+    """
+    d = check_integer("d", d, low=1, high=2**40)
+    alpha = _check_alpha(alpha, math.sqrt(d))
+    epsilon = check_real("epsilon", epsilon, low=2.0**-60, high=2.0**60)
+    return math.sqrt(d) / alpha**2 + math.sqrt(math.sqrt(d)) / (alpha * epsilon)
+
+
+def _check_alpha(alpha: object, largest: float) -> float:
+    return check_real("alpha", alpha, low=SMALLEST_ALPHA, high=largest)
+
+
+def _outcome(
+    signs: Callable[[], SignRows], n: int, d: int, budget: tuple[float, float], alpha: float, rng: Stream | None, threads: int | None
+) -> TestOutcome:
+    """Check what is public about the records, look at them, and run the test."""
+    limits = thresholds(n, d, *budget)
+    check_ranges(n, d, limits)
+    needed = least_sample_size(d, alpha, *budget)
+    statistic = _noisy_statistic(signs(), limits, rng, threads)
+    reject = math.isinf(statistic) or statistic > Fraction(n * (n - 1), 4) * Fraction(alpha) ** 2
+    return TestOutcome(reject, float(statistic), Privacy(*budget), needed)
+
+
+def _noisy_statistic(rows: SignRows, limits: Thresholds, rng: Stream | None, threads: int | None) -> float:
+    """z₃ as an exact integer, or inf if z₁ or z₂ exceeds its limit. The numbers of the lines are the document's."""
+    sums = rows.sums(threads)  # line 1
+    if noise.laplace(int(np.abs(sums).max()), limits.first_scale, rng=rng) > limits.first:  # 2, 3
+        return math.inf
+    far, removed = rows.beyond(noisy_sums(sums, rows.n, limits, rng, threads), limits.filter, threads)  # 4, 5
+    if noise.laplace(far, limits.second_scale, rng=rng) > limits.second:  # 6, 7
+        return math.inf
+    filtered = sums - removed + uniform_sums(far, rows.d, rng, threads)  # 8-12
+    statistic: int = squared_length(filtered, rows.n) - rows.n * rows.d
+    rounded = statistic // limits.grid * limits.grid
+    added = int(noise.laplace(0.0, limits.third_scale, grid=float(limits.grid), rng=rng))
+    return rounded + added  # 13
+
+
+def noisy_sums(sums: Sums, n: int, limits: Thresholds, rng: Stream | None, threads: int | None) -> Sums:
+    """X̃ in integers, no larger than `check_ranges` allows for."""
+    largest = float(math.ceil(n + 64 * limits.sigma))
+    noisy = noise.gaussian(sums, limits.sigma, grid=1.0, rng=rng, threads=threads)
+    return np.clip(noisy, -largest, largest).astype(np.int64)
+
+
+def uniform_sums(count: int, d: int, rng: Stream | None, threads: int | None) -> Sums:
+    """Sum of `count` records that are uniform on {±1}^d."""
+    ones = np.zeros(d, np.int64)
+    stream, width = resolve(rng), (d + 63) // 64
+    for start in range(0, count, _UNIFORM_ROWS):
+        rows = min(_UNIFORM_ROWS, count - start)
+        words = _backend.uniform_words(stream.position(), rows * width, secure=stream.secure)
+        ones += _backend.column_counts(words.view(np.uint8).reshape(rows, 8 * width), d, threads=threads)
+    return 2 * ones - count
+
+
+def squared_length(sums: Sums, n: int) -> int:
+    """‖X̄‖² of sums of at most n signs, as a Python integer."""
+    if n * n * len(sums) < 2**63:
+        return int(np.dot(sums, sums))
+    return sum(s * s for s in sums.tolist())

@@ -1,0 +1,133 @@
+"""The private test of uniformity by Lipschitz extension: document 004, Algorithms 9.3.1 and 9.3.2, for data that can be enumerated."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import noise
+from dpcore._validation import check_integer, check_positive, check_real
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.inference._lipschitz import DOCUMENT, Constants, States, Step, least_sample_size, steps
+from dpcore.inference._parameters import check_threads
+from dpcore.inference._signs import SignRows, check_signs
+from dpcore.inference.distribution_tests import SMALLEST_ALPHA, TestOutcome
+from dpcore.privacy import Privacy
+from dpcore.rng import resolve
+
+if TYPE_CHECKING:
+    from dpcore.rng import Stream
+
+MOST_STATES = 2**28
+
+
+def lipschitz_uniformity_test(
+    X: npt.ArrayLike,
+    epsilon: float,
+    alpha: float,
+    *,
+    max_states: int = 2**22,
+    constants: Constants = DOCUMENT,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> TestOutcome:
+    r"""Test uniformity on {±1}^d with pure differential privacy, by enumerating every data set there is.
+
+    Parameters
+    ----------
+    X : array_like
+        (n, d) signs, n ≥ 2: entries −1 and +1, or bool with True as +1.
+    epsilon : float
+        Total privacy loss ε in [2^-60, 2^60].
+    alpha : float
+        Separation ‖ν‖₂ in [2^-40, √d].
+    max_states : int, default 2**22
+        Largest number 2^(nd) of data sets to enumerate, at most 2^28.
+    constants : tuple of three floats, default (1000, 11, 10)
+        Factors of Δ*, of the next Δ and of n√d in the loop's limits, positive. With the document's no loop runs on data that can be
+        enumerated; smaller ones make it run. The guarantee does not depend on them.
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    TestOutcome
+        The decision. `statistic` is the noisy T̂ of the comparison that decided. `sample_size_needed` is the n from which on the
+        comparisons with the document's constants err with probability at most 1/3 on data that lie in every C(Δ), as Theorem 9.3.2 has
+        it: never one that can be enumerated.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is out of range or of the wrong type, or 2^(nd) exceeds `max_states`.
+    DataError
+        If an entry is no sign; the message has its row and column.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: ε-differential privacy of decision and statistic. At most M = ⌈ln n⌉ comparisons are made, each with ε' = ε/M, of
+
+    T̂(X) = min over X' in C(Δ) of T(X') + 4Δ·d_H(X, X'),  C(Δ) = {X: \|⟨X^(j), X̄⟩\| ≤ Δ for all j},
+
+    with noise Lap(4Δ/ε'). T̂ moves by at most 4Δ with one record, whatever C(Δ) is, as every term of the minimum does. On C(Δ) it is T for
+    all n and d that can be enumerated here, but not for all: docs/exactness-tests.md has a counterexample (n = 18, d = 16), which the
+    document overlooks. If C(Δ) is empty, T̂ is 0. Cost: O(2^(nd)·nd) time and 24 bytes for every data set.
+
+    References
+    ----------
+    Document 004, Algorithms 9.3.1 and 9.3.2, corrected: the absolute value in C(Δ), and ε' in the last noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> signs = np.array([[1, -1], [-1, 1], [1, 1], [-1, 1]])
+    >>> outcome = lipschitz_uniformity_test(signs, 1.0, 0.5)
+    >>> outcome.privacy
+    Privacy(epsilon=1.0, delta=0.0, relation='replace')
+    """
+    epsilon = check_real("epsilon", epsilon, low=2.0**-60, high=2.0**60)
+    max_states = check_integer("max_states", max_states, low=4, high=MOST_STATES)
+    factors = _check_constants(constants)
+    check_threads(threads)
+    resolve(rng)
+    rows = check_signs(X, None)
+    n, d = rows.n, rows.d
+    alpha = check_real("alpha", alpha, low=SMALLEST_ALPHA, high=math.sqrt(d))
+    if n * d >= max_states.bit_length():
+        raise ParameterError(
+            f"max_states={max_states} must be at least 2^(n·d), the number of all data sets, got n·d = {n}·{d}: this test enumerates them "
+            "and is for tiny data only; dpcore.inference.uniformity_test takes time n·d"
+        )
+    comparisons = steps(n, d, epsilon, alpha, factors)
+    needed = least_sample_size(d, alpha, epsilon)
+    reject, statistic = _compared(_codes(rows, threads), States(n, d), comparisons, rng)
+    return TestOutcome(reject, statistic, Privacy(epsilon), needed)
+
+
+def _check_constants(constants: object) -> Constants:
+    if not isinstance(constants, (tuple, list)) or len(constants) != 3:
+        raise ParameterTypeError(f"constants must be three positive numbers, got {constants!r}")
+    first, second, third = (check_positive(f"constants[{i}]", c) for i, c in enumerate(constants))
+    return first, second, third
+
+
+def _codes(rows: SignRows, threads: int | None) -> npt.NDArray[np.int64]:
+    """Each record as an integer: bit i is 1 if sign i is +1."""
+    (packed,) = rows.blocks(threads)
+    return packed.astype(np.int64) @ (1 << 8 * np.arange(packed.shape[1]))
+
+
+def _compared(codes: npt.NDArray[np.int64], states: States, comparisons: list[Step], rng: Stream | None) -> tuple[bool, float]:
+    distances, noisy = states.distances(codes), 0.0
+    for step in comparisons:
+        noisy = noise.laplace(states.extension(distances, step.width), step.scale, rng=rng)
+        if noisy > step.limit:
+            return True, noisy
+    return False, noisy
