@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ import pytest
 
 from dpcore.batch import load_job
 from dpcore.batch.release_job import load_release_job
+from dpcore.cli import run
 
 pytestmark = pytest.mark.source_tree
 
@@ -115,3 +117,32 @@ def test_the_released_numbers_are_near_the_truth(demo):
         below, up_to = (diseases <= value - 0.5).sum(), (diseases <= value).sum()
         # Off by more than 16 ln(121/10^-8) rows with probability 10^-8.
         assert below - 372 <= level * 20_190 <= up_to + 372
+
+
+def test_the_example_of_a_synthetic_table(repository, tmp_path, monkeypatch, capsys):
+    """What docs/batch.md shows of it is what it says, and the table it makes is like the data."""
+    document = (repository / "docs/batch.md").read_text(encoding="utf-8")
+    example = tomllib.loads((repository / "examples/synthetic.toml").read_text(encoding="utf-8"))
+    shown = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)]
+    assert {"query": example["query"]} in shown
+    shutil.copytree(repository / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    assert run(["ledger", "create", "out/randhie.ledger", "--epsilon", "5"]) == 0
+    assert run(["release", "examples/synthetic.toml", "--report", "out"]) == 0
+    assert "out/randhie-synthetic.parquet: synthetic rows of 'made-up people'" in capsys.readouterr().err
+    table, data = pq.read_table("out/randhie-synthetic.parquet"), pq.read_table("examples/randhie.parquet")
+    assert len(table) == len(data) == 20_190
+    assert dict(zip(table.column_names, map(str, table.schema.types), strict=True)) == {
+        "health": "string", "mdvis": "int64", "coins": "int64", "disea": "double",
+    }  # fmt: skip
+    pairs = [
+        [
+            f"{health} {visits >= 5}"
+            for health, visits in zip(each["health"].cast("string").to_pylist(), each["mdvis"].to_pylist(), strict=True)
+        ]
+        for each in (table, data)
+    ]
+    # Noise of scale 2 in a few dozens of cells, and binomial draws: 8 standard deviations of the latter, and a few hundred beside.
+    for label in set(pairs[1]):
+        found, truth = (each.count(label) for each in pairs)
+        assert abs(found - truth) <= 8 * np.sqrt(truth) + 100, label

@@ -51,6 +51,7 @@ def edit(place, old, new):
         ("version = 1", "version = 2", ["version = 2", "must be 1"]),
         ("version = 1\n", "", ["version is required"]),
         ("version = 1", "version = 1\ncolour = 3", ["colour: unknown key", "allowed here: version, keep, input"]),
+        ("[input]", "[[query]]\nkind = 'count'\n[input]", ["query: unknown key", "a job with [[query]] is for dpcore release"]),
         ("[input]", "[input]\nformt = 'csv'", ["input.formt: unknown key", "allowed here: path, format", "did you mean 'format'"]),
         ("[output]", "[output]\nkeep = ['state']", ["output.keep: unknown key", "keep belongs at the top of the file"]),
         ("[output]", "[output]\nmax_epsilon = 3", ["output.max_epsilon: unknown key", "max_epsilon belongs in [privacy]"]),

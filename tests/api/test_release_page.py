@@ -17,7 +17,7 @@ from dpcore.batch.errors import JobError, StorageError
 from dpcore.batch.release_page import ReleasePages
 from dpcore.batch.release_plots import label_levels
 from dpcore.batch.release_words import bin_names, quantile_name
-from support.jobs import Workplace, people, write_table
+from support.jobs import Workplace, people, start, write_table
 
 DISTRICTS = [f"district {number:03d}" for number in range(1000)]
 
@@ -460,6 +460,19 @@ def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
     assert 'class="job" style="width: 25.00%"' in text
     assert "NOT PRIVATE" in text
     assert text.count("<svg") == 6
+
+
+def test_the_page_is_written_though_nobody_reads_what_is_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_table(people(300), tmp_path / "people.parquet")
+    lines = [line for line in JOB.splitlines() if line != "[ledger]" and "people.ledger" not in line]
+    (tmp_path / "job.toml").write_text("\n".join(lines))
+    with start("release", "job.toml", "--report", "report") as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 4, said
+    assert (tmp_path / "report/numbers.html").exists()
+    assert (tmp_path / "report/numbers.json").exists()
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):

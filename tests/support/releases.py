@@ -33,7 +33,13 @@ QUERIES: dict[str, dict[str, Any]] = {
     },
     "codes": {"kind": "top_s", "column": "visits", "s": 3, "k": 30, "values": True},
 }
-"""A query of each kind, on the columns of `clinic`."""
+"""A query of each kind that answers with numbers, on the columns of `clinic`."""
+MADE_UP: list[dict[str, Any]] = [
+    {"name": "region", "categories": REGIONS, "missing": "west", "unknown": "north"},
+    {"name": "cost", "bins": [0, 25, 50, 100.5], "missing": 30.0},
+    {"name": "visits", "bins": [0, 1, 5, 10, 28]},
+]
+"""Columns of a synthetic table."""
 
 
 def clinic(rows: int, people: int | None = None) -> pa.Table:
@@ -78,6 +84,15 @@ def truth(name: str, table: pa.Table) -> Any:
     return filled(query, values)
 
 
+def cells_of(column: Mapping[str, Any], table: pa.Table) -> list[int]:
+    """The cell of each row in a column of a synthetic table, computed without the engine."""
+    values = filled(column, table.column(column["name"]).to_pylist()) if "missing" in column else table.column(column["name"]).to_pylist()
+    if "categories" in column:
+        return [column["categories"].index(value if value in column["categories"] else column["unknown"]) for value in values]
+    edges = column["bins"]
+    return [int(min(max(np.searchsorted(edges, value, "right") - 1, 0), len(edges) - 2)) for value in values]
+
+
 def filled(query: Mapping[str, Any], values: list[Any]) -> list[Any]:
     """With `missing` in place of nulls and NaN."""
     return [query["missing"] if value is None or value != value else value for value in values]
@@ -114,8 +129,10 @@ def release_text(
 
 def inline(value: Any) -> str:
     """A TOML literal; tables are written in one line."""
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return "[" + ", ".join(map(inline, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {inline(item)}" for key, item in value.items()) + "}"
     return toml(value)
 
 
@@ -129,6 +146,10 @@ class Counter(Workplace):
     def write_release(self, *args: Any, **kwargs: Any) -> None:
         """Write a job on this folder's input and output."""
         self.job.write_text(release_text(self.source, self.target, *args, **kwargs), encoding="utf-8")
+
+    def synthetic(self, ending: str = "parquet", **changed: Any) -> dict[str, Any]:
+        """A query for a table beside the answers; by default of `MADE_UP`."""
+        return {"kind": "synthetic", "columns": MADE_UP, "output": str(self.target.parent / f"made.{ending}"), **changed}
 
     def release(self, *arguments: object) -> Finished:
         """Run the job."""

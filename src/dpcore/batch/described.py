@@ -127,6 +127,8 @@ def _describe(inputs: Inputs, path: Path) -> Described:
             f"{path}: no dpcore metadata, so nothing tells how its numbers were made. It is no output of `dpcore privatize`, "
             "or a program that dropped the metadata has rewritten it"
         )
+    if not fields and isinstance(whole, dict) and whole.get("kind") == "synthetic":
+        raise DataError(f"{path}: a synthetic table holds no reports to estimate from; compute from its rows as from any table")
     if not fields:
         raise DataError(f"{path}: no column carries dpcore metadata, so there is nothing to estimate")
     damaged = next((name for name, said in fields.items() if not isinstance(said, dict)), None)

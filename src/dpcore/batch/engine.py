@@ -77,7 +77,7 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
     """
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = Silent() if progress is None else progress
-    output = Output(plan)
+    output = Output.of(plan)
     try:
         before = plan.inputs.versions()
         if plan.unit_type is not None:

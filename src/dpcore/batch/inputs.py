@@ -123,7 +123,7 @@ def _common_format(path: str, key: str, paths: list[Path]) -> Format:
     return SUFFIXES[endings[0]]
 
 
-def check_output_is_not_input(output: Path, section: InputSection, inputs: Inputs) -> None:
+def check_output_is_not_input(output: Path, section: InputSection, inputs: Inputs, key: str = "output.path") -> None:
     """Raise `JobError` if writing `output` would destroy the input or make the next run read it."""
     target = output.resolve()
     same = any(path.resolve() == target or (output.exists() and path.samefile(output)) for path in inputs.paths)
@@ -131,7 +131,7 @@ def check_output_is_not_input(output: Path, section: InputSection, inputs: Input
     below = root.is_dir() and target.is_relative_to(root.resolve())
     if same or below or (glob.has_magic(section.path) and not root.exists() and _glob_matches(section.path, output)):
         raise JobError(
-            f"output.path = {str(output)!r} is {'the input itself' if same else 'inside the input'} "
+            f"{key} = {str(output)!r} is {'the input itself' if same else 'inside the input'} "
             f"(input.path = {section.path!r}); write it somewhere else"
         )
 

@@ -219,7 +219,7 @@ class CategoricalColumn(ColumnSection):
         if len(declared) != 1:
             found = f"{' and '.join(declared)} were given" if declared else "none was given"
             raise ValueError(
-                f'{self.mechanism} needs one of categories = [...], categories_file = "x.csv" and k = N (the codes 0 … N − 1), {found}; '
+                f'{self.mechanism} needs one of categories = [...], categories_file = "x.csv" or k = N (the codes 0 … N − 1), {found}; '
                 "take them from what is known about the subject, never from the data"
             )
         for key, value in (("missing", self.missing), ("unknown", self.unknown)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,11 +28,14 @@ class Entries:
         The key that says which model an entry has.
     models : mapping
         Model of an entry for each value of the tag.
+    parts : mapping
+        Model of each table inside of an entry.
     """
 
     table: str
     tag: str
     models: Sections
+    parts: Sections = field(default_factory=dict)
 
 
 WANTED = {
@@ -45,6 +48,8 @@ WANTED = {
     "dict_type": "a table",
 }
 """What belongs in the place of a value of the wrong kind."""
+COMMANDS = {"column": "dpcore privatize", "query": "dpcore release"}
+"""Whose jobs have which repeated table."""
 
 
 def explain(error: ValidationError, document: Mapping[str, Any], sections: Sections, entries: Entries) -> str:
@@ -114,15 +119,23 @@ def dotted_path(location: Location, entries: Entries) -> str:
 
 def _unknown_key(location: Location, sections: Sections, entries: Entries) -> str:
     *table, key = location
-    in_entry = len(table) == 3 and table[0] == entries.table
-    model = entries.models[str(table[2])] if in_entry else sections[str(table[0]) if table else ""]
+    model = _model_at(table, sections, entries)
     line = f"{dotted_path(location, entries)}: unknown key; allowed here: {', '.join(model.model_fields)}"
+    if not table and key in COMMANDS:
+        return f"{line}; a job with [[{key}]] is for {COMMANDS[key]}"
     guess = _guess(key, list(model.model_fields))
     elsewhere = [name for name, section in sections.items() if key in section.model_fields]
     if guess or not elsewhere:
         return line + guess
     place = f"in [{elsewhere[0]}]" if elsewhere[0] else "at the top of the file, before the first [table]"
     return f"{line}; {key} belongs {place}"
+
+
+def _model_at(table: Sequence[int | str], sections: Sections, entries: Entries) -> type[BaseModel]:
+    """The model of the table that holds a key."""
+    if len(table) < 3 or table[0] != entries.table:
+        return sections[str(table[0]) if table else ""]
+    return entries.models[str(table[2])] if len(table) == 3 else entries.parts[str(table[3])]
 
 
 def _guess(word: object, known: Sequence[str] | Mapping[str, object]) -> str:

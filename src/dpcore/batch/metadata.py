@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.columns import NoisyColumn
     from dpcore.batch.job import Job
+    from dpcore.privacy import Privacy
 
 KEY = b"dpcore"
 FORMAT = 1
@@ -47,12 +48,17 @@ def field_metadata(column: NoisyColumn) -> dict[str, Any]:
 
 def schema_metadata(job: Job) -> dict[str, Any]:
     """What the whole file spent, and for whom."""
+    return spent(job.total, job.privacy.unit, secure=job.secure)
+
+
+def spent(privacy: Privacy, unit: str, *, secure: bool) -> dict[str, Any]:
+    """What a table says about the privacy of all of its rows."""
     return {
         "format": FORMAT,
-        "epsilon": job.total.epsilon,
-        "delta": job.total.delta,
-        "unit": job.privacy.unit,
-        "secure": job.secure,
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "unit": unit,
+        "secure": secure,
         "stream_version": STREAM_VERSION,
         "version": __version__,
     }
@@ -81,6 +87,11 @@ def sidecar(job: Job, columns: tuple[NoisyColumn, ...]) -> bytes:
     }
     if stored:
         document["stored"] = stored
+    return sidecar_content(document)
+
+
+def sidecar_content(document: dict[str, Any]) -> bytes:
+    """The text of a sidecar."""
     return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -16,16 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from dpcore.batch.job import Format
     from dpcore.batch.plan import Plan
 
 
 class Output:
-    """Where a plan's rows go.
+    """Where the rows of a table go.
 
     Parameters
     ----------
-    plan : Plan
-        Names the file, its format and its schema. Folders above it are made; temporaries of dead jobs beside it are removed.
+    path : Path
+        The file. Folders above it are made; temporaries of dead jobs beside it are removed.
+    schema : pyarrow.Schema
+        Of the table, with its metadata.
+    output_format, compression : str
+        How it is written.
+    sidecar : bytes
+        Metadata that go beside a CSV file.
 
     Attributes
     ----------
@@ -38,23 +45,30 @@ class Output:
         If the place cannot be written.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, output_format: Format, compression: str, sidecar: bytes) -> None:
         self.rows = 0
-        self._path = plan.output
-        section = plan.job.output
-        make_folder(plan.output.parent)
-        remove_stale(plan.output)
+        self._path = path
+        self._in_place: list[Path] = []
+        make_folder(path.parent)
+        remove_stale(path)
         with contextlib.ExitStack() as undo, self._refusals():
-            self._table = AtomicFile(plan.output)
+            self._table = AtomicFile(path)
             undo.callback(self._table.abort)
-            self._sidecar = _sidecar(plan) if section.resolved_format == "csv" else None
+            self._sidecar = _sidecar(path, sidecar) if output_format == "csv" else None
             if self._sidecar is not None:
                 undo.callback(self._sidecar.abort)
             self._sink = pa.OSFile(str(self._table.temporary), "wb")
             undo.callback(_close, self._sink)
-            self._writer = open_writer(section.resolved_format, self._sink, plan.schema, section.resolved_compression)
+            self._writer = open_writer(output_format, self._sink, schema, compression)
             undo.callback(self._writer.discard)
             self._undo = undo.pop_all()
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Where a plan's rows go."""
+        section = plan.job.output
+        sidecar = metadata.sidecar(plan.job, plan.columns)
+        return cls(plan.output, plan.schema, section.resolved_format, section.resolved_compression, sidecar)
 
     @property
     def spill(self) -> Path:
@@ -77,10 +91,20 @@ class Output:
                 self._path.unlink(missing_ok=True)
                 sync_folder(self._path.parent)
                 self._sidecar.commit()
+                self._in_place.append(self._sidecar.path)
             self._table.commit()
+            self._in_place.append(self._path)
+
+    def withdraw(self) -> None:
+        """Take back what was committed, for a job that fails after that."""
+        for path in self._in_place:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind but what was committed as a whole."""
+        if self._path not in self._in_place:
+            self.withdraw()
         self._undo.close()
 
     @contextlib.contextmanager
@@ -101,12 +125,12 @@ def make_folder(folder: Path) -> None:
         raise StorageError(f"cannot make the folder {folder}{reason(error)}") from None
 
 
-def _sidecar(plan: Plan) -> AtomicFile:
-    path = metadata.sidecar_path(plan.output)
+def _sidecar(table: Path, content: bytes) -> AtomicFile:
+    path = metadata.sidecar_path(table)
     remove_stale(path)
     file = AtomicFile(path)
     try:
-        file.write(metadata.sidecar(plan.job, plan.columns))
+        file.write(content)
     except BaseException:
         file.abort()
         raise

@@ -86,13 +86,13 @@ def make_plan(job: Job, *, overwrite: bool = False) -> Plan:
     return Plan(job, inputs, found.columns, found.read_types, schema, output, found.rows, found.unit_type)
 
 
-def check_output_is_free(output: Path, *, overwrite: bool) -> None:
+def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:
     """Raise `JobError` if something stands where the output would."""
     if output.is_dir():
-        raise JobError(f"output.path = {str(output)!r} is a folder; name a file")
+        raise JobError(f"{key} = {str(output)!r} is a folder; name a file")
     if not overwrite and (output.exists() or output.is_symlink()):
         raise JobError(
-            f"output.path = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
+            f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
             "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
         )
 

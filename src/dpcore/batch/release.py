@@ -13,12 +13,14 @@ from dpcore._validation import check_integer
 from dpcore.batch.atomic import AtomicFile, remove_stale
 from dpcore.batch.engine import Progress, Silent, key_of
 from dpcore.batch.errors import StorageError
-from dpcore.batch.output import make_folder
+from dpcore.batch.output import Output, make_folder
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
 from dpcore.batch.readable import json_text
 from dpcore.batch.release_cells import read_column
 from dpcore.batch.release_queries import MAX_QUERIES
+from dpcore.batch.release_synthetic import SyntheticAnswer
+from dpcore.batch.release_table import open_table, write_rows
 from dpcore.batch.release_units import CHANGED, choose_rows
 from dpcore.batch.rows import Rows, piece_rows_for, read_rows
 
@@ -67,13 +69,16 @@ def run(
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = Silent() if progress is None else progress
     plan.charge.check()
-    with _output(plan) as output:
+    with _output(plan) as output, _tables(plan) as tables:
         tallies, rows = measure(plan, output, threads, shown, piece_rows)
         # From here on the budget is spent, whatever happens.
         with plan.charge.reserved():
-            document = _document(plan, tallies, rows)
+            document = _document(plan, tallies, rows, tables, shown)
             output.write((json_text(document) + "\n").encode())
+            for table in tables.values():
+                table.commit()
             output.commit()
+            tables.clear()
     return document
 
 
@@ -86,6 +91,21 @@ def _output(plan: ReleasePlan) -> Iterator[AtomicFile]:
         yield output
     finally:
         output.abort()  # Once committed, there is nothing left to remove.
+
+
+@contextlib.contextmanager
+def _tables(plan: ReleasePlan) -> Iterator[dict[int, Output]]:
+    """Where synthetic tables go, by the place of their query; those still listed at the end are taken back."""
+    tables: dict[int, Output] = {}
+    try:
+        for place, answer in enumerate(plan.answers):
+            if isinstance(answer, SyntheticAnswer):
+                tables[place] = open_table(plan.job, answer)
+        yield tables
+    finally:
+        for table in tables.values():
+            table.withdraw()
+            table.abort()
 
 
 # One pass over the rows
@@ -140,7 +160,8 @@ class _Tallies:
 
     def add(self, part: _Part) -> None:
         """Add those of further rows."""
-        self.total = [total + tally for total, tally in zip(self.total, part.tallies, strict=True)]
+        for place, tally in enumerate(part.tallies):
+            self.total[place] += tally  # in place, where the statistic is long
         self.rows += part.rows
         self.done = part.done
 
@@ -168,20 +189,26 @@ class QueryDraws:
         return self._key.at(nonce).position()
 
 
-def _document(plan: ReleasePlan, tallies: list[Any], rows: int) -> dict[str, Any]:
+def _document(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
     document = plan.job.head()
     if plan.job.n_is_public:
         document["rows"] = rows
     ledger = plan.charge.summary()
     if ledger is not None:
         document["ledger"] = ledger
-    return document | {"queries": [_answered(plan, index, tally) for index, tally in enumerate(tallies)]}
+    return document | {"queries": [_answered(plan, place, tally, tables.get(place), progress) for place, tally in enumerate(tallies)]}
 
 
-def _answered(plan: ReleasePlan, index: int, tally: Any) -> dict[str, Any]:
-    answer, key = plan.answers[index], key_of(plan.job.testing)
+def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
+    answer, key = plan.answers[place], key_of(plan.job.testing)
     section = answer.section
-    said = answer.release(tally, None if key is None else QueryDraws(key, index))
+    rng = None if key is None else QueryDraws(key, place)
+    if isinstance(answer, SyntheticAnswer) and table is not None:
+        synthesis = answer.synthesis(tally, rng)
+        write_rows(synthesis.table, table, progress)
+        said = synthesis.document()
+    else:
+        said = answer.release(tally, rng)
     return {
         "name": section.name,
         "kind": section.kind,

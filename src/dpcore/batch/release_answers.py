@@ -20,6 +20,7 @@ from dpcore.sums import ExactSum, clamped_sum
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpcore.batch.job_columns import Section
     from dpcore.batch.release_cells import Cells
     from dpcore.batch.release_queries import CountQuery, HistogramQuery, MeanQuery, Query, SumQuery
     from dpcore.batch.release_sensitivity import Contribution, Sensitivity
@@ -83,7 +84,7 @@ class Answer(Protocol):
         """Standard error of the answer's noise for a table of so many rows, if it can be told."""
 
 
-def _deviation(noise: IntegerNoise | RealNoise) -> float:
+def standard_deviation(noise: IntegerNoise | RealNoise) -> float:
     """Standard deviation; of real noise not by way of a variance, which may leave the range of float64."""
     match noise:
         case Laplace():
@@ -105,11 +106,13 @@ def _width(noise: IntegerNoise | RealNoise, beta: float) -> float:
     return noise.accuracy(beta)
 
 
-def _described(noise: IntegerNoise | RealNoise) -> Noise:
+def described(noise: IntegerNoise | RealNoise) -> Noise:
+    """What a plan says of it."""
     return Noise(LAWS[type(noise)], noise.sensitivity, noise.scale)
 
 
-def _rho(noise: IntegerNoise | RealNoise) -> float:
+def rho_of(noise: IntegerNoise | RealNoise) -> float:
+    """Its ρ of zero-concentrated privacy, rounded up."""
     match noise:
         case Laplace():
             return accounting.rho_laplace(noise.epsilon)
@@ -119,7 +122,7 @@ def _rho(noise: IntegerNoise | RealNoise) -> float:
             return accounting.rho_gaussian(noise.scale, noise.sensitivity)
 
 
-def given(section: Query, *keys: str) -> dict[str, Any]:
+def given(section: Section, *keys: str) -> dict[str, Any]:
     """Those of the keys that the job gives."""
     found = {key: getattr(section, key) for key in keys}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items() if value is not None}
@@ -129,7 +132,7 @@ def _around(value: float, width: float) -> list[float]:
     return [value - width, value + width]
 
 
-def _integer_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> IntegerNoise:
+def integer_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> IntegerNoise:
     """Noise of a count, or of several."""
     if delta == 0:
         return DiscreteLaplace(epsilon, int(sensitivity.l1), relation=relation)
@@ -162,7 +165,7 @@ class CountAnswer:
         cls, section: CountQuery, cells: Within | Declared | None, bound: Contribution, relation: Relation, groups: int = 0
     ) -> CountAnswer:
         """Calibrate it, for one of so many groups if there are any."""
-        return cls(section, cells, _integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))
+        return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
@@ -172,12 +175,12 @@ class CountAnswer:
     @property
     def noise(self) -> tuple[Noise, ...]:
         """What it draws."""
-        return (_described(self.mechanism),)
+        return (described(self.mechanism),)
 
     @property
     def rho(self) -> float | None:
         """Of its one draw."""
-        return _rho(self.mechanism)
+        return rho_of(self.mechanism)
 
     def declared(self) -> dict[str, Any]:
         """The condition."""
@@ -193,11 +196,11 @@ class CountAnswer:
         """The noisy number."""
         value = int(self.mechanism.release(tally, rng=rng, threads=1))
         width = _width(self.mechanism, 1 - self.section.confidence)
-        return {"value": value, "stderr": _deviation(self.mechanism), "interval": _around(value, width)}
+        return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise."""
-        return _deviation(self.mechanism)
+        return standard_deviation(self.mechanism)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +214,7 @@ class HistogramAnswer:
     @classmethod
     def made(cls, section: HistogramQuery, cells: Binned | Declared, bound: Contribution, relation: Relation) -> HistogramAnswer:
         """Calibrate it."""
-        return cls(section, cells, _integer_noise(section.epsilon, section.delta, bound.cells, relation))
+        return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells, relation))
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
@@ -221,12 +224,12 @@ class HistogramAnswer:
     @property
     def noise(self) -> tuple[Noise, ...]:
         """What it draws, for each cell."""
-        return (_described(self.mechanism),)
+        return (described(self.mechanism),)
 
     @property
     def rho(self) -> float | None:
         """Of its one draw."""
-        return _rho(self.mechanism)
+        return rho_of(self.mechanism)
 
     def declared(self) -> dict[str, Any]:
         """The cells, and what stands for others."""
@@ -243,11 +246,11 @@ class HistogramAnswer:
         value = self.mechanism.release(tally, rng=rng, threads=1)
         width = _width(self.mechanism, 1 - self.section.confidence)
         interval = np.stack([value - width, value + width], axis=-1)
-        return {"value": value.tolist(), "stderr": _deviation(self.mechanism), "interval": interval.tolist()}
+        return {"value": value.tolist(), "stderr": standard_deviation(self.mechanism), "interval": interval.tolist()}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise of one cell."""
-        return _deviation(self.mechanism)
+        return standard_deviation(self.mechanism)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +269,12 @@ class _OneSum:
     @property
     def noise(self) -> tuple[Noise, ...]:
         """What it draws."""
-        return (_described(self.mechanism),)
+        return (described(self.mechanism),)
 
     @property
     def rho(self) -> float | None:
         """Of its one draw."""
-        return _rho(self.mechanism)
+        return rho_of(self.mechanism)
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
@@ -297,11 +300,11 @@ class SumAnswer(_OneSum):
         """The noisy sum."""
         value = _noisy(tally, self.mechanism, rng)
         width = _width(self.mechanism, 1 - self.section.confidence)
-        return {"value": value, "stderr": _deviation(self.mechanism), "interval": _around(value, width)}
+        return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise."""
-        return _deviation(self.mechanism)
+        return standard_deviation(self.mechanism)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,11 +324,11 @@ class PublicMeanAnswer(_OneSum):
             return {"value": None, "stderr": None, "interval": None, "note": "the table has no rows, and so no mean"}
         value = _noisy(tally, self.mechanism, rng) / n
         width = _width(self.mechanism, 1 - self.section.confidence) / n
-        return {"value": value, "stderr": _deviation(self.mechanism) / n, "interval": _around(value, width)}
+        return {"value": value, "stderr": standard_deviation(self.mechanism) / n, "interval": _around(value, width)}
 
     def expected_error(self, rows: int | None) -> float | None:
         """Standard deviation of the noise."""
-        return _deviation(self.mechanism) / rows if rows else None
+        return standard_deviation(self.mechanism) / rows if rows else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +354,7 @@ class PrivateMeanAnswer:
         clamped_sum(np.empty(0), -half_width, half_width)
         epsilon, delta = section.epsilon / 2, section.delta / 2
         total = _real_noise(epsilon, delta, (bound.totals if groups else bound.total)(-half_width, half_width), relation)
-        count = _integer_noise(epsilon, delta, bound.cells if groups else bound.count, relation)
+        count = integer_noise(epsilon, delta, bound.cells if groups else bound.count, relation)
         return cls(section, cells, total, count, middle, half_width)
 
     @property
@@ -362,12 +365,12 @@ class PrivateMeanAnswer:
     @property
     def noise(self) -> tuple[Noise, ...]:
         """What it draws."""
-        return (_described(self.total), _described(self.count))
+        return (described(self.total), described(self.count))
 
     @property
     def rho(self) -> float | None:
         """Of both draws."""
-        return fraction_up(Fraction(_rho(self.total)) + Fraction(_rho(self.count)))
+        return fraction_up(Fraction(rho_of(self.total)) + Fraction(rho_of(self.count)))
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
@@ -385,7 +388,7 @@ class PrivateMeanAnswer:
         value = self._mean(total, count)
         return {
             "value": value,
-            "stderr": math.hypot(_deviation(self.total), (value - self.middle) * _deviation(self.count)) / max(count, 1),
+            "stderr": math.hypot(standard_deviation(self.total), (value - self.middle) * standard_deviation(self.count)) / max(count, 1),
             "interval": self._interval(total, count),
             "count": count,
         }

@@ -72,11 +72,26 @@ Kinds, and what each needs beside name, kind and epsilon:
     sum, mean  column, lower, upper
     quantile   column, q, grid
     top_s      column, s, and candidates, candidates_file or k; values = true adds their counts
+    synthetic  output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a histogram: a table of
+               made-up rows, drawn from the noisy joint histogram of all columns. method = "marginals" or marginals, a list of lists of
+               columns, makes several smaller histograms; rows says how many rows, max_cells how many cells there may be
 Optional: delta (not for quantile) and confidence (default 0.95); missing, and for histograms of categories unknown, the values
-that stand for nulls and for undeclared values; and, for count, sum, mean and quantile, group_by, a column, and groups, its declared
-values: the query is then answered for each of them. max_groups_per_unit under [privacy] bounds how many of them a unit is in.
+that stand for nulls and for undeclared values (of a synthetic table in its columns); and, for count, sum, mean and quantile, group_by,
+a column, and groups, its declared values: the query is then answered for each of them. max_groups_per_unit under [privacy] bounds how
+many of them a unit is in.
 
-Try it with --dry-run first: it reads the schema only, and prints the plan, the noise and the total.
+A synthetic table looks like this, its numbers at random inside of their bins:
+
+\b
+    [[query]]
+    name = "visits, made up"
+    kind = "synthetic"
+    output = "out/synthetic.parquet"
+    epsilon = 1.0
+    columns = [
+      {name = "region", categories = ["north", "east", "south", "west"], unknown = "north"},
+      {name = "cost", bins = [0, 100, 500, 5000], missing = 0},
+    ]
 
 Running a job again on the same data spends its budget again. An output that exists is therefore refused unless --overwrite is given.
 With a ledger the job is charged just before any noise is drawn; a job that is killed after that stays charged.
@@ -84,7 +99,7 @@ With a ledger the job is charged just before any noise is drawn; a job that is k
 \b
 Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation is at fault; 3 a row is;
 4 the system is (unreadable input, disk full); 130, 143 interrupted; 1 a bug in dpcore.
-A job that ends early leaves nothing under the output's name.
+A job that ends early leaves nothing under the names of its outputs.
 """
 
 
@@ -122,10 +137,11 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
     finally:
         if plan.charge.is_open:
             click.echo("the ledger was charged before the job ended, and stays charged", err=True)
+    if pages is not None:
+        pages.write(document)  # before standard output, which may be a pipe that nobody reads to its end
     click.echo(json_text(document))
     _print_end(plan)
     if pages is not None:
-        pages.write(document)
         click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
 
 
@@ -154,7 +170,11 @@ def _print_plan(plan: ReleasePlan) -> None:
 
 def _print_end(plan: ReleasePlan) -> None:
     from dpcore.batch import release_text
+    from dpcore.batch.release_synthetic import SyntheticAnswer
 
+    for answer in plan.answers:
+        if isinstance(answer, SyntheticAnswer):
+            click.echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
     click.echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
     click.echo(f"spent {release_text.statement(plan.job)}", err=True)
     click.echo(report.SPENT_AGAIN, err=True)

@@ -13,7 +13,7 @@ from dpcore.batch.errors import JobError
 from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, decimal, load, refuse_overspending
 from dpcore.batch.job_columns import Name, Section
 from dpcore.batch.job_errors import Entries, explain
-from dpcore.batch.release_queries import MAX_QUERIES, QUERY_SECTIONS, JobQuery
+from dpcore.batch.release_queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, JobQuery
 from dpcore.privacy import Privacy, Relation
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
     try:
         job = ReleaseJob.model_validate(document)
     except ValidationError as error:
-        raise JobError(explain(error, document, sections, Entries("query", "kind", QUERY_SECTIONS))) from None
+        raise JobError(explain(error, document, sections, Entries("query", "kind", QUERY_SECTIONS, PARTS))) from None
     check_budget(job)
     return job
 

@@ -10,6 +10,7 @@ import numpy as np
 from dpcore.batch.errors import JobError
 from dpcore.batch.pages import EXTRA_MISSING, NOT_SECURE, Pages, factor_in_words
 from dpcore.batch.readable import LONGEST, misses, plain_number, readable, rounded
+from dpcore.batch.release_synthetic_page import FEW, MOST_BARS, synthetic_section
 from dpcore.batch.release_template import BODY
 from dpcore.batch.release_words import (
     as_list,
@@ -31,15 +32,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-MOST_BARS = 40
-"""Categories that are drawn."""
 SHOWN = 40
 """Categories or bins whose table is open; of more, up to `LISTED`, a table opens on demand."""
 LISTED = 5000
 ONE_OF = {"categories": "category", "bins": "bin", "groups": "group"}
 PARTS = ("budget", "spent", "remaining")
-FEW = 12
-"""Categories that keep the order of the job; more are sorted by their count."""
 
 
 class ReleasePages:
@@ -115,6 +112,8 @@ class ReleasePages:
                 return shown | self._grouped_quantiles(query)
             case kind if grouped or kind == "histogram":
                 return shown | self._cells(query)
+            case "synthetic":
+                return shown | synthetic_section(query, self._plots, self._release_plots)
             case "quantile":
                 return shown | self._quantiles(query)
             case "top_s":

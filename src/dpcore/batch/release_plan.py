@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from dpcore.batch.categories import declared_by
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
+from dpcore.batch.metadata import sidecar_path
 from dpcore.batch.plan import check_names, check_output_is_free, type_of_unit
 from dpcore.batch.release_answers import (
     Answer,
@@ -27,14 +28,19 @@ from dpcore.batch.release_ledger import Charge
 from dpcore.batch.release_queries import (
     MAX_CELLS,
     BoundedQuery,
+    CellsSection,
     CountQuery,
     HistogramQuery,
     MeanQuery,
     QuantileQuery,
     SumQuery,
+    SyntheticColumn,
+    SyntheticQuery,
     TopQuery,
 )
 from dpcore.batch.release_sensitivity import Contribution, contribution
+from dpcore.batch.release_synthetic import SyntheticAnswer
+from dpcore.batch.release_table import TableColumn
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -101,13 +107,14 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePla
     StorageError
         If the input, the ledger or a file of categories cannot be read.
     """
-    reads = [_Read(_declared(position, query), _groups(query)) for position, query in enumerate(job.query)]
+    reads = [_Read(_reads(position, query), _groups(query)) for position, query in enumerate(job.query)]
     inputs = discover(job.input.path, job.input.format)
     output = Path(job.output.path)
     check_output_is_not_input(output, job.input, inputs)
     check_output_is_free(output, overwrite=overwrite)
+    _check_tables(job, inputs, overwrite=overwrite)
     found = _inspect_all(job, inputs, reads)
-    answers = tuple(_made(position, job, read) for position, read in enumerate(found.reads))
+    answers = tuple(_made(position, job, read, found) for position, read in enumerate(found.reads))
     groupings = [
         (query.grouping[0], read.groups) for query, read in zip(job.query, found.reads, strict=True) if query.grouping and read.groups
     ]
@@ -118,24 +125,30 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePla
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """How a query reads its column, and the column of its groups."""
+    """How a query reads its columns, and the column of its groups."""
 
-    cells: Cells | None
+    cells: tuple[tuple[str, Cells], ...]
     groups: Declared | None
 
     def columns(self, query: Query) -> list[tuple[str, Cells]]:
         """The columns that are read, by name."""
-        named = [(query.column, self.cells), (query.grouping[0] if query.grouping else None, self.groups)]
-        return [(name, cells) for name, cells in named if name is not None and cells is not None]
+        grouped = [] if query.grouping is None or self.groups is None else [(query.grouping[0], self.groups)]
+        return [*self.cells, *grouped]
+
+    @property
+    def only(self) -> Cells | None:
+        """How the one column of a query is read, if it has one."""
+        return self.cells[0][1] if self.cells else None
 
     def fitted(self, query: Query, info: FileInfo) -> _Read:
         """The same for the types of a file."""
 
-        def kind(name: str | None) -> pa.DataType | None:
-            return None if info.types is None or name is None else info.types[name]
+        def kind(name: str) -> pa.DataType | None:
+            return None if info.types is None else info.types[name]
 
-        cells = None if self.cells is None else self.cells.fitted(kind(query.column))
-        return _Read(cells, None if self.groups is None else self.groups.fitted(kind(query.grouping[0] if query.grouping else None)))
+        cells = tuple((name, each.fitted(kind(name))) for name, each in self.cells)
+        groups = None if self.groups is None or query.grouping is None else self.groups.fitted(kind(query.grouping[0]))
+        return _Read(cells, groups)
 
 
 @dataclass(slots=True)
@@ -144,6 +157,7 @@ class _Found:
 
     reads: list[_Read]
     read_types: dict[str, pa.DataType]
+    integers: dict[str, bool] = field(default_factory=dict)
     rows: int | None = 0
     unit_type: pa.DataType | None = None
 
@@ -176,6 +190,7 @@ def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], 
                 asked = f"{query.name!r} ({query.kind}{declared})"
                 raise JobError(f"{path}: column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}")
             found.read_types[name] = types[name]
+            found.integers[name] = found.integers.get(name, True) and pa.types.is_integer(types[name])
 
 
 def _text_types(job: ReleaseJob, reads: list[_Read]) -> dict[str, pa.DataType]:
@@ -211,20 +226,30 @@ def _bits(kind: pa.DataType) -> int:
         return 1 << 20
 
 
-def _declared(position: int, query: Query) -> Cells | None:
-    """How a query reads its column, before the column's type is known."""
+def _reads(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
+    """The columns of a query, and how it reads them, before their types are known."""
+    if isinstance(query, SyntheticQuery):
+        return tuple((column.name, _celled(position, query, column)) for column in query.columns)
+    return () if query.column is None else ((query.column, _declared(position, query)),)
+
+
+def _celled(position: int, query: Query, section: CellsSection) -> Declared | Binned:
+    """Declared categories or bins."""
+    if section.bins is not None:
+        return Binned.between(section.bins, None if section.missing is None else float(section.missing))
+    categories = _listed(position, query, declared_by(section.categories, section.categories_file, section.k))
+    return Declared(categories, section.missing, section.unknown)
+
+
+def _declared(position: int, query: Query) -> Cells:
+    """How a query reads its one column."""
     match query:
-        case CountQuery(column=None):
-            return None
         case CountQuery(categories=None):
             return Within(float(query.lower or 0.0), float(query.upper or 0.0))
         case CountQuery():
             return Declared(_some(declared_by(query.categories)), skip=True)
-        case HistogramQuery(bins=None):
-            categories = _listed(position, query, declared_by(query.categories, query.categories_file, query.k))
-            return Declared(categories, query.missing, query.unknown)
         case HistogramQuery():
-            return Binned.between(query.bins or (), None if query.missing is None else float(query.missing))
+            return _celled(position, query, query)
         case QuantileQuery():
             return OnGrid.of(query.grid, query.missing)
         case TopQuery():
@@ -257,10 +282,10 @@ def _listed(position: int, query: Query, categories: Categories | None) -> Categ
     return listed
 
 
-def _made(position: int, job: ReleaseJob, read: _Read) -> Answer:
+def _made(position: int, job: ReleaseJob, read: _Read, found: _Found) -> Answer:
     query = job.query[position]
     try:
-        return _answer(job, query, read)
+        return _synthetic(job, query, read, found) if isinstance(query, SyntheticQuery) else _answer(job, query, read)
     except JobError:
         raise
     except (ParameterError, ParameterTypeError) as error:
@@ -269,7 +294,7 @@ def _made(position: int, job: ReleaseJob, read: _Read) -> Answer:
 
 def _answer(job: ReleaseJob, query: Query, read: _Read) -> Answer:
     bound, size = contribution(job), 0 if read.groups is None else read.groups.size
-    answer = _for_each(job, query, read.cells, bound, size)
+    answer = _for_each(job, query, read.only, bound, size)
     if query.grouping is None or read.groups is None:
         return answer
     parts = bound.touched(size) if isinstance(answer, QuantileAnswer) else 1
@@ -298,9 +323,47 @@ def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribu
     raise AssertionError(query.kind)
 
 
-def _check_stand_ins(query: HistogramQuery, cells: Binned | Declared) -> None:
+def _synthetic(job: ReleaseJob, query: SyntheticQuery, read: _Read, found: _Found) -> SyntheticAnswer:
+    """A table of all its columns."""
+    columns = []
+    for section, (name, cells) in zip(query.columns, read.cells, strict=True):
+        if not isinstance(cells, Binned | Declared):
+            raise AssertionError(name)  # noqa: TRY004
+        _check_stand_ins(section, cells)
+        integers = isinstance(cells, Binned) and (found.integers.get(name, False) if section.integers is None else section.integers)
+        if integers:
+            _check_integers(section)
+        columns.append(TableColumn(name, cells, integers))
+    return SyntheticAnswer.made(query, tuple(columns), contribution(job), job.privacy.relation)
+
+
+def _check_integers(section: SyntheticColumn) -> None:
+    """Raise `ParameterError` if a bin of a column of integers has none."""
+    try:
+        section.check_integers()
+    except ValueError as error:
+        raise ParameterError(f"column {section.name!r}: {error}") from None
+
+
+def _check_tables(job: ReleaseJob, inputs: Inputs, *, overwrite: bool) -> None:
+    """Raise `JobError` if a synthetic table would be in the way of something, or something in its way."""
+    taken = {Path(job.output.path).resolve(): "output.path"}
+    for position, query in enumerate(job.query):
+        if not isinstance(query, SyntheticQuery):
+            continue
+        path, key = Path(query.output), f"query[{position}].output"
+        check_output_is_not_input(path, job.input, inputs, key)
+        check_output_is_free(path, overwrite=overwrite, key=key)
+        for each in (path, sidecar_path(path)):
+            if each.resolve() in taken:
+                raise JobError(f"{key} = {str(path)!r} would write what {taken[each.resolve()]} does; give each a file of its own")
+        taken |= {each.resolve(): key for each in (path, sidecar_path(path))}
+
+
+def _check_stand_ins(query: CellsSection, cells: Binned | Declared) -> None:
     """Those of a file of categories, which was not read when the job was."""
     for key in ("missing", "unknown"):
         value = getattr(query, key)
         if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
-            raise ParameterError(f"{key} must be one of the categories, got {value!r}")
+            whose = f"column {query.name!r}: " if isinstance(query, SyntheticColumn) else ""
+            raise ParameterError(f"{whose}{key} must be one of the categories, got {value!r}")

@@ -1,4 +1,4 @@
-"""Plots of a release: bins with error bars, and quantiles on a line."""
+"""Plots of a release: bins with error bars, quantiles on a line, and maps of two columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.patches import Rectangle
 
-from dpcore.batch.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, bare, few_numbers, picture, shortened
+from dpcore.batch.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, bare, few_numbers, percentage, picture, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,12 @@ MOST_STEPS = 1000
 """Bins beyond which neighbours share a step: a screen has no more columns to show them in."""
 DOTS = 30
 """Bins beyond which error bars have no dot."""
+NUMBERED = 10
+"""Rows or columns of a map beyond which its cells have no numbers."""
+MAP_LABELS = 20
+"""Names beside a map."""
+DARKEST = 0.8
+"""Opacity of a map's largest share: a number on it can still be read."""
 LABEL_WIDTH = 0.013
 """About the share of the picture's width that a letter takes."""
 
@@ -29,6 +36,7 @@ def bin_plot(
     edges: npt.NDArray[np.float64],
     values: npt.NDArray[np.float64],
     intervals: npt.NDArray[np.float64] | None,
+    bars: npt.NDArray[np.float64] | None = None,
     *,
     title: str,
 ) -> str:
@@ -42,6 +50,8 @@ def bin_plot(
         Counts.
     intervals : ndarray of shape (m, 2), or None
         Their intervals.
+    bars : ndarray of shape (m,), optional
+        Counts of something else, to compare with; drawn as bars, or in place of the band's middle. Default: the counts above 0.
     title : str
         For readers who do not see it.
     """
@@ -50,9 +60,9 @@ def bin_plot(
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         if len(values) > SEPARATE_BARS:
-            _band(axes, *_steps(places, values, intervals))
+            _band(axes, *_steps(places, values if bars is None else bars, intervals))
         else:
-            _bars(axes, places, values, intervals)
+            _bars(axes, places, values, intervals, np.maximum(values, 0) if bars is None else bars)
         axes.set_xlim(places[0], places[-1])
         axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
         axes.grid(axis="y", color=GRID, linewidth=0.8, zorder=0)
@@ -93,9 +103,15 @@ def _steps(
     return np.append(places[starts], places[-1]), np.add.reduceat(values, starts) / sizes, hull
 
 
-def _bars(axes: Any, places: npt.NDArray[np.float64], values: npt.NDArray[np.float64], intervals: npt.NDArray[np.float64] | None) -> None:
+def _bars(
+    axes: Any,
+    places: npt.NDArray[np.float64],
+    values: npt.NDArray[np.float64],
+    intervals: npt.NDArray[np.float64] | None,
+    bars: npt.NDArray[np.float64],
+) -> None:
     centres, widths = (places[1:] + places[:-1]) / 2, np.diff(places)
-    axes.bar(centres, np.maximum(values, 0), width=0.86 * widths, color=SOFT, zorder=2)
+    axes.bar(centres, bars, width=0.86 * widths, color=SOFT, zorder=2)
     if intervals is not None:
         axes.vlines(centres, intervals[:, 0], intervals[:, 1], color=INK, linewidth=1.1, zorder=3)
         for column in (0, 1):
@@ -189,3 +205,40 @@ def label_levels(labels: Sequence[str], places: Sequence[float]) -> list[int]:
         level = next(level for level, end in enumerate(taken) if end <= places[i] - half)
         levels[i], taken[level] = level, places[i] + half
     return levels
+
+
+def heat_map(shares: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], *, title: str) -> str:
+    """Draw shares as a map: the larger, the darker; of few cells with their numbers.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (a, b)
+        Not negative.
+    rows, columns : sequence of str
+        Names of the a rows, the first on top, and of the b columns.
+    title : str
+        For readers who do not see it.
+    """
+    largest = float(shares.max()) or 1.0
+    named = max(shares.shape) <= NUMBERED
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for (row, column), share in np.ndenumerate(shares):
+            # Colours of the page have no shades, so the share is in how much of the card shines through.
+            axes.add_patch(Rectangle((column, row), 1, 1, facecolor=ACCENT, edgecolor="none", alpha=DARKEST * share / largest))
+            if named:
+                axes.text(column + 0.5, row + 0.5, percentage(share, 1e-3), ha="center", va="center", fontsize=7.5)
+        axes.set_xlim(0, shares.shape[1])
+        axes.set_ylim(shares.shape[0], 0)
+        bare(axes, percent=False)
+        every = [-(-length // MAP_LABELS) for length in shares.shape]
+        axes.set_yticks(np.arange(0, len(rows), every[0]) + 0.5, [shortened(label) for label in rows[:: every[0]]])
+        labels = [shortened(label) for label in columns[:: every[1]]]
+        tilted = sum(map(len, labels)) * LABEL_WIDTH > 0.7
+        axes.set_xticks(
+            np.arange(0, len(columns), every[1]) + 0.5, labels, rotation=35 if tilted else 0, ha="right" if tilted else "center"
+        )
+        axes.spines["bottom"].set_visible(False)
+
+    return picture(draw, 0.9 + 0.26 * min(len(rows), 24), title)

@@ -6,13 +6,16 @@ import itertools
 import math
 import reprlib
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, ValidationInfo, model_validator
 
 from dpcore._validation import check_integer, check_real
+from dpcore.batch.job import SUFFIXES, RowCount
 from dpcore.batch.job_columns import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, check_categories, checked
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
@@ -21,6 +24,10 @@ MAX_CELLS = 2**20
 """Cells of one answer: a histogram's, a grid's, a list of candidates'."""
 MAX_QUERIES, MAX_GROUPS, MAX_LEVELS = 2**12, 2**12, 255
 """Each draw of a keyed job has a nonce of its own, and so has each row: there are 2^32."""
+MAX_SYNTHETIC_CELLS = 2**24
+"""Cells of all histograms of a synthetic table: at 45 bytes each 0.8 GB."""
+MAX_COLUMNS = 2**10
+"""Columns of a synthetic table."""
 MAX_DECIMALS = 6
 """Decimals of a quantile's level: ranks are then compared as integers, exactly, up to 9·10^9 rows."""
 
@@ -93,6 +100,12 @@ def _check_stand_in(value: object) -> Category | float:
     return value  # type: ignore[return-value]
 
 
+def _check_table_path(value: object) -> str:
+    if not isinstance(value, str) or Path(value).suffix.lower() not in SUFFIXES:
+        raise ValueError(f"must be the path of a table that ends in one of {', '.join(SUFFIXES)}, got {reprlib.repr(value)}")
+    return value
+
+
 DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
 Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
 Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
@@ -100,6 +113,8 @@ Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
 Groups = Annotated[tuple[Category, ...], PlainValidator(_check_groups)]
 Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
 StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
+SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC_CELLS)]
+TablePath = Annotated[str, PlainValidator(_check_table_path)]
 HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
 
 
@@ -169,11 +184,9 @@ class CountQuery(GroupedQuery):
         return self
 
 
-class HistogramQuery(QuerySection):
-    """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
+class CellsSection(Section):
+    """How the values of a column are declared to fall into cells: into categories, or into bins of numbers."""
 
-    kind: Literal["histogram"]
-    column: Name
     categories: Listed | None = None
     categories_file: Name | None = None
     k: CategoryCount | None = None
@@ -188,7 +201,7 @@ class HistogramQuery(QuerySection):
         if len(declared) != 1:
             found = f"{' and '.join(declared)} were given" if declared else "none was given"
             raise ValueError(
-                'histogram needs one of categories = [...], categories_file = "x.csv", k = N (the codes 0 … N − 1) and bins = [...], '
+                f'{self._whose} needs one of categories = [...], categories_file = "x.csv", k = N (the codes 0 … N − 1) or bins = [...], '
                 f"{found}; take them from what is known about the subject, never from the data"
             )
         if self.k is not None and self.k > MAX_CELLS:
@@ -200,11 +213,23 @@ class HistogramQuery(QuerySection):
                 _check_category(key, getattr(self, key), self.categories, self.k)
         return self
 
+    @property
+    def _whose(self) -> str:
+        """What messages call it."""
+        return "histogram"
+
     def _check_bins(self) -> None:
         if self.unknown is not None:
             raise ValueError("unknown is for categories; numbers outside the bins count in the first or last one")
         if isinstance(self.missing, str):
             raise ValueError(f"missing must be a number, which then counts in its bin, got {self.missing!r}")  # noqa: TRY004
+
+
+class HistogramQuery(CellsSection, QuerySection):
+    """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
+
+    kind: Literal["histogram"]
+    column: Name
 
 
 def _check_category(key: str, value: Category | float | None, listed: tuple[Category, ...] | None, k: int | None) -> None:
@@ -280,7 +305,7 @@ class TopQuery(QuerySection):
         declared = [key for key in ("candidates", "candidates_file", "k") if getattr(self, key) is not None]
         if len(declared) != 1:
             found = f"{' and '.join(declared)} were given" if declared else "none was given"
-            raise ValueError(f'top_s needs one of candidates = [...], candidates_file = "x.csv" and k = N (the codes 0 … N − 1), {found}')
+            raise ValueError(f'top_s needs one of candidates = [...], candidates_file = "x.csv" or k = N (the codes 0 … N − 1), {found}')
         size = self.k or len(self.candidates or ())
         if size > MAX_CELLS:
             raise ValueError(f"k must be at most {MAX_CELLS}, got {size}")
@@ -289,7 +314,91 @@ class TopQuery(QuerySection):
         return self
 
 
-Query = CountQuery | HistogramQuery | SumQuery | MeanQuery | QuantileQuery | TopQuery
+class SyntheticColumn(CellsSection):
+    """An entry of `columns`: one column of a synthetic table, and its cells."""
+
+    name: Name
+    integers: bool | None = None
+
+    @property
+    def _whose(self) -> str:
+        """What messages call it."""
+        return f"column {self.name!r}"
+
+    @model_validator(mode="after")
+    def _integers_lie_in_bins(self) -> Self:
+        if self.integers is not None and self.bins is None:
+            raise ValueError("integers says what is drawn inside of bins, and this column has none")
+        if self.integers is True:
+            self.check_integers()
+        return self
+
+    def check_integers(self) -> None:
+        """Raise ValueError unless every bin holds an integer, of those that float64 tells apart."""
+        edges = self.bins or ()
+        if max(map(abs, edges)) > 2**53:
+            raise ValueError(f"bins of integers must lie within ±2^53, got [{edges[0]!r}, {edges[-1]!r}]")
+        for place, (lower, upper) in enumerate(itertools.pairwise(edges)):
+            # The last bin holds its upper end as well.
+            if math.ceil(lower) >= upper and not (place == len(edges) - 2 and math.ceil(lower) == upper):
+                raise ValueError(
+                    f"bins[{place}] = {lower!r} to bins[{place + 1}] = {upper!r} hold no integer; set integers = false for real numbers"
+                )
+
+
+class SyntheticQuery(QuerySection):
+    """`kind = "synthetic"`: a table of as many made-up rows as wanted, drawn from noisy histograms of the declared columns."""
+
+    kind: Literal["synthetic"]
+    columns: list[SyntheticColumn]
+    output: TablePath
+    method: Literal["joint", "marginals"] | None = None
+    marginals: list[list[Name]] | None = None
+    max_cells: SyntheticCells = MAX_CELLS
+    rows: RowCount | None = None
+
+    @property
+    def column(self) -> None:
+        """It has several."""
+        return
+
+    @property
+    def groups_of_columns(self) -> tuple[tuple[str, ...], ...]:
+        """The columns whose joint histogram is made, for each histogram."""
+        names = tuple(column.name for column in self.columns)
+        if self.marginals is not None:
+            return tuple(map(tuple, self.marginals))
+        return tuple((name,) for name in names) if self.method == "marginals" else (names,)
+
+    @model_validator(mode="after")
+    def _columns_are_distinct(self) -> Self:
+        if not 1 <= len(self.columns) <= MAX_COLUMNS:
+            raise ValueError(f"columns must list between 1 and {MAX_COLUMNS} columns, got {len(self.columns)} of them")
+        for name, times in Counter(column.name for column in self.columns).items():
+            if times > 1:
+                raise ValueError(f"columns: {times} entries are named {name!r}; a column is declared once")
+        return self
+
+    @model_validator(mode="after")
+    def _each_column_is_in_one_group(self) -> Self:
+        if self.marginals is None:
+            return self
+        if self.method == "joint":
+            raise ValueError("marginals = [[...], ...] says which columns are joint; leave method out, or set it to 'marginals'")
+        times = Counter(name for group in self.marginals for name in group)
+        names = [column.name for column in self.columns]
+        for name in [*times, *names]:
+            if name not in names:
+                raise ValueError(f"marginals names {name!r}, which is none of the columns: {', '.join(map(repr, names))}")
+            if times[name] != 1:
+                found = f"{times[name]} groups hold" if times[name] else "no group holds"
+                raise ValueError(f"marginals must hold each column in one group, but {found} {name!r}")
+        if not all(self.marginals):
+            raise ValueError("marginals must not hold an empty group")
+        return self
+
+
+Query = CountQuery | HistogramQuery | SumQuery | MeanQuery | QuantileQuery | TopQuery | SyntheticQuery
 JobQuery = Annotated[Query, Field(discriminator="kind")]
 QUERY_SECTIONS: dict[str, type[Query]] = {
     "count": CountQuery,
@@ -298,4 +407,7 @@ QUERY_SECTIONS: dict[str, type[Query]] = {
     "mean": MeanQuery,
     "quantile": QuantileQuery,
     "top_s": TopQuery,
+    "synthetic": SyntheticQuery,
 }
+PARTS: dict[str, type[Section]] = {"columns": SyntheticColumn}
+"""Models of the tables inside of a query."""

@@ -12,6 +12,8 @@ tables differ
 | one count | m | 1 | m |
 | histogram, or a count for each group, ℓ1 | m | 2 | 2m |
 | the same, ℓ2 | m | √2 | √2·m |
+| G histograms of the same rows, ℓ1 | G·m | 2G | 2G·m |
+| the same, ℓ2 | √G·m | √(2G) | √(2G)·m |
 | sum of x in [L, U], M = max(\|L\|, \|U\|) | m·M | U − L | m·(max(U, 0) − min(L, 0)) |
 | sum for each group, ℓ1 | m·M | 2M | 2m·M |
 | the same, ℓ2 | m·M | max(√2·M, V), V = max(U, 0) − min(L, 0) | m·max(√2·M, V) |
@@ -21,7 +23,8 @@ tables differ
 
 Why. A histogram loses a vector a ≥ 0 of counts and gains b ≥ 0, ‖a‖₁, ‖b‖₁ ≤ m, and one of them is 0 under add_remove. So
 ‖b − a‖₁ ≤ 2m and ‖b − a‖₂² ≤ ‖a‖₂² + ‖b‖₂² ≤ 2m², reached when all rows of one cell move into another. **Under replacement the cells of
-a histogram do not compose in parallel**: two of them change, which is what the factors 2 and √2 pay for. A sum of k ≤ m terms in [L, U]
+a histogram do not compose in parallel**: two of them change, which is what the factors 2 and √2 pay for. Of G histograms
+of the same rows, over other columns each, every one changes like that, and squares add up. A sum of k ≤ m terms in [L, U]
 lies in [m·min(L, 0), m·max(U, 0)], and so does its replacement; with the number of rows fixed one term moves by U − L. Sums for groups
 lose a and gain b, each in the convex hull of 0 and the vectors m·v·e_i, v ∈ {L, U}; a norm of b − a is largest at corners, where it is
 m·|v − w| in one group or m·‖(v, w)‖ in two. A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart
@@ -32,6 +35,7 @@ over the groups that a unit touches: those it leaves and, under replacement, tho
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -91,9 +95,12 @@ class Contribution:
     @property
     def cells(self) -> Sensitivity:
         """Of a histogram, or of a count for each group."""
-        if self.replaced:
-            return Sensitivity(2 * self.rows, fraction_up(self.rows * SQRT2_UP), alone=False)
-        return Sensitivity(self.rows, self.rows, alone=False)
+        return self.histograms(1)
+
+    def histograms(self, count: int) -> Sensitivity:
+        """Of several histograms of the same rows together."""
+        moved = 2 * count if self.replaced else count
+        return Sensitivity(moved * self.rows, fraction_up(_root_up(moved * self.rows**2)), alone=False)
 
     def total(self, lower: float, upper: float) -> Sensitivity:
         """Of a sum of numbers in [lower, upper]."""
@@ -125,6 +132,11 @@ class Contribution:
         """How many of all groups may have other rows."""
         one = self.rows if self.groups is None else min(self.rows, self.groups)
         return min(groups, 2 * one if self.replaced else one)
+
+
+def _root_up(square: int) -> Fraction:
+    """√square, or a little more; exact for squares."""
+    return Fraction(math.isqrt((square << 128) - 1) + 1, 1 << 64)
 
 
 def _reach(low: Fraction, high: Fraction) -> Fraction:

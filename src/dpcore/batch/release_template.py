@@ -64,8 +64,9 @@ tfoot td { border-top: 1px solid var(--ink); border-bottom: 0; font-weight: 650;
 <section class="card statement">
 <p>{{ statement }}</p>
 <p>{{ factor }}</p>
-<p class="small muted">{{ neighbours }} All answers were computed from the table by whoever holds it, and only these numbers left it.
-Running the job again on the same data spends again.</p>
+<p class="small muted">{{ neighbours }} All answers were computed from the table by whoever holds it, and only these
+numbers{{ " and tables" if queries|selectattr("form", "equalto", "table")|list }} left it. Running the job again on the same data spends
+again.</p>
 </section>
 
 {% if ledger %}
@@ -170,6 +171,32 @@ lie there. In ranks each is off by at most {{ query.ranks }}, with a probability
 </table></div>
 {% if query.ranks %}<p class="muted small">In ranks each is off by at most {{ query.ranks }}, with a probability of
 {{ query.confidence }}.</p>{% endif %}
+
+{% elif query.form == "table" %}
+<p class="headline"><span class="value">{{ query.value }}</span><span class="muted">in <code>{{ query.path }}</code></span></p>
+<p>No row was copied from the data: all were drawn from noisy counts, and drawing costs nothing.</p>
+<p class="legend">
+<span><i class="dot"></i>noisy count</span><span><i class="line"></i>two standard errors of the noise</span>
+<span><i class="bar"></i>what rows are drawn by, scaled to the number of rows in the data</span>
+</p>
+{% for column in query.columns %}
+<h3>{{ column.name }}</h3>
+<p class="how">Standard error of each count: {{ column.stderr }}{% if column.inside %}; {{ column.inside }}{% endif %}.
+{%- if column.hidden %} {{ "{:,}".format(column.hidden) }} less frequent categories are not drawn.{% endif %}
+{%- if column.banded %} The band is that of the noisy counts, the line is what rows are drawn by.{% endif %}</p>
+<figure>{{ column.plot|safe }}</figure>
+{% endfor %}
+{% if query.hidden %}<p class="muted small">{{ query.hidden }} more columns are not drawn; the JSON file beside this page has
+them.</p>{% endif %}
+{% for map in query.maps %}
+<h3>{{ map.name }}</h3>
+<figure>{{ map.plot|safe }}</figure>
+{% endfor %}
+{% if query.hidden_maps %}<p class="muted small">{{ query.hidden_maps }} more pair{{ "s" if query.hidden_maps > 1 }} of columns
+{{ "are" if query.hidden_maps > 1 else "is" }} not drawn; the JSON file beside this page has the shares.</p>{% endif %}
+<p class="muted small">Noise goes into every cell, the empty ones included, and counts below 0 are cut to 0: where bars stand higher than
+their dots, cells have few rows, and the table is more even than the data. Joint columns keep what they have to do with each other, columns
+that are drawn independently do not. Statistics of the table are no better than the noisy counts, however many rows it has.</p>
 
 {% elif query.form == "chosen" %}
 <div class="wide"><table>

@@ -10,22 +10,35 @@ from rich.text import Text
 
 from dpcore.batch import report
 from dpcore.batch.readable import plain_number
+from dpcore.batch.release_queries import SyntheticQuery
+from dpcore.batch.release_synthetic import SyntheticAnswer
 from dpcore.batch.release_words import neighbours_in_words, release_guarantee
 
 if TYPE_CHECKING:
     from dpcore.batch.release_answers import Answer, Noise
     from dpcore.batch.release_job import ReleaseJob
     from dpcore.batch.release_plan import ReleasePlan
+    from dpcore.batch.release_queries import Query
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
 ERRORS = "Standard errors are those of the noise; – means that it depends on the data or on the number of rows."
 
 
 def describe(plan: ReleasePlan) -> str:
-    """Input, output and ledger of a plan, one line each."""
+    """Input, outputs and ledger of a plan, one line each."""
     ledger = plan.job.ledger
     lines = [report.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
+    lines += [f"table   {_table(answer)}" for answer in plan.answers if isinstance(answer, SyntheticAnswer)]
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
+
+
+def _table(answer: SyntheticAnswer) -> str:
+    """Rows and cells of a synthetic table."""
+    section, counts = answer.section, len(answer.histograms)
+    unsaid = "as many rows as are read" if answer.n_is_public else "a noisy number of rows"
+    wanted = unsaid if section.rows is None else f"{section.rows:,} row{'s' if section.rows > 1 else ''}"
+    which = "one histogram" if counts == 1 else f"{counts} histograms"
+    return f"{section.output}: {wanted}, drawn from {answer.size:,} cells of {which}"
 
 
 def statement(job: ReleaseJob) -> str:
@@ -50,9 +63,14 @@ def _lines(answer: Answer, rows: int | None) -> list[tuple[str, ...]]:
     noise = list(dict.fromkeys(answer.noise))
     error = answer.expected_error(rows)
     shown = "–" if error is None else f"{error:.4g}"
-    head = (section.name, section.kind, plain_number(section.column), f"{section.epsilon:g}", f"{section.delta:g}")
+    head = (section.name, section.kind, columns_in_words(section), f"{section.epsilon:g}", f"{section.delta:g}")
     first, *others = [_drawn(each) for each in noise]
     return [(*head, *first, shown), *(("",) * len(head) + other + ("",) for other in others)]
+
+
+def columns_in_words(section: Query) -> str:
+    """What a query reads."""
+    return ", ".join(column.name for column in section.columns) if isinstance(section, SyntheticQuery) else plain_number(section.column)
 
 
 def _drawn(noise: Noise) -> tuple[str, str, str]:

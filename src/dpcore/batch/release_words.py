@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 NAMED_QUANTILES = {0.0: "smallest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile", 1.0: "largest"}
+STAND_INS = (("missing", "missing values"), ("unknown", "unknown values"))
 LAWS = {
     "laplace": "Laplace",
     "gaussian": "Gaussian",
@@ -66,10 +67,24 @@ def _question(query: Mapping[str, Any]) -> str:
         case "quantile":
             levels = as_list(query.get("q"), 1)
             return "Quantiles" + of if len(levels) > 1 else f"The {quantile_name(levels[0]).replace(' %', ' % quantile')}{of}"
+        case "synthetic":
+            return f"A table of made-up rows with {_columns_in_words(query)}"
         case "top_s":
             return f"The {f'{len(values)} ' if len(values) > 1 else ''}most frequent of the declared values{of}"
         case kind:
             return f"The {kind.replace('_', ' ')}{of}"
+
+
+def _columns_in_words(query: Mapping[str, Any]) -> str:
+    """The columns, and which of them are drawn together."""
+    names = [column["name"] for column in query["columns"]]
+    if len(names) == 1:
+        return f"the column {names[0]}"
+    listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    together = [" and ".join(group) for group in query["joint"] if len(group) > 1]
+    if len(query["joint"]) == 1:
+        return f"the columns {listed}, drawn together"
+    return f"the columns {listed}, drawn independently" + (f" but for {'; '.join(together[:4])}" if together else "")
 
 
 def _condition(query: Mapping[str, Any]) -> str:
@@ -86,13 +101,16 @@ def declared(query: Mapping[str, Any]) -> str:
     parts = []
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
         parts.append(f"values beyond [{plain_number(query['lower'])}, {plain_number(query['upper'])}] count as the nearer end")
-    for key, word in (("missing", "missing values"), ("unknown", "unknown values")):
+    for key, word in STAND_INS:
         if query.get(key) is not None:
             parts.append(f"{word} count as {plain_number(query[key])}")
     if query["kind"] == "top_s" and query.get("candidates") is not None:
         parts.append(f"{size(query['candidates'])} candidates were declared")
     if query["kind"] == "quantile" and isinstance(query.get("grid"), list | tuple | np.ndarray):
         parts.append(f"chosen from a grid of {len(query['grid']):,} points")
+    if query["kind"] == "synthetic":
+        for column in query["columns"]:
+            parts += [f"{word} of {column['name']} count as {plain_number(column[key])}" for key, word in STAND_INS if key in column]
     sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
 

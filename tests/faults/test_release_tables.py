@@ -1,0 +1,224 @@
+"""A release with synthetic tables that rows or the system fail, or that is killed, leaves no table that is not whole."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpcore.accounting import Ledger
+from dpcore.batch import output
+from dpcore.batch.atomic import AtomicFile, StorageError
+from dpcore.privacy import Privacy
+from support.jobs import FORMATS, peak_memory, start, write_table
+from support.releases import Counter, clinic
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and file locks of POSIX are the subject")
+SECRET = "48151623"
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    place = Counter(tmp_path, capsys)
+    write_table(clinic(300), place.source, row_group_rows=100)
+    return place
+
+
+@pytest.fixture
+def ledger(place):
+    return Ledger.create(place.folder / "budget.ledger", Privacy(3.0))
+
+
+def failed(place, code, *words):
+    done = place.release()
+    assert done.code == code, done.said
+    for word in words:
+        assert word in done.err, (word, done.err)
+    assert SECRET not in done.said
+    assert "Traceback" not in done.err
+    assert done.out == ""
+    assert place.left_behind() == []
+
+
+# Rows
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize(
+    ("column", "cells", "row", "problem"),
+    [
+        ({"categories": ["a", "b"]}, ["a", "b", SECRET], 2, "not one of the declared categories, and the job declares no `unknown`"),
+        ({"categories": ["a", "b"], "unknown": "a"}, ["a", SECRET, None], 2, "null, and the job declares no `missing`"),
+        ({"k": 2}, [0, 1, int(SECRET)], 2, "not one of the declared categories"),
+        ({"bins": [0, 1, 2]}, [0.5, None, float(SECRET)], 1, "null or NaN, and the job declares no `missing`"),
+    ],
+)
+def test_cells_that_no_column_declares(place, ledger, source, column, cells, row, problem):
+    place.source = write_table(pa.table({"m": ["-"] * 3, "n": cells}), place.folder / f"in.{source}")
+    columns = [{"name": "m", "categories": ["-"]}, {"name": "n", **column}]
+    place.write_release({"x": place.synthetic(columns=columns)}, ledger=ledger.path)
+    failed(place, 3, f"in.{source}: row {row} (counted from 0), column 'n': {problem}")
+    assert list(ledger.entries()) == []
+
+
+def test_a_row_that_takes_no_part_is_checked_as_well(place):
+    """Whether there is a table must not depend on the random choice of rows."""
+    write_table(pa.table({"person": [0] * 50, "n": [1.0] * 49 + [None]}), place.source)
+    columns = [{"name": "n", "bins": [0, 1, 2]}]
+    place.write_release({"x": place.synthetic(columns=columns)}, privacy={"unit": "person", "max_rows_per_unit": 1})
+    failed(place, 3, "row 49 (counted from 0), column 'n'")
+
+
+# The system
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_folder_of_the_table_that_is_a_file(place, ledger, ending):
+    (place.folder / "elsewhere").write_text("")
+    place.write_release({"x": place.synthetic(output=str(place.folder / f"elsewhere/made.{ending}"))}, ledger=ledger.path)
+    failed(place, 4, "cannot make the folder")
+    assert list(ledger.entries()) == []
+
+
+def test_folders_above_the_table_are_made(place):
+    place.write_release({"x": place.synthetic(output=str(place.folder / "some/where/made.csv"))})
+    assert place.release().code == 0
+    assert sorted(path.name for path in (place.folder / "some/where").iterdir()) == ["made.csv", "made.csv.dpcore.json"]
+    assert place.left_behind() == ["answers.json"]
+
+
+LIMITED = """
+import resource, sys
+from dpcore.batch import release
+def limited(*args):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16,) * 2)
+    return write_rows(*args)
+write_rows, release.write_rows = release.write_rows, limited
+from dpcore.cli import main
+main()
+"""
+
+
+@posix
+@pytest.mark.parametrize("ending", FORMATS)
+def test_no_room_for_the_table(place, ledger, ending):
+    """What was drawn is spent; there is no table, and of an earlier one nothing is lost."""
+    place.write_release({"x": place.synthetic(ending)})
+    assert place.release().code == 0
+    before = {path.name: path.read_bytes() for path in place.target.parent.iterdir()}
+    place.write_release({"x": place.synthetic(ending, rows=1_000_000)}, ledger=ledger.path)
+    process = start("release", place.job, "--overwrite", script=LIMITED)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (4, ""), err
+    assert "cannot write" in err
+    assert os.strerror(errno.EFBIG) in err
+    assert f"made.{ending}" in err
+    assert "Traceback" not in err
+    assert {path.name: path.read_bytes() for path in place.target.parent.iterdir()} == before
+    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
+
+
+@pytest.mark.parametrize("failing", ["answers.json", "second.csv", "second.csv.dpcore.json"])
+def test_a_commit_that_fails_takes_the_other_tables_back(place, monkeypatch, failing):
+    class Failing(AtomicFile):
+        def commit(self):
+            if self.path.name == failing:
+                raise StorageError("cannot complete it")
+            super().commit()
+
+    monkeypatch.setattr(output, "AtomicFile", Failing)
+    monkeypatch.setattr("dpcore.batch.release.AtomicFile", Failing)
+    second = place.synthetic(output=str(place.target.parent / "second.csv"))
+    place.write_release({"x": place.synthetic("csv"), "y": second})
+    failed(place, 4, "cannot complete it")
+
+
+def test_a_csv_that_cannot_be_committed_leaves_no_sidecar(place, monkeypatch):
+    """Of any job: a sidecar is in place before its table is."""
+
+    class Failing(AtomicFile):
+        def commit(self):
+            if self.path.suffix == ".csv":
+                raise StorageError("cannot complete it")
+            super().commit()
+
+    monkeypatch.setattr(output, "AtomicFile", Failing)
+    table = output.Output(place.folder / "x/made.csv", pa.schema([("n", pa.int64())]), "csv", "none", b"{}")
+    with pytest.raises(StorageError, match="cannot complete it"):
+        table.commit()
+    table.abort()
+    assert list((place.folder / "x").iterdir()) == []
+
+
+PAUSED = """
+import sys, time
+from dpcore.batch.release_table import Table
+batches = Table.batches
+def paused(self):
+    parts = batches(self, 1000)
+    yield next(parts)
+    print("drawn", file=sys.stderr, flush=True)
+    time.sleep(30)
+    yield from parts
+Table.batches = paused
+from dpcore.cli import main
+main()
+"""
+
+
+@posix
+@pytest.mark.parametrize(
+    ("ending", "number", "code"),
+    [("parquet", signal.SIGKILL, -9), ("csv", signal.SIGKILL, -9), ("csv", signal.SIGTERM, 143), ("parquet", signal.SIGINT, 130)],
+)
+def test_a_job_that_ends_while_it_draws_rows(place, ledger, ending, number, code):
+    place.write_release({"x": place.synthetic(ending, rows=5000)}, ledger=ledger.path)
+    process = start("release", place.job, script=PAUSED)
+    while process.stderr.readline() != "drawn\n":
+        assert process.poll() is None
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (code, "")
+    assert not [name for name in place.left_behind() if not name.startswith(".")]
+    if number != signal.SIGKILL:
+        assert place.left_behind() == []
+        assert "the ledger was charged before the job ended, and stays charged" in err
+    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
+    # The next job removes what the killed one left.
+    assert place.release().code == 0
+    sidecar = ["made.csv.dpcore.json"] if ending == "csv" else []
+    assert place.left_behind() == sorted(["answers.json", f"made.{ending}", *sidecar])
+    assert json.loads(place.target.read_text(encoding="utf-8"))["queries"][0]["value"]["rows"] == 5000
+
+
+def test_an_earlier_table_stays_until_the_new_one_is_whole(place):
+    place.write_release({"x": place.synthetic()})
+    assert place.release().code == 0
+    before = pq.read_table(place.target.parent / "made.parquet")
+    write_table(clinic(300).slice(0, 299).append_column("x", pa.array([None] * 299)), place.source)
+    place.write_release({"x": place.synthetic(columns=[{"name": "region", "categories": ["north", "east"]}])})
+    done = place.release("--overwrite")
+    assert done.code == 3
+    assert pq.read_table(place.target.parent / "made.parquet") == before
+
+
+@posix
+@pytest.mark.long
+def test_peak_memory_of_the_largest_histogram(place):
+    """2^24 cells: counts, noisy counts, and the running sums of those above 0; rows stream through."""
+    index = np.arange(3_000_000)
+    write_table(
+        pa.table({name: (index * factor >> 7) % 256 for name, factor in (("a", 7919), ("b", 104_729), ("c", 1_299_709))}), place.source
+    )
+    columns = [{"name": name, "k": 256} for name in "abc"]
+    place.write_release({"x": place.synthetic(columns=columns, max_cells=2**24, rows=5_000_000)})
+    code, peak, err = peak_memory("release", place.job)
+    assert code == 0, err
+    assert peak <= 900 << 20
+    assert pq.read_metadata(place.target.parent / "made.parquet").num_rows == 5_000_000
