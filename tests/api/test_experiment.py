@@ -28,6 +28,22 @@ SECTIONS = {
         "Document 000, Satz 3.13: one bit of a record is enough",
         "Document 000, Lemma 3.16: how often a binary search errs by how much",
     ],
+    "figure1": [
+        "Document 001, Figure 1: error of original and of perturbed histograms of Beta(10, 10)",
+        "Document 001, Figure 1, bimodal: error of original and of perturbed histograms of a mixture",
+    ],
+    "rates": [
+        "Document 001, Section 1.1, first table: rates of histograms and of the exponential mechanism",
+        "Document 001, Section 1.1, second table: rates of orthogonal series",
+        "Document 001, Theorem 3.2: no private release is consistent at a point mass",
+        "Document 001, Theorem 4.2: KS distance of smoothed histograms",
+        "Document 001, Theorem 4.3: squared L2 distance of smoothed histograms",
+        "Document 001, Theorem 4.4, L2: squared L2 distance of perturbed histograms",
+        "Document 001, Theorem 4.4, KS: KS distance of perturbed histograms",
+        "Document 001, Theorem 5.4: KS distance of the exponential mechanism",
+        "Document 001, Theorem 6.2: squared L2 distance of the exponential mechanism, of few records",
+        "Document 001, Theorem 6.3: squared L2 distance of orthogonal series",
+    ],
     "overfitting": [
         "Document 002, Claim 6: private answers stay near the sample's averages",
         "Document 002, Claim 8: NoisyArgmax finds a query that is nearly the best",
@@ -48,10 +64,16 @@ SECTIONS = {
         "Document 004, Theorem 9.2.2, sub-Gaussian values: risk of a private mean",
         "Document 004, Theorem 9.2.4: risk of a private sparse mean",
     ],
+    "tests": [
+        "Document 004, Theorem 9.3.1: a private test of the mean of normal records",
+        "Document 004, Theorem 9.3.2: the test by Lipschitz extension, on data that can be enumerated",
+        "Document 004, Theorem 9.3.4, power: how often the private test of uniformity rejects",
+        "Document 004, Theorem 9.3.4, sample size: how many records the private test of uniformity needs",
+    ],
 }
 """Every figure, table and theorem that `dpcore experiment all` reproduces."""
 PLACE = re.compile(
-    r"Document 00[0-4], (Claim|Corollary|Figure|Lemma|Table|Theorem|Abbildung|Beispiel|Satz) \d+(\.\d+)*( [AB])?(, [\w -]+)?: [^:]+"
+    r"Document 00[0-4], (Claim|Corollary|Figure|Lemma|Section|Theorem|Abbildung|Beispiel|Satz) \d+(\.\d+)*( [AB])?(, [\w -]+)?: [^:]+"
 )
 
 
@@ -97,7 +119,7 @@ def test_sections_say_what_the_document_says_and_have_figures(quick_run):
 def test_promises_are_kept(quick_run):
     document = json.loads("".join(quick_run[1]["out"]))
     checks = [check for study in document["experiments"] for section in study["sections"] for check in section["checks"]]
-    assert len(checks) == 66
+    assert len(checks) == 137
     assert [check["promise"] for check in checks if not check["holds"]] == []
 
 
@@ -151,7 +173,8 @@ def test_a_wrong_command_exits_2(arguments, capsys):
 
 def test_an_unknown_name_is_answered_with_the_known_ones(capsys):
     assert cli.run(["experiment", "figure9"]) == 2
-    assert "must be one of minimax, overfitting, blackwell, privacy-cost, all, got 'figure9'" in capsys.readouterr().err
+    known = "minimax, figure1, rates, overfitting, blackwell, privacy-cost, tests, all"
+    assert f"must be one of {known}, got 'figure9'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["minimax", "all"])
@@ -207,7 +230,7 @@ def made_up(tmp_path, monkeypatch):
 
 def test_adding_a_study_is_adding_a_file(made_up):
     # in the order of the documents
-    assert list(known_studies()) == ["minimax", "made-up", "overfitting", "blackwell", "privacy-cost"]
+    assert list(known_studies()) == ["minimax", "figure1", "made-up", "rates", "overfitting", "blackwell", "privacy-cost", "tests"]
     findings = run(["made-up"], Setting())
     assert not findings.kept
     assert [section.title for sections in findings.studies.values() for section in sections] == ["Document 001, Figure 1: made up"]

@@ -50,6 +50,25 @@ def signs(shape: tuple[int, ...], mean: float, rng: Stream) -> npt.NDArray[np.in
     return numbers
 
 
+def packed_signs(n: int, d: int, mean: float, rng: Stream) -> npt.NDArray[np.uint8]:
+    """Draw n records of d independent ±1 of a mean, eight in a byte, a set bit being +1.
+
+    Parameters
+    ----------
+    n : int
+        Records.
+    d : int
+        Signs of a record, a multiple of 8.
+    mean : float
+        In [0, 1). Below 10^-6 it counts as 0.
+    rng : Stream
+        A keyed stream.
+    """
+    packed = np.full(n * d // 8, 255, np.uint8)
+    response = local.BinaryResponse(max(FAIR, 2 * math.atanh(mean)))
+    return response.privatize_packed(packed, n * d, rng=rng, out=packed).reshape(n, d // 8)
+
+
 def normals(shape: tuple[int, ...], mean: float, rng: Stream) -> npt.NDArray[np.float64]:
     """Draw independent normal numbers of standard deviation 1, on a grid of 2^-25.
 

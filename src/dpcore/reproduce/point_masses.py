@@ -1,0 +1,60 @@
+"""How far releases stay from a point mass (document 001, Theorem 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore.release._choices import unit_floats
+from dpcore.release._results import DrawsRelease
+from dpcore.release.distances import ks_distance
+from dpcore.release.histograms import perturbed_histogram, smoothed_histogram
+from dpcore.release.ks import ks_exponential
+from dpcore.release.tuning import ks_exponential_draws, perturbed_histogram_bins, smoothed_histogram_ks
+from dpcore.reproduce.rate_curves import EPSILON
+from dpcore.reproduce.setting import Setting
+from dpcore.rng import Stream
+
+Array = npt.NDArray[np.float64]
+# of each release, for each number of records: sup |F − F̂| in many runs
+Distances = dict[str, dict[int, Array]]
+
+
+def distances(setting: Setting) -> Distances:
+    """Release data sets of n equal records, which are uniform in [0, 1]."""
+    sizes = setting.sized((100, 316, 1000, 3162, 10_000), (100, 1000))
+    # A band around a point mass is wide: the exponential mechanism takes a second where n = 10^4.
+    plans: dict[str, tuple[Callable[[int, float, Stream], float], int, int]] = {
+        "smoothed histogram": (_smoothed, setting.sized(100, 30), sizes[-1]),
+        "perturbed histogram": (_perturbed, setting.sized(100, 30), sizes[-1]),
+        "exponential mechanism": (_exponential, setting.sized(30, 10), 1000),
+    }
+    return {
+        name: {n: _runs(distance, n, runs, setting.stream("point mass", name, n)) for n in sizes if n <= last}
+        for name, (distance, runs, last) in plans.items()
+    }
+
+
+def _runs(distance: Callable[[int, float, Stream], float], n: int, runs: int, stream: Stream) -> Array:
+    return np.array([distance(n, point, stream) for point in unit_floats((runs,), rng=stream).tolist()])
+
+
+def _perturbed(n: int, point: float, stream: Stream) -> float:
+    below = float(perturbed_histogram(np.full(n, point), EPSILON, bins=perturbed_histogram_bins(n).bins or 1, rng=stream).cdf(point))
+    return max(below, 1 - below)
+
+
+def _smoothed(n: int, point: float, stream: Stream) -> float:
+    tuned = smoothed_histogram_ks(n, EPSILON)
+    return _from_point(smoothed_histogram(np.full(n, point), EPSILON, tuned.k or 1, bins=tuned.bins or 1, rng=stream), point)
+
+
+def _exponential(n: int, point: float, stream: Stream) -> float:
+    tuned = ks_exponential_draws(n, EPSILON)
+    return _from_point(ks_exponential(np.full(n, point), EPSILON, tuned.k or 1, bins=tuned.bins or 1, rng=stream), point)
+
+
+def _from_point(draws: DrawsRelease, point: float) -> float:
+    return ks_distance(draws, lambda x: x >= point)

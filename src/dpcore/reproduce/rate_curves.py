@@ -1,0 +1,348 @@
+"""Errors of document 001's releases against the number of records, beside their rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore.release import tuning
+from dpcore.release.distances import ks_distance, squared_l2_distance
+from dpcore.release.exponential import l2_exponential
+from dpcore.release.ks import ks_exponential
+from dpcore.reproduce import releases
+from dpcore.reproduce.densities import Cosines, Cube, Law, Linear
+from dpcore.reproduce.estimates import SIGNIFICANCE, Mean, compared, mean_of
+from dpcore.reproduce.results import Check, Role, Series, Slope, floats
+from dpcore.reproduce.setting import Setting
+from dpcore.rng import Stream
+
+EPSILON = 1.0
+"""α of the document, everywhere."""
+LINE = Linear(1.0)
+"""Lipschitz: p(x) = ½ + x."""
+LARGEST = 1.5
+"""sup p."""
+SERIES = Cosines(2.0, 0.4)
+"""Of the Sobolev space of order γ < 2, and just not of order 2: what is left after m terms is of the order m^(−2γ) exactly."""
+TOLERANCE = 0.05
+"""Of slopes, beside two standard errors."""
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Errors of a release, of n records, for each n.
+
+    Attributes
+    ----------
+    name : str
+        Of the release.
+    mechanism, distance : str
+        As `release.rate` calls them.
+    n : tuple of int
+        Sizes.
+    means : tuple of Mean
+        Mean error and its standard error.
+    runs : tuple of int
+        Data sets.
+    options : dict
+        Dimension or smoothness.
+    own : tuple of float or None
+        What the error must be, constants included, where that is known.
+    """
+
+    name: str
+    mechanism: str
+    distance: str
+    n: tuple[int, ...]
+    means: tuple[Mean, ...]
+    runs: tuple[int, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    own: tuple[float, ...] | None = None
+
+    @property
+    def rates(self) -> list[tuning.Rate]:
+        """The rate at each n."""
+        return [tuning.rate(self.mechanism, self.distance, n, **self.options) for n in self.n]
+
+    @property
+    def slope(self) -> Slope:
+        """The measured exponent beside that of the document's formula, logarithms included."""
+        return compared(self.name, "n", self.n, self.means, [rate.value for rate in self.rates], self.own)
+
+    @property
+    def plain(self) -> Slope:
+        """The measured exponent beside that of the document's formula without its logarithms."""
+        return compared(
+            f"{self.name}, without logarithm",
+            "n",
+            self.n,
+            self.means,
+            [n**rate.exponent for n, rate in zip(self.n, self.rates, strict=True)],
+        )
+
+    def measured(self, role: Role = "measured", *, name: str | None = None) -> Series:
+        """Points with standard errors."""
+        values, errors = floats(mean.value for mean in self.means), floats(mean.stderr for mean in self.means)
+        return Series(name or self.name, floats(self.n), values, errors, role)
+
+    def through(self, name: str, role: Role = "theory", *, logarithm: bool = True) -> Series:
+        """The rate, as a line that meets the last point: orders have no constants."""
+        values = [rate.value if logarithm else n**rate.exponent for n, rate in zip(self.n, self.rates, strict=True)]
+        return Series(name, floats(self.n), floats(value * self.means[-1].value / values[-1] for value in values), None, role)
+
+    def exactly(self, name: str, role: Role = "second theory") -> Series:
+        """What the error must be."""
+        return Series(name, floats(self.n), floats(self.own or ()), None, role)
+
+
+def near(slope: Slope, setting: Setting, *, own: bool = False) -> Check:
+    """Whether a slope is that of the theory, or of what the estimator's error must be."""
+    tolerance = setting.sized(TOLERANCE, 2 * TOLERANCE) + 2 * slope.stderr
+    expected = slope.own if own and slope.own is not None else slope.theory
+    of = "the estimator's own" if own else "that of the theory"
+    return Check(
+        f"{slope.part}: the slope is {of}",
+        f"{abs(slope.measured - expected):.3f} off",
+        f"two standard errors and {tolerance - 2 * slope.stderr:g}",
+        abs(slope.measured - expected) <= tolerance,
+    )
+
+
+def as_computed(curve: Curve) -> Check:
+    """Whether all points are what they must be, by Student's t: of 10^7 records there are few data sets."""
+    from scipy import stats
+
+    off = [(mean.value - own) / mean.stderr for mean, own in zip(curve.means, curve.own or (), strict=True)]
+    chances = [2 * stats.t.sf(abs(t), runs - 1) for t, runs in zip(off, curve.runs, strict=True)]
+    return Check(
+        f"{curve.name}: all errors are what they must be",
+        f"at most {max(map(abs, off)):.1f} standard errors off, the least p-value is {min(chances):.2g}",
+        f"{SIGNIFICANCE:g} each",
+        bool(min(chances) > SIGNIFICANCE),
+    )
+
+
+def sizes(setting: Setting, last: int) -> tuple[int, ...]:
+    """Two for each power of ten from 10^3 to 10^last; quickly, to 10^4 or 10^5."""
+    steps = 2 * (min(last, setting.sized(last, 5)) - 3)
+    return tuple(round(10 ** (3 + i / 2)) for i in range(steps + 1))
+
+
+def curve(
+    names: tuple[str, str, str],
+    n: Sequence[int],
+    errors: Callable[[int], Array],
+    own: Callable[[int], float] | None = None,
+    **options: Any,
+) -> Curve:
+    """Measure a release of a name, a mechanism and a distance at all sizes."""
+    found = [errors(size) for size in n]
+    expected = None if own is None else tuple(own(size) for size in n)
+    return Curve(*names, tuple(n), tuple(map(mean_of, found)), tuple(map(len, found)), options, expected)
+
+
+# The releases
+
+
+def _law(dimension: int) -> Law:
+    return LINE if dimension == 1 else Cube(LINE, dimension)
+
+
+def smoothed_l2(setting: Setting, dimension: int = 1) -> Curve:
+    """Squared L2 error of the draws of smoothed histograms, tuned by Theorem 4.3."""
+    law, replicates = _law(dimension), setting.sized(400, 60)
+
+    def tuned(n: int) -> tuning.Tuning:
+        return tuning.smoothed_histogram_l2(n, EPSILON, dimension=dimension)
+
+    def errors(n: int) -> Array:
+        draws = releases.smoothed_draws(law, n, tuned(n), replicates, setting.stream("smoothed l2", dimension, n))
+        return releases.draws_l2(law, draws, tuned(n).bins or 1)
+
+    names = f"smoothed histogram, L2, r = {dimension}", "smoothed_histogram", "l2"
+    return curve(names, sizes(setting, 7), errors, lambda n: releases.smoothed_l2_risk(law, n, tuned(n)), dimension=dimension)
+
+
+def smoothed_ks(setting: Setting) -> Curve:
+    """KS distance of the draws of smoothed histograms, tuned by Theorem 4.2."""
+    replicates = setting.sized(400, 60)
+
+    def errors(n: int) -> Array:
+        tuned, stream = tuning.smoothed_histogram_ks(n, EPSILON), setting.stream("smoothed ks", n)
+        draws = releases.smoothed_draws(LINE, n, tuned, replicates, stream)
+        return releases.draws_ks(LINE, draws, tuned.bins or 1, stream)
+
+    return curve(("smoothed histogram, KS", "smoothed_histogram", "ks"), sizes(setting, 7), errors)
+
+
+def perturbed_l2(setting: Setting, dimension: int = 1) -> Curve:
+    """Squared L2 error of perturbed histograms, tuned by Theorem 4.4."""
+    law, replicates = _law(dimension), setting.sized(400 if dimension == 1 else 100, 60)
+
+    def bins(n: int) -> int:
+        return tuning.perturbed_histogram_bins(n, dimension=dimension).bins or 1
+
+    def errors(n: int) -> Array:
+        return law.squared_error(releases.perturbed(law, n, bins(n), EPSILON, replicates, setting.stream("perturbed l2", dimension, n)))
+
+    names = f"perturbed histogram, L2, r = {dimension}", "perturbed_histogram", "l2"
+    n = sizes(setting, 7 if dimension == 1 else 6)
+    return curve(names, n, errors, lambda n: releases.perturbed_l2_risk(law, n, bins(n), EPSILON), dimension=dimension)
+
+
+def perturbed_ks(setting: Setting) -> Curve:
+    """KS distance of perturbed histograms, tuned by Theorem 4.4."""
+    replicates = setting.sized(400, 60)
+
+    def errors(n: int) -> Array:
+        bins = tuning.perturbed_histogram_bins(n).bins or 1
+        return releases.histogram_ks(LINE, releases.perturbed(LINE, n, bins, EPSILON, replicates, setting.stream("perturbed ks", n)))
+
+    return curve(("perturbed histogram, KS", "perturbed_histogram", "ks"), sizes(setting, 7), errors)
+
+
+def series(setting: Setting) -> Curve:
+    """Squared L2 error of orthogonal series, tuned by Theorem 6.3."""
+    gamma = SERIES.smoothness
+
+    def terms(n: int) -> int:
+        return tuning.orthogonal_series_terms(n, smoothness=gamma).terms or 1
+
+    def errors(n: int) -> Array:
+        # of 10^7 records, eight data sets; their errors vary little, being sums over many terms
+        replicates = max(8, min(setting.sized(100, 20), round(3e7 / n)))
+        return releases.series_errors(SERIES, n, terms(n), EPSILON, replicates, setting.stream("series", n))
+
+    names = "orthogonal series", "orthogonal_series", "l2"
+    return curve(names, sizes(setting, 7), errors, lambda n: releases.series_risk(SERIES, n, terms(n), EPSILON), smoothness=gamma)
+
+
+# The exponential mechanisms
+
+
+def exponential_l2(setting: Setting) -> Curve:
+    """Squared L2 distance of `l2_exponential` of so few records that its exact sampler runs, tuned by Theorem 6.2."""
+    gamma, replicates = SERIES.smoothness, setting.sized(200, 100)
+
+    def error(n: int, stream: Stream) -> float:
+        tuned = tuning.l2_exponential_draws(n, smoothness=gamma)
+        x, terms = SERIES.records(n, stream), tuned.terms or 1
+        released = l2_exponential(x, EPSILON, tuned.k or 1, terms=terms, terms_k=tuned.terms_k, rng=stream)
+        return squared_l2_distance(released, SERIES.pdf)
+
+    def errors(n: int) -> Array:
+        stream = setting.stream("exponential l2", n)
+        return np.array([error(n, stream) for _ in range(replicates)])
+
+    return curve(
+        ("exponential mechanism, L2", "l2_exponential", "l2"), setting.sized((4, 8, 16, 32, 48), (8, 32)), errors, smoothness=gamma
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """KS distances of the exponential mechanism: of draws from the truth, of draws from the data, and of the data from the truth.
+
+    Attributes
+    ----------
+    truth, data, records : Curve
+        The three.
+    beyond : int
+        Runs whose distance from the truth is more than the theorem's ε_n.
+    runs : int
+        All runs.
+    """
+
+    truth: Curve
+    data: Curve
+    records: Curve
+    beyond: int
+    runs: int
+
+
+def exponential_ks(setting: Setting) -> Exponential:
+    """Release 10^2.5 to 10^4 records by `ks_exponential`, tuned by Theorem 5.4."""
+    n = tuple(round(10 ** (2.5 + i / 2)) for i in range(setting.sized(4, 3)))
+    found = [_runs(size, setting.sized(60, 20), setting.stream("exponential", size)) for size in n]
+
+    def measured(name: str, mechanism: str, row: int, own: Callable[[int], float]) -> Curve:
+        columns = [each[row] for each in found]
+        return Curve(name, mechanism, "ks", n, tuple(map(mean_of, columns)), tuple(map(len, columns)), {}, tuple(map(own, n)))
+
+    limits = [2 * (math.log(LARGEST) / (3 * EPSILON * size)) ** (1 / 3) for size in n]
+    return Exponential(
+        measured("draws from the truth", "ks_exponential", 0, _records_part),
+        measured("draws from the data", "ks_exponential", 1, _data_part),
+        measured("data from the truth", "minimax", 2, _records_part),
+        sum(int((each[0] > limit).sum()) for each, limit in zip(found, limits, strict=True)),
+        sum(each.shape[1] for each in found),
+    )
+
+
+def _tuned(n: int) -> tuning.Tuning:
+    return tuning.ks_exponential_draws(n, EPSILON, largest_density=LARGEST)
+
+
+def _runs(n: int, replicates: int, stream: Stream) -> Array:
+    """Three rows of distances."""
+    return np.array([_distances(LINE.records(n, stream), _tuned(n), stream) for _ in range(replicates)]).T
+
+
+def _distances(x: Array, tuned: tuning.Tuning, stream: Stream) -> tuple[float, float, float]:
+    released = ks_exponential(x, EPSILON, tuned.k or 1, bins=tuned.bins or 1, rng=stream)
+    return ks_distance(released, LINE.cdf), ks_distance(released, x), ks_distance(x, LINE.cdf)
+
+
+def _data_part(n: int) -> float:
+    """Where e^(−εnt/2), the mechanism's weight, times e^(−π²/(8kt²)), the small ball probability of k draws, is largest in t."""
+    return float((math.pi**2 / (2 * EPSILON * n * (_tuned(n).k or 1))) ** (1 / 3))
+
+
+def _records_part(n: int) -> float:
+    """Expected distance of n records from the truth, for large n."""
+    return releases.KOLMOGOROV / math.sqrt(n)
+
+
+class Curves:
+    """All of them, each measured when first asked for."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+
+    @cached_property
+    def smoothed_l2(self) -> tuple[Curve, Curve]:
+        """For r = 1 and r = 2."""
+        return smoothed_l2(self.setting), smoothed_l2(self.setting, 2)
+
+    @cached_property
+    def perturbed_l2(self) -> tuple[Curve, Curve]:
+        """For r = 1 and r = 2."""
+        return perturbed_l2(self.setting), perturbed_l2(self.setting, 2)
+
+    @cached_property
+    def smoothed_ks(self) -> Curve:
+        """KS distance of smoothed histograms."""
+        return smoothed_ks(self.setting)
+
+    @cached_property
+    def perturbed_ks(self) -> Curve:
+        """KS distance of perturbed histograms."""
+        return perturbed_ks(self.setting)
+
+    @cached_property
+    def exponential(self) -> Exponential:
+        """KS distances of the exponential mechanism."""
+        return exponential_ks(self.setting)
+
+    @cached_property
+    def series(self) -> Curve:
+        """Squared L2 distance of orthogonal series."""
+        return series(self.setting)
