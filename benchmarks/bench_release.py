@@ -1,10 +1,16 @@
-"""`dpcore release` on 10^7 rows, beside reading the same columns with plain pyarrow, and beside the same statistics without privacy."""
+"""Releases of distributions and private tests beside NumPy and the time they may take; `dpcore release` on 10^7 rows beside reading the
+same columns with plain pyarrow, and beside the same statistics without privacy.
+
+`python -m pytest benchmarks/bench_release.py` prints the table of ratios; DPCORE_BENCH_VALUES is the number of values (10^7).
+"""
 
 from __future__ import annotations
 
+import os
 import runpy
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +20,21 @@ import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.batch.release import run
+from dpcore.bench.release import choice_row, cosine_row, histogram_row, ks_row, product_row, sample_row, uniformity_row
+from ratios import ROWS as MEASURED
 
+VALUES = int(os.environ.get("DPCORE_BENCH_VALUES", "10000000"))
 ROWS = 10_000_000
 ROUNDS = 5
+COMPARISONS = {
+    "codes": partial(choice_row, n=VALUES, rounds=ROUNDS),
+    "cosines": partial(cosine_row, n=VALUES // 100, rounds=ROUNDS),
+    "signs": partial(product_row, n=VALUES // 100, rounds=ROUNDS),
+    "histogram": partial(histogram_row, n=VALUES, rounds=ROUNDS),
+    "synthetic records": partial(sample_row, n=VALUES, rounds=ROUNDS),
+    "ks": partial(ks_row, rounds=ROUNDS),
+    "uniformity": uniformity_row,
+}
 QUERIES = [
     {"name": "rows", "kind": "count"},
     {"name": "ages", "kind": "histogram", "column": "age", "bins": [18, 30, 40, 50, 60, 70, 100]},
@@ -25,6 +43,13 @@ QUERIES = [
     {"name": "quartiles", "kind": "quantile", "column": "cost", "q": [0.25, 0.5, 0.75], "grid": {"start": 0, "stop": 1000, "step": 5}},
     {"name": "most frequent", "kind": "top_s", "column": "visits", "k": 50, "s": 3},
 ]
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS.values(), ids=COMPARISONS)
+def test_releases(comparison, level, benchmark):
+    row = benchmark.pedantic(partial(comparison, level), rounds=1)
+    MEASURED.append(row)
+    benchmark.extra_info.update(ratio=row.ratio, against=row.against, target=row.target, met=row.met, ours_ns=row.ours_ns)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from dpcore.bench.minimax import (
     numpy_walk,
     step_of,
 )
+from dpcore.bench.release import check_close
 from dpcore.bench.selection import SHAPES, check_choice, check_ours, selection_cases, unpruned, unpruned_row
 
 
@@ -71,6 +72,8 @@ def test_the_command_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFix
         "NumPy argmax, no noise",
         "its unpruned kernel",
         "np.sum, not clipped",
+        "ks_exponential",
+        "uniformity_test",
         "NumPy searchsorted",
         "copy of the bits",
     ):
@@ -82,6 +85,12 @@ def test_a_wrong_number_of_values_is_refused(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit):
         main(["--values", "0"])
     assert "--values must be at least 1, got 0" in capsys.readouterr().err
+
+
+def test_answers_of_releases_that_are_too_far_apart_are_refused() -> None:
+    check_close("codes", np.array([0.5, 0.5]), np.array([0.49, 0.51]), 0.011)
+    with pytest.raises(AssertionError, match=r"codes: two ways differ by 0\.01, more than 0\.009"):
+        check_close("codes", np.array([0.5, 0.5]), np.array([0.49, 0.51]), 0.009)
 
 
 # Selection

@@ -11,6 +11,7 @@ from dpcore.bench.local import local_bounds
 from dpcore.bench.means import means_bounds
 from dpcore.bench.minimax import minimax_bounds
 from dpcore.bench.noise import bounds
+from dpcore.bench.release import release_bounds
 from dpcore.bench.selection import selection_bounds
 from dpcore.bench.table import as_json, as_text
 from dpcore.bench.timing import ROUNDS
@@ -23,7 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
         description="Nanoseconds a value of the noise functions at every CPU level of this machine, beside the time that any "
         "implementation needs: the ChaCha20 keystream of the same words and one copy of the array. Then nanoseconds a record of the local "
         "randomisers, beside one copy of the records; nanoseconds a score of the selection, beside an argmax without noise and the kernel "
-        "that evaluates every score; nanoseconds a value of exact sums, beside the memory's speed; and, with the extra minimax, "
+        "that evaluates every score; nanoseconds a value of exact sums, beside the memory's speed; "
+        "releases of distributions and private tests, beside NumPy and the time they may take; and, with the extra minimax, "
         "nanoseconds an estimate of the minimax engine, beside NumPy's and the time it may take.",
     )
     parser.add_argument("--quick", action="store_true", help="10^6 values instead of 10^7")
@@ -33,7 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     n = options.values if options.values is not None else 10**6 if options.quick else 10**7
     if n < 1:
         parser.error(f"--values must be at least 1, got {n}")
-    rows = [row for part in (bounds, local_bounds, selection_bounds, means_bounds, minimax_bounds) for row in part(n, ROUNDS)]
+    parts = bounds, local_bounds, selection_bounds, means_bounds, release_bounds, minimax_bounds
+    rows = [row for part in parts for row in part(n, ROUNDS)]
     sys.stdout.write(as_text(rows) + "\n")
     if options.json:
         options.json.write_text(as_json(rows, _backend.info()))
