@@ -1,6 +1,8 @@
 # Every target makes the environment it needs: Python >= 3.11 with venv, a C compiler and make are enough.
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# Processes that share the tests, a file at a time.
+WORKERS ?= 2
 
 VENV := .venv
 # Peers and instrumented kernels stay out of the environment that tests and linters use.
@@ -28,10 +30,10 @@ demo: $(VENV)/installed-demo  ## privatise the sample data, estimate from the re
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/installed-test  ## the default tests, on the installed package
-	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-long: $(VENV)/installed-test  ## all tests, the long ones too
-	$(VENV)/bin/python -m pytest -m "long or not long" $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds, and print the ratios
 	$(VENV_PEERS)/bin/python -m pytest benchmarks $(PYTEST_ARGS)

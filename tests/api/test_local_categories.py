@@ -8,6 +8,7 @@ import pytest
 from dpcore import _backend, errors
 from dpcore.local import HadamardResponse, KaryResponse, LocalHashing, SubsetSelection, UnaryEncoding
 from dpcore.testing import KeyedRandom
+from support.ids import shown
 
 KINDS = [KaryResponse, UnaryEncoding, SubsetSelection, LocalHashing, HadamardResponse]
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -52,7 +53,7 @@ def test_a_code_outside_is_refused_by_position_before_anything_is_written(kind):
         ({"rng": np.random.default_rng(1)}, errors.ParameterTypeError, "rng"),
         ({"out": np.zeros(3)}, (errors.ParameterError, errors.ParameterTypeError), "out"),
     ],
-    ids=str,
+    ids=shown,
 )
 def test_wrong_parameters_are_refused_before_the_codes_are_looked_at(kind, arguments, error, name):
     mechanism, wrong = kind(1.0, K), np.full(N, -1)

@@ -17,6 +17,7 @@ import dpcore
 from dpcore import _backend, noise
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.testing import KeyedRandom
+from support.ids import shown
 from support.kernels import KEY, LEVELS, same_bits
 
 FLOAT = (noise.laplace, noise.gaussian)
@@ -164,7 +165,7 @@ def test_arrays_of_a_wrong_dtype(function: Callable, values: np.ndarray) -> None
 
 @each
 @pytest.mark.parametrize(
-    "values", [True, np.True_, "1", None, 1j, object(), [True], ["a"], [[1], [1, 2]], [1j], {1: 2}, 2**64, [2**64]], ids=repr
+    "values", [True, np.True_, "1", None, 1j, object(), [True], ["a"], [[1], [1, 2]], [1j], {1: 2}, 2**64, [2**64]], ids=shown
 )
 def test_what_is_no_number(function: Callable, values: Any) -> None:
     refused(function, values, 1.0, error=ParameterTypeError, words=("values",))
