@@ -101,6 +101,12 @@ def test_every_module_has_a_page(module):
     assert any(re.search(rf"automodule:: {re.escape(module)}$", page.read_text(encoding="utf-8"), re.MULTILINE) for page in pages)
 
 
+def test_every_name_of_releases_is_on_their_page():
+    text = (ROOT / "docs" / "reference" / "release.md").read_text(encoding="utf-8")
+    members = re.search(r"automodule:: dpcore.release\n   :members: (.*)", text)[1].split(", ")
+    assert sorted([*members, *re.findall(r"auto(?:class|function):: dpcore\.release\.(\w+)", text)]) == sorted(dpcore.release.__all__)
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -119,10 +125,14 @@ def test_every_module_has_a_page(module):
         "accounting",
         "local",
         "inference",
+        "release",
         "mechanisms-as-experiments",
         "minimax",
         "heavy-tailed-mean",
         "exactness-minimax",
+        "exactness-density",
+        "exactness-ks",
+        "exactness-tests",
         "auditing",
         "batch",
         "experiments",
