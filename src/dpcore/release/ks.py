@@ -79,7 +79,8 @@ def ks_exponential(
     No Markov chain: a level of the score is drawn first, then a path of counts inside its band. Rejection takes two trials on average or
     fewer; how many, and how many bands are planned with, depends on the data (docs/threat-model.md). docs/exactness-ks.md.
     Cost: one pass over the data; then a few dozen tables of Σ w_i·w_{i−1} products, w_i ≤ k + 1 the width of a band at bin i. With n =
-    10^4 and k = m = 200 that is a tenth of a second, with k = m = 1,000 a second.
+    10^4 and k = m = 200 that is a tenth of a second, with k = m = 1,000 a second. Once in 10^7 calls or so at the former size, in 10^3 at
+    the largest ones, floats leave a choice open; a table of integers then decides it, which takes seconds there and hours here.
 
     References
     ----------
