@@ -74,6 +74,8 @@ def seconds(action):
 
 
 def record(benchmark, plan, what, other):
+    # Noise of scale 2 is beyond 100 with probability below 10^-20.
+    assert abs(next(query["value"] for query in run(plan)["queries"] if query["name"] == "rows") - ROWS) < 100
     ratios = [seconds(lambda: run(plan)) / seconds(other) for _ in range(ROUNDS)]
     benchmark.pedantic(lambda: run(plan), rounds=ROUNDS)
     benchmark.extra_info["rows"] = ROWS

@@ -213,16 +213,21 @@ def round_normal(scale: float, sample: Callable[[int], Interval]) -> int:
     return _decided(lambda precision: sample(precision) * Interval.of(scale, precision), Fraction(1, 2))
 
 
-def is_accepted(scale: float, y: int, uniform: Uniform) -> bool:
-    """Whether the acceptance uniform lies below I(0)/I(y)."""
+def is_below(uniform: Uniform, bound: Callable[[int], Interval]) -> bool:
+    """Whether a uniform number lies below the real number that `bound` encloses ever more tightly; they are never equal."""
     precision = FIRST_PRECISION
     while True:
-        a, bound = uniform.at(precision), _acceptance(scale, y, precision)
-        if a.at_most(bound):
+        u, enclosed = uniform.at(precision), bound(precision)
+        if u.at_most(enclosed):
             return True
-        if bound.at_most(a):
+        if enclosed.at_most(u):
             return False
         precision *= 2
+
+
+def is_accepted(scale: float, y: int, uniform: Uniform) -> bool:
+    """Whether the acceptance uniform lies below I(0)/I(y)."""
+    return is_below(uniform, lambda precision: _acceptance(scale, y, precision))
 
 
 def threshold_integers(scale: float) -> tuple[list[int], list[int]]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
 TINY_NORMAL = 2.0**-1022
+MOST_THREADS = 4096
 _SEARCHED = 2**16
 """Entries looked at together where the first bad one is searched for."""
 
@@ -63,6 +64,12 @@ def check_integer(name: str, value: object, *, low: int, high: int | None = None
     if number < low or (high is not None and number > high):
         raise ParameterError(f"{name} must be in [{low}, {'∞' if high is None else high}], got {number}")
     return number
+
+
+def check_threads(threads: object) -> None:
+    """Raise unless `threads` is None or a number of threads."""
+    if threads is not None:
+        check_integer("threads", threads, low=1, high=MOST_THREADS)
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> str:

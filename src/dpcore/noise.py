@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._sample import Kind
-from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out, check_real, check_scale
+from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_real, check_scale, check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.rng import Stream, resolve
 
@@ -344,8 +344,7 @@ def _check_rest(
     array: npt.NDArray[Any], rng: Stream | None, out: Any, threads: int | None, dtype: type
 ) -> tuple[Stream, npt.NDArray[Any], Any]:
     stream = resolve(rng)
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=4096)
+    check_threads(threads)
     if out is not None:
         check_out(out, dtype, array.shape)
         same = out.dtype == array.dtype and out.strides == array.strides and out.ctypes.data == array.ctypes.data

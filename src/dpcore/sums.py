@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
-from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_real, check_scale
+from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_real, check_scale, check_threads
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.noise import FLOAT_SCALE
 from dpcore.privacy import Relation
@@ -191,8 +191,7 @@ class ExactSum:
         check_choice("kind", kind, ("laplace", "gaussian"))
         high, low = np.asarray(self.high, np.float64), np.asarray(self.low, np.float64)
         scales = check_scale(scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1], shape=high.shape)
-        if threads is not None:
-            check_integer("threads", threads, low=1, high=4096)
+        check_threads(threads)
         stream = resolve(rng)
         grid = _backend.default_grid(scales) if isinstance(scales, float) else None
         result = _backend.noisy_pairs(kind, high, low, scales, grid, stream.position(), secure=stream.secure, threads=threads)
@@ -336,8 +335,7 @@ def _check_rows(x: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def _exact_sum(x: npt.NDArray[Any], lower: float, upper: float, grid: float, threads: int | None) -> ExactSum:
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=4096)
+    check_threads(threads)
     rows = x[:, np.newaxis] if x.ndim == 1 else x
     high, low = _backend.column_sums(rows, lower, upper, grid, threads=threads)
     if x.ndim == 1:

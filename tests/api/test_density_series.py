@@ -150,6 +150,14 @@ def test_a_release_is_in_the_units_of_its_bounds():
     one, other = found.sample(1000, rng=KeyedRandom(KEY)), unit.sample(1000, rng=KeyedRandom(KEY))
     assert one == pytest.approx(-20 + 200 * other)
     assert found.sample(0).shape == (0,)
+    with pytest.raises(ParameterError, match="threads"):
+        found.sample(5, threads=0)
+
+
+def test_records_do_not_depend_on_threads():
+    found = released()
+    records = found.sample(30_001, rng=KeyedRandom(KEY), threads=1)
+    assert np.array_equal(records, found.sample(30_001, rng=KeyedRandom(KEY), threads=3))
 
 
 def test_a_release_is_near_the_data_where_noise_is_small():

@@ -345,6 +345,16 @@ def test_points_that_are_asked_for():
         release.sample(-1)
     with pytest.raises(ParameterTypeError, match="k must be an integer"):
         release.sample(2.0)
+    with pytest.raises(ParameterError, match=r"threads must be in \[1, 4096\], got 0"):
+        release.sample(2, threads=0)
+
+
+@pytest.mark.parametrize("bounds", [None, [(0, 3), (-1, 1)]])
+def test_synthetic_records_do_not_depend_on_threads(bounds):
+    release = perturbed_histogram(data(r=2), 1.0, bins=(6, 5), bounds=bounds)
+    points = release.sample(300_001, rng=rng(), threads=1)
+    assert np.array_equal(points, release.sample(300_001, rng=rng(), threads=3))
+    assert np.array_equal(points[:70_000], release.sample(70_000, rng=rng(), threads=2))
 
 
 def test_counts_that_are_refused():

@@ -13,7 +13,7 @@ from dpcore import Privacy, _backend, noise, release
 from dpcore._intervals import Interval, log
 from dpcore.release import _rejection
 from dpcore.release._choices import Uniforms, unit_floats
-from dpcore.release._rejection import Trials, first_accepted, is_below
+from dpcore.release._rejection import Trials, first_accepted, is_accepted
 from dpcore.release.exponential import SeriesDistance, _uniform_trials
 from dpcore.release.series import LARGEST_COSINE, SeriesRelease, cosine_totals, series_scale
 from dpcore.testing import KeyedRandom
@@ -191,7 +191,7 @@ def test_what_floats_leave_open_is_decided_by_further_bits():
             def exponent(precision: int, bound: Fraction = bound) -> Interval:
                 return -log(Interval.of(bound, precision))
 
-            assert is_below(uniforms[index], exponent) == below
+            assert is_accepted(uniforms[index], exponent) == below
             at_float = Trials(np.zeros(50), np.full(50, -math.log(bound)), 0.0, lambda _: exponent)
             gap = word * 2.0**-64 - math.exp(-float(at_float.exponents[index]))
             assert abs(gap) < _rejection._ROUNDING  # so that the margin of the fast path does leave it open

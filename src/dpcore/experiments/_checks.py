@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SUM_TOLERANCE = 1e-12
-MAX_THREADS = 4096
 MAX_ENTRIES = 2**26
 
 
@@ -92,12 +91,6 @@ def check_pairs(neighbours: object, states: int) -> npt.NDArray[np.intp] | None:
 def check_state(name: str, value: object, states: int) -> int:
     """Return the position of a state."""
     return check_integer(name, value, low=0, high=states - 1)
-
-
-def check_threads(threads: object) -> None:
-    """Raise unless `threads` is None or a number of threads."""
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=MAX_THREADS)
 
 
 def check_entries(what: str, rows: int, columns: int) -> None:

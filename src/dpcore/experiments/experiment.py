@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real
+from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real, check_threads
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.experiments import _profile
 from dpcore.experiments._checks import (
@@ -20,7 +20,6 @@ from dpcore.experiments._checks import (
     check_real_matrix,
     check_state,
     check_stochastic,
-    check_threads,
     scaled_rows,
 )
 from dpcore.experiments.regions import Region, testing_pieces

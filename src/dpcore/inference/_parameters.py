@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
+from dpcore._validation import REAL_DTYPES, check_array, check_positive, check_real
 from dpcore.errors import ParameterError
 from dpcore.sums import LARGEST_BOUND, SMALLEST_BOUND
 
@@ -51,12 +51,6 @@ def clipping_radius(radius: object, sigma: float | None, constant: float, n: int
 def check_sigma(sigma: object) -> float | None:
     """Return a sub-Gaussian parameter, or None for none; else raise."""
     return None if sigma is None else check_real("sigma", sigma, low=SMALLEST_BOUND, high=LARGEST_BOUND)
-
-
-def check_threads(threads: int | None) -> None:
-    """Raise unless `threads` is None or a number of threads."""
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=4096)
 
 
 def l2_of_equal(bound: float, d: int) -> float:

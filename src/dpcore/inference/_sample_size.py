@@ -75,8 +75,8 @@ def least_sample_size(d: int, alpha: float, epsilon: float, delta: float) -> int
     return least_allowed(lambda n: error_bounds(n, d, alpha, epsilon, delta))
 
 
-def least_allowed(bounds: Callable[[int], tuple[float, float]]) -> int:
-    """The least n ≥ 2, as bisection finds it, at which bounds of both errors are at most 1/3."""
+def least_allowed(bounds: Callable[[int], tuple[float, ...]]) -> int:
+    """The least n ≥ 2, as bisection finds it, at which bounds of errors are all at most 1/3."""
 
     def suffices(n: int) -> bool:
         return max(bounds(n)) <= ALLOWED

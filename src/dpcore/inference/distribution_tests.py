@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
-from dpcore._validation import check_integer, check_real
-from dpcore.inference._parameters import check_records, check_threads
+from dpcore._validation import check_integer, check_real, check_threads
+from dpcore.inference._parameters import check_records
 from dpcore.inference._sample_size import least_sample_size
 from dpcore.inference._signs import SignRows, Sums, check_signs
 from dpcore.inference._thresholds import Thresholds, check_budget, check_ranges, thresholds

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import noise
-from dpcore._validation import check_integer, check_positive, check_real
+from dpcore._validation import check_integer, check_positive, check_real, check_threads
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.inference._lipschitz import DOCUMENT, Constants, States, Step, least_sample_size, steps
-from dpcore.inference._parameters import check_threads
 from dpcore.inference._signs import SignRows, check_signs
 from dpcore.inference.distribution_tests import SMALLEST_ALPHA, TestOutcome
 from dpcore.privacy import Privacy

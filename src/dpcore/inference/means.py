@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, selection
-from dpcore._validation import check_choice, check_integer, check_positive
+from dpcore._validation import check_choice, check_integer, check_positive, check_threads
 from dpcore.errors import ParameterError
 from dpcore.inference._parameters import (
     Radius,
     check_failure,
     check_records,
     check_sigma,
-    check_threads,
     clipping_radius,
     l2_of_equal,
 )

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting
-from dpcore._validation import check_positive, check_real
+from dpcore._validation import check_positive, check_real, check_threads
 from dpcore.errors import ParameterError
 from dpcore.inference import _gram
-from dpcore.inference._parameters import check_records, check_threads
+from dpcore.inference._parameters import check_records
 from dpcore.noise import FLOAT_SCALE
 from dpcore.privacy import Privacy
 from dpcore.sums import ExactSum

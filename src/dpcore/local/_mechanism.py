@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_out, check_real
+from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_out, check_real, check_threads
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local.estimates import (
     TARGETS,
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from dpcore.local.estimates import Target
     from dpcore.rng import Stream
-
-MAX_THREADS = 4096
 
 
 class LocalMechanism(ABC):
@@ -123,12 +121,6 @@ class FrequencyOracle(LocalMechanism):
 def support_variance_of(f: object, support: Support, target: object) -> float:
     """Check f and the target, and give the variance of one user's contribution."""
     return float(support_variance(check_real("f", f, low=0.0, high=1.0), support, check_choice("target", target, TARGETS)))
-
-
-def check_threads(threads: object) -> None:
-    """Raise unless `threads` is None or a number of threads."""
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=MAX_THREADS)
 
 
 def open_stream(rng: Stream | None, threads: object) -> Stream:

@@ -10,9 +10,9 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._probability import complement, logistic_complement, tilted
-from dpcore._validation import check_array, check_real
+from dpcore._validation import check_array, check_real, check_threads
 from dpcore.errors import ParameterError
-from dpcore.local._mechanism import LocalMechanism, check_packed, check_threads
+from dpcore.local._mechanism import LocalMechanism, check_packed
 from dpcore.local.estimates import Aggregate, Estimate, with_interval
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend, mechanisms, noise
-from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out
+from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out, check_threads
 from dpcore.errors import DataError, ParameterError
-from dpcore.local._mechanism import LocalMechanism, check_threads, open_stream, place
+from dpcore.local._mechanism import LocalMechanism, open_stream, place
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate, with_interval
 from dpcore.privacy import Privacy

@@ -9,9 +9,9 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._probability import complement, logistic_complement
-from dpcore._validation import INTEGER_DTYPES, check_array
+from dpcore._validation import INTEGER_DTYPES, check_array, check_threads
 from dpcore.local._categories import check_call
-from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_threads, check_unknown
+from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_unknown
 from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
 

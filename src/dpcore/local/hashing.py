@@ -12,10 +12,10 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._probability import complement, logistic_complement, one_of
-from dpcore._validation import INTEGER_DTYPES, check_array, check_integer
+from dpcore._validation import INTEGER_DTYPES, check_array, check_integer, check_threads
 from dpcore.errors import ParameterError
 from dpcore.local._categories import check_call, fraction, least_variance
-from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_threads, check_unknown
+from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_unknown
 from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
 

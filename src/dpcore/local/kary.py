@@ -9,10 +9,10 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._probability import complement, one_of
-from dpcore._validation import INTEGER_DTYPES, check_array, check_out
+from dpcore._validation import INTEGER_DTYPES, check_array, check_out, check_threads
 from dpcore.errors import ParameterError
 from dpcore.local._categories import check_call
-from dpcore.local._mechanism import FrequencyOracle, check_threads, check_unknown
+from dpcore.local._mechanism import FrequencyOracle, check_unknown
 from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._probability import complement, inclusion, logistic_complement
+from dpcore._validation import check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.local._categories import check_call, fraction, least_variance
-from dpcore.local._mechanism import FrequencyOracle, check_rows, check_threads, check_unknown
+from dpcore.local._mechanism import FrequencyOracle, check_rows, check_unknown
 from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
 from dpcore.local.unary import vector_and_rows

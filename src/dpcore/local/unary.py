@@ -9,10 +9,10 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._probability import HALF, Probability, complement, logistic_complement
-from dpcore._validation import INTEGER_DTYPES, check_array, check_choice
+from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_threads
 from dpcore.errors import ParameterError
 from dpcore.local._categories import check_call, fraction
-from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_rows, check_threads, check_unknown
+from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_rows, check_unknown
 from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
 from dpcore.local.estimates import Aggregate, Support
 

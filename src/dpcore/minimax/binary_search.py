@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
-from dpcore._validation import INTEGER_DTYPES, check_array, check_integer
+from dpcore._validation import INTEGER_DTYPES, check_array, check_integer, check_threads
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
-from dpcore.local._mechanism import check_threads
 from dpcore.minimax._binomial import MOST_REPORTS
 from dpcore.minimax._count_tests import CountSearch
 from dpcore.minimax._finite_tests import FiniteSearch

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
-from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_real
+from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_real, check_threads
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.release._choices import Uniforms
 from dpcore.rng import Stream
@@ -57,12 +57,6 @@ def _check_rows(x: npt.ArrayLike, dimension: int) -> npt.NDArray[Any]:
 def columns_of(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Records as rows: (n,) becomes (n, 1), without a copy."""
     return x[:, None] if x.ndim == 1 else x
-
-
-def check_threads(threads: int | None) -> None:
-    """Raise unless `threads` is None or a number of threads."""
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=4096)
 
 
 def nan_error(x: npt.NDArray[Any]) -> DataError:
@@ -316,7 +310,7 @@ class Cells:
             numbers = bins
         return np.zeros(len(rows)) if numbers is None else numbers
 
-    def places(self, codes: npt.ArrayLike, *, rng: Stream | None = None) -> Reals:
+    def places(self, codes: npt.ArrayLike, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
         """Give a uniform point of each cell, which lies in that cell again when it is binned.
 
         Parameters
@@ -325,6 +319,8 @@ class Cells:
             Numbers of cells, in [0, m).
         rng : Stream, optional
             None is the secure source.
+        threads : int, optional
+            Number of threads; None picks. The points do not depend on it.
 
         Returns
         -------
@@ -344,7 +340,7 @@ class Cells:
                 last = min(first + _BLOCK, stop)
                 self._place(rest[first:last], uniforms.floats(r * first, r * last).reshape(-1, r), points[first:last])
 
-        _backend.for_ranges(work, len(rest), None)
+        _backend.for_ranges(work, len(rest), threads)
         return points[:, 0] if r == 1 else points
 
     def _place(self, codes: npt.NDArray[np.int64], offsets: Reals, points: Reals) -> None:

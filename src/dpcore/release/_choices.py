@@ -6,15 +6,14 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mpmath import libmp
 
 from dpcore import _backend
 from dpcore._exact import Uniform
 from dpcore.errors import ParameterError
+from dpcore.release._thresholds import binary_fraction
 from dpcore.rng import Stream, resolve
 
 BULK, MORE = 0, 2
@@ -71,16 +70,10 @@ def decided(uniform: Uniform, cumulative: Sequence[int], total: int) -> int:
     precision = 128
     while True:
         at = uniform.at(precision)
-        low, high = (sum(Fraction(c, total) <= end for c in cumulative[:-1]) for end in (_fraction(at.low), _fraction(at.high)))
+        low, high = (sum(Fraction(c, total) <= end for c in cumulative[:-1]) for end in (binary_fraction(at.low), binary_fraction(at.high)))
         if low == high:
             return low
         precision *= 2
-
-
-def _fraction(point: Any) -> Fraction:
-    """A finite number of mpmath, exactly."""
-    numerator, denominator = libmp.to_rational(point)
-    return Fraction(int(numerator), int(denominator))
 
 
 def unit_floats(shape: tuple[int, ...], *, rng: Stream | None = None) -> npt.NDArray[np.float64]:

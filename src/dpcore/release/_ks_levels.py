@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from mpmath import libmp
 
-from dpcore._exact import FIRST_PRECISION, Uniform
+from dpcore._exact import FIRST_PRECISION, Uniform, is_below
 from dpcore._intervals import Interval, complement_exp, exp, power_of_two
 from dpcore.release._bands import Band, Counts, Sums
 from dpcore.release._choices import Uniforms
@@ -111,7 +110,7 @@ class Envelope:
 
     def _segment_exactly(self, uniform: Uniform) -> int:
         last = len(self.starts) - 1
-        return bisect_left(range(last), 1, key=lambda j: int(not _has_passed(uniform, lambda precision: self.shares(precision)[j])))
+        return bisect_left(range(last), 1, key=lambda j: int(is_below(uniform, lambda precision: self.shares(precision)[j])))
 
     def scores(self, segments: Counts, uniforms: Uniforms, first: int) -> Counts:
         """Draw a score inside each of these segments, P(start + g) ∝ e^(−εg/2); `top` stands for all beyond it."""
@@ -149,10 +148,10 @@ class Envelope:
         return (words >= np.uint64(low)) & (words <= np.uint64(high - 1))
 
     def _steps_exactly(self, j: int, uniform: Uniform) -> int:
-        def is_below(steps: int) -> int:
-            return int(not _has_passed(uniform, lambda precision: self.share_within(j, steps, precision)))
+        def is_within(steps: int) -> int:
+            return int(is_below(uniform, lambda precision: self.share_within(j, steps, precision)))
 
-        return bisect_left(range(1, self._span(j)), 1, key=is_below)
+        return bisect_left(range(1, self._span(j)), 1, key=is_within)
 
 
 @lru_cache(maxsize=4096)
@@ -170,18 +169,6 @@ def _mass(epsilon: float, steps: int | None, precision: int) -> Interval:
 def _word_ends(share: Interval) -> tuple[int, int]:
     """(low, high): a number whose first 64 bits are a word has not passed the share if word < low, and has if word ≥ high."""
     return int(libmp.to_int(libmp.mpf_shift(share.low, 64), "f")), int(libmp.to_int(libmp.mpf_shift(share.high, 64), "c"))
-
-
-def _has_passed(uniform: Uniform, share: Callable[[int], Interval]) -> bool:
-    """Whether share ≤ the uniform number, which is never equal."""
-    precision = FIRST_PRECISION
-    while True:
-        v, bound = uniform.at(precision), share(precision)
-        if bound.at_most(v):
-            return True
-        if v.at_most(bound):
-            return False
-        precision *= 2
 
 
 # Planning: any choice of segments gives the same law, so floats do

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcore._exact import Uniform
+from dpcore._exact import Uniform, is_below
 from dpcore._intervals import Interval, exp
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterError
@@ -20,7 +20,6 @@ MOST_TRIALS = 10**12
 _FIRST_BATCH = 64
 _BATCH_NUMBERS = 1 << 19
 """Numbers that the largest batch of trials may need."""
-_FIRST_PRECISION = 128
 _ROUNDING = 2.0**-48
 """Bounds what float64 adds to a comparison: a word's rounding, 4 units in the last place of exp, and the product with the margin."""
 
@@ -67,21 +66,14 @@ def _first(trials: Trials, uniforms: Uniforms) -> int | None:
     gap = uniforms.words(len(trials.exponents)) * 2.0**-64 - np.exp(-trials.exponents)
     margin = 2 * trials.error + _ROUNDING
     for index in np.flatnonzero(gap <= margin).tolist():
-        if gap[index] < -margin or is_below(uniforms[index], trials.exact(index)):
+        if gap[index] < -margin or is_accepted(uniforms[index], trials.exact(index)):
             return int(index)
     return None
 
 
-def is_below(uniform: Uniform, exponent: Callable[[int], Interval]) -> bool:
+def is_accepted(uniform: Uniform, exponent: Callable[[int], Interval]) -> bool:
     """Whether a uniform number is below e^−E, for the real number E."""
-    precision = _FIRST_PRECISION
-    while True:
-        u, bound = uniform.at(precision), exp(-exponent(precision))
-        if u.at_most(bound):
-            return True
-        if bound.at_most(u):
-            return False
-        precision *= 2
+    return is_below(uniform, lambda precision: exp(-exponent(precision)))
 
 
 def check_trials(max_trials: object) -> int:

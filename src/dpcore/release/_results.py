@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._validation import REAL_DTYPES, check_array, check_integer
+from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_threads
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 from dpcore.release._cells import Box, Cells, Reals, columns_of
@@ -50,7 +50,7 @@ class Release(ABC):
         return self.box.dimension
 
     @abstractmethod
-    def sample(self, k: int, *, rng: Stream | None = None) -> Reals:
+    def sample(self, k: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
         """Draw synthetic records from the released density.
 
         Parameters
@@ -59,6 +59,8 @@ class Release(ABC):
             How many, ≥ 0.
         rng : Stream, optional
             None is the secure source.
+        threads : int, optional
+            Number of threads; None picks. The records do not depend on it.
 
         Returns
         -------
@@ -96,7 +98,9 @@ class Release(ABC):
             One number for each point.
         """
 
-    def table(self, k: int | None = None, *, names: Sequence[str] | None = None, rng: Stream | None = None) -> Any:
+    def table(
+        self, k: int | None = None, *, names: Sequence[str] | None = None, rng: Stream | None = None, threads: int | None = None
+    ) -> Any:
         """Give synthetic records as an Arrow table.
 
         Parameters
@@ -107,6 +111,8 @@ class Release(ABC):
             Names of the r columns; None is x, or x1, x2, ….
         rng : Stream, optional
             None is the secure source.
+        threads : int, optional
+            Number of threads; None picks.
 
         Returns
         -------
@@ -128,7 +134,7 @@ class Release(ABC):
             import pyarrow as pa
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(TABLE_EXTRA_MISSING, name=error.name) from error
-        rows = columns_of(made if made is not None and k is None else self.sample(k, rng=rng))  # type: ignore[arg-type]
+        rows = columns_of(made if made is not None and k is None else self.sample(k, rng=rng, threads=threads))  # type: ignore[arg-type]
         return pa.table({label: pa.array(np.ascontiguousarray(rows[:, axis])) for axis, label in enumerate(labels)})
 
     def plot(self, ax: Any = None) -> Any:
@@ -194,9 +200,9 @@ class DrawsRelease(Release):
         """Number of draws."""
         return len(self.draws)
 
-    def sample(self, k: int, *, rng: Stream | None = None) -> Reals:
+    def sample(self, k: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
         """Draw more records, from the histogram of the draws; see `Release.sample`."""
-        return sample_cells(self.cells, self._masses, k, rng)
+        return sample_cells(self.cells, self._masses, k, rng, threads)
 
     def density(self, x: npt.ArrayLike) -> Any:
         """Give the histogram of the draws; see `Release.density`."""
@@ -250,9 +256,9 @@ class HistogramRelease(Release):
         self.noisy_counts.flags.writeable = False
         self.masses.flags.writeable = False
 
-    def sample(self, k: int, *, rng: Stream | None = None) -> Reals:
+    def sample(self, k: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
         """Draw records from the released histogram; see `Release.sample`."""
-        return sample_cells(self.cells, self.masses, k, rng)
+        return sample_cells(self.cells, self.masses, k, rng, threads)
 
     def density(self, x: npt.ArrayLike) -> Any:
         """Give the released density; see `Release.density`."""
@@ -288,14 +294,15 @@ def check_draws(k: object, *, low: int = 0) -> int:
     return check_integer("k", k, low=low, high=MOST_DRAWS)
 
 
-def sample_cells(cells: Cells, masses: Reals, k: int, rng: Stream | None) -> Reals:
+def sample_cells(cells: Cells, masses: Reals, k: int, rng: Stream | None, threads: int | None) -> Reals:
     """Points of cells that are drawn by their masses."""
     k = check_draws(k)
+    check_threads(threads)
     cumulative = np.cumsum(masses)
     # A cell of mass 0 has no room between its neighbours' sums; what comes after the last cell of positive mass is cut off with it.
     shares = np.floor(cumulative[:-1] / cumulative[-1] * 2.0**64)
-    codes, _ = Uniforms(rng).codes(shares[shares < 2.0**64].astype(np.uint64), k, None)
-    return cells.places(codes, rng=rng)
+    codes, _ = Uniforms(rng).codes(shares[shares < 2.0**64].astype(np.uint64), k, threads)
+    return cells.places(codes, rng=rng, threads=threads)
 
 
 def cells_density(cells: Cells, masses: Reals, x: npt.ArrayLike) -> Any:

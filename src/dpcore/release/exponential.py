@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpcore import _backend, selection
 from dpcore._intervals import Interval, fraction_up, sqrt
-from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real, check_sensitivity
+from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real, check_sensitivity, check_threads
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 from dpcore.release._cells import Bounds, Box, Reals
@@ -209,8 +209,7 @@ def l2_exponential(
     terms_k = terms if terms_k is None else check_terms("terms_k", terms_k)
     k = check_integer("k", k, low=1, high=MOST_COSINES // terms_k)
     max_trials = check_trials(max_trials)
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=4096)
+    check_threads(threads)
     data, box = check_line(x, bounds)
     _refuse_long(SeriesDistance((0,) * terms, len(data), k, terms_k, epsilon), max_trials)
     distance = SeriesDistance(cosine_totals(data, box, terms, threads=threads), len(data), k, terms_k, epsilon)

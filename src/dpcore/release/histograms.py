@@ -20,11 +20,12 @@ from dpcore._validation import (
     check_integer,
     check_positive,
     check_real,
+    check_threads,
 )
 from dpcore.errors import ParameterError
 from dpcore.noise import DISCRETE_SCALE, FLOAT_SCALE, discrete_laplace, laplace
 from dpcore.privacy import Privacy
-from dpcore.release._cells import Bins, Bounds, Box, Cells, check_data, check_threads
+from dpcore.release._cells import Bins, Bounds, Box, Cells, check_data
 from dpcore.release._choices import draw_codes
 from dpcore.release._results import DrawsRelease, HistogramRelease, check_draws
 from dpcore.release._thresholds import exp_at_least, growth_below

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore._exact import FIRST_PRECISION, Uniform
-from dpcore._validation import check_integer, check_positive
+from dpcore._validation import check_positive, check_threads
 from dpcore.errors import ParameterError
 from dpcore.privacy import Privacy
 from dpcore.release._cells import Bins, Bounds, Box, Cells, check_data
@@ -96,8 +96,7 @@ def ks_exponential(
     array = check_data(x)
     if array.ndim == 2 and array.shape[1] != 1:
         raise ParameterError(f"x must have one coordinate, as distribution functions are compared on the line, got shape {array.shape}")
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=4096)
+    check_threads(threads)
     epsilon, k = check_positive("epsilon", epsilon), check_draws(k, low=1)
     cells = Cells.of(bins, Box.of(bounds, 1))
     _check_size(cells.m, k)

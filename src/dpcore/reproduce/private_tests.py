@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dpcore.inference import identity_test, lipschitz_uniformity_test, uniformity_test
 from dpcore.inference._lipschitz import Constants, States, steps
+from dpcore.inference._sample_size import ALLOWED, least_allowed
 from dpcore.inference._thresholds import thresholds
 from dpcore.inference.distribution_tests import sample_size_needed, sample_size_order
 from dpcore.reproduce.draws import normals, packed_signs
@@ -19,8 +20,6 @@ from dpcore.rng import Stream
 
 DELTA = 1e-3
 """Total δ of the tests, everywhere."""
-ERROR = 1 / 3
-"""Probability of either error that a test may have."""
 
 Array = npt.NDArray[np.float64]
 
@@ -51,14 +50,7 @@ class Case:
     @property
     def least(self) -> int:
         """Records at which noise alone makes the error under uniformity 1/3."""
-        high = 2
-        while self.by_noise(high, 0.0) > ERROR:
-            high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.by_noise(middle, 0.0) > ERROR else (low, middle)
-        return high
+        return least_allowed(lambda n: (self.by_noise(n, 0.0),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +113,7 @@ def measured_least(case: Case, runs: int, stream: Stream) -> Least:
     middle = math.exp(float(np.mean(np.log(sizes))))
     level = math.exp(float(np.mean(np.log([share.value for share in shares]))))
     relative = math.sqrt(sum((share.stderr / share.value) ** 2 for share in shares)) / len(shares)
-    value = middle * (ERROR / level) ** (1 / slope)
+    value = middle * (ALLOWED / level) ** (1 / slope)
     return Least(case, Mean(value, value * relative / abs(slope)))
 
 

@@ -27,6 +27,7 @@ from dpcore._validation import (
     check_positive,
     check_real,
     check_sensitivity,
+    check_threads,
 )
 from dpcore.errors import ParameterError
 from dpcore.noise import laplace
@@ -382,8 +383,7 @@ def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt
 
 
 def _check_threads(threads: int | None) -> None:
-    if threads is not None:
-        check_integer("threads", threads, low=1, high=4096)
+    check_threads(threads)
 
 
 def _open(noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None) -> _backend.Selection:

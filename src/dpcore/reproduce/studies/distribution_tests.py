@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore.inference._lipschitz import Constants
+from dpcore.inference._sample_size import ALLOWED
 from dpcore.inference.distribution_tests import sample_size_needed, sign_separation
 from dpcore.reproduce import private_tests
 from dpcore.reproduce.draws import signs
 from dpcore.reproduce.estimates import compared, share_check
-from dpcore.reproduce.private_tests import DELTA, ERROR, Case, Least, Share
+from dpcore.reproduce.private_tests import DELTA, Case, Least, Share
 from dpcore.reproduce.registry import Study
 from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series, Slope, floats
 from dpcore.reproduce.setting import Setting
@@ -79,8 +80,8 @@ class _Rejections:
         null, far = self.null[at], self.far[at]
         where = f"d = {self.case.d}, n = {self.needed:,}"
         return (
-            share_check(f"{where}: rejects the null hypothesis with probability at most ⅓", null.rejected, null.runs, ERROR),
-            share_check(f"{where}: accepts at separation α with probability at most ⅓", far.runs - far.rejected, far.runs, ERROR),
+            share_check(f"{where}: rejects the null hypothesis with probability at most ⅓", null.rejected, null.runs, ALLOWED),
+            share_check(f"{where}: accepts at separation α with probability at most ⅓", far.runs - far.rejected, far.runs, ALLOWED),
         )
 
 
