@@ -162,6 +162,7 @@ def test_batches_grow_to_a_public_size_and_go_on(monkeypatch):
     [
         ({"epsilon": 0}, ParameterError, "epsilon must be in"),
         ({"sensitivity": 0.0}, ParameterError, "sensitivity must be in"),
+        ({"threads": 0}, ParameterError, r"threads must be in \[1, 4096\], got 0"),
         ({"largest": None}, ParameterError, "largest its public upper bound"),
         ({"score": [1.0, 2.0]}, ParameterError, "score must be callable"),
         ({"largest": math.inf}, ParameterError, "largest must be in"),

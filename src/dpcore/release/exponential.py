@@ -327,6 +327,7 @@ def exponential_density(
     (2,)
     """
     epsilon, sensitivity = check_positive("epsilon", epsilon), check_sensitivity(sensitivity)
+    check_threads(threads)
     if candidates is not None:
         if largest is not None or bounds is not None:
             raise ParameterError("largest and bounds must be None unless candidates is None: a finite set needs neither")
