@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,23 @@ if importlib.util.find_spec("dp_accounting") is None:
 # A kernel's first call can pay for a thread pool; a deadline per example would time that, and timed tests are banned.
 settings.register_profile("dpcore", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dpcore")
+
+
+# A shell without job control starts its background jobs with SIGINT ignored, nohup with SIGHUP, and whoever inherits that ignores it too:
+# the jobs that tests start and interrupt would run on. What a terminal gives is what the tests are about, however they are started.
+START_SIGNALS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+if hasattr(signal, "SIGHUP"):
+    START_SIGNALS[signal.SIGHUP] = signal.SIG_DFL
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ordinary_signals() -> None:
+    """Take back what the starting shell ignores or blocks; processes that the tests start inherit that."""
+    for number, usual in START_SIGNALS.items():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, START_SIGNALS)
 
 
 def pytest_report_header() -> str:
