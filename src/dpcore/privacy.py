@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
 
 from dpcore._validation import check_choice, check_real
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Relation = Literal["replace", "add_remove"]
 
@@ -44,3 +48,49 @@ class Privacy:
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         check_choice("relation", self.relation, ("replace", "add_remove"))
+
+
+MOST_DELTA = 1 - 2.0**-53
+"""The largest δ that a `Privacy` holds; a sum of 1 or more, which protects nothing, becomes this and is beyond every budget's δ."""
+
+
+def as_written(value: float) -> Fraction:
+    """Read a float as the decimal number it is written as: 0.1 is a tenth."""
+    return Fraction(repr(float(value)))
+
+
+def written_up(exact: Fraction) -> float:
+    """Give the least float that is written as a number ≥ `exact`, infinite beyond float64."""
+    try:
+        value = float(exact)
+    except OverflowError:
+        return math.inf
+    return value if as_written(value) >= exact else math.nextafter(value, math.inf)
+
+
+def written_down(exact: Fraction) -> float:
+    """Give the largest float that is written as a number ≤ `exact`."""
+    value = float(exact)
+    return value if as_written(value) <= exact else math.nextafter(value, -math.inf)
+
+
+def written_sum(amounts: Iterable[float], times: int = 1) -> float:
+    """Add up numbers as they are written, exactly, and round the sum up: 0.3 for 0.1 + 0.2.
+
+    Every total that a job, a ledger or a page states is made here, so that none is below what was spent and no two of them differ.
+
+    Parameters
+    ----------
+    amounts : iterable of float
+        Finite numbers.
+    times : int, default 1
+        How often all of them are spent.
+    """
+    return written_up(times * sum(map(as_written, amounts), Fraction(0)))
+
+
+def composed(parts: Iterable[Privacy], times: int = 1, relation: Relation = "replace") -> Privacy:
+    """Compose the parts of one job, `times` times: Σε and Σδ by `written_sum`, for this relation."""
+    spent = tuple(parts)
+    delta = written_sum((part.delta for part in spent), times)
+    return Privacy(written_sum((part.epsilon for part in spent), times), min(delta, MOST_DELTA), relation)

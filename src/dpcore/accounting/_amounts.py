@@ -17,7 +17,7 @@ from dpcore.accounting._checks import check_nonnegative
 from dpcore.accounting.concentrated import rho_pure
 from dpcore.accounting.uses import Uses
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.privacy import Privacy
+from dpcore.privacy import Privacy, as_written, written_down, written_up
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,23 +28,6 @@ if TYPE_CHECKING:
 
 # The least float64 has 751 digits and a use may count 10^18 times: what does not fit into 2000 digits is no amount of ours.
 _DIGITS = Context(prec=2000, Emin=-(10**6), Emax=10**6, traps=[Inexact])
-
-
-def decimal(value: float) -> Fraction:
-    """Read a float as the decimal number it is written as: 0.1 is a tenth."""
-    return Fraction(repr(value))
-
-
-def decimal_up(exact: Fraction) -> float:
-    """Give the least float that is written as a number ≥ `exact`."""
-    value = float(exact)
-    return value if decimal(value) >= exact else math.nextafter(value, math.inf)
-
-
-def decimal_down(exact: Fraction) -> float:
-    """Give the largest float that is written as a number ≤ `exact`."""
-    value = float(exact)
-    return value if decimal(value) <= exact else math.nextafter(value, -math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +47,8 @@ class Amount:
 
     def __str__(self) -> str:
         if self.rho is None:
-            return f"epsilon {decimal_up(self.epsilon or Fraction(0))!r}, delta {decimal_up(self.delta)!r}"
-        return f"rho {decimal_up(self.rho)!r}" + (f", delta {decimal_up(self.delta)!r}" if self.delta else "")
+            return f"epsilon {written_up(self.epsilon or Fraction(0))!r}, delta {written_up(self.delta)!r}"
+        return f"rho {written_up(self.rho)!r}" + (f", delta {written_up(self.delta)!r}" if self.delta else "")
 
 
 def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
@@ -84,24 +67,24 @@ def amount_of(amount: object, accounting: str, relation: Relation) -> Amount:
         if amount.epsilon == math.inf:
             raise ParameterError("amount must have a finite epsilon, got inf")
         rho = Fraction(rho_pure(amount.epsilon)) if accounting == "zcdp" else None
-        return Amount(decimal(amount.epsilon), decimal(amount.delta), rho)
+        return Amount(as_written(amount.epsilon), as_written(amount.delta), rho)
     if isinstance(amount, Uses):
         return _amount_of_uses(amount, accounting)
     if isinstance(amount, (bool, str)) or not isinstance(amount, numbers.Real):
         raise ParameterTypeError(f"amount must be a Privacy, a Uses or a number rho, got {amount!r}")
     if accounting != "zcdp":
         raise ParameterTypeError(f"amount must be a Privacy in a ledger with accounting='basic', which adds no rho, got {amount!r}")
-    return Amount(None, Fraction(0), decimal(check_nonnegative("amount", amount)))
+    return Amount(None, Fraction(0), as_written(check_nonnegative("amount", amount)))
 
 
 def _amount_of_uses(uses: Uses, accounting: str) -> Amount:
-    epsilon = None if uses.rho is not None else uses.k * decimal(uses.epsilon)
+    epsilon = None if uses.rho is not None else uses.k * as_written(uses.epsilon)
     if accounting == "zcdp":
-        rho = decimal(uses.rho) if uses.rho is not None else Fraction(_rules.rho_of(uses))
-        return Amount(epsilon, uses.k * decimal(uses.delta), uses.k * rho)
+        rho = as_written(uses.rho) if uses.rho is not None else Fraction(_rules.rho_of(uses))
+        return Amount(epsilon, uses.k * as_written(uses.delta), uses.k * rho)
     if epsilon is None:
         raise ParameterError(f"amount must have an epsilon in a ledger with accounting='basic', and mechanism={uses.mechanism!r} has none")
-    return Amount(epsilon, uses.k * decimal(uses.delta), None)
+    return Amount(epsilon, uses.k * as_written(uses.delta), None)
 
 
 def total(connection: sqlite3.Connection, path: Path, accounting: str) -> Amount:
@@ -135,9 +118,9 @@ def damaged(path: Path) -> OSError:
 
 def fits(amount: Amount, budget: Privacy) -> bool:
     """Whether a total is within the budget: exactly for sums, by the certified conversion for ρ."""
-    usable = decimal(budget.delta) - amount.delta
+    usable = as_written(budget.delta) - amount.delta
     if amount.rho is None:
-        return usable >= 0 and (amount.epsilon or Fraction(0)) <= decimal(budget.epsilon)
+        return usable >= 0 and (amount.epsilon or Fraction(0)) <= as_written(budget.epsilon)
     if not amount.rho:
         return usable >= 0
     rho = fraction_up(amount.rho)
@@ -155,10 +138,10 @@ def left(amount: Amount, budget: Privacy) -> str:
 def spent(amount: Amount, budget: Privacy) -> Privacy:
     """Give a total as a guarantee."""
     if amount.rho is None:
-        return Privacy(decimal_up(amount.epsilon or Fraction(0)), decimal_up(amount.delta), budget.relation)
+        return Privacy(written_up(amount.epsilon or Fraction(0)), written_up(amount.delta), budget.relation)
     if not amount.rho:
-        return Privacy(0.0, decimal_up(amount.delta), budget.relation)
-    usable = decimal_down(decimal(budget.delta) - amount.delta)
+        return Privacy(0.0, written_up(amount.delta), budget.relation)
+    usable = written_down(as_written(budget.delta) - amount.delta)
     epsilon = _calibration.zcdp_epsilon(fraction_up(amount.rho), usable) if usable > 0 else math.inf
     if fits(amount, budget):
         epsilon = min(epsilon, budget.epsilon)  # the conversion to δ has shown it; the one to ε is rounded elsewhere
@@ -170,13 +153,13 @@ def remaining(amount: Amount, budget: Privacy) -> Privacy:
     if amount.rho is not None:
         more = _largest(lambda epsilon: fits(amount + Amount(None, Fraction(0), Fraction(rho_pure(epsilon))), budget))
         return Privacy(more, 0.0, budget.relation)
-    epsilon, delta = decimal(budget.epsilon) - (amount.epsilon or Fraction(0)), decimal(budget.delta) - amount.delta
-    return Privacy(max(decimal_down(epsilon), 0.0), max(decimal_down(delta), 0.0), budget.relation)  # below 0: not spent by us
+    epsilon, delta = as_written(budget.epsilon) - (amount.epsilon or Fraction(0)), as_written(budget.delta) - amount.delta
+    return Privacy(max(written_down(epsilon), 0.0), max(written_down(delta), 0.0), budget.relation)  # below 0: not spent by us
 
 
 def remaining_rho(amount: Amount, budget: Privacy) -> float:
     """Give the largest ρ that one more spend may have."""
-    return _largest(lambda rho: fits(amount + Amount(None, Fraction(0), decimal(rho)), budget))
+    return _largest(lambda rho: fits(amount + Amount(None, Fraction(0), as_written(rho)), budget))
 
 
 def _largest(fitting: Callable[[float], bool]) -> float:

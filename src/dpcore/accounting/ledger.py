@@ -12,7 +12,7 @@ from dpcore._validation import check_choice, check_real
 from dpcore._version import __version__
 from dpcore.accounting._checks import check_privacy
 from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
-from dpcore.privacy import Privacy
+from dpcore.privacy import Privacy, written_up
 
 if TYPE_CHECKING:
     import os
@@ -290,9 +290,7 @@ class Ledger:
         """The sum of ρ, rounded up; for "zcdp" only."""
         from fractions import Fraction
 
-        from dpcore.accounting import _amounts
-
-        return _amounts.decimal_up(self._rho_total().rho or Fraction(0))
+        return written_up(self._rho_total().rho or Fraction(0))
 
     @property
     def remaining_rho(self) -> float:
@@ -410,7 +408,7 @@ def _entry(row: tuple[Any, ...], path: Path) -> Entry:
 
     number, what, reserved, *amounts, job, version, done = row
     try:
-        epsilon, delta, rho = (None if text is None else _amounts.decimal_up(_amounts.amount_in_file(text)) for text in amounts)
+        epsilon, delta, rho = (None if text is None else written_up(_amounts.amount_in_file(text)) for text in amounts)
         return Entry(number, what, datetime.fromisoformat(reserved), epsilon, delta, rho, job, version, "done" if done else "reserved")
     except (ArithmeticError, ValueError, TypeError) as error:
         raise _amounts.damaged(path) from error

@@ -9,7 +9,7 @@ import numpy as np
 from dpcore.batch.errors import JobError
 from dpcore.batch.job_columns import IntegerColumn, RealColumn
 from dpcore.batch.pages import EXTRA_MISSING, NOT_SECURE, Pages, factor_in_words, guarantee_in_words
-from dpcore.batch.readable import misses, plain_number, readable, rounded
+from dpcore.batch.readable import misses, plain_number, readable, rounded, rounded_up
 from dpcore.batch.report import declared_values
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class EstimatePages:
             "kind": found.kind,
             "mechanism": section.mechanism,
             "title": TITLES[section.mechanism],
-            "epsilon": plain_number(section.epsilon),
-            "delta": plain_number(section.privacy.delta) if section.privacy.delta else None,
+            "epsilon": rounded_up(section.epsilon),
+            "delta": rounded_up(section.privacy.delta) if section.privacy.delta else None,
             "declared": declared_values(found.column),
             "stand_ins": stand_ins(found),
         }

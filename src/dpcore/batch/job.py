@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -15,7 +14,7 @@ from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job_columns import COLUMN_SECTIONS, JobColumn, Name, Positive, Section, checked
 from dpcore.batch.job_errors import Entries, explain
 from dpcore.errors import BudgetError
-from dpcore.privacy import Privacy
+from dpcore.privacy import Privacy, composed
 from dpcore.rng import KEY_BYTES
 
 if TYPE_CHECKING:
@@ -146,15 +145,7 @@ class Job(Section):
     @property
     def total(self) -> Privacy:
         """Basic composition over all columns and all rows of one unit."""
-        epsilon = sum(decimal(column.epsilon) for column in self.column) * self.privacy.rows_per_unit
-        delta = sum(decimal(column.privacy.delta) for column in self.column) * self.privacy.rows_per_unit
-        # A sum of deltas of 1 or more protects nothing and is over every max_delta; Privacy cannot hold it.
-        return Privacy(float(epsilon), min(float(delta), 1 - 2**-53))
-
-
-def decimal(value: float) -> Decimal:
-    """The decimal that was written in the job, so that 0.1 + 0.2 fits into 0.3."""
-    return Decimal(repr(value))
+        return composed((column.privacy for column in self.column), self.privacy.rows_per_unit)
 
 
 def check_budget(job: Job) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from dpcore.privacy import written_sum
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from dpcore.accounting import Entry, Ledger
@@ -42,7 +42,7 @@ def ledger_state(ledger: Ledger, path: str | Path) -> dict[str, Any]:
     entries = list(ledger.entries())
     reserved = [entry for entry in entries if entry.state == "reserved"]
     keys = ("rho", "delta") if ledger.accounting == "zcdp" else ("epsilon", "delta")
-    held = {key: _sum(getattr(entry, key) for entry in reserved) for key in keys}
+    held = {key: written_sum(getattr(entry, key) or 0.0 for entry in reserved) for key in keys}
     summary = ledger_summary(ledger, path)
     remaining = summary.pop("remaining")
     listed = [_entry(entry) for entry in entries]
@@ -51,11 +51,6 @@ def ledger_state(ledger: Ledger, path: str | Path) -> dict[str, Any]:
 
 def _amount(privacy: Privacy) -> dict[str, float]:
     return {"epsilon": privacy.epsilon, "delta": privacy.delta}
-
-
-def _sum(amounts: Iterable[float | None]) -> float:
-    """The sum of the decimal numbers that were written, as the ledger forms it."""
-    return float(sum((Decimal(repr(amount)) for amount in amounts if amount is not None), Decimal(0)))
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.atomic import AtomicFile, remove_stale
 from dpcore.batch.errors import JobError, StorageError, reason
-from dpcore.batch.readable import json_text, plain_number
+from dpcore.batch.readable import json_text, plain_number, rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,15 +38,13 @@ def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool =
         Whether neighbours differ by the presence of a unit and not by its data.
     """
     whose = "one row" if unit == "row" else f"one {unit!r}"
-    # Rounded up: the factor is a bound.
-    times = (
-        f"{math.ceil(10 * math.exp(epsilon)) / 10:,.10g}"
-        if epsilon < 2
-        else f"{math.ceil(math.exp(epsilon)):,}"
-        if epsilon < 14
-        else f"e^{epsilon:.4g}"
-    )
-    rest = f", but for a probability of {delta:g}" if delta else ""
+    # Rounded up: the factor is a bound. The next float is above e^ε, since exp errs by less than a unit in the last place.
+    factor = math.nextafter(math.exp(epsilon), math.inf) if 0 < epsilon < 14 else 1.0
+    if epsilon < 2:
+        times = f"{math.ceil(10 * factor) / 10:,.10g}"
+    else:
+        times = f"{math.ceil(factor):,}" if epsilon < 14 else f"e^{rounded_up(epsilon, 4)}"
+    rest = f", but for a probability of {rounded_up(delta, 6)}" if delta else ""
     if presence:
         other = "without it, and the other way round"
         return f"Whatever the data of {whose} are, any output is at most {times} times as likely with it in the table as {other}{rest}."
@@ -80,7 +78,7 @@ class Pages:
             raise JobError(EXTRA_MISSING) from None
         templates = {"frame": FRAME, "plot style": PLOT_STYLE, "body": body}
         environment = Environment(autoescape=True, loader=DictLoader(templates), trim_blocks=True, lstrip_blocks=True)
-        environment.filters["plain"] = plain_number
+        environment.filters |= {"plain": plain_number, "rounded_up": rounded_up}
         self._template = environment.get_template("body")
         try:
             folder.mkdir(parents=True, exist_ok=True)

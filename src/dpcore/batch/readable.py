@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,11 @@ def plain_number(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value).lower() if isinstance(value, bool) else str(value)
     return f"{value:,.10g}"
+
+
+def rounded_up(value: float, digits: int = 10) -> str:
+    """A privacy loss or a failure probability with so many digits at most, never less than it is."""
+    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))):,.{digits}g}"
 
 
 def readable(values: list[float], stderr: float, *, percent: bool) -> list[str]:

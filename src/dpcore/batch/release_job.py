@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -10,14 +9,13 @@ from pydantic import Field, ValidationError, model_validator
 
 from dpcore._version import __version__
 from dpcore.batch.errors import JobError
-from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, decimal, load, refuse_overspending
+from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, load, refuse_overspending
 from dpcore.batch.job_columns import Name, Section
 from dpcore.batch.job_errors import Entries, explain
 from dpcore.batch.release_queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, JobQuery
-from dpcore.privacy import Privacy, Relation
+from dpcore.privacy import Privacy, Relation, composed
 
 if TYPE_CHECKING:
-    from decimal import Decimal
     from pathlib import Path
 
     from dpcore.batch.job_columns import Category
@@ -108,8 +106,7 @@ class ReleaseJob(Section):
     @property
     def total(self) -> Privacy:
         """Basic composition over all queries: each one's ε already covers a whole unit."""
-        epsilon, delta = (float_up(sum(decimal(getattr(query, key)) for query in self.query)) for key in ("epsilon", "delta"))
-        return Privacy(epsilon, min(delta, 1 - 2**-53), self.privacy.relation)
+        return composed((query.privacy for query in self.query), relation=self.privacy.relation)
 
     def head(self) -> dict[str, Any]:
         """What the document says about the whole job."""
@@ -124,12 +121,6 @@ class ReleaseJob(Section):
             "privacy": {"epsilon": self.total.epsilon, "delta": self.total.delta},
             **{key: bound for key, bound in bounds.items() if bound is not None},
         }
-
-
-def float_up(exact: Decimal | int) -> float:
-    """The smallest float64 that, as it is written, is not below a decimal: 0.3 for 0.1 + 0.2."""
-    nearest = float(exact)
-    return nearest if decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def check_budget(job: ReleaseJob) -> None:

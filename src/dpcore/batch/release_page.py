@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcore.batch.errors import JobError
 from dpcore.batch.pages import EXTRA_MISSING, NOT_SECURE, Pages, factor_in_words
-from dpcore.batch.readable import LONGEST, misses, plain_number, readable, rounded
+from dpcore.batch.readable import LONGEST, misses, plain_number, readable, rounded, rounded_up
 from dpcore.batch.release_synthetic_page import FEW, MOST_BARS, synthetic_section
 from dpcore.batch.release_template import BODY
 from dpcore.batch.release_words import (
@@ -100,8 +100,8 @@ class ReleasePages:
             "kind": query["kind"].replace("_", "-"),
             "asked": asked(query),
             "declared": declared(query),
-            "epsilon": plain_number(query["privacy"]["epsilon"]),
-            "delta": plain_number(query["privacy"]["delta"]) if query["privacy"]["delta"] else None,
+            "epsilon": rounded_up(query["privacy"]["epsilon"]),
+            "delta": rounded_up(query["privacy"]["delta"]) if query["privacy"]["delta"] else None,
             "noise": noise_in_words(query),
             "note": note_of(query),
             "confidence": percent(query["confidence"]) if query.get("confidence") else "",

@@ -56,8 +56,8 @@ tfoot td { border-top: 1px solid var(--ink); border-bottom: 0; font-weight: 650;
 <td class="number">{{ query.value }}</td><td class="number">{{ query.interval or "–" }}</td></tr>
 {% endfor %}
 </tbody>
-<tfoot><tr><td>total</td><td class="what"></td><td class="number">{{ report.privacy.epsilon|plain }}</td>
-<td class="number">{{ report.privacy.delta|plain }}</td><td></td><td></td></tr></tfoot>
+<tfoot><tr><td>total</td><td class="what"></td><td class="number">{{ report.privacy.epsilon|rounded_up }}</td>
+<td class="number">{{ report.privacy.delta|rounded_up }}</td><td></td><td></td></tr></tfoot>
 </table></div>
 </section>
 

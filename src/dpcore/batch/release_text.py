@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpcore.batch import report
-from dpcore.batch.readable import plain_number
+from dpcore.batch.readable import plain_number, rounded_up
 from dpcore.batch.release_queries import SyntheticQuery
 from dpcore.batch.release_synthetic import SyntheticAnswer
 from dpcore.batch.release_words import neighbours_in_words, release_guarantee
@@ -63,7 +63,7 @@ def _lines(answer: Answer, rows: int | None) -> list[tuple[str, ...]]:
     noise = list(dict.fromkeys(answer.noise))
     error = answer.expected_error(rows)
     shown = "–" if error is None else f"{error:.4g}"
-    head = (section.name, section.kind, columns_in_words(section), f"{section.epsilon:g}", f"{section.delta:g}")
+    head = (section.name, section.kind, columns_in_words(section), rounded_up(section.epsilon, 6), rounded_up(section.delta, 6))
     first, *others = [_drawn(each) for each in noise]
     return [(*head, *first, shown), *(("",) * len(head) + other + ("",) for other in others)]
 

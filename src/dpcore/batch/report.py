@@ -10,7 +10,7 @@ from rich.text import Text
 from dpcore.batch import metadata
 from dpcore.batch.job_columns import IntegerColumn, RealColumn
 from dpcore.batch.pages import NOT_SECURE, Pages, guarantee_in_words
-from dpcore.batch.readable import plain_number
+from dpcore.batch.readable import plain_number, rounded_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def column_row(column: NoisyColumn) -> tuple[str, ...]:
     """One line of the table of columns."""
     section, privacy = column.section, column.privacy
     stand_ins = (plain_number(getattr(section, key, None)) for key in ("missing", "unknown"))
-    numbers = (f"{privacy.epsilon:g}", f"{privacy.delta:g}")
+    numbers = (rounded_up(privacy.epsilon, 6), rounded_up(privacy.delta, 6))
     return (column.name, section.mechanism, *numbers, declared_values(column), *stand_ins, f"{column.deviation:.4g}")
 
 
@@ -136,7 +136,7 @@ BODY = """{% extends "frame" %}
 {% if not report.secure %}<div class="card alarm"><p>{{ alarm }}</p></div>{% endif %}
 <section class="card statement">
 <p>{{ report.statement }}</p>
-<p>Budget: &epsilon; {{ report.epsilon|plain }} of {{ report.max_epsilon|plain }}, &delta; {{ report.delta|plain }} of
+<p>Budget: &epsilon; {{ report.epsilon|rounded_up }} of {{ report.max_epsilon|plain }}, &delta; {{ report.delta|rounded_up }} of
 {{ report.max_delta|plain }}.</p>
 <ul>{% for note in report.notes if note != alarm %}<li>{{ note }}</li>{% endfor %}</ul>
 </section>
