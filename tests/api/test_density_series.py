@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from dpcore import DataError, ParameterError, ParameterTypeError, Privacy, release
+from dpcore import DataError, ParameterError, ParameterTypeError, Privacy, _backend, release
 from dpcore.release._cosine_density import CosineDensity, sign_changes, taylor_polynomials
-from dpcore.release.series import LARGEST_COSINE, SeriesRelease, series_scale
+from dpcore.release._cosine_distances import largest_change
+from dpcore.release.series import SeriesRelease, series_scale
 from dpcore.testing import KeyedRandom
 from support.densities import colleague_roots, primitive, series, slow_cdf
 from support.kernels import KEY
@@ -201,7 +202,7 @@ def test_the_scale_is_rounded_up():
 
     for epsilon, terms in itertools.product((0.1, 1.0, 3.7), (1, 3, 1000, 65536)):
         scale = series_scale(epsilon, terms)
-        exact = 2 * terms * Fraction(LARGEST_COSINE) / Fraction(epsilon)
+        exact = largest_change(terms) * Fraction(_backend.COSINE_GRID) / Fraction(epsilon)
         assert exact <= Fraction(scale) <= exact * (1 + Fraction(1, 2**50))
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import laplace, norm
 
 from dpcore import accounting, inference
 from dpcore.experiments import audit, repeat
@@ -43,9 +44,30 @@ def test_steps_share_the_budget():
     for epsilon, delta in [(4.0, 0.5), (1.0, 1e-6), (0.3, 0.1), (2.0**-60, 2.0**-900)]:
         e, f = step_budget(*check_budget(epsilon, delta))
         assert 4 * Fraction(e) == Fraction(epsilon)
-        assert Fraction(delta) * Fraction(1 - 2.0**-50) <= 14 * Fraction(f) <= Fraction(delta)
+        assert Fraction(min(delta, 5 / 32)) * Fraction(1 - 2.0**-50) <= 5 * Fraction(f) <= Fraction(delta)
         assert e <= 1
         assert f <= 1 / 28
+
+
+def failures(limits, n, d):
+    """What Lemmas 1, 2 and 4 charge, each part computed from the law of what fails and not from its bound; in units of a step's δ."""
+    ln, e = -math.log(limits.delta), limits.epsilon
+    gaussian = accounting.gaussian_delta(e, limits.sigma, 2 * math.sqrt(d))
+    first = laplace.sf(2 * ln / e, scale=limits.first_scale)
+    second = laplace.sf(ln / e, scale=limits.second_scale)
+    inner = 2 * 2 * norm.sf(math.sqrt(2 * ln))  # ⟨x, R⟩ and ⟨x', R⟩
+    hoeffding = 2 * math.exp(-math.log(2 / limits.delta))
+    return (gaussian + first + second + inner + hoeffding) / limits.delta
+
+
+def test_a_fifth_of_delta_pays_for_everything_that_may_fail():
+    """Five parts at most; the bounds of the Gaussian parts are generous, and half of what is charged would still be too little."""
+    for n, d, epsilon, delta in GRID:
+        if delta >= 1e-60:
+            charged = failures(thresholds(n, d, epsilon, delta), n, d)
+            assert 2.0 < charged * (1 + 1e-9) <= 5 - 2 * (2 / 3)
+            assert charged * step_budget(epsilon, delta)[1] <= delta
+    assert failures(thresholds(10, 7, 1.0, 1e-6), 10, 7) > 2  # a twin that divides δ by 2 is caught
 
 
 def test_the_classical_gaussian_keeps_its_promise_where_it_is_used():

@@ -13,9 +13,10 @@ from dpcore import Privacy, _backend, noise, release
 from dpcore._intervals import Interval, log
 from dpcore.release import _rejection
 from dpcore.release._choices import Uniforms, unit_floats
+from dpcore.release._cosine_distances import largest_square
 from dpcore.release._rejection import Trials, first_accepted, is_accepted
 from dpcore.release.exponential import SeriesDistance, _uniform_trials
-from dpcore.release.series import LARGEST_COSINE, SeriesRelease, cosine_totals, series_scale
+from dpcore.release.series import SeriesRelease, cosine_totals, series_scale
 from dpcore.testing import KeyedRandom
 from support.densities import GRID, cosines, primitive, series
 from support.kernels import KEY
@@ -49,11 +50,11 @@ def test_the_noise_of_the_coefficients():
     released = release.orthogonal_series([x], epsilon, terms=terms, rng=rng())
     edges = np.concatenate([[-np.inf], np.linspace(-6, 6, 61), [np.inf]])
     masses = interval_masses(edges, "laplace")
-    scale = 2 * math.sqrt(2) * terms / epsilon
+    scale = 1.217243 * math.sqrt(2) * terms / epsilon
     assert p_value(noise_counts(released.coefficients, x, scale, edges), masses) > ERROR_RATE
     # a twin with the scale that the document prints
     exact = cosines([x], terms)[0].astype(float) * GRID
-    printed = noise.laplace(exact, scale / 2, rng=rng())
+    printed = noise.laplace(exact, math.sqrt(2) * terms / epsilon, rng=rng())
     assert p_value(noise_counts(printed, x, scale, edges), masses) < ERROR_RATE
 
 
@@ -100,7 +101,7 @@ def density_masses(own: SeriesDistance, bins: int) -> np.ndarray:
     waves = np.zeros((len(z), size))
     waves[:, : own.terms_k] = math.sqrt(2) * np.cos(np.pi * z[:, None] * np.arange(1, own.terms_k + 1))
     means = waves if own.k == 1 else (waves[:, None, :] + waves[None, :, :]) / 2
-    delta = 2 * LARGEST_COSINE * math.sqrt(len(own.totals)) / n
+    delta = math.sqrt(largest_square(len(own.totals))) * GRID / n
     weights = np.exp(-own.epsilon * np.sqrt(((means - target) ** 2).sum(axis=-1)) / (2 * delta))
     shape = (bins, per) if own.k == 1 else (bins, per, bins, per)
     masses = weights.reshape(shape).sum(axis=(1,) if own.k == 1 else (1, 3))

@@ -1,6 +1,6 @@
 """The constants of document 004, Algorithm 9.3.3: one place for the test, its error bounds and its proof.
 
-docs/exactness-tests.md shows that they give (4ε, 5δ)-privacy for n ≥ 2, ε ≤ 1 and δ ≤ 1/14, where the document promises (4ε, 14δ).
+docs/exactness-tests.md shows that they give (4ε, 5δ)-privacy for n ≥ 2, ε ≤ 1 and δ ≤ 1/28, where the document promises (4ε, 14δ).
 Limits are rounded down and scales up: the proof needs the filter to be no wider, and the noise no smaller, than the formulas say.
 """
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from dpcore._intervals import Interval
 
 LARGEST_EPSILON, LARGEST_DELTA = 4.0, 0.5
-STEPS, FAILURES = 4, 14
-"""The algorithm is (4ε, 14δ)-private for the ε and δ of one step."""
+STEPS, FAILURES = 4, 5
+"""The algorithm is (4ε, 5δ)-private for the ε and δ of one step."""
+LARGEST_SHARE = 1 / 32
+"""Largest δ of one step; the proof needs at most 1/28."""
 _BITS = 192
 _MOST_STEPS = 40
 """Noise is released on a grid of at least scale·2^-40."""
@@ -74,9 +76,10 @@ def check_budget(epsilon: object, delta: object) -> tuple[float, float]:
 
 
 def step_budget(epsilon: float, delta: float) -> tuple[float, float]:
-    """ε/4, which is exact, and δ/14 rounded down."""
+    """ε/4, which is exact, and δ/5 rounded down, or the largest share that the proof covers."""
     share = delta / FAILURES
-    return epsilon / STEPS, share if Fraction(share) * FAILURES <= Fraction(delta) else math.nextafter(share, 0.0)
+    exact = share if Fraction(share) * FAILURES <= Fraction(delta) else math.nextafter(share, 0.0)
+    return epsilon / STEPS, min(exact, LARGEST_SHARE)
 
 
 @lru_cache(maxsize=512)

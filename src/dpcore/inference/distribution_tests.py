@@ -103,7 +103,7 @@ def uniformity_test(
     Notes
     -----
     Guarantee: (ε, δ)-differential privacy of decision and statistic, proved with these constants in docs/exactness-tests.md; it holds for
-    any data, whatever their law. With e = ε/4, f = δ/14 and T(X) = ‖Σ_j X^(j)‖² − nd:
+    any data, whatever their law. With e = ε/4, f = min(δ/5, 1/32) and T(X) = ‖Σ_j X^(j)‖² − nd:
 
     1. reject if max_i \|X̄_i\| + Lap(2/e) > √(2n ln(d/f)) + (2/e)·ln(1/f);
     2. X̃ = X̄ + N(0, σ²), σ = √(8d·ln(5/4f))/e, rounded to integers; reject if more than ln(1/f)/e records, counted with noise Lap(1/e),

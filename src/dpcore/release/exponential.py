@@ -18,6 +18,7 @@ from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 from dpcore.release._cells import Bounds, Box, Reals
 from dpcore.release._choices import unit_floats
+from dpcore.release._cosine_distances import largest_square
 from dpcore.release._rejection import Trials, check_trials, first_accepted, refuse_long
 from dpcore.release._results import check_points, shaped
 from dpcore.release.series import SeriesRelease, check_line, check_terms, cosine_totals
@@ -72,8 +73,8 @@ class SeriesDrawsRelease(SeriesRelease):
 class SeriesDistance:
     """The exponent E = ε·ξ/(2Δ), with ξ = ‖p̂ − p̂*‖₂ of the data's and a candidate's rounded coefficients.
 
-    In units of the grid, with Q = Σ_j (k·S_j − n·T_j)² for the sums S of the data and T of the candidate and c = L units,
-    ξ = √Q/(nk) and Δ = 2L√m/n: E² = ε²Q/(16 L² k² m), a rational number.
+    In units of the grid, with Q = Σ_j (k·S_j − n·T_j)² for the sums S of the data and T of the candidate, ξ = √Q/(nk). D² bounds the
+    square of what one record adds to S in ℓ2, so that Δ = D/n and E² = ε²Q/(4 k² D²), a rational number.
 
     Attributes
     ----------
@@ -95,6 +96,11 @@ class SeriesDistance:
     def _coordinates(self) -> int:
         return max(len(self.totals), self.terms_k)
 
+    @property
+    def _change(self) -> float:
+        """D, in units of the grid."""
+        return math.sqrt(largest_square(len(self.totals)))
+
     def mean_rate(self) -> float:
         """Bound of the mean of E over uniform candidates, divided by ε·n, for every data set: of public numbers alone.
 
@@ -102,7 +108,7 @@ class SeriesDistance:
         """
         m, c = len(self.totals), Fraction(_backend.COSINE_LARGEST) * Fraction(_backend.COSINE_GRID)
         square = (c * c * m + Fraction(self.terms_k, self.k)) * _MEAN_SQUARE
-        return math.sqrt(square / (16 * c * c * m))
+        return math.sqrt(square) / (2 * self._change * _backend.COSINE_GRID)
 
     def exponents(self, sums: npt.NDArray[np.int64]) -> Reals:
         """E of candidates with the sums T (t, terms_k), in float64."""
@@ -110,15 +116,20 @@ class SeriesDistance:
         own[: len(self.totals)] = [float(Fraction(s, self.n * _backend.COSINE_LARGEST)) for s in self.totals]
         apart = np.broadcast_to(own, (len(sums), len(own))).copy()
         apart[:, : self.terms_k] -= sums / float(self.k * _backend.COSINE_LARGEST)
-        norms: Reals = np.sqrt((apart * apart).sum(axis=1) / len(self.totals))
-        return self.epsilon * self.n / 4 * norms
+        norms: Reals = np.sqrt((apart * apart).sum(axis=1))
+        return self._factor * norms
 
     def error(self) -> float:
         """Bound of the errors of `exponents`."""
         # A coordinate is a difference of two numbers in [−1, 1], within 6 units of 2^-53 of the exact one; the norm of these errors adds to
         # what the sum of squares, the root and the products round, relative to a norm of at most 2·√coordinates. docs/exactness-density.md
         coordinates = self._coordinates
-        return self.epsilon * self.n / 4 * math.sqrt(coordinates / len(self.totals)) * (2 * coordinates + 24) * 2.0**-53
+        return self._factor * math.sqrt(coordinates) * (2 * coordinates + 32) * 2.0**-53
+
+    @property
+    def _factor(self) -> float:
+        """E where ξ is one c, the bound of a cosine."""
+        return self.epsilon * self.n / 2 * (_backend.COSINE_LARGEST / self._change)
 
     def square(self, sums: npt.NDArray[np.int64]) -> Fraction:
         """E² of one candidate with the sums T (terms_k,), exactly."""
@@ -126,7 +137,7 @@ class SeriesDistance:
         own = [*self.totals, *[0] * (count - len(self.totals))]
         other = [*sums.tolist(), *[0] * (count - self.terms_k)]
         q = sum((self.k * s - self.n * t) ** 2 for s, t in zip(own, other, strict=True))
-        below = 16 * _backend.COSINE_LARGEST**2 * self.k**2 * len(self.totals)
+        below = 4 * self.k**2 * largest_square(len(self.totals))
         return Fraction(self.epsilon) ** 2 * Fraction(q, below)
 
 
@@ -174,7 +185,7 @@ def l2_exponential(
     ------
     ParameterError, ParameterTypeError
         If a parameter is outside its range or of the wrong type, or exact sampling could take more than `max_trials` trials:
-        ε·n·√(1 + terms_k/(2·k·terms))/4 > ln(max_trials). The data have no part in this.
+        ε·n·√(2·terms + terms_k/k)/(2D) > ln(max_trials), with D of the notes. The data have no part in this.
     DataError
         If a number is NaN; the message has its index.
     EntropyError
@@ -183,10 +194,11 @@ def l2_exponential(
     Notes
     -----
     Law: Z in [0, 1]^k, on multiples of 2^-53, has density ∝ exp(−ε·ξ/(2Δ)) with respect to the uniform law, with ξ = ‖p̂ − p̂*‖₂ and
-    Δ = 2c√m/n, where c = ⌊√2·2^40⌋·2^-40 bounds each cosine, rounded towards zero to a multiple of 2^-40; then it is mapped to the bounds.
-    Guarantee: P(Z ∈ A | x) ≤ e^ε·P(Z ∈ A | x') for data sets that differ by the value of one record: they move each coefficient by at
-    most 2c/n, and ξ by at most Δ (Parseval). The document prints exp(−ε·ξ/Δ), without the 2, whose loss comes up to 2ε at this Δ; its
-    larger Δ = 2c₀²m/n loses up to 1.41ε at m = 1.
+    Δ = D/n, where D is the supremum of ‖ψ(x) − ψ(y)‖₂ for ψ_j(x) = √2·cos(πjx), j ≤ m, each rounded towards zero to a multiple of 2^-40:
+    2.83, 3.21, 4.00, 4.24 at m = 1, 2, 3, 4, and 2√m for large m. Then Z is mapped to the bounds.
+    Guarantee: P(Z ∈ A | x) ≤ e^ε·P(Z ∈ A | x') for data sets that differ by the value of one record: they move the coefficients by at
+    most D/n, and so ξ (Parseval). The document prints exp(−ε·ξ/Δ), without the 2, whose loss comes up to 2ε at this Δ; its larger
+    Δ = 2c₀²m/n loses up to 1.41ε at m = 1.
     Sampling: uniform candidates, each accepted with probability exp(−ε·ξ/(2Δ)), decided exactly. It never stops early, whatever the data
     are; the expected number of trials is at most exp(ε·E[ξ]/(2Δ)) by Jensen's inequality, and E[ξ]² ≤ c²m + terms_k/k for every data set.
     **The number of trials depends on the data, and so does the running time**: who can time a call learns more than ε covers.
