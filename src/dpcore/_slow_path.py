@@ -15,7 +15,7 @@ GROUP = 128
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 BULK, ACCEPT, MORE, MORE_PARTNER, MORE_ACCEPT = range(5)
-SELECTION, MORE_SELECTION = 7, 8
+SELECTION, MORE_SELECTION, TABLE, MORE_TABLE = 7, 8, 9, 10
 
 
 class Words(Protocol):
@@ -32,8 +32,8 @@ def _more(words: Words, domain: int, element: int, attempt: int = 0) -> Callable
     return lambda chunk: words.more(domain, element, attempt, chunk)
 
 
-def _bulk(words: Words, element: int) -> int:
-    return words.group(BULK, element // GROUP)[element % GROUP]
+def _bulk(words: Words, element: int, domain: int = BULK) -> int:
+    return words.group(domain, element // GROUP)[element % GROUP]
 
 
 def _normal(words: Words, element: int, attempt: int) -> Callable[[int], Interval]:
@@ -81,9 +81,10 @@ def integer(kind: Kind, words: Words, pending: Pending, scale: float) -> int:
     element = pending.element
     if kind == "discrete_gaussian" and scale >= TABLE_LIMIT:
         z = _rounded_gaussian(words, element, scale)
+    elif kind == "discrete_gaussian":
+        z = _exact.discrete_gaussian_by_table(scale, _bulk(words, element, TABLE), _more(words, MORE_TABLE, element))
     else:
-        sampler = _exact.discrete_laplace if kind == "discrete_laplace" else _exact.discrete_gaussian_by_table
-        z = sampler(scale, _bulk(words, element), _more(words, MORE, element))
+        z = _exact.discrete_laplace(scale, _bulk(words, element), _more(words, MORE, element))
     return min(max(pending.x_int + z, INT64_MIN), INT64_MAX)
 
 

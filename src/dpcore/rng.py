@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 
 from dpcore.errors import EntropyError, ParameterTypeError
 
 KEY_BYTES = 32
-STREAM_VERSION = 1
+STREAM_VERSION = 2
 """Version of the map from (key, nonce, domain, element, attempt) to random words."""
 
 
@@ -80,13 +81,53 @@ class SecureRandom:
         return "SecureRandom()"
 
 
+class _CallStream:
+    """The stream of one public call: its draws never read the same words, even where the caller's stream stands still."""
+
+    __slots__ = ("_first", "_lock", "_repeats", "_stream")
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._first: StreamPosition | None = None
+        self._repeats = 0
+        self._lock = threading.Lock()
+
+    @property
+    def secure(self) -> bool:
+        return self._stream.secure
+
+    def position(self) -> StreamPosition:
+        """The stream's own position; where it repeats the call's first one, a key derived from that and the number of the draw."""
+        position = self._stream.position()
+        with self._lock:
+            if self._first is None:
+                self._first = position
+                return position
+            if position != self._first:
+                return position
+            self._repeats += 1
+            return _derived(position, self._repeats, secure=self.secure)
+
+
+def _derived(position: StreamPosition, draw: int, *, secure: bool) -> StreamPosition:
+    from dpcore import _backend
+
+    key, nonce, first = position
+    return StreamPosition(_backend.derived_key((key, nonce, first), draw, secure=secure), nonce)
+
+
 def resolve(rng: Stream | None) -> Stream:
-    """Return the stream that `rng` stands for; None is the secure source."""
+    """Return the stream of one call, whose draws are independent; None is the secure source.
+
+    A function that draws several times resolves once and hands the result on.
+    """
     if rng is None:
         return _SECURE
+    if isinstance(rng, SecureRandom | _CallStream):
+        return rng
     if isinstance(rng, type) or not isinstance(rng, Stream):
         _refuse(rng)
-    return rng
+    return _CallStream(rng)
 
 
 def _refuse(rng: object) -> NoReturn:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -424,3 +426,15 @@ def test_usage(place, arguments, words):
     done = privatized(place, keep=["state"]).estimate(*arguments)
     assert (done.code, done.out) == (2, "")
     assert words in done.err
+
+
+# Versions of the stream
+
+
+def test_a_table_of_the_first_stream_is_read(tmp_path):
+    """Written when `stream_version` was 1: 40 rows, whose means the reader of that time gave."""
+    copied = Path(shutil.copy(Path(__file__).parent / "tables" / "stream_1.arrow", tmp_path))
+    assert json.loads(pa.ipc.open_file(copied).schema.metadata[b"dpcore"])["stream_version"] == 1
+    found = {column["name"]: column for column in estimate(copied).document()["columns"]}
+    assert found["visits"]["value"] == pytest.approx(19.868895180911966, rel=1e-12)
+    assert found["smoker"]["n"] == found["region"]["n"] == 40

@@ -117,7 +117,7 @@ def test_the_table_says_what_it_spent(place, ending):
     assert said["epsilon"] == 0.75
     assert said["delta"] == 1e-6
     assert (said["unit"], said["relation"], said["secure"], said["kind"]) == ("row", "add_remove", True, "synthetic")
-    assert said["stream_version"] == 1
+    assert said["stream_version"] == 2
     # It is no table of reports.
     done = place.dpcore("estimate", path)
     assert done.code == 3

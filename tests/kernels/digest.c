@@ -7,7 +7,7 @@
 
 enum { N = 100003 };
 static double x[N], y[N];
-static int64_t xi[N], yi[N];
+static int64_t xi[N], yi[N], which[N];
 static dpk_pending pending[4096];
 
 static uint64_t digest(const void *data, size_t size) {
@@ -28,8 +28,9 @@ static dpk_view view(void *data, int dtype) {
     return v;
 }
 
-static void run(const dpk_kernels *k, const char *name, dpk_law law, int tier) {
+static void run(const dpk_kernels *k, const char *name, const dpk_law *laws, int64_t n_laws, int tier) {
     static const uint8_t key[32] = "a key of thirty-two bytes, known";
+    const dpk_law law = laws[0];
     int64_t n = 0, reached = 0;
     dpk_call call;
     memset(&call, 0, sizeof call);
@@ -38,8 +39,9 @@ static void run(const dpk_kernels *k, const char *name, dpk_law law, int tier) {
     call.kind = law.kind;
     call.tier = tier;
     call.bound_factor = 1.0;
-    call.n_laws = 1;
-    call.laws = &law;
+    call.n_laws = n_laws;
+    call.laws = laws;
+    call.which = view(which, DPK_I64);
     int real = law.kind <= DPK_GAUSSIAN;
     call.values = view(real ? (void *)x : (void *)xi, real ? DPK_F64 : DPK_I64);
     call.out = view(real ? (void *)y : (void *)yi, real ? DPK_F64 : DPK_I64);
@@ -76,7 +78,8 @@ static void run_level(const dpk_kernels *k) {
     law[4].acceptance.terms[1] = 1.0 / (24 * 8.5 * 8.5);
     static const char *const names[] = {"laplace", "gaussian", "discrete_laplace", "gaussian_table", "gaussian_rounded"};
     for (int i = 0; i < 5; i++)
-        for (int tier = DPK_TIER_FAST; tier <= DPK_TIER_ACCURATE; tier++) run(k, names[i], law[i], tier);
+        for (int tier = DPK_TIER_FAST; tier <= DPK_TIER_ACCURATE; tier++) run(k, names[i], &law[i], 1, tier);
+    for (int tier = DPK_TIER_FAST; tier <= DPK_TIER_ACCURATE; tier++) run(k, "gaussian_mixed", &law[3], 2, tier);
 }
 
 int main(void) {
@@ -84,6 +87,7 @@ int main(void) {
     for (int i = 0; i < N; i++) {
         x[i] = (i - N / 2) * 0x1.123456789abcdp-3;
         xi[i] = (int64_t)i * 1000003 - 17;
+        which[i] = i % 3 == 2;
     }
     for (int i = 0; i < 3; i++) {
         const dpk_kernels *k = dpk_find_level(levels[i]);

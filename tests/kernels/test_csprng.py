@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from dpcore import local, noise
 from dpcore._kernels import _dispatch, _noise
-from support.kernels import AES_LEVELS, KEY, LEVELS, at_level
+from support.kernels import AES_LEVELS, KEY, LEVELS, SecureCipher, at_level
 
 GROUP, NONCE = 128, 0x89ABCDEF
 BULK, ACCEPT, MORE, MORE_PARTNER, MORE_ACCEPT = range(5)
+TABLE, MORE_TABLE, DERIVED = 9, 10, 11
 GROUPS = [0, 1, 5, 2**28 - 2, 2**28, 2**32 + 3, 2**56 - 7]  # 2^28 - 2 + 4 groups pass the block index 2^32
 
 
@@ -145,14 +147,14 @@ def test_aes_counter_mode_gives_the_vectors_of_sp_800_38a_f55(aes_level: str) ->
 @pytest.mark.parametrize("domain", [BULK, ACCEPT])
 @pytest.mark.parametrize("first", GROUPS)
 def test_aes_groups_are_blocks_in_order(aes_level: str, first: int, domain: int) -> None:
-    stream = _dispatch.bulk_words(KEY, 0, _noise.AES256, domain, first, 3)
+    stream = _dispatch.bulk_words(KEY, NONCE, _noise.AES256, domain, first, 3)
     for i, block in enumerate(range(64 * first, 64 * first + 192)):
-        assert stream[16 * i : 16 * i + 16] == _dispatch.aes256_block(KEY, struct.pack("<2Q", block, tag(domain)))
+        assert stream[16 * i : 16 * i + 16] == _dispatch.aes256_block(KEY, struct.pack("<Q2I", block, tag(domain), NONCE))
 
 
 def test_aes_further_words_are_four_blocks(aes_level: str) -> None:
-    words = _dispatch.more_words(KEY, 0, _noise.AES256, MORE, 2**40 + 1, 3, 5)
-    blocks = [_dispatch.aes256_block(KEY, struct.pack("<2Q", 2**40 + 1, tag(MORE, 3, 20 + i))) for i in range(4)]
+    words = _dispatch.more_words(KEY, NONCE, _noise.AES256, MORE, 2**40 + 1, 3, 5)
+    blocks = [_dispatch.aes256_block(KEY, struct.pack("<Q2I", 2**40 + 1, tag(MORE, 3, 20 + i), NONCE)) for i in range(4)]
     assert struct.pack("<8Q", *words) == b"".join(blocks)
 
 
@@ -171,23 +173,35 @@ def test_a_level_without_aes_refuses_it() -> None:
 def test_addresses_do_not_share_words(cipher: int) -> None:
     if cipher == _noise.AES256 and not _dispatch.has_aes():
         pytest.skip("the CPU level in use has no AES")
-    streams = [_dispatch.bulk_words(KEY, 0, cipher, domain, group, 1) for domain in (BULK, ACCEPT) for group in (0, 1, 2**28)]
+    streams = [_dispatch.bulk_words(KEY, 0, cipher, domain, group, 1) for domain in (BULK, ACCEPT, TABLE) for group in (0, 1, 2**28)]
     seen = [word for stream in streams for word in struct.unpack("<128Q", stream)]
-    for domain in (MORE, MORE_PARTNER, MORE_ACCEPT):
+    for domain in (MORE, MORE_PARTNER, MORE_ACCEPT, MORE_TABLE, DERIVED):
         for element in (0, 1, 2, 2**32):
             for attempt, chunk in ((0, 0), (0, 1), (1, 0), (1, 1)):
                 seen += _dispatch.more_words(KEY, 0, cipher, domain, element, attempt, chunk)
     assert len(set(seen)) == len(seen)
 
 
-def test_key_and_nonce_change_every_word() -> None:
-    streams = [
-        _dispatch.bulk_words(key, nonce, _noise.CHACHA20, BULK, 0, 4)
-        for key in (KEY, ZEROS, KEY[:-1] + b"\x00")
-        for nonce in (0, 1, 2**32 - 1)
-    ]
-    seen = [word for stream in streams for word in struct.unpack("<512Q", stream)]
+@pytest.mark.parametrize("cipher", [_noise.CHACHA20, _noise.AES256])
+def test_key_and_nonce_change_every_word(level: str, cipher: int) -> None:
+    if cipher == _noise.AES256 and not _dispatch.has_aes():
+        pytest.skip("this level has no AES")
+    addresses = [(key, nonce) for key in (KEY, ZEROS, KEY[:-1] + b"\x00") for nonce in (0, 1, 2**32 - 1)]
+    seen = [word for at in addresses for word in struct.unpack("<512Q", _dispatch.bulk_words(*at, cipher, BULK, 0, 4))]
+    for at in addresses:
+        for domain in (MORE, MORE_PARTNER, MORE_ACCEPT, MORE_TABLE):
+            seen += _dispatch.more_words(*at, cipher, domain, 5, 0, 0)
     assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"])
+def test_nonces_separate_the_calls_of_an_aes_stream(aes_level: str, kind: str) -> None:
+    """One key, two nonces, the cipher of the secure source: the noise is other noise, response bits are other bits."""
+    values = np.zeros(600, np.int64 if kind.startswith("discrete") else np.float64)
+    first, second = (getattr(noise, kind)(values, 50.0, rng=SecureCipher(nonce=nonce)) for nonce in (0, 1))
+    assert np.count_nonzero(first == second) < 60
+    responses = [local.BinaryResponse(0.1).privatize(np.zeros(600, bool), rng=SecureCipher(nonce=nonce)) for nonce in (0, 1)]
+    assert np.count_nonzero(responses[0] != responses[1]) > 150
 
 
 @pytest.mark.parametrize(("attempt", "chunk"), [(4096, 0), (0, 4096)])

@@ -50,10 +50,11 @@ class SecureCipher:
 
     element: int = 0
     secure: bool = True
+    nonce: int = 0
 
     def position(self) -> StreamPosition:
         """The fixed position."""
-        return StreamPosition(KEY, 0, self.element)
+        return StreamPosition(KEY, self.nonce, self.element)
 
 
 @dataclass(frozen=True)

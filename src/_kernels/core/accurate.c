@@ -134,7 +134,7 @@ static void more_words(const dpk_sample *s, uint32_t domain, uint64_t element, u
 /* |X| of an element as 128 bits of a fraction (value in [v, v + 2] * 2^-128), and the sign of X. */
 static u128 magnitude(const dpk_sample *s, int *negative) {
     uint64_t more[2];
-    more_words(s, DPK_DOMAIN_MORE, s->element, 0, more);
+    more_words(s, s->law->kind == DPK_GAUSSIAN_TABLE ? DPK_DOMAIN_MORE_TABLE : DPK_DOMAIN_MORE, s->element, 0, more);
     u128 v = {s->words[s->element % DPK_GROUP], more[0]};
     *negative = v.high >> 63 != 0;
     if (*negative) v = (u128){~v.high, ~v.low};

@@ -107,13 +107,17 @@ static int run_kary(const dpk_response *call, int64_t start, int64_t stop, int64
     return DPK_OK;
 }
 
-/* A seed from the element's bulk word: a in [1, P), b in [0, P), in two 31-bit halves; other values are drawn again. */
+enum { MOST_SEEDS = 8 * 1024 }; /* as many as AES has addresses for; that all are refused has a probability below 2^-100000 */
+
+/* A seed from the element's bulk word: a in [1, P), b in [0, P), in two 31-bit halves; other values are drawn again. 0, which is none, if
+   nothing is left to draw from. */
 static uint64_t draw_seed(const dpk_response *call, uint64_t element, uint64_t word) {
     const uint64_t mask = 0x3fffffffffffffffu;
     uint64_t more[8];
     for (uint32_t i = 0;; i++) {
         uint64_t a = word & DPK_HASH_PRIME, b = word >> 31 & DPK_HASH_PRIME;
         if (a != 0 && a != DPK_HASH_PRIME && b != DPK_HASH_PRIME) return word & mask;
+        if (i == MOST_SEEDS) return 0;
         if (i % 8 == 0) dpk_more_words(&call->stream, call->kernels, DPK_DOMAIN_MORE, element, 0, i / 8, 8, more);
         word = more[i % 8];
     }
@@ -128,7 +132,10 @@ static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, in
         uint64_t group = b.element / DPK_GROUP;
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, 1 + (size_t)((b.element + b.n - 1) / DPK_GROUP - group),
                        words);
-        for (size_t i = 0; i < b.n; i++) seeds[i] = draw_seed(call, b.element + i, words[b.element % DPK_GROUP + i]);
+        for (size_t i = 0; i < b.n; i++) {
+            seeds[i] = draw_seed(call, b.element + i, words[b.element % DPK_GROUP + i]);
+            if (seeds[i] == 0) return DPK_EXHAUSTED;
+        }
         call->kernels->response.hash(seeds, b.codes, (uint32_t)call->g, b.answers, b.n);
         memcpy(b.loaded, b.answers, 8 * b.n);
         b.codes = b.loaded;

@@ -16,7 +16,7 @@ typedef struct {
     size_t width;
     uint64_t element; /* keystream index of lane 0 */
     dpk_lanes lanes;
-    uint64_t words[DPK_BLOCK];
+    uint64_t words[DPK_BLOCK], table_words[DPK_BLOCK];
     double x[DPK_BLOCK], x_low[DPK_BLOCK], y[DPK_BLOCK];
     int64_t x_int[DPK_BLOCK], y_int[DPK_BLOCK], z[DPK_BLOCK], which[DPK_BLOCK];
     double step[DPK_BLOCK], grid[DPK_BLOCK], inverse[DPK_BLOCK];
@@ -62,8 +62,9 @@ static dpk_law law_of(const block *b, size_t lane) {
 static dpk_sample sample_of(const block *b, const dpk_law *law, size_t lane) {
     const dpk_call *call = b->call;
     uint64_t element = b->element + lane;
+    const uint64_t *words = law->kind == DPK_GAUSSIAN_TABLE ? b->table_words : b->words;
     return (dpk_sample){
-        &call->stream, call->kernels, law, element, b->words + lane / DPK_GROUP * DPK_GROUP, b->accept[element % (4 * DPK_GROUP)]};
+        &call->stream, call->kernels, law, element, words + lane / DPK_GROUP * DPK_GROUP, b->accept[element % (4 * DPK_GROUP)]};
 }
 
 static int add_pending(pending_list *list, const block *b, size_t lane, double x_low, int64_t x_int) {
@@ -93,10 +94,16 @@ static void open_block(block *b, int64_t position, int64_t stop) {
     b->width = (b->offset + b->n + DPK_GROUP - 1) / DPK_GROUP * DPK_GROUP;
 }
 
+/* An element that is inverted from a table has a word of its own, which the pair that its neighbour belongs to does not read. */
 static void draw_words(block *b) {
     const dpk_call *call = b->call;
-    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, b->element / DPK_GROUP, b->width / DPK_GROUP, b->words);
-    if (call->kind == DPK_GAUSSIAN_ROUNDED || (call->kind == DPK_GAUSSIAN_TABLE && call->n_laws > 1)) {
+    const int may_mix = call->kind == DPK_GAUSSIAN_TABLE && call->n_laws > 1;
+    const uint64_t group = b->element / DPK_GROUP;
+    const size_t n_groups = b->width / DPK_GROUP;
+    if (call->kind == DPK_GAUSSIAN_TABLE) dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_TABLE, group, n_groups, b->table_words);
+    if (call->kind != DPK_GAUSSIAN_TABLE || may_mix)
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, n_groups, b->words);
+    if (call->kind == DPK_GAUSSIAN_ROUNDED || may_mix) {
         uint64_t accept[DPK_GROUP];
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_ACCEPT, b->element / (4 * DPK_GROUP), 1, accept);
         memcpy(b->accept, accept, sizeof accept);
@@ -167,7 +174,7 @@ static int sample_int(block *b) {
         return 1;
     }
     if (call->kind == DPK_DISCRETE_LAPLACE) return k->discrete_laplace(&b->lanes, b->words, b->z, b->width);
-    if (call->kind == DPK_GAUSSIAN_TABLE) return k->gaussian_table(&call->laws[0].table, b->words, b->z, b->width);
+    if (call->kind == DPK_GAUSSIAN_TABLE) return k->gaussian_table(&call->laws[0].table, b->table_words, b->z, b->width);
     return k->gaussian_rounded(&b->lanes, &call->laws[0].acceptance, b->words, b->accept + b->element % (4 * DPK_GROUP), b->z, b->width);
 }
 

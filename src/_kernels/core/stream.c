@@ -34,7 +34,15 @@ void dpk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t 
     chacha20_permute(initial, out);
 }
 
-/* Word 14 of the block: 8 bits of domain, 12 of attempt, 12 of chunk. Words 12 and 13 are a 64-bit index, word 15 the nonce. */
+/* Pre: n_words at most 8. Post: the first words of one block. Errors: none. */
+void dpk_chacha20_element(const dpk_stream *s, uint32_t tag, uint64_t element, size_t n_words, uint64_t *words) {
+    uint32_t nonce[3] = {(uint32_t)(element >> 32), tag, s->nonce}, block[16];
+    dpk_chacha20_block(s->key, (uint32_t)element, nonce, block);
+    memcpy(words, block, 8 * n_words);
+}
+
+/* Word 14 of the block: 8 bits of domain, 12 of attempt, 12 of chunk. Words 12 and 13 are a 64-bit index, word 15 the nonce.
+   AES has the same fields: a 64-bit index, then the tag and the nonce. */
 uint32_t dpk_tag(uint32_t domain, uint32_t attempt, uint32_t chunk) { return domain << 24 | (attempt & 0xfff) << 12 | (chunk & 0xfff); }
 
 void dpk_stream_init(dpk_stream *stream, const dpk_kernels *kernels, int cipher, const uint8_t key[32], uint32_t nonce) {
@@ -54,15 +62,12 @@ void dpk_more_words(const dpk_stream *s, const dpk_kernels *k, uint32_t domain, 
                     size_t n_words, uint64_t *out) {
     if (s->cipher == DPK_AES256) {
         for (uint32_t i = 0; i < n_words / 2; i++) {
-            uint64_t counter[2] = {element, dpk_tag(domain, attempt, 4 * chunk + i)};
+            uint64_t counter[2] = {element, dpk_tag(domain, attempt, 4 * chunk + i) | (uint64_t)s->nonce << 32};
             k->aes256_block(s, counter, out + 2 * i);
         }
         return;
     }
-    uint32_t nonce[3] = {(uint32_t)(element >> 32), dpk_tag(domain, attempt, chunk), s->nonce};
-    uint32_t block[16];
-    dpk_chacha20_block(s->key, (uint32_t)element, nonce, block);
-    memcpy(out, block, 8 * n_words);
+    k->chacha20_element(s, dpk_tag(domain, attempt, chunk), element, n_words, out);
 }
 
 /* Pre: DPK_MORE_LANES elements. Post: the first word of what dpk_more_words gives each, chunk and attempt 0. Errors: none. */

@@ -22,15 +22,18 @@ typedef enum { DPK_CHACHA20 = 0, DPK_AES256 = 1 } dpk_cipher;
 
 /* Domains separate the uses of one key. A word is addressed by (key, nonce, domain, element, attempt). */
 typedef enum {
-    DPK_DOMAIN_BULK = 0,          /* one word per element, in groups */
-    DPK_DOMAIN_ACCEPT = 1,        /* 16 bits per element, in groups: first bits of an acceptance uniform */
-    DPK_DOMAIN_MORE = 2,          /* further bits of the element's bulk word */
-    DPK_DOMAIN_MORE_PARTNER = 3,  /* second uniform of a retried normal */
-    DPK_DOMAIN_MORE_ACCEPT = 4,   /* further bits of the acceptance uniform */
-    DPK_DOMAIN_RESPONSE = 5,      /* first bits of a response's uniform, in groups: 8 bit planes, or pieces of 16 or 32 bits */
-    DPK_DOMAIN_MORE_RESPONSE = 6, /* further bits of that uniform */
-    DPK_DOMAIN_SELECTION = 7,     /* 16 bits per element, in groups: first bits of a contender's uniform */
-    DPK_DOMAIN_MORE_SELECTION = 8 /* further bits of that uniform */
+    DPK_DOMAIN_BULK = 0,           /* one word per element, in groups; that of a pair's U or V for Gaussian kinds */
+    DPK_DOMAIN_ACCEPT = 1,         /* 16 bits per element, in groups: first bits of an acceptance uniform */
+    DPK_DOMAIN_MORE = 2,           /* further bits of the element's bulk word */
+    DPK_DOMAIN_MORE_PARTNER = 3,   /* second uniform of a retried normal */
+    DPK_DOMAIN_MORE_ACCEPT = 4,    /* further bits of the acceptance uniform */
+    DPK_DOMAIN_RESPONSE = 5,       /* first bits of a response's uniform, in groups: 8 bit planes, or pieces of 16 or 32 bits */
+    DPK_DOMAIN_MORE_RESPONSE = 6,  /* further bits of that uniform */
+    DPK_DOMAIN_SELECTION = 7,      /* 16 bits per element, in groups: first bits of a contender's uniform */
+    DPK_DOMAIN_MORE_SELECTION = 8, /* further bits of that uniform */
+    DPK_DOMAIN_TABLE = 9,          /* one word per element, in groups, for inversions of a table: pairs never read it */
+    DPK_DOMAIN_MORE_TABLE = 10,    /* further bits of that word */
+    DPK_DOMAIN_DERIVED = 11        /* keys of the further draws of a call whose stream stands still */
 } dpk_domain;
 
 typedef struct {
@@ -112,6 +115,7 @@ typedef struct {
     const char *name;
     void (*chacha20)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
     void (*aes256)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
+    void (*chacha20_element)(const dpk_stream *, uint32_t tag, uint64_t element, size_t n_words, uint64_t *words);
     void (*chacha20_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);
     void (*aes256_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);
     void (*aes256_schedule)(dpk_stream *);
@@ -148,6 +152,7 @@ const char *dpk_build_flags(void);
 /* core/stream.c */
 void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t key[32], uint32_t nonce);
 void dpk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t out[16]);
+void dpk_chacha20_element(const dpk_stream *, uint32_t tag, uint64_t element, size_t n_words, uint64_t *words);
 uint32_t dpk_tag(uint32_t domain, uint32_t attempt, uint32_t chunk);
 void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words);
 void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk,
@@ -179,7 +184,7 @@ typedef struct {
     const dpk_kernels *kernels;
     const dpk_law *law;
     uint64_t element;
-    const uint64_t *words; /* the bulk words of the element's group */
+    const uint64_t *words; /* of the element's group, in the domain of the law's kind */
     uint16_t accept;       /* the element's first acceptance bits, for rounded normals */
 } dpk_sample;
 

@@ -1,5 +1,5 @@
 /* AES-256 in counter mode (FIPS 197, SP 800-38A) for the secure source, on AES-NI and, from x86_v4, on VAES.
-   The 128-bit counter block is (64-bit block index, tag); group g is blocks 64g..64g+63. */
+   The 128-bit counter block is (64-bit block index, tag, nonce); group g is blocks 64g..64g+63. */
 
 #if defined(__AES__)
 #include <immintrin.h>
@@ -43,8 +43,8 @@ static void aes256_block(const dpk_stream *stream, const uint64_t in[2], uint64_
 
 #if defined(__VAES__) && defined(__AVX512F__)
 typedef __m512i aes_vec;
-#define AES_COUNTERS(block, tag)                                                                                           \
-    _mm512_add_epi64(_mm512_set_epi64((long long)(tag), 3, (long long)(tag), 2, (long long)(tag), 1, (long long)(tag), 0), \
+#define AES_COUNTERS(block, upper)                                                                                                 \
+    _mm512_add_epi64(_mm512_set_epi64((long long)(upper), 3, (long long)(upper), 2, (long long)(upper), 1, (long long)(upper), 0), \
                      _mm512_maskz_set1_epi64(0x55, (long long)(block)))
 #define AES_KEY(r) _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)stream->round_keys[r]))
 #define AES_XOR _mm512_xor_si512
@@ -53,7 +53,7 @@ typedef __m512i aes_vec;
 #define AES_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 #else
 typedef __m128i aes_vec;
-#define AES_COUNTERS(block, tag) _mm_set_epi64x((long long)(tag), (long long)(block))
+#define AES_COUNTERS(block, upper) _mm_set_epi64x((long long)(upper), (long long)(block))
 #define AES_KEY(r) _mm_loadu_si128((const __m128i *)stream->round_keys[r])
 #define AES_XOR _mm_xor_si128
 #define AES_ROUND _mm_aesenc_si128
@@ -62,13 +62,16 @@ typedef __m128i aes_vec;
 #endif
 enum { AES_BLOCKS = sizeof(aes_vec) / 16, AES_AT_ONCE = 8 }; /* eight chains hide the latency of a round */
 
+/* The upper half of a counter block. */
+static uint64_t upper_half(const dpk_stream *stream, uint32_t tag) { return tag | (uint64_t)stream->nonce << 32; }
+
 /* Pre: the schedule is made; words has room for n_groups * DPK_GROUP. Post: the keystream of those groups. Errors: none.
    Source: SP 800-38A, section 6.5. */
 static void aes256_groups(const dpk_stream *stream, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words) {
-    uint64_t block = 64 * group, end = 64 * (group + n_groups);
+    uint64_t block = 64 * group, end = 64 * (group + n_groups), upper = upper_half(stream, tag);
     for (; block < end; block += AES_BLOCKS * AES_AT_ONCE, words += 2 * AES_BLOCKS * AES_AT_ONCE) {
         aes_vec state[AES_AT_ONCE];
-        for (int i = 0; i < AES_AT_ONCE; i++) state[i] = AES_XOR(AES_COUNTERS(block + (uint64_t)(AES_BLOCKS * i), tag), AES_KEY(0));
+        for (int i = 0; i < AES_AT_ONCE; i++) state[i] = AES_XOR(AES_COUNTERS(block + (uint64_t)(AES_BLOCKS * i), upper), AES_KEY(0));
         for (int r = 1; r < DPK_AES_ROUNDS; r++)
             for (int i = 0; i < AES_AT_ONCE; i++) state[i] = AES_ROUND(state[i], AES_KEY(r));
         for (int i = 0; i < AES_AT_ONCE; i++) AES_STORE(words + 2 * AES_BLOCKS * i, AES_LAST(state[i], AES_KEY(DPK_AES_ROUNDS)));
@@ -80,7 +83,8 @@ static void aes256_groups(const dpk_stream *stream, uint32_t tag, uint64_t group
 static void aes256_more(const dpk_stream *stream, uint32_t tag, const uint64_t *elements, uint64_t *words) {
     __m128i state[DPK_MORE_LANES];
     __m128i key = _mm_loadu_si128((const __m128i *)stream->round_keys[0]);
-    for (int i = 0; i < DPK_MORE_LANES; i++) state[i] = _mm_xor_si128(_mm_set_epi64x((long long)tag, (long long)elements[i]), key);
+    const long long upper = (long long)upper_half(stream, tag);
+    for (int i = 0; i < DPK_MORE_LANES; i++) state[i] = _mm_xor_si128(_mm_set_epi64x(upper, (long long)elements[i]), key);
     for (int r = 1; r < DPK_AES_ROUNDS; r++) {
         key = _mm_loadu_si128((const __m128i *)stream->round_keys[r]);
         for (int i = 0; i < DPK_MORE_LANES; i++) state[i] = _mm_aesenc_si128(state[i], key);

@@ -35,6 +35,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
     .gaussian_rounded = gaussian_rounded,
     .add_saturating = add_saturating,
     .all_finite = all_finite,
+    .chacha20_element = dpk_chacha20_element,
     .chacha20_more = chacha20_more,
     .response =
         {

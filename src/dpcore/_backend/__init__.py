@@ -47,7 +47,7 @@ from dpcore._backend.search import WALK_LANES, first_wrong_counts, step_values, 
 from dpcore._backend.selection import NOISES, Selection
 from dpcore._backend.sums import column_sums, noisy_pairs
 from dpcore._backend.threads import default_threads, for_ranges
-from dpcore._backend.words import GROUP, KernelWords, call_words, uniform_words
+from dpcore._backend.words import GROUP, KernelWords, call_words, derived_key, uniform_words
 
 __all__ = [
     "COSINE_GRID",
@@ -78,6 +78,7 @@ __all__ = [
     "count_true_rows",
     "default_grid",
     "default_threads",
+    "derived_key",
     "first_outside",
     "first_wrong_counts",
     "flip_bools",

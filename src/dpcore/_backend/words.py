@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from dpcore._backend.levels import cipher_code
 from dpcore._kernels import _dispatch
+from dpcore.errors import ParameterError
 
 Position = tuple[bytes, int, int]  # key, nonce, first element; rng.StreamPosition, which this layer must not import
 
@@ -15,6 +16,9 @@ GROUP = 128
 """Words of a group."""
 BULK = 0
 """The domain of words that are numbered by element."""
+DERIVED = 11
+"""The domain of keys."""
+MOST_DRAWS = 1 << 22
 
 
 def uniform_words(position: Position, n: int, *, secure: bool) -> npt.NDArray[np.uint64]:
@@ -24,6 +28,15 @@ def uniform_words(position: Position, n: int, *, secure: bool) -> npt.NDArray[np
     n_groups = (first + n + GROUP - 1) // GROUP - group
     data = _dispatch.bulk_words(key, nonce, cipher_code(secure=secure), BULK, group, n_groups)
     return np.frombuffer(data, np.uint64)[first - group * GROUP :][:n]
+
+
+def derived_key(position: Position, draw: int, *, secure: bool) -> bytes:
+    """The key of a further draw of a call whose stream stands still: half a block of the first draw's; 1 ≤ draw < 2^22."""
+    key, nonce, first = position
+    if draw >= MOST_DRAWS:
+        raise ParameterError(f"a call under one position has at most {MOST_DRAWS} draws; use a stream that advances")
+    words = _dispatch.more_words(key, nonce, cipher_code(secure=secure), DERIVED, first, draw & 0xFFF, draw >> 12)
+    return np.array(words[:4], "<u8").tobytes()
 
 
 class KernelWords:

@@ -133,7 +133,7 @@ def uniformity_test(
     rows = check_signs(X, columns)
     alpha = _check_alpha(alpha, math.sqrt(rows.d))
     check_threads(threads)
-    resolve(rng)
+    rng = resolve(rng)
     return _outcome(lambda: rows, rows.n, rows.d, budget, alpha, rng, threads)
 
 
@@ -212,7 +212,7 @@ def identity_test(
     n, d = array.shape
     check_integer("len(X)", n, low=2)
     check_threads(threads)
-    resolve(rng)
+    rng = resolve(rng)
     centre, inverse = check_mean(mean, d), whitening_matrix(cov, d)
 
     def signs() -> SignRows:

@@ -95,7 +95,7 @@ def lipschitz_uniformity_test(
     max_states = check_integer("max_states", max_states, low=4, high=MOST_STATES)
     factors = _check_constants(constants)
     check_threads(threads)
-    resolve(rng)
+    rng = resolve(rng)
     rows = check_signs(X, None)
     n, d = rows.n, rows.d
     alpha = check_real("alpha", alpha, low=SMALLEST_ALPHA, high=math.sqrt(d))

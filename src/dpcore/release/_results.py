@@ -16,6 +16,7 @@ from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 from dpcore.release._cells import Box, Cells, Reals, columns_of
 from dpcore.release._choices import Uniforms
+from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     from dpcore.rng import Stream
@@ -301,8 +302,9 @@ def sample_cells(cells: Cells, masses: Reals, k: int, rng: Stream | None, thread
     cumulative = np.cumsum(masses)
     # A cell of mass 0 has no room between its neighbours' sums; what comes after the last cell of positive mass is cut off with it.
     shares = np.floor(cumulative[:-1] / cumulative[-1] * 2.0**64)
-    codes, _ = Uniforms(rng).codes(shares[shares < 2.0**64].astype(np.uint64), k, threads)
-    return cells.places(codes, rng=rng, threads=threads)
+    stream = resolve(rng)
+    codes, _ = Uniforms(stream).codes(shares[shares < 2.0**64].astype(np.uint64), k, threads)
+    return cells.places(codes, rng=stream, threads=threads)
 
 
 def cells_density(cells: Cells, masses: Reals, x: npt.ArrayLike) -> Any:

@@ -18,6 +18,7 @@ from dpcore.release._bands import Sums
 from dpcore.release._cells import Bounds, Box, Cells
 from dpcore.release._choices import unit_floats
 from dpcore.release._results import DrawsRelease, Release
+from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     from dpcore.rng import Stream
@@ -321,9 +322,9 @@ def _reach(k: int, radius: float, bins: int) -> int:
 
 
 def _simulated_ball(k: int, radius: float, bins: int | None, n_sim: int, rng: Stream | None) -> float:
-    inside, block = 0, max(1, _BLOCK // max(k, bins or 1))
+    inside, block, stream = 0, max(1, _BLOCK // max(k, bins or 1)), resolve(rng)
     for start in range(0, n_sim, block):
-        u = unit_floats((min(block, n_sim - start), k), rng=rng)
+        u = unit_floats((min(block, n_sim - start), k), rng=stream)
         if bins is None:
             u.sort(axis=1)
             steps = np.arange(k + 1) / k

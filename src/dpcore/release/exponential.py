@@ -22,6 +22,7 @@ from dpcore.release._cosine_distances import largest_square
 from dpcore.release._rejection import Trials, check_trials, first_accepted, refuse_long
 from dpcore.release._results import check_points, shaped
 from dpcore.release.series import SeriesRelease, check_line, check_terms, cosine_totals
+from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     from dpcore.rng import Stream
@@ -225,7 +226,8 @@ def l2_exponential(
     data, box = check_line(x, bounds)
     _refuse_long(SeriesDistance((0,) * terms, len(data), k, terms_k, epsilon), max_trials)
     distance = SeriesDistance(cosine_totals(data, box, terms, threads=threads), len(data), k, terms_k, epsilon)
-    unit = first_accepted(lambda size: _uniform_trials(distance, size, rng), k * max(terms, terms_k), rng=rng)
+    stream = resolve(rng)
+    unit = first_accepted(lambda size: _uniform_trials(distance, size, stream), k * max(terms, terms_k), rng=stream)
     coefficients = _backend.rounded_cosines(unit, terms_k).sum(axis=0) * (_backend.COSINE_GRID / k)
     return SeriesDrawsRelease(Privacy(epsilon), len(data), box, coefficients, box.from_unit(unit[:, None]))
 
@@ -358,7 +360,8 @@ def exponential_density(
         f"and sensitivity={sensitivity!r}: take a smaller epsilon or raise max_trials",
     )
     bounded = BoundedScore(score, box, largest, rate)
-    place = first_accepted(lambda size: bounded.trials(size, rng), box.dimension, rng=rng)
+    stream = resolve(rng)
+    place = first_accepted(lambda size: bounded.trials(size, stream), box.dimension, rng=stream)
     points = box.from_unit(place[None, :])
     return float(points[0]) if box.dimension == 1 else points[0]
 

@@ -104,7 +104,7 @@ def smoothed_histogram(
     >>> release.draws.shape, release.privacy.epsilon
     ((100,), 1.0)
     """
-    array, cells = _checked(x, bins, bounds, rng, threads)
+    array, cells, rng = _checked(x, bins, bounds, rng, threads)
     epsilon, k, n = check_positive("epsilon", epsilon), check_draws(k, low=1), len(array)
     delta = _check_smoothing(smoothing, epsilon, k, cells.m, n)
     counts = cells.counts(array, threads=threads)
@@ -131,6 +131,7 @@ def smoothed_codes(counts: Codes, k: int, smoothing: float, *, rng: Stream | Non
     ndarray of int64, shape (k,)
         Numbers of cells.
     """
+    rng = resolve(rng)
     weight, whole = Fraction(smoothing).as_integer_ratio()
     parts = (partial(record_codes, counts, rng=rng), partial(uniform_integers, len(counts), rng=rng))
     return mixed_codes((whole - weight, weight), parts, k, rng=rng)
@@ -245,7 +246,7 @@ def perturbed_histogram(
     >>> bool(release.masses[1] > 0.9), release.sample(5).shape
     (True, (5,))
     """
-    array, cells = _checked(x, bins, bounds, rng, threads)
+    array, cells, rng = _checked(x, bins, bounds, rng, threads)
     check_choice("noise", noise, ("laplace", "discrete_laplace"))
     epsilon = check_positive("epsilon", epsilon)
     _noise_scale(epsilon, 2.0, noise)
@@ -394,7 +395,7 @@ def dirichlet_histogram(
     >>> release.draws.shape, release.privacy.epsilon
     ((100,), 1.0)
     """
-    array, cells = _checked(x, bins, bounds, rng, threads)
+    array, cells, rng = _checked(x, bins, bounds, rng, threads)
     epsilon, k, n = check_positive("epsilon", epsilon), check_draws(k, low=1), len(array)
     priors = _check_prior(prior, epsilon, k, cells.m)
     counts = cells.counts(array, threads=threads)
@@ -421,7 +422,7 @@ def dirichlet_codes(counts: Codes, k: int, prior: float | npt.NDArray[np.float64
     ndarray of int64, shape (k,)
         Numbers of cells, an exchangeable sequence.
     """
-    n = int(counts.sum())
+    n, rng = int(counts.sum()), resolve(rng)
     if isinstance(prior, float):
         of_prior, mass = partial(uniform_integers, len(counts), rng=rng), len(counts) * Fraction(prior)
     else:
@@ -494,9 +495,11 @@ def _integers(numbers: npt.NDArray[np.float64]) -> tuple[list[int], Fraction]:
     return [w << s for w, s in zip(whole.tolist(), shifts.tolist(), strict=True)], Fraction(2) ** (int(exponents.min()) - 53)
 
 
-def _checked(x: npt.ArrayLike, bins: Bins, bounds: Bounds, rng: Stream | None, threads: int | None) -> tuple[npt.NDArray[Any], Cells]:
-    """The data, not yet looked at, and the cells."""
+def _checked(
+    x: npt.ArrayLike, bins: Bins, bounds: Bounds, rng: Stream | None, threads: int | None
+) -> tuple[npt.NDArray[Any], Cells, Stream]:
+    """The data, not yet looked at, the cells, and the call's stream."""
     array = check_data(x)
     check_threads(threads)
-    resolve(rng)  # a stream that is none is refused before the data are looked at
-    return array, Cells.of(bins, Box.of(bounds, 1 if array.ndim == 1 else array.shape[1]))
+    stream = resolve(rng)  # one that is none is refused before the data are looked at
+    return array, Cells.of(bins, Box.of(bounds, 1 if array.ndim == 1 else array.shape[1])), stream

@@ -21,6 +21,7 @@ from dpcore.release._choices import unit_floats
 from dpcore.release._cosine_density import CosineDensity
 from dpcore.release._cosine_distances import largest_change
 from dpcore.release._results import Release, check_draws, check_points, shaped
+from dpcore.rng import resolve
 from dpcore.sums import ExactSum
 
 if TYPE_CHECKING:
@@ -174,9 +175,10 @@ def orthogonal_series(
     scale = series_scale(epsilon, terms)
     high, low = _pairs(cosine_totals(data, box, terms, threads=threads))
     total = ExactSum(high, low, _backend.COSINE_GRID, len(data), -LARGEST_COSINE, LARGEST_COSINE)
-    coefficients = total.noisy("laplace", scale, rng=rng, threads=threads) / len(data)
+    stream = resolve(rng)
+    coefficients = total.noisy("laplace", scale, rng=stream, threads=threads) / len(data)
     released = SeriesRelease(Privacy(epsilon), len(data), box, coefficients)
-    return released if k is None else replace(released, draws=released.sample(k, rng=rng))
+    return released if k is None else replace(released, draws=released.sample(k, rng=stream))
 
 
 def series_scale(epsilon: float, terms: int) -> float:
