@@ -13,6 +13,7 @@ from dpcore.batch import metadata
 from dpcore.batch.columns import NoisyColumn
 from dpcore.batch.contributions import check_contributions
 from dpcore.batch.errors import StorageError
+from dpcore.batch.kept import kept
 from dpcore.batch.output import Output
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
@@ -123,7 +124,7 @@ def privatize_rows(
     CellError
         If a cell is missing and its column declares no `missing`.
     """
-    arrays = [_kept(batch.column(field.name), field.type) for field in schema if not metadata.is_noisy(field)]
+    arrays = [kept(batch.column(field.name)) for field in schema if not metadata.is_noisy(field)]
     for position, column in enumerate(columns):
         rng = None if key is None else key.at(nonce=position, element=first)
         try:
@@ -131,10 +132,6 @@ def privatize_rows(
         except CellError as error:
             raise CellError(error.row, f"column {column.name!r}: {error.problem}") from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _kept(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    return values if values.type == kind else values.cast(kind)
 
 
 def _stream(plan: Plan, output: Output, threads: int, progress: Progress, piece_rows: int) -> None:

@@ -15,6 +15,7 @@ from dpcore.batch import metadata
 from dpcore.batch.columns import NoisyColumn, fitted, ready
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
+from dpcore.batch.kept import kept
 from dpcore.batch.reports import CategoryReports
 from dpcore.batch.writers import open_writer
 
@@ -178,7 +179,7 @@ def _noisy_type(info: FileInfo, path: Path, column: NoisyColumn) -> pa.DataType:
 
 def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[str, pa.DataType]) -> pa.Schema:
     """Kept columns in the order of `keep`, then those with reports in the order of the job."""
-    fields = [pa.field(name, _kept_type(job, read_types[name])) for name in job.keep]
+    fields = [_kept_field(name, read_types[name]) for name in job.keep]
     for field in fields:
         _check_writable(job, field)
     for column in columns:
@@ -190,10 +191,11 @@ def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[
     return pa.schema(fields, metadata=metadata.encode(metadata.schema_metadata(job)))
 
 
-def _kept_type(job: Job, kind: pa.DataType) -> pa.DataType:
-    # The dictionaries of two batches may differ, which only Parquet can write.
-    decode = pa.types.is_dictionary(kind) and job.output.resolved_format != "parquet"
-    return kind.value_type if decode else kind
+def _kept_field(name: str, kind: pa.DataType) -> pa.Field:
+    try:
+        return pa.field(name, kept(pa.array([], kind)).type)
+    except pa.ArrowException:
+        raise JobError(f"keep: column {name!r} of type {kind} cannot be kept; cast it to a plain type") from None
 
 
 def _check_writable(job: Job, field: pa.Field) -> None:

@@ -10,13 +10,19 @@ import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from dpcore.batch import metadata
+from dpcore.batch.recut import Recut, rows_for
 
 if TYPE_CHECKING:
     from dpcore.batch.job import Format
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20
-"""A row group is written when it reaches either."""
+"""A row group has so many rows, or as many as take so many bytes by their types."""
+BATCH_ROWS = 1 << 17
+BATCH_BYTES = 8 << 20
+"""The same of a record batch."""
+DICTIONARY_BYTES = 1 << 20
+"""A dictionary that outgrows this is given up. A label takes its own length and four bytes in it, as it does in the metadata."""
 
 
 class TableWriter(Protocol):
@@ -36,69 +42,90 @@ class ParquetTable:
     """Gathers batches into row groups: many small ones would slow every later reader down."""
 
     def __init__(self, sink: Any, schema: pa.Schema, compression: str) -> None:
-        # What never repeats would have a dictionary built only to be thrown away.
-        repeating = [name for field in schema for name in _repeating(field)]
-        self._writer = pq.ParquetWriter(sink, schema, compression=compression, use_dictionary=repeating or False, write_page_checksum=True)
-        self._pending: list[pa.RecordBatch] = []
-        self._rows = self._bytes = 0
+        repeating, encodings = _encodings(schema)
+        self._writer = pq.ParquetWriter(
+            sink,
+            schema,
+            compression=compression,
+            use_dictionary=repeating or False,
+            column_encoding=encodings or None,
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+            write_page_checksum=True,
+        )
+        self._groups = Recut(schema, rows_for(schema, ROW_GROUP_BYTES, ROW_GROUP_ROWS), ROW_GROUP_BYTES)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; every so often this writes a row group."""
-        self._pending.append(batch)
-        self._rows += len(batch)
-        self._bytes += batch.nbytes
-        if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
-            self._flush()
+        for group in self._groups.add(batch):
+            self._write(group)
 
     def close(self) -> None:
         """Write the last row group and the footer."""
-        if self._rows:
-            self._flush()
+        for group in self._groups.rest():
+            self._write(group)
         self._writer.close()
 
     def discard(self) -> None:
         """Drop what is pending, and keep the writer from adding a footer when it is collected."""
-        self._pending.clear()
+        self._groups.clear()
         self._writer.is_open = False
 
-    def _flush(self) -> None:
-        table = pa.Table.from_batches(self._pending)
-        self._pending.clear()
-        self._rows = self._bytes = 0
-        self._writer.write_table(table, row_group_size=len(table))
-        del table
+    def _write(self, group: pa.RecordBatch) -> None:
+        self._writer.write_table(pa.Table.from_batches([group]), row_group_size=len(group))
         # Arrow's allocator keeps what is freed; without this the peak is the sum of every thread's share.
         pa.default_memory_pool().release_unused()
 
 
-def _repeating(field: pa.Field) -> list[str]:
-    """Parquet columns of a field whose values repeat: not noise on floats, not seeds, not long rows of random bits."""
-    if not metadata.is_noisy(field):
-        return [field.name]
-    if pa.types.is_struct(field.type):
-        return [f"{field.name}.{part.name}" for part in field.type if part.type.bit_width <= 32]
+def _encodings(schema: pa.Schema) -> tuple[list[str], dict[str, str]]:
+    """The Parquet columns with a dictionary, and the encodings of others that are not plain.
+
+    An encoding is fixed before the first row: a dictionary that may outgrow its page would tell when it did. A kept column has one
+    nevertheless, which is made of its own values.
+    """
+    repeating: list[str] = []
+    encodings: dict[str, str] = {}
+    for field in schema:
+        if not metadata.is_noisy(field) or _has_small_labels(field):
+            repeating.append(field.name)
+            continue
+        parts = list(field.type) if pa.types.is_struct(field.type) else []
+        for name, kind in [(f"{field.name}.{part.name}", part.type) for part in parts] or [(field.name, field.type)]:
+            if pa.types.is_integer(kind):
+                encodings[name] = "DELTA_BINARY_PACKED"
+    return repeating, encodings
+
+
+def _has_small_labels(field: pa.Field) -> bool:
+    """Whether a dictionary of all values that reports can have fits into a page."""
     if pa.types.is_fixed_size_binary(field.type):
-        return [field.name] if field.type.byte_width <= 2 else []
-    return [] if pa.types.is_floating(field.type) else [field.name]
+        return bool(field.type.byte_width <= 2)
+    if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+        return False
+    return len(field.metadata[metadata.KEY]) <= DICTIONARY_BYTES // 2
 
 
 class ArrowTable:
-    """Writes each batch as a record batch of an Arrow IPC file."""
+    """Writes an Arrow IPC file of record batches of one length."""
 
     def __init__(self, sink: Any, schema: pa.Schema, compression: str) -> None:
         options = ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
         self._writer = ipc.new_file(sink, schema, options=options)
+        self._batches = Recut(schema, rows_for(schema, BATCH_BYTES, BATCH_ROWS), ROW_GROUP_BYTES)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
-        self._writer.write_batch(batch)
+        """Add rows; every so often this writes a record batch."""
+        for whole in self._batches.add(batch):
+            self._writer.write_batch(whole)
 
     def close(self) -> None:
-        """Write the footer."""
+        """Write the last record batch and the footer."""
+        for whole in self._batches.rest():
+            self._writer.write_batch(whole)
         self._writer.close()
 
     def discard(self) -> None:
-        """Nothing is pending."""
+        """Drop what is pending."""
+        self._batches.clear()
 
 
 class CsvTable:
