@@ -27,12 +27,13 @@ def queries(k=3, data=DATA, **options):
 class Recorded:
     """A ledger and a stream that write down in which order they are used."""
 
-    secure = False
+    secure = True
 
     def __init__(self, refuse=()):
         self.events, self.refuse = [], refuse
 
-    def spend(self, privacy, *, what):
+    def spend(self, privacy, *, what, secure):
+        assert secure is True
         self.events.append(("spend", privacy, what))
         if len(self.events) in self.refuse:
             raise BudgetError("nothing left")
@@ -155,20 +156,26 @@ def test_nothing_is_drawn_when_the_ledger_refuses():
     assert made.privacy == Privacy(0.5, 1e-6)
 
 
-@pytest.mark.skipif(not hasattr(accounting, "Ledger"), reason="needs the ledger")
 def test_a_real_ledger(tmp_path):
-    ledger = accounting.Ledger(tmp_path / "budget", Privacy(1.0, 1e-6))
-    made = queries(ledger=ledger)
-    assert ledger.spent == Privacy(0.5, 1e-6)
+    ledger = accounting.Ledger.create(tmp_path / "budget", epsilon=1.0, delta=1e-6)
+    made = queries(ledger=ledger, rng=None)
+    assert ledger.spent == accounting.Budget(0.5, 1e-6)
     assert [entry.state for entry in ledger.entries()] == ["reserved"]
     made.answer(EVERY[0])
     made.best_of(EVERY, 0.25)
-    assert ledger.spent == made.privacy == Privacy(0.75, 1e-6)
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (made.privacy.epsilon, made.privacy.delta) == (0.75, 1e-6)
     assert [entry.state for entry in ledger.entries()] == ["done", "done"]
     with pytest.raises(BudgetError):
         made.best_of(EVERY, 0.5)
     with pytest.raises(BudgetError):
+        queries(ledger=ledger, rng=None)
+
+
+def test_keyed_noise_and_ledgers_exclude_each_other(tmp_path):
+    ledger = accounting.Ledger.create(tmp_path / "budget", epsilon=1.0, delta=1e-6)
+    with pytest.raises(ParameterError, match="secure must be True"):
         queries(ledger=ledger)
+    assert list(ledger.entries()) == []
 
 
 def test_accuracies():

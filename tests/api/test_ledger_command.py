@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 from dpcore import BudgetError, Privacy, __version__
-from dpcore.accounting import Ledger
+from dpcore.accounting import Budget, Ledger, zcdp_rho
 from support.jobs import Workplace
 
 
@@ -22,29 +22,34 @@ def place(tmp_path, capsys, monkeypatch):
 def test_a_ledger_is_made_and_shown(place):
     done = place.dpcore("ledger", "create", "deep/folder/b.ledger", "--epsilon", 3, "--delta", 1e-6)
     assert done.code == 0, done.err
-    assert "deep/folder/b.ledger: a ledger with a budget of epsilon 3, delta 1e-06, accounting basic, relation replace" in done.out
+    assert "deep/folder/b.ledger: a ledger with a budget of epsilon 3, delta 1e-06; kind basic, relation replace, unit row, " in done.out
     shown = place.dpcore("ledger", "show", "deep/folder/b.ledger")
     assert shown.code == 0, shown.err
     assert re.search(r"^budget +epsilon 3, delta 1e-06$", shown.out, re.MULTILINE)
     assert re.search(r"^spent +epsilon 0, delta 0$", shown.out, re.MULTILINE)
     assert re.search(r"^remaining +epsilon 3, delta 1e-06$", shown.out, re.MULTILINE)
     assert "Nothing has been spent." in shown.out
-    assert Ledger("deep/folder/b.ledger").budget == Privacy(3.0, 1e-6)
+    assert Ledger("deep/folder/b.ledger").budget == Budget(3.0, 1e-6)
 
 
-def test_accounting_and_relation_are_kept(place):
-    kept = ("--accounting", "zcdp", "--relation", "add_remove", "--unit", "person")
-    done = place.dpcore("ledger", "create", "z", "--epsilon", 3, "--delta", 1e-6, *kept)
+def test_what_is_said_is_kept(place):
+    kept = ("--relation", "add_remove", "--unit", "person", "--dataset", "claims-2026")
+    done = place.dpcore("ledger", "create", "z", "--zcdp", "--epsilon", 3, "--delta", 1e-6, "--failure-delta", 1e-7, *kept)
     assert done.code == 0, done.err
+    assert "All that it pays for is (epsilon 3, delta 1e-06)-private together." in done.out
     ledger = Ledger("z")
-    assert (ledger.accounting, ledger.budget, ledger.unit) == ("zcdp", Privacy(3.0, 1e-6, "add_remove"), "person")
-    assert "accounting zcdp: rho adds up; relation add_remove; unit person)" in place.dpcore("ledger", "show", "z").out
+    assert (ledger.kind, ledger.relation, ledger.unit, ledger.dataset) == ("zcdp", "add_remove", "person", "claims-2026")
+    assert ledger.budget == Budget(None, 1e-7, zcdp_rho(3.0, 1e-6, failure_delta=1e-7))
+    about = "kind zcdp: rho and the delta of failures add up; relation add_remove; unit person; data set claims-2026)"
+    assert about in place.dpcore("ledger", "show", "z").out
+    assert place.dpcore("ledger", "create", "r", "--rho", 0.5).code == 0
+    assert Ledger("r").budget == Budget(None, 0.0, 0.5)
 
 
 @pytest.fixture
 def spent(place):
     """A ledger with one spend that is done and one that is not."""
-    ledger = Ledger.create("b.ledger", Privacy(0.5, 1e-6))
+    ledger = Ledger.create("b.ledger", epsilon=0.5, delta=1e-6)
     ledger.spend(Privacy(0.1), what="[red]first", job="january").done()
     ledger.spend(Privacy(0.2, 1e-7), what="killed")
     return place
@@ -54,22 +59,24 @@ def test_spends_are_listed_with_what_is_reserved(spent):
     shown = spent.dpcore("ledger", "show", "b.ledger").out
     # Sums of decimal numbers: 0.1 + 0.2 is 0.3.
     assert re.search(r"^spent +epsilon 0\.3, delta 1e-07$", shown, re.MULTILINE)
-    assert re.search(r"^reserved +epsilon 0\.2, delta 1e-07 \(part of spent: jobs that run or were killed\)$", shown, re.MULTILINE)
+    assert re.search(r"^unfinished +epsilon 0\.2, delta 1e-07 \(part of spent: jobs that run or were killed\)$", shown, re.MULTILINE)
     assert re.search(r"^remaining +epsilon 0\.2, delta 9e-07$", shown, re.MULTILINE)
-    assert re.search(r"^when +epsilon +delta +state +what +job +dpcore", shown, re.MULTILINE)
+    assert re.search(r"^when +id +epsilon +delta +state +what +job +dpcore", shown, re.MULTILINE)
     when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    assert re.search(rf"^{when} +0\.1 +0 +done +\[red\]first +january +{re.escape(__version__)}", shown, re.MULTILINE)
-    assert re.search(rf"^{when} +0\.2 +1e-07 +reserved +killed +–", shown, re.MULTILINE)
+    assert re.search(rf"^{when} +1 +0\.1 +0 +done +\[red\]first +january +{re.escape(__version__)}", shown, re.MULTILINE)
+    assert re.search(rf"^{when} +2 +0\.2 +1e-07 +reserved +killed +–", shown, re.MULTILINE)
 
 
 def test_the_same_as_json(spent):
     done = spent.dpcore("ledger", "show", "b.ledger", "--json")
     state = json.loads(done.out)
-    assert list(state) == ["format", "path", "accounting", "relation", "unit", "budget", "spent", "reserved", "remaining", "entries"]
-    assert (state["format"], state["path"], state["accounting"], state["relation"]) == (1, "b.ledger", "basic", "replace")
+    about = ["format", "path", "kind", "relation", "unit", "dataset"]
+    assert list(state) == [*about, "budget", "spent", "unfinished", "failed", "remaining", "entries"]
+    assert [state[key] for key in about] == [2, "b.ledger", "basic", "replace", "row", None]
     assert state["budget"] == {"epsilon": 0.5, "delta": 1e-6}
     assert state["spent"] == {"epsilon": 0.3, "delta": 1e-7}
-    assert state["reserved"] == {"epsilon": 0.2, "delta": 1e-7}
+    assert state["unfinished"] == {"epsilon": 0.2, "delta": 1e-7}
+    assert state["failed"] == {"epsilon": 0.0, "delta": 0.0}
     assert state["remaining"] == {"epsilon": 0.2, "delta": 9e-7}
     first, second = state["entries"]
     assert {key: first[key] for key in ("id", "what", "state", "epsilon", "delta", "job", "version")} == {
@@ -85,18 +92,22 @@ def test_the_same_as_json(spent):
 
 
 def test_rho_is_shown_where_it_adds_up(place):
-    ledger = Ledger.create("z", Privacy(3.0, 1e-6), accounting="zcdp")
+    ledger = Ledger.create("z", rho=0.5, failure_delta=1e-7)
     ledger.spend(0.01, what="gauss").done()
     ledger.spend(0.02, what="more")
+    ledger.spend(0.03, what="lost").failed("storage")
     state = json.loads(place.dpcore("ledger", "show", "z", "--json").out)
-    assert state["reserved"] == {"rho": 0.02, "delta": 0.0}
-    assert state["spent"] == {"epsilon": ledger.spent.epsilon, "delta": ledger.spent.delta, "rho": ledger.spent_rho}
-    assert state["remaining"]["rho"] == ledger.remaining_rho > 0.1
-    assert [entry["rho"] for entry in state["entries"]] == [0.01, 0.02]
-    assert [entry["epsilon"] for entry in state["entries"]] == [None, None]
+    assert state["unfinished"] == {"rho": 0.02, "delta": 0.0}
+    assert state["failed"] == {"rho": 0.03, "delta": 0.0}
+    assert state["spent"] == {"rho": 0.06, "delta": 0.0}
+    assert state["remaining"] == {"rho": 0.44, "delta": 1e-7}
+    assert [entry["rho"] for entry in state["entries"]] == [0.01, 0.02, 0.03]
+    assert [entry["epsilon"] for entry in state["entries"]] == [None, None, None]
     shown = place.dpcore("ledger", "show", "z").out
-    assert re.search(r"^reserved +rho 0\.02, delta 0 \(part of spent", shown, re.MULTILINE)
-    assert re.search(r"Z +– +0 +0\.01 +done +gauss", shown)
+    assert re.search(r"^unfinished +rho 0\.02, delta 0 \(part of spent", shown, re.MULTILINE)
+    assert re.search(r"^failed +rho 0\.03, delta 0 \(part of spent\)", shown, re.MULTILINE)
+    assert re.search(r"Z +1 +0\.01 +0 +done +– +gauss", shown)
+    assert re.search(r"Z +3 +0\.03 +0 +failed +storage +lost", shown)
 
 
 def test_showing_changes_nothing(spent):
@@ -119,7 +130,7 @@ def test_what_exists_is_never_replaced(spent):
 
 
 def test_a_ledger_that_another_process_made_just_now(place, monkeypatch):
-    Ledger.create("b", Privacy(1.0))
+    Ledger.create("b", epsilon=1.0)
     monkeypatch.setattr("pathlib.Path.exists", lambda _: False)
     done = place.dpcore("ledger", "create", "b", "--epsilon", 2)
     assert (done.code, "made just now by another process" in done.err) == (2, True)
@@ -131,10 +142,12 @@ def test_a_ledger_that_another_process_made_just_now(place, monkeypatch):
         (("--epsilon", -1), "epsilon must be in"),
         (("--epsilon", "inf"), "epsilon"),
         (("--epsilon", 1, "--delta", 1), "delta must be in"),
-        (("--epsilon", 1, "--accounting", "zcdp"), "delta > 0"),
+        (("--epsilon", 1, "--zcdp"), "--zcdp needs a --delta above --failure-delta"),
+        (("--epsilon", 1, "--failure-delta", 1e-7), "--failure-delta is for --rho and --zcdp"),
+        (("--epsilon", 1, "--rho", 1), "--rho is a budget by itself"),
         (("--epsilon", "much"), "not a valid float"),
         ((), "--epsilon"),
-        (("--epsilon", 1, "--accounting", "renyi"), "basic"),
+        (("--rho", "nan"), "rho must be in"),
     ],
 )
 def test_parameters_that_make_no_budget(place, arguments, message):
@@ -171,7 +184,7 @@ def test_a_budget_that_is_used_up_says_so(spent):
 
 
 def test_the_help_teaches(place):
-    shown = {name: " ".join(place.dpcore("ledger", *name, "--help").out.split()) for name in ((), ("create",), ("show",))}
+    shown = {name: " ".join(place.dpcore("ledger", *name, "--help").out.split()) for name in ((), ("create",), ("show",), ("complete",))}
     for words in (
         "reserves what it is about to spend before any noise is drawn",
         "[ledger] path =",
@@ -179,8 +192,9 @@ def test_the_help_teaches(place):
         "dpcore ledger show",
     ):
         assert words in shown[()], words
-    for words in ("--accounting", "basic", "zcdp", "Exit codes: 0 made; 2"):
+    for words in ("--rho", "basic", "zcdp", "--dataset", "Exit codes: 0 made; 2"):
         assert words in shown[("create",)], words
     for words in ("reserved", "it was killed", "--json", "Exit codes: 0 shown; 2"):
         assert words in shown[("show",)], words
+    assert "--abandon ID" in shown[("complete",)]
     assert "ledger" in place.dpcore("--help").out

@@ -10,7 +10,6 @@ import pytest
 from dpcore.accounting import Ledger, rho_pure
 from dpcore.batch.release_job import load_release_job
 from dpcore.batch.release_plan import make_release_plan
-from dpcore.privacy import Privacy
 from support.jobs import write_table
 from support.releases import QUERIES, Counter, clinic
 
@@ -355,7 +354,7 @@ def test_help_has_a_job_that_runs(place):
     text = text.replace('"visits.parquet"', json.dumps(str(place.folder / "visits.parquet")))
     text = text.replace('"out/visits.json"', json.dumps(str(place.target)))
     text = text.replace('"visits.ledger"', json.dumps(str(place.folder / "visits.ledger")))
-    Ledger.create(place.folder / "visits.ledger", Privacy(4.0, relation="add_remove"), unit="person")
+    Ledger.create(place.folder / "visits.ledger", epsilon=4.0, relation="add_remove", unit="person")
     place.job.write_text(text, encoding="utf-8")
     done = place.release()
     assert done.code == 0, done.said
@@ -385,7 +384,7 @@ def test_help_lists_the_command(place):
     ],
 )
 def test_noise_beyond_its_range_is_refused_before_anything_is_spent(place, query, words):
-    ledger = Ledger.create(place.folder / "budget.ledger", Privacy(1.0))
+    ledger = Ledger.create(place.folder / "budget.ledger", epsilon=1.0)
     place.write_release({"x": query}, epsilon=1e-300, ledger=ledger.path)
     refused(place, words)
     assert list(ledger.entries()) == []

@@ -49,7 +49,7 @@ CHOSEN = query("only chosen", "top_s", ["district 012"], candidates=DISTRICTS)
 EVERY = [COUNT, HEALTH, BINS, LARGE, FINE, SUM, MEAN, QUANTILES, TOP, CHOSEN]
 LEDGER = {
     "path": "budget.ledger",
-    "accounting": "basic",
+    "kind": "basic",
     "budget": {"epsilon": 20.0, "delta": 1e-5},
     "spent": {"epsilon": 12.5, "delta": 2e-6},
     "remaining": {"epsilon": 7.5, "delta": 8e-6},
@@ -230,13 +230,14 @@ def test_the_ledger(page):
 
 
 def test_a_ledger_that_adds_rho(page):
-    spent, left = {"epsilon": 0.77, "delta": 1e-6, "rho": 0.015}, {"epsilon": 0.59, "delta": 0.0, "rho": 0.045}
-    text = page(COUNT, ledger=LEDGER | {"accounting": "zcdp", "spent": spent, "remaining": left})
-    assert "the ε that is left is that of the largest single spend that still fits" in text
+    budget = {"rho": 0.06, "delta": 1e-7}
+    spent, left = {"rho": 0.015, "delta": 0.0}, {"rho": 0.045, "delta": 1e-7}
+    text = page(COUNT, ledger=LEDGER | {"kind": "zcdp", "budget": budget, "spent": spent, "remaining": left})
+    assert "ρ adds up, and so does the δ of releases that may fail" in text
     assert 'class="earlier" style="width: 25.00%"' in text
     assert 'class="job"' not in text
     cells = re.findall(r'<td class="number">([^<]*)</td>', text[text.index("<td>ρ</td>") :])
-    assert cells[:4] == ["–", "–", "0.015", "0.045"]
+    assert cells[:8] == ["0.06", "–", "0.015", "0.045", "1e-07", "–", "0", "1e-07"]
 
 
 def test_an_empty_budget_and_one_that_is_used_up(page):
@@ -441,7 +442,7 @@ def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = Workplace(tmp_path, capsys)
     write_table(people(3000), tmp_path / "people.parquet")
-    place.job.write_text(JOB)
+    place.job.write_text("\n".join(line for line in JOB.splitlines() if line != "[testing]" and "key_hex" not in line))
     made = place.dpcore("ledger", "create", "people.ledger", "--epsilon", 32, "--relation", "add_remove", "--unit", "person")
     assert made.code == 0, made.err
     done = place.dpcore("release", place.job, "--report", "report")
@@ -458,7 +459,7 @@ def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
     # 8 of 32: nothing was spent before.
     assert 'class="earlier" style="width: 0.00%"' in text
     assert 'class="job" style="width: 25.00%"' in text
-    assert "NOT PRIVATE" in text
+    assert "NOT PRIVATE" not in text
     assert text.count("<svg") == 6
 
 

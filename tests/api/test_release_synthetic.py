@@ -13,14 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-from dpcore.accounting import Ledger, rho_pure
+from dpcore.accounting import Ledger, rho_pure, zcdp_rho
 from dpcore.batch import metadata
 from dpcore.batch.release import run
 from dpcore.batch.release_job import load_release_job
 from dpcore.batch.release_plan import make_release_plan
 from dpcore.batch.release_sensitivity import Contribution
 from dpcore.batch.release_synthetic import PAIR_CELLS, Counts, Histogram, cut
-from dpcore.privacy import Privacy
 from support.jobs import FORMATS, read_table, write_table
 from support.releases import MADE_UP, QUERIES, Counter, cells_of, clinic
 
@@ -346,7 +345,7 @@ def test_gaussian_noise_of_many_histograms_grows_with_their_root(place):
 
 
 def test_the_ledger_pays_for_it(place):
-    ledger = Ledger.create(place.folder / "rho.ledger", Privacy(3.0, 1e-6), accounting="zcdp")
+    ledger = Ledger.create(place.folder / "rho.ledger", rho=zcdp_rho(3.0, 1e-6, failure_delta=1e-7), failure_delta=1e-7)
     place.write_release({"x": place.synthetic(method="marginals")}, ledger=ledger.path, epsilon=0.5)
     place.answers()
     (entry,) = ledger.entries()

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from dpcore.accounting import Ledger
-from dpcore.privacy import Privacy
 from support.jobs import FORMATS, write_table
 from support.releases import Counter
 
@@ -147,7 +146,7 @@ def test_a_null_among_the_values_of_a_dictionary_is_no_unit(place):
 
 
 def test_a_refused_table_spends_nothing(place):
-    ledger = Ledger.create(place.folder / "budget.ledger", Privacy(1.0))
+    ledger = Ledger.create(place.folder / "budget.ledger", epsilon=1.0)
     write_table(pa.table({"n": [1.0, None]}), place.source)
     place.write_release({"x": SUM}, ledger=ledger.path)
     refused(place, "row 1")

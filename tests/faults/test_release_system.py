@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.accounting import Ledger, rho_pure
+from dpcore.accounting import Ledger, rho_pure, zcdp_rho
 from dpcore.batch import atomic, release
 from dpcore.privacy import Privacy
 from support.jobs import damage, peak_memory, start, write_table
@@ -36,7 +36,7 @@ def place(tmp_path, capsys):
 
 @pytest.fixture
 def ledger(place):
-    return Ledger.create(place.folder / "budget.ledger", Privacy(3.0, 1e-6))
+    return Ledger.create(place.folder / "budget.ledger", epsilon=3.0, delta=1e-6)
 
 
 def failed(place, *words, code=4):
@@ -93,7 +93,7 @@ def test_a_commit_that_fails(place, monkeypatch, ledger):
     monkeypatch.setattr(atomic.AtomicFile, "commit", refuse)
     failed(place, "cannot complete it")
     # The noise was drawn: what it cost is spent, whether anybody has seen it or not.
-    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
+    assert [(entry.epsilon, entry.state, entry.reason) for entry in ledger.entries()] == [(1.0, "failed", "storage")]
 
 
 def test_no_room_to_spill(place):
@@ -196,7 +196,7 @@ def test_ledgers_that_are_not_there_or_are_none(place):
 
 
 def test_a_ledger_for_other_neighbours(place):
-    Ledger.create(place.folder / "other.ledger", Privacy(3.0, relation="add_remove"))
+    Ledger.create(place.folder / "other.ledger", epsilon=3.0, relation="add_remove")
     place.write_release(COUNT, ledger=place.folder / "other.ledger")
     failed(place, "privacy.relation = 'replace', but the budget of the ledger", "is for 'add_remove'", code=2)
     place.write_release(COUNT, ledger=place.folder / "other.ledger", privacy={"relation": "add_remove"})
@@ -204,13 +204,13 @@ def test_a_ledger_for_other_neighbours(place):
 
 
 def test_a_ledger_for_another_unit(place):
-    Ledger.create(place.folder / "people.ledger", Privacy(3.0), unit="person")
+    Ledger.create(place.folder / "people.ledger", epsilon=3.0, unit="person")
     place.write_release(COUNT, ledger=place.folder / "people.ledger")
     failed(place, "privacy.unit = 'row', but the budget of the ledger", "is for 'person'", "ledger create --unit", code=2)
 
 
 def test_a_ledger_of_rho_takes_what_each_mechanism_costs(place):
-    ledger = Ledger.create(place.folder / "rho.ledger", Privacy(3.0, 1e-6), accounting="zcdp")
+    ledger = Ledger.create(place.folder / "rho.ledger", rho=zcdp_rho(3.0, 1e-6, failure_delta=1e-7), failure_delta=1e-7)
     noisy = {name: query | {"delta": 1e-7} for name, query in SUM.items()}
     place.write_release(COUNT | noisy, ledger=ledger.path, epsilon=0.5)
     document = place.answers()
@@ -257,7 +257,8 @@ def test_a_job_that_ends_after_its_noise_was_drawn_has_spent(place, ledger, numb
     if number != signal.SIGKILL:
         assert place.left_behind() == []
         assert "the ledger was charged before the job ended, and stays charged" in err
-    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
+    left = ("reserved", None) if number == signal.SIGKILL else ("failed", "interrupted")
+    assert [(entry.epsilon, entry.state, entry.reason) for entry in ledger.entries()] == [(1.0, *left)]
     assert ledger.remaining.epsilon == 2.0
     assert place.release().code == 0
     assert place.left_behind() == ["answers.json"]
@@ -268,7 +269,7 @@ def test_a_job_that_ends_after_its_noise_was_drawn_has_spent(place, ledger, numb
 @pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_kill_nine_at_random_moments(place, times):
     write_table(clinic(300_000), place.source, row_group_rows=50_000)
-    ledger = Ledger.create(place.folder / "large.ledger", Privacy(1000.0), unit="person")
+    ledger = Ledger.create(place.folder / "large.ledger", epsilon=1000.0, unit="person")
     place.write_release(privacy={"unit": "person", "max_rows_per_unit": 2}, ledger=ledger.path)
     begun = time.monotonic()
     assert place.release().code == 0

@@ -15,7 +15,6 @@ import pytest
 from dpcore.accounting import Ledger
 from dpcore.batch import output
 from dpcore.batch.atomic import AtomicFile, StorageError
-from dpcore.privacy import Privacy
 from support.jobs import FORMATS, peak_memory, start, write_table
 from support.releases import Counter, clinic
 
@@ -32,7 +31,7 @@ def place(tmp_path, capsys):
 
 @pytest.fixture
 def ledger(place):
-    return Ledger.create(place.folder / "budget.ledger", Privacy(3.0))
+    return Ledger.create(place.folder / "budget.ledger", epsilon=3.0)
 
 
 def failed(place, code, *words):
@@ -121,7 +120,7 @@ def test_no_room_for_the_table(place, ledger, ending):
     assert f"made.{ending}" in err
     assert "Traceback" not in err
     assert {path.name: path.read_bytes() for path in place.target.parent.iterdir()} == before
-    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
+    assert [(entry.epsilon, entry.state, entry.reason) for entry in ledger.entries()] == [(1.0, "failed", "storage")]
 
 
 @pytest.mark.parametrize("failing", ["answers.json", "second.csv", "second.csv.dpcore.json"])
@@ -189,7 +188,8 @@ def test_a_job_that_ends_while_it_draws_rows(place, ledger, ending, number, code
     if number != signal.SIGKILL:
         assert place.left_behind() == []
         assert "the ledger was charged before the job ended, and stays charged" in err
-    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "reserved")]
+    left = ("reserved", None) if number == signal.SIGKILL else ("failed", "interrupted")
+    assert [(entry.epsilon, entry.state, entry.reason) for entry in ledger.entries()] == [(1.0, *left)]
     # The next job removes what the killed one left.
     assert place.release().code == 0
     sidecar = ["made.csv.dpcore.json"] if ending == "csv" else []

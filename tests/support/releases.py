@@ -114,8 +114,9 @@ def release_text(
     ledger: Path | str | None = None,
     epsilon: float = 1.0,
 ) -> str:
-    """A job file; by default with every query of `QUERIES`, a test key and intervals that do not miss."""
+    """A job file; by default with every query of `QUERIES`, intervals that do not miss, and a test key unless a ledger pays."""
     queries = QUERIES if queries is None else queries
+    key = key if ledger is None else None
     limits = {"max_epsilon": 1e9, "max_delta": 0.01} | dict(privacy or {})
     lines = ["version = 1", "[input]", f"path = {toml(str(source))}", "[output]", f"path = {toml(str(target))}"]
     lines += ["[privacy]", *(f"{name} = {toml(value)}" for name, value in limits.items())]

@@ -3,6 +3,7 @@
 Each function rounds against its user: an ε or δ is never below, a scale never too small for, the true value.
 """
 
+from dpcore.accounting._sealed_files import SealedFile, move_into_place
 from dpcore.accounting.calibration import Calibration, calibrate, least_scale, max_queries
 from dpcore.accounting.concentrated import (
     rho_bounded_range,
@@ -12,8 +13,9 @@ from dpcore.accounting.concentrated import (
     zcdp_delta,
     zcdp_discrete_gaussian_scale,
     zcdp_epsilon,
+    zcdp_rho,
 )
-from dpcore.accounting.ledger import Entry, Ledger, Reservation
+from dpcore.accounting.ledger import Ledger
 from dpcore.accounting.loss_distributions import LossDistribution, pld
 from dpcore.accounting.rules import advanced, basic, optimal, optimal_heterogeneous, parallel
 from dpcore.accounting.scales import (
@@ -25,16 +27,19 @@ from dpcore.accounting.scales import (
     gaussian_delta,
     laplace_scale,
 )
+from dpcore.accounting.spends import Budget, Entry, Reservation
 from dpcore.accounting.uses import Composition, Uses, compose, delta_for_epsilon, epsilon_for_delta
 
 __all__ = [
     "MAX_INTEGER_SENSITIVITY",
+    "Budget",
     "Calibration",
     "Composition",
     "Entry",
     "Ledger",
     "LossDistribution",
     "Reservation",
+    "SealedFile",
     "Uses",
     "advanced",
     "analytic_gaussian_scale",
@@ -50,6 +55,7 @@ __all__ = [
     "laplace_scale",
     "least_scale",
     "max_queries",
+    "move_into_place",
     "optimal",
     "optimal_heterogeneous",
     "parallel",
@@ -61,4 +67,5 @@ __all__ = [
     "zcdp_delta",
     "zcdp_discrete_gaussian_scale",
     "zcdp_epsilon",
+    "zcdp_rho",
 ]

@@ -12,7 +12,7 @@ import sqlite3
 import stat
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpcore.errors import ParameterError, ParameterTypeError
 
@@ -21,15 +21,23 @@ if TYPE_CHECKING:
 
 APPLICATION = int.from_bytes(b"dpcl", "big")
 """What `file` and other tools know a ledger by: SQLite's application id."""
-FORMAT = 1
+FORMAT = 2
+OLD_FORMAT = 1
+DAMAGED = "the ledger is damaged: restore it from a copy, and count what was spent since as spent"
 SCHEMA = (
-    """CREATE TABLE budget (
-        one INTEGER PRIMARY KEY CHECK (one = 1), epsilon TEXT NOT NULL, delta TEXT NOT NULL, relation TEXT NOT NULL,
-        accounting TEXT NOT NULL CHECK (accounting IN ('basic', 'zcdp')), unit TEXT NOT NULL, created TEXT NOT NULL,
-        version TEXT NOT NULL)""",
+    """CREATE TABLE ledger (
+        one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('basic', 'zcdp')),
+        epsilon TEXT, delta TEXT NOT NULL, rho TEXT, relation TEXT NOT NULL, unit TEXT NOT NULL, dataset TEXT, created TEXT NOT NULL,
+        version TEXT NOT NULL, digest TEXT NOT NULL)""",
     """CREATE TABLE spend (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, reserved TEXT NOT NULL, done TEXT,
-        epsilon TEXT, delta TEXT, rho TEXT, job TEXT, version TEXT NOT NULL)""",
+        id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, reserved TEXT NOT NULL, epsilon TEXT, delta TEXT NOT NULL, rho TEXT,
+        job TEXT, run TEXT, version TEXT NOT NULL, relation TEXT NOT NULL, unit TEXT NOT NULL, dataset TEXT,
+        secure INTEGER NOT NULL CHECK (secure = 1), digest TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'reserved', reason TEXT, changed TEXT, overwrite INTEGER)""",
+    """CREATE TABLE sealed (
+        spend INTEGER NOT NULL REFERENCES spend (id), place INTEGER NOT NULL, temporary BLOB NOT NULL, path BLOB NOT NULL,
+        sha256 TEXT NOT NULL, replaces TEXT, PRIMARY KEY (spend, place))""",
+    "CREATE TABLE checked (one INTEGER PRIMARY KEY CHECK (one = 1), at TEXT NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
 )
@@ -41,12 +49,13 @@ _ERRNO = {
     sqlite3.SQLITE_PERM: (errno.EACCES, "the ledger cannot be accessed"),
     sqlite3.SQLITE_CANTOPEN: (errno.EACCES, "the ledger, or the journal beside it, cannot be opened"),
     sqlite3.SQLITE_FULL: (errno.ENOSPC, "no space is left for the ledger"),
-    sqlite3.SQLITE_CORRUPT: (errno.EIO, "the ledger is damaged: restore it from a copy, and count what was spent since as spent"),
+    sqlite3.SQLITE_IOERR: (errno.EIO, "the ledger cannot be read or written: the system reported an error"),
+    sqlite3.SQLITE_NOMEM: (errno.ENOMEM, "not enough memory for the ledger"),
 }
 
 
 def resolve(path: object) -> Path:
-    """Return an absolute path, so that a later change of the working directory finds the same file."""
+    """Return the absolute path of the file itself: a later change of a link or of the working directory does not lead elsewhere."""
     if not isinstance(path, (str, os.PathLike)):
         raise ParameterTypeError(f"path must be a str or a path, got {path!r}")
     text = os.fspath(path)
@@ -54,17 +63,22 @@ def resolve(path: object) -> Path:
         raise ParameterTypeError(f"path must be a str or a path, got {path!r}")
     if not text or "\0" in text:
         raise ParameterError(f"path must be the name of a file, got {text!r}")
-    return Path(text).absolute()
+    try:
+        return Path(text).resolve()
+    except RuntimeError:  # a circle of links, before Python 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), text) from None
 
 
 def size(path: Path) -> int | None:
     """Give the size of a regular file, None if there is no file; anything else that has the name is an error."""
     try:
-        status = path.stat()
+        status = path.lstat()  # it was resolved: a link that stands here now came later
     except (FileNotFoundError, NotADirectoryError):
         return None
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a ledger is a file, and this is a folder", str(path))
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ESTALE, "a link has taken the place of the ledger: open it anew", str(path))
     if not stat.S_ISREG(status.st_mode):
         raise ParameterError(f"path must name a regular file, got {str(path)!r}")
     if status.st_nlink > 1:
@@ -86,6 +100,9 @@ def transaction(path: Path, timeout: float, *, write: bool = False, create: bool
             # EXTRA: the folder is synced as well after the journal is removed, else a power cut could undo a committed reservation.
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA fullfsync = ON")
+            # What stands in the file is not trusted to call functions, and the cells of a page are checked when it is read.
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             yield connection
             connection.execute("COMMIT")
@@ -97,47 +114,21 @@ def transaction(path: Path, timeout: float, *, write: bool = False, create: bool
 
 def translated(error: sqlite3.Error, path: Path) -> Exception:
     """Say what SQLite said, in an error that fits the cause."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
         return ParameterError(f"path must name a ledger, and this is no SQLite file: {str(path)!r}")
-    number, words = _ERRNO.get(code, (errno.EIO, f"the ledger cannot be used: {error}"))
+    # Whatever else: a ledger that dpcore made does not refuse its statements.
+    number, words = _ERRNO.get(code, (errno.EIO, DAMAGED))
     return OSError(number, words, str(path))  # the errno picks the class: PermissionError, TimeoutError, ...
 
 
-def sync_folder(path: Path) -> None:
-    """Make the name of a new file last; systems that cannot sync a folder have nothing to do here."""
-    try:
-        folder = os.open(path.parent, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(folder)
-    except OSError:
-        return
-    finally:
-        os.close(folder)
+def damaged(path: Path) -> OSError:
+    """Make the error for contents that no dpcore wrote."""
+    return OSError(errno.EIO, DAMAGED, str(path))
 
 
-def make(path: Path, timeout: float, budget: tuple[str, ...]) -> bool:
-    """Write an empty ledger in one transaction; False if something was there by the time the lock was had."""
-    with transaction(path, timeout, write=True, create=True) as connection:
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            return False
-        for statement in SCHEMA:
-            connection.execute(statement)
-        connection.execute("INSERT INTO budget VALUES (1, ?, ?, ?, ?, ?, ?, ?)", budget)
-    sync_folder(path)
-    return True
-
-
-def read_budget(connection: sqlite3.Connection) -> tuple[Any, ...] | None:
-    """Give ε, δ, relation, accounting and unit as they stand in the file."""
-    row: tuple[Any, ...] | None = connection.execute("SELECT epsilon, delta, relation, accounting, unit FROM budget").fetchone()
-    return row
-
-
-def read_header(connection: sqlite3.Connection, path: Path) -> tuple[Any, ...]:
-    """Give ε, δ, relation, accounting and unit of the budget; refuse a database that is no ledger, of another format, or damaged."""
+def check_format(connection: sqlite3.Connection, path: Path, *, expected: int = FORMAT) -> None:
+    """Refuse a database that is no ledger, of another format, or damaged."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
@@ -147,10 +138,15 @@ def read_header(connection: sqlite3.Connection, path: Path) -> tuple[Any, ...]:
             else "this file is empty or too short"
         )
         raise ParameterError(f"path must name a ledger, and {words}: {str(path)!r}")
-    if version != FORMAT:
-        raise ParameterError(f"path must name a ledger of format {FORMAT}, and this one has format {version}: {str(path)!r}")
+    if version != expected:
+        raise ParameterError(_other_format(version, expected, path))
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    row = read_budget(connection)
-    if verdict != "ok" or row is None:
-        raise OSError(*_ERRNO[sqlite3.SQLITE_CORRUPT], str(path))
-    return row
+    if verdict != "ok":
+        raise damaged(path)
+
+
+def _other_format(version: int, expected: int, path: Path) -> str:
+    said = f"path must name a ledger of format {expected}, and this one has format {version}: {str(path)!r}"
+    if version == OLD_FORMAT:
+        said += "; `dpcore ledger export OLD --into NEW` makes a new ledger of its budget and of all that was spent"
+    return said

@@ -6,7 +6,7 @@ adaptive uses. Source: Bun and Steinke, arXiv:1605.02065.
 
 from __future__ import annotations
 
-from dpcore._validation import check_positive, check_sensitivity
+from dpcore._validation import check_positive, check_real, check_sensitivity
 from dpcore.accounting._checks import check_nonnegative, check_open_delta
 
 
@@ -81,6 +81,43 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     from dpcore import _calibration
 
     return _calibration.zcdp_epsilon(check_nonnegative("rho", rho), check_open_delta("delta", delta))
+
+
+def zcdp_rho(epsilon: float, delta: float, *, failure_delta: float = 0.0) -> float:
+    r"""Give a ρ for which every failure_delta-approximate ρ-zCDP mechanism is (ε, δ)-private: the largest one, rounded down.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε, in (0, ∞).
+    delta : float
+        Failure mass δ, in (0, 1), both of failures and of the conversion.
+    failure_delta : float, default 0.0
+        The part of it that is for failures, in [0, δ): the `failure_delta` of a ledger.
+
+    Returns
+    -------
+    float
+        At least 0; within 10^−9 of the largest ρ with `zcdp_delta` (ρ, ε) ≤ δ − failure_delta, and never above it.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or no real number.
+
+    Notes
+    -----
+    Source: `zcdp_delta` for ρ-zCDP; failures add their mass (Bun and Steinke, arXiv:1605.02065, Section 8).
+
+    Examples
+    --------
+    >>> print(f"{zcdp_rho(1.0, 1e-6):.5f}")
+    0.02436
+    """
+    from dpcore.accounting import _promises
+
+    epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
+    return _promises.largest_rho(epsilon, delta, check_real("failure_delta", failure_delta, low=0.0, high=delta, include_high=False))
 
 
 def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:

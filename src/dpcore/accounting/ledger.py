@@ -3,133 +3,73 @@
 from __future__ import annotations
 
 import errno
-import math
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from dpcore._validation import check_choice, check_real
 from dpcore._version import __version__
-from dpcore.accounting._checks import check_privacy
+from dpcore.accounting.spends import Budget, Entry, Kind, Reservation
 from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
-from dpcore.privacy import Privacy, written_up
+from dpcore.privacy import Privacy, Relation, as_written, written_down, written_up
 
 if TYPE_CHECKING:
     import os
     import sqlite3
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from types import TracebackType
-    from typing import Any, Self
 
     from dpcore.accounting._amounts import Amount
+    from dpcore.accounting._ledger_rows import Checked
+    from dpcore.accounting._sealed_files import SealedFile
+    from dpcore.accounting._states import Event
     from dpcore.accounting.uses import Uses
 
-Accounting = Literal["basic", "zcdp"]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One spend, as a ledger keeps it.
-
-    Parameters
-    ----------
-    id : int
-        Number of the spend in its ledger, from 1 on.
-    what : str
-        What it was for.
-    when : datetime
-        When it was reserved, in UTC.
-    epsilon, delta, rho : float or None
-        What it costs; None for what the ledger did not need to know.
-    job : str or None
-        What the spender called its job.
-    version : str
-        The dpcore that spent.
-    state : {"reserved", "done"}
-        Reserved spends count like done ones: a process that was killed may have released its answer.
-    """
-
-    id: int
-    what: str
-    when: datetime
-    epsilon: float | None
-    delta: float | None
-    rho: float | None
-    job: str | None
-    version: str
-    state: Literal["reserved", "done"]
-
-
-class Reservation:
-    """A spend that the ledger has on disk. As a context manager it is marked done if the block ends without an exception.
-
-    Whether it is marked or not, it is spent for good.
-    """
-
-    def __init__(self, number: int, finish: Callable[[int], None]) -> None:
-        self.id = number
-        self._finish, self._done = finish, False
-
-    def done(self) -> None:
-        """Mark the spend as done, in a transaction of its own; a second call does nothing.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        if not self._done:
-            self._finish(self.id)
-            self._done = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.done()
-
-    def __repr__(self) -> str:
-        return f"Reservation(id={self.id}, done={self._done})"
+    Spend = Privacy | Uses | float | Sequence["Spend"]
 
 
 class Ledger:
-    r"""A budget (ε, δ) kept in an SQLite file.
+    r"""A privacy filter kept in an SQLite file: a budget that no sequence of spends exceeds, however each depends on answers before it.
 
     Parameters
     ----------
     path : str or path
-        The file.
-    budget : Privacy, optional
-        Makes the ledger if there is none. If there is one, its budget must be this one.
-    accounting : {"basic", "zcdp"}, optional
-        How spends add up; "basic" for a new ledger. If the file exists, its accounting must be this one.
-    unit : str, optional
-        Whose data the budget protects: "row", as for a new ledger if nothing is said, or the name of what identifies a person. If the
-        file exists, its unit must be this one.
+        The file, which exists: `Ledger.create` makes one. Links are followed once, here.
     timeout : float, default 30.0
         Seconds to wait for other processes, in [0, 3600].
+
+    Attributes
+    ----------
+    path : Path
+        The file itself, absolute.
+    kind : {"basic", "zcdp"}
+        What adds up: ε and δ, or ρ and the δ of failures.
+    budget : Budget
+        The limits, fixed when the ledger was made.
+    relation : {"replace", "add_remove"}
+        The neighbours that it speaks of.
+    unit : str
+        Whose data it protects.
+    dataset : str or None
+        The data set that it is for; None for several.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file, and no budget to make one from.
+        If there is no such file.
     ParameterError, ParameterTypeError
-        If the file is no ledger, a ledger of another format or budget, or an argument is wrong.
+        If the file is no ledger, or one of another format, or an argument is wrong.
     OSError
         If the file cannot be read, or is damaged; PermissionError, IsADirectoryError, TimeoutError among them.
 
     Notes
     -----
-    A spend is reserved in a transaction of its own, on disk before `spend` returns, and marked done in a second one after the release.
-    A process that dies between the two leaves a reservation, which counts as spent. The lock that reads the totals is the lock that writes
-    the reservation, so two processes cannot both take what is left. Nothing is ever given back.
+    A spend is reserved in a transaction of its own, on disk before `spend` returns, and what becomes of it is written in later ones. A
+    process that dies in between leaves its reservation, which counts as spent; nothing is ever given back. The lock that reads the totals
+    is the lock that writes the reservation, so two processes cannot both take what is left.
 
-    Totals are exact: "basic" adds ε and δ as the decimal numbers they were written as, so that 0.1 + 0.2 fits into 0.3; "zcdp" adds ρ, and
-    what was spent is its conversion by `zcdp_epsilon` at the budget's δ, less the δ of approximate spends. It is one rule for the whole
-    life of the ledger, never the best of several: choosing afterwards would not be sound.
+    Guarantee of everything that was paid for together, for amounts chosen after seeing earlier answers: (ε₀, δ₀) for "basic"; for "zcdp"
+    δ₀-approximate ρ₀-zCDP, so that `privacy` gives an ε for every δ > δ₀. Totals are exact: amounts are added as the decimal numbers
+    they were written as, so that 0.1 + 0.2 fits into 0.3. The theorems: docs/accounting.md, "What a ledger promises".
 
     SQLite needs a local file system, or one whose locks work. The journal is the rollback kind, with every commit synced.
 
@@ -137,11 +77,11 @@ class Ledger:
     --------
     >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()
-    >>> ledger = Ledger(f"{folder.name}/survey.ledger", Privacy(1.0, 1e-6))
+    >>> ledger = Ledger.create(f"{folder.name}/survey.ledger", epsilon=1.0, delta=1e-6)
     >>> with ledger.spend(Privacy(0.75), what="income histogram"):
     ...     pass  # release it here
     >>> ledger.remaining
-    Privacy(epsilon=0.25, delta=1e-06, relation='replace')
+    Budget(epsilon=0.25, delta=1e-06, rho=None)
     >>> ledger.spend(Privacy(0.5), what="age histogram")
     Traceback (most recent call last):
         ...
@@ -151,93 +91,113 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        budget: Privacy | None = None,
-        *,
-        accounting: Accounting | None = None,
-        unit: str | None = None,
-        timeout: float = 30.0,
-    ) -> None:
-        from dpcore.accounting import _ledger_file
+    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
+        from dpcore.accounting import _ledger_file, _ledger_rows
 
         self.path: Path = _ledger_file.resolve(path)
         self._timeout = _check_timeout(timeout)
-        if accounting is not None:
-            check_choice("accounting", accounting, ("basic", "zcdp"))
-        if unit is not None:
-            _check_text("unit", unit)
-        if budget is not None:
-            _make(self.path, self._timeout, _check_budget(budget, accounting or "basic"), accounting or "basic", unit or "row")
-        elif _ledger_file.size(self.path) is None:
+        self._checked: Checked | None = None
+        if _ledger_file.size(self.path) is None:
             raise FileNotFoundError(errno.ENOENT, "no ledger here: make one with Ledger.create or `dpcore ledger create`", str(self.path))
-        self.budget, self.accounting, self.unit = self._open()
-        if budget is not None and budget != self.budget:
-            raise ParameterError(f"budget must be the one the ledger was made with, {self.budget!r}, got {budget!r}")
-        if accounting is not None and accounting != self.accounting:
-            raise ParameterError(f"accounting must be the one the ledger was made with, {self.accounting!r}, got {accounting!r}")
-        if unit is not None and unit != self.unit:
-            raise ParameterError(f"unit must be the one the ledger was made with, {self.unit!r}, got {unit!r}")
+        with _ledger_file.transaction(self.path, self._timeout) as connection:
+            _ledger_file.check_format(connection, self.path)
+            self._header = _ledger_rows.read_header(connection, self.path)
+            self._checked = _ledger_rows.check_spends(connection, self.path, self._header, None)
+        self.kind: Kind = self._header.kind
+        self.relation: Relation = self._header.relation
+        self.unit, self.dataset = self._header.unit, self._header.dataset
+        self.budget = self._rounded(self._header.budget, up=False)
 
     @classmethod
     def create(
         cls,
         path: str | os.PathLike[str],
-        budget: Privacy,
         *,
-        accounting: Accounting = "basic",
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        rho: float | None = None,
+        failure_delta: float = 0.0,
+        relation: Relation = "replace",
         unit: str = "row",
+        dataset: str | None = None,
         timeout: float = 30.0,
     ) -> Ledger:
-        r"""Make a new ledger.
+        r"""Make a new ledger. All that is said here is fixed for good.
 
         Parameters
         ----------
         path : str or path
             A file that does not exist, in a folder that does.
-        budget : Privacy
-            What may be spent: ε finite, and δ > 0 for "zcdp".
-        accounting : {"basic", "zcdp"}, default "basic"
-            How spends add up, for good.
+        epsilon, delta : float
+            Budget of a ledger of kind "basic": what Σε and Σδ may come to. ε in [0, ∞), δ in [0, 1).
+        rho, failure_delta : float
+            Budget of a ledger of kind "zcdp", instead: what Σρ may come to, in [0, ∞), and Σδ of spends that may fail, in [0, 1).
+            `zcdp_rho` finds the ρ for an (ε, δ).
+        relation : {"replace", "add_remove"}, default "replace"
+            What neighbouring data sets are.
         unit : str, default "row"
-            Whose data the budget protects, for good: an ε per row and an ε per person do not add up.
+            Whose data the budget protects: an ε per row and an ε per person do not add up.
+        dataset : str, optional
+            Declared name of the data set that it is for. Spends for another one are refused. None: a ledger for several.
         timeout : float, default 30.0
             As in `Ledger`.
 
         Returns
         -------
         Ledger
-            On disk, its folder synced.
+            On disk, its folder synced. A number that float64 does not hold was rounded down.
 
         Raises
         ------
         FileExistsError
             If the file exists, whatever it is.
         ParameterError, ParameterTypeError, OSError
-            As in `Ledger`.
+            As in `Ledger`, or if both ε and ρ are given, or neither.
         """
-        from dpcore.accounting import _ledger_file
+        from dpcore.accounting import _ledger_file, _ledger_rows
 
-        check_choice("accounting", accounting, ("basic", "zcdp"))
+        kind, budget = _check_budget(epsilon, delta, rho, failure_delta)
+        check_choice("relation", relation, ("replace", "add_remove"))
         _check_text("unit", unit)
+        _check_optional("dataset", dataset)
         where, seconds = _ledger_file.resolve(path), _check_timeout(timeout)
-        if not _make(where, seconds, _check_budget(budget, accounting), accounting, unit):
+        if _ledger_file.size(where):  # an empty file is what a process leaves that dies before its ledger is complete
             raise FileExistsError(errno.EEXIST, "a ledger is never overwritten, and there is a file already", str(where))
+        if not where.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "no such folder to make a ledger in", str(where.parent))
+        if not _ledger_rows.create(where, seconds, _ledger_rows.Header(kind, budget, relation, unit, dataset)):
+            raise FileExistsError(errno.EEXIST, "a ledger is never overwritten, and another process has just made one", str(where))
         return cls(where, timeout=seconds)
 
-    def spend(self, amount: Privacy | Uses | float, *, what: str, job: str | None = None) -> Reservation:
-        r"""Reserve a part of the budget, or refuse.
+    # Spending
+
+    def spend(
+        self,
+        amount: Spend,
+        *,
+        what: str,
+        job: str | None = None,
+        run: str | None = None,
+        relation: Relation | None = None,
+        unit: str | None = None,
+        dataset: str | None = None,
+        secure: bool = True,
+    ) -> Reservation:
+        r"""Reserve a part of the budget, or refuse. Runs that a dead process has sealed are completed first.
 
         Parameters
         ----------
-        amount : Privacy, Uses or float
-            What the release costs. A float is a ρ, for ledgers with "zcdp" only. There, ε-private spends cost `rho_pure`, (ε, δ)-private
-            ones that and their δ, and `Uses` the ρ of their mechanism.
+        amount : Privacy, Uses, float, or a sequence of these
+            What the release costs. A float is a ρ, for kind "zcdp" only. There an (ε, δ)-private release costs `rho_pure` of its ε, at most
+            ε²/2, and its δ; `Uses` cost the ρ of their mechanism. Parts of a sequence are added.
         what : str
             What for; anyone who can read the ledger reads it.
-        job : str, optional
-            Identifies the job that spends.
+        job, run : str, optional
+            The job that spends, and what identifies this run of it: see `find`.
+        relation, unit, dataset : str, optional
+            What the release is about; the ledger's own if left out. What does not agree with the ledger is refused.
+        secure : bool, default True
+            Whether the noise comes from the operating system's randomness. False is refused: keyed noise protects nobody.
 
         Returns
         -------
@@ -249,55 +209,77 @@ class Ledger:
         BudgetError
             If it does not fit into what is left; nothing is written.
         ParameterError, ParameterTypeError
-            If an argument is wrong, or speaks of other neighbours than the budget.
+            If an argument is wrong, or does not agree with the ledger.
         OSError
             If the file cannot be read or written.
         """
-        from dpcore.accounting import _amounts
+        from dpcore.accounting import _amounts, _ledger_rows
 
-        wanted = _amounts.amount_of(amount, self.accounting, self.budget.relation)
+        wanted = _amounts.amount_of(amount, self.kind, self.relation)
         _check_text("what", what)
-        if job is not None:
-            _check_text("job", job)
+        _check_optional("job", job)
+        _check_optional("run", run)
+        named = self._check_agreement(relation, unit, dataset, secure)
+        self.complete()
         with self._transaction(write=True) as connection:
-            self._check_budget_is_the_same(connection)
-            total = _amounts.total(connection, self.path, self.accounting)
-            if not _amounts.fits(total + wanted, self.budget):
-                raise BudgetError(f"{what!r} needs {wanted}; the ledger has {_amounts.left(total, self.budget)} left")
-            cursor = connection.execute(
-                "INSERT INTO spend (what, reserved, epsilon, delta, rho, job, version) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (what, _now(), *wanted.texts(), job, __version__),
-            )
-            number = cursor.lastrowid
-        return Reservation(int(number or 0), self._finish)
+            checked = self._check_spends(connection)
+            if not _amounts.fits(checked.total + wanted, self._header.budget, self.kind):
+                left = _amounts.rest(checked.total, self._header.budget).words(self.kind, up=False)
+                raise BudgetError(f"{what!r} needs {wanted.words(self.kind)}; the ledger has {left} left")
+            values = (what, _ledger_rows.now(), job, run, __version__, self.relation, self.unit, named)
+            added = _ledger_rows.add(connection, checked, wanted, values)
+        self._checked = added
+        return Reservation(added.id, self._advance)
 
-    @property
-    def spent(self) -> Privacy:
-        """What all spends together cost, reserved ones included: rounded up, by the ledger's accounting."""
+    def cost(self, amount: Spend) -> Budget:
+        """Give what a spend would take from the budget, rounded up; spends nothing. Raises as `spend` does."""
         from dpcore.accounting import _amounts
 
-        return _amounts.spent(self._total(), self.budget)
+        return self._rounded(_amounts.amount_of(amount, self.kind, self.relation), up=True)
 
-    @property
-    def remaining(self) -> Privacy:
-        """The largest single spend that still fits. For "zcdp" that is an ε of a mechanism that is ε-private, with no δ."""
+    def fits(self, amount: Spend) -> bool:
+        """Whether a spend would be granted just now; spends nothing, and another process may be faster. Raises as `spend` does."""
         from dpcore.accounting import _amounts
 
-        return _amounts.remaining(self._total(), self.budget)
+        wanted = _amounts.amount_of(amount, self.kind, self.relation)
+        return _amounts.fits(self._total() + wanted, self._header.budget, self.kind)
+
+    # What was spent
 
     @property
-    def spent_rho(self) -> float:
-        """The sum of ρ, rounded up; for "zcdp" only."""
-        from fractions import Fraction
-
-        return written_up(self._rho_total().rho or Fraction(0))
+    def spent(self) -> Budget:
+        """What all spends together cost, whatever became of them; rounded up."""
+        return self._rounded(self._total(), up=True)
 
     @property
-    def remaining_rho(self) -> float:
-        """The largest single ρ that still fits, within 10^−9; for "zcdp" only."""
+    def remaining(self) -> Budget:
+        """The largest single spend that still fits, rounded down."""
         from dpcore.accounting import _amounts
 
-        return _amounts.remaining_rho(self._rho_total(), self.budget)
+        return self._rounded(_amounts.rest(self._total(), self._header.budget), up=False)
+
+    def privacy(self, delta: float | None = None) -> Privacy:
+        r"""Give the guarantee for everything that is ever paid for by this ledger, together.
+
+        Parameters
+        ----------
+        delta : float, optional
+            For kind "zcdp", where it is required: the δ of the guarantee, above `budget.delta`, which it includes.
+
+        Returns
+        -------
+        Privacy
+            It follows from the budget alone, never from what happened to be spent: an ε for what was spent so far would be no guarantee
+            where amounts depend on answers.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If δ is outside (`budget.delta`, 1), or given for kind "basic".
+        """
+        from dpcore.accounting import _promises
+
+        return _promises.promise(self._header, delta)
 
     def entries(self) -> Iterator[Entry]:
         """Give all spends, in the order they were made.
@@ -307,85 +289,174 @@ class Ledger:
         iterator of Entry
             As of now; what is spent while it is read does not show.
         """
+        return iter(self._entries(lambda _: True))
+
+    def find(self, run: str) -> Entry | None:
+        """Give the newest spend of a run that has not failed, None if there is none.
+
+        Parameters
+        ----------
+        run : str
+            As in `spend`.
+
+        Returns
+        -------
+        Entry or None
+            One that is published or done has its outputs in place: the run need not be repeated, nor paid for again.
+        """
+        _check_text("run", run)
+        found = self._entries(lambda entry: entry.run == run and entry.state != "failed")
+        return found[-1] if found else None
+
+    # Runs that others left
+
+    def complete(self) -> tuple[Entry, ...]:
+        """Publish what dead processes have sealed.
+
+        Each temporary whose digest agrees gets its name, if no other file has taken it; what has its name already is found there. Runs of
+        processes that live are left alone, and runs whose files cannot be found or moved stay as they are.
+
+        Returns
+        -------
+        tuple of Entry
+            The runs that are done now.
+
+        Raises
+        ------
+        OSError
+            If the ledger cannot be read or written.
+        """
+        from dpcore.accounting import _ledger_rows, _sealed_files
+
         with self._transaction() as connection:
-            rows = connection.execute(
-                "SELECT id, what, reserved, epsilon, delta, rho, job, version, done IS NOT NULL FROM spend ORDER BY id"
-            ).fetchall()
-        return iter([_entry(row, self.path) for row in rows])
+            runs = _ledger_rows.unfinished(connection, self.path)
+        finished = {
+            run.id for run in runs if run.state == "published" or _sealed_files.finish(run.files, run.replaces, overwrite=run.overwrite)
+        }
+        if not finished:
+            return ()
+        with self._transaction(write=True) as connection:
+            for number in finished:
+                if _ledger_rows.state_of(connection, self.path, number) != "failed":  # abandoned in the meantime
+                    _ledger_rows.advance(connection, self.path, number, "publish")
+                    _ledger_rows.advance(connection, self.path, number, "finish")
+        return tuple(self._entries(lambda entry: entry.id in finished))
+
+    def abandon(self, number: int) -> None:
+        """Give up a run that is reserved or sealed, as failed for the reason "abandoned": it is not completed any more. Its charge stays.
+
+        Parameters
+        ----------
+        number : int
+            The `id` of its entry.
+
+        Raises
+        ------
+        ParameterError
+            If there is no such entry, or it was published.
+        OSError
+            If the ledger cannot be read or written.
+        """
+        if not any(entry.id == number for entry in self.entries()):
+            raise ParameterError(f"number must be the id of an entry of this ledger, got {number!r}")
+        self._advance(number, "fail", reason="abandoned")
+
+    def check_writable(self) -> None:
+        """Write to the ledger without spending, so that a spend soon after does not fail for the file's sake. Completes sealed runs.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written: PermissionError, TimeoutError if it stays locked, no space, damage.
+        """
+        from dpcore.accounting import _ledger_rows
+
+        self.complete()
+        with self._transaction(write=True) as connection:
+            self._check_spends(connection)
+            connection.execute("INSERT OR REPLACE INTO checked VALUES (1, ?)", (_ledger_rows.now(),))
+
+    # Parts
+
+    def _advance(
+        self, number: int, event: Event, *, reason: str | None = None, files: Sequence[SealedFile] = (), overwrite: bool = False
+    ) -> None:
+        from dpcore.accounting import _ledger_rows
+
+        with self._transaction(write=True) as connection:
+            _ledger_rows.advance(connection, self.path, number, event, reason)
+            if files:
+                _ledger_rows.seal(connection, number, files, overwrite=overwrite)
+
+    def _entries(self, wanted: Callable[[Entry], bool]) -> list[Entry]:
+        from dpcore.accounting import _ledger_rows
+
+        with self._transaction() as connection:
+            rows = connection.execute(_ledger_rows.READ_ENTRIES).fetchall()
+        entries = (Entry(*_ledger_rows.entry_values(row, self.path)) for row in rows)
+        return [entry for entry in entries if wanted(entry)]
 
     def _total(self) -> Amount:
-        from dpcore.accounting import _amounts
-
         with self._transaction() as connection:
-            self._check_budget_is_the_same(connection)
-            return _amounts.total(connection, self.path, self.accounting)
+            return self._check_spends(connection).total
 
-    def _rho_total(self) -> Amount:
-        if self.accounting != "zcdp":
-            raise ParameterError(f"accounting must be 'zcdp' for totals of rho, and the ledger has {self.accounting!r}")
-        return self._total()
+    def _check_spends(self, connection: sqlite3.Connection) -> Checked:
+        from dpcore.accounting import _ledger_rows
+
+        self._checked = _ledger_rows.check_spends(connection, self.path, self._header, self._checked)
+        return self._checked
+
+    def _check_agreement(self, relation: object, unit: object, dataset: str | None, secure: object) -> str | None:
+        """Refuse what is not of this ledger's kind; return the name of the data set."""
+        for name, value, own in (("relation", relation, self.relation), ("unit", unit, self.unit)):
+            if value is not None and value != own:
+                raise ParameterError(f"{name} must be that of the ledger, {own!r}, got {value!r}: such guarantees do not add up")
+        _check_optional("dataset", dataset)
+        if self.dataset is not None and dataset not in (None, self.dataset):
+            raise ParameterError(f"dataset must be the one the ledger was made for, {self.dataset!r}, got {dataset!r}")
+        if secure is not True:
+            raise ParameterError(
+                "secure must be True: noise under a key can be computed by whoever has the key, and a ledger does not pay for it"
+            )
+        return self.dataset if dataset is None else dataset
 
     def _transaction(self, *, write: bool = False) -> AbstractContextManager[sqlite3.Connection]:
-        from dpcore.accounting import _ledger_file
+        from dpcore.accounting import _ledger_rows
 
-        if _ledger_file.size(self.path) is None:
-            raise FileNotFoundError(errno.ENOENT, "the ledger is gone", str(self.path))
-        return _ledger_file.transaction(self.path, self._timeout, write=write)
+        return _ledger_rows.transaction(self.path, self._timeout, self._header, write=write)
 
-    def _check_budget_is_the_same(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that has taken the place of the one that was opened: its spends would be held against the wrong budget."""
-        from dpcore.accounting import _ledger_file
-
-        if self._header(_ledger_file.read_budget(connection)) != (self.budget, self.accounting, self.unit):
-            raise OSError(errno.ESTALE, "another ledger has taken the place of this one: open it anew", str(self.path))
-
-    def _open(self) -> tuple[Privacy, Accounting, str]:
-        from dpcore.accounting import _ledger_file
-
-        with self._transaction() as connection:
-            row = _ledger_file.read_header(connection, self.path)
-        return self._header(row)
-
-    def _header(self, row: tuple[Any, ...] | None) -> tuple[Privacy, Accounting, str]:
-        from dpcore.accounting import _amounts
-
-        try:
-            epsilon, delta, relation, accounting, unit = row or ()
-            return Privacy(float(epsilon), float(delta), relation), accounting, unit
-        except (ValueError, TypeError) as error:
-            raise _amounts.damaged(self.path) from error
-
-    def _finish(self, number: int) -> None:
-        with self._transaction(write=True) as connection:
-            connection.execute("UPDATE spend SET done = ? WHERE id = ? AND done IS NULL", (_now(), number))
+    def _rounded(self, amount: Amount, *, up: bool) -> Budget:
+        rounded = written_up if up else written_down
+        epsilon, rho = (None if exact is None else rounded(exact) for exact in (amount.epsilon, amount.rho))
+        return Budget(epsilon, rounded(amount.delta), None) if self.kind == "basic" else Budget(None, rounded(amount.delta), rho)
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r}, budget={self.budget!r}, accounting={self.accounting!r}, unit={self.unit!r})"
-
-
-def _make(path: Path, timeout: float, budget: Privacy, accounting: Accounting, unit: str) -> bool:
-    """Make a ledger; False if there is a file already."""
-    from dpcore.accounting import _ledger_file
-
-    if _ledger_file.size(path):  # an empty file is what a process leaves that dies before its ledger is complete
-        return False
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such folder to make a ledger in", str(path.parent))
-    row = (repr(budget.epsilon), repr(budget.delta), budget.relation, accounting, unit, _now(), __version__)
-    return _ledger_file.make(path, timeout, row)
+        about = f"relation={self.relation!r}, unit={self.unit!r}, dataset={self.dataset!r}"
+        return f"Ledger({str(self.path)!r}, kind={self.kind!r}, budget={self.budget!r}, {about})"
 
 
 def _check_timeout(timeout: object) -> float:
     return check_real("timeout", timeout, low=0.0, high=3600.0)
 
 
-def _check_budget(budget: object, accounting: Accounting) -> Privacy:
-    checked = check_privacy("budget", budget)
-    if not checked.epsilon < math.inf:
-        raise ParameterError(f"budget must have a finite epsilon, got {checked.epsilon!r}")
-    if accounting == "zcdp" and not checked.delta:
-        raise ParameterError("budget must have delta > 0 with accounting='zcdp', got 0.0")
-    return checked
+def _check_budget(epsilon: object, delta: object, rho: object, failure_delta: object) -> tuple[Kind, Amount]:
+    from fractions import Fraction
+
+    from dpcore.accounting._amounts import Amount, read_number
+
+    if (epsilon is None) == (rho is None):
+        raise ParameterTypeError("either epsilon or rho must be given: a ledger adds up the one or the other")
+    kind: Kind = "zcdp" if epsilon is None else "basic"
+    names = ("epsilon", "delta") if rho is None else ("rho", "failure_delta")
+    other, value = ("failure_delta", failure_delta) if rho is None else ("delta", delta)
+    if value != 0:
+        raise ParameterError(f"{other} must be left out together with {names[0]}, got {value!r}")
+    most = as_written(read_number(names[0], epsilon if rho is None else rho, written_down))
+    failures = as_written(read_number(names[1], delta if rho is None else failure_delta, written_down))
+    if failures >= 1:
+        raise ParameterError(f"{names[1]} must be in [0.0, 1.0), got {delta if rho is None else failure_delta!r}")
+    none: Fraction | None = None
+    return kind, Amount(most, failures, none) if kind == "basic" else Amount(none, failures, most)
 
 
 def _check_text(name: str, text: object) -> None:
@@ -399,16 +470,6 @@ def _check_text(name: str, text: object) -> None:
         raise ParameterError(f"{name} must be text that UTF-8 can encode, got {text!r}") from None
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _entry(row: tuple[Any, ...], path: Path) -> Entry:
-    from dpcore.accounting import _amounts
-
-    number, what, reserved, *amounts, job, version, done = row
-    try:
-        epsilon, delta, rho = (None if text is None else written_up(_amounts.amount_in_file(text)) for text in amounts)
-        return Entry(number, what, datetime.fromisoformat(reserved), epsilon, delta, rho, job, version, "done" if done else "reserved")
-    except (ArithmeticError, ValueError, TypeError) as error:
-        raise _amounts.damaged(path) from error
+def _check_optional(name: str, text: object) -> None:
+    if text is not None:
+        _check_text(name, text)

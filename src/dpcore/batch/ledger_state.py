@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from dpcore.privacy import written_sum
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from dpcore.accounting import Entry, Ledger
-    from dpcore.privacy import Privacy
+    from dpcore.accounting import Budget, Entry, Ledger
 
-FORMAT = 1
+FORMAT = 2
 
 
 def ledger_summary(ledger: Ledger, path: str | Path) -> dict[str, Any]:
@@ -28,40 +28,36 @@ def ledger_summary(ledger: Ledger, path: str | Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        `path`, `accounting`, `relation`, `unit`, and `budget`, `spent`, `remaining`, each with `epsilon` and `delta`; the last two with
-        `rho` for a ledger that adds ρ up. `remaining.epsilon` is then that of the largest spend that is pure.
+        `path`, `kind`, `relation`, `unit`, `dataset`, and `budget`, `spent`, `remaining`, each with `delta` and what the kind adds up,
+        `epsilon` or `rho`.
     """
-    parts = {"budget": _amount(ledger.budget), "spent": _amount(ledger.spent), "remaining": _amount(ledger.remaining)}
-    if ledger.accounting == "zcdp":
-        parts["spent"]["rho"], parts["remaining"]["rho"] = ledger.spent_rho, ledger.remaining_rho
-    return {"path": str(path), "accounting": ledger.accounting, "relation": ledger.budget.relation, "unit": ledger.unit} | parts
+    about = {"path": str(path), "kind": ledger.kind, "relation": ledger.relation, "unit": ledger.unit, "dataset": ledger.dataset}
+    return about | {"budget": _amount(ledger.budget), "spent": _amount(ledger.spent), "remaining": _amount(ledger.remaining)}
 
 
 def ledger_state(ledger: Ledger, path: str | Path) -> dict[str, Any]:
-    """The summary with what is reserved, and all entries."""
+    """The summary with what is unfinished and what failed, and all entries."""
     entries = list(ledger.entries())
-    reserved = [entry for entry in entries if entry.state == "reserved"]
-    keys = ("rho", "delta") if ledger.accounting == "zcdp" else ("epsilon", "delta")
-    held = {key: written_sum(getattr(entry, key) or 0.0 for entry in reserved) for key in keys}
     summary = ledger_summary(ledger, path)
     remaining = summary.pop("remaining")
-    listed = [_entry(entry) for entry in entries]
-    return {"format": FORMAT} | summary | {"reserved": held, "remaining": remaining, "entries": listed}
+    keys = list(summary["budget"])
+    unfinished = _sums((entry for entry in entries if entry.state in ("reserved", "sealed", "published")), keys)
+    failed = _sums((entry for entry in entries if entry.state == "failed"), keys)
+    parts = {"unfinished": unfinished, "failed": failed, "remaining": remaining}
+    return {"format": FORMAT} | summary | parts | {"entries": [_entry(entry) for entry in entries]}
 
 
-def _amount(privacy: Privacy) -> dict[str, float]:
-    return {"epsilon": privacy.epsilon, "delta": privacy.delta}
+def _amount(budget: Budget) -> dict[str, float | None]:
+    key, counted = ("epsilon", budget.epsilon) if budget.rho is None else ("rho", budget.rho)
+    return {key: counted, "delta": budget.delta}
+
+
+def _sums(entries: Iterable[Entry], keys: list[str]) -> dict[str, float]:
+    every = list(entries)
+    return {key: written_sum(getattr(entry, key) or 0.0 for entry in every) for key in keys}
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "what": entry.what,
-        "when": entry.when.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "state": entry.state,
-        "epsilon": entry.epsilon,
-        "delta": entry.delta,
-        "rho": entry.rho,
-        "job": entry.job,
-        "version": entry.version,
-    }
+    keys = ("epsilon", "delta", "rho", "job", "run", "version", "relation", "unit", "dataset", "secure")
+    named = {"id": entry.id, "what": entry.what, "when": entry.when.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return named | {"state": entry.state, "reason": entry.reason} | {key: getattr(entry, key) for key in keys}

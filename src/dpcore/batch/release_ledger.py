@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpcore._intervals import fraction_up
 from dpcore.accounting import Ledger
 from dpcore.batch.errors import JobError, StorageError
 from dpcore.batch.ledger_state import ledger_summary
@@ -17,11 +15,9 @@ from dpcore.privacy import Privacy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dpcore.accounting import Budget
     from dpcore.batch.release_answers import Answer
     from dpcore.batch.release_job import ReleaseJob
-
-SLACK = 1 - 1e-8
-"""A ledger tells how much ρ remains within 10^−9 of it; whether a spend fits is decided by the spend itself."""
 
 
 class Charge:
@@ -57,22 +53,16 @@ class Charge:
         self.is_open = False
         if self._ledger is None:
             return
-        self._amount = amount_of(job, answers, self._ledger.accounting)
+        self._amount = amount_of(job, answers, self._ledger.kind)
         self.check()
 
     def check(self) -> None:
         """Raise `BudgetError` if the ledger could not pay as it is now; spends nothing."""
         if self._ledger is None:
             return
-        if isinstance(self._amount, Privacy):
-            left = self._ledger.remaining
-            fits = self._amount.epsilon <= left.epsilon and (self._amount.delta <= left.delta or self._ledger.accounting == "zcdp")
-            words = f"epsilon {self._amount.epsilon!r}, delta {self._amount.delta!r}", f"epsilon {left.epsilon!r}, delta {left.delta!r}"
-        else:
-            rest = self._ledger.remaining_rho
-            fits, words = self._amount * SLACK <= rest, (f"rho {self._amount:.6g}", f"rho {rest:.6g}")
-        if not fits:
-            raise BudgetError(f"the job needs {words[0]}, but the ledger {self._ledger.path} has {words[1]} left")
+        if not self._ledger.fits(self._amount):
+            needed, left = self._ledger.cost(self._amount), self._ledger.remaining
+            raise BudgetError(f"the job needs {_words(needed)}, but the ledger {self._ledger.path} has {_words(left)} left")
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
@@ -82,7 +72,7 @@ class Charge:
             return
         count = len(self._job.query)
         what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {self._job.input.path}"
-        with self._ledger.spend(self._amount, what=what, job=self._job.output.path):
+        with self._ledger.spend(self._amount, what=what, job=self._job.output.path, unit=self._job.privacy.unit, secure=self._job.secure):
             self.is_open = True
             yield
         self.is_open = False
@@ -92,12 +82,17 @@ class Charge:
         return None if self._ledger is None or self._job.ledger is None else ledger_summary(self._ledger, self._job.ledger.path)
 
 
-def amount_of(job: ReleaseJob, answers: tuple[Answer, ...], accounting: str) -> Privacy | float:
-    """(ε, δ) of the whole job; for a ledger that adds ρ up, its ρ, if that of every query is known."""
-    rhos = [answer.rho for answer in answers]
-    if accounting == "basic" or any(rho is None for rho in rhos):
+def _words(amount: Budget) -> str:
+    counted = f"epsilon {amount.epsilon!r}" if amount.rho is None else f"rho {amount.rho:.6g}"
+    return f"{counted}, delta {amount.delta!r}"
+
+
+def amount_of(job: ReleaseJob, answers: tuple[Answer, ...], kind: str) -> Privacy | list[Privacy | float]:
+    """(ε, δ) of the whole job; for a ledger that adds ρ up, the ρ of each query, or its (ε, δ) if that is all that is known."""
+    if kind == "basic":
         return job.total
-    return fraction_up(sum((Fraction(rho) for rho in rhos if rho is not None), Fraction(0)))
+    guarantees = (Privacy(answer.section.epsilon, answer.section.delta, job.privacy.relation) for answer in answers)
+    return [guarantee if answer.rho is None else answer.rho for answer, guarantee in zip(answers, guarantees, strict=True)]
 
 
 def _command(job: ReleaseJob) -> str:
@@ -115,14 +110,16 @@ def _command(job: ReleaseJob) -> str:
 def _opened(job: ReleaseJob) -> Ledger | None:
     if job.ledger is None:
         return None
+    if not job.secure:
+        raise JobError("[testing] and [ledger] exclude each other: noise under a key protects nobody, and a ledger does not pay for it")
     try:
         ledger = Ledger(job.ledger.path)
     except FileNotFoundError:
         raise StorageError(f"ledger.path = {job.ledger.path!r}: no such file; make one with {_command(job)}") from None
-    if ledger.budget.relation != job.privacy.relation:
+    if ledger.relation != job.privacy.relation:
         raise JobError(
             f"privacy.relation = {job.privacy.relation!r}, but the budget of the ledger {job.ledger.path} is for "
-            f"{ledger.budget.relation!r}: guarantees for different neighbours do not add up (dpcore ledger create --relation makes another)"
+            f"{ledger.relation!r}: guarantees for different neighbours do not add up (dpcore ledger create --relation makes another)"
         )
     if ledger.unit != job.privacy.unit:
         raise JobError(

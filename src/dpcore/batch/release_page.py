@@ -264,19 +264,18 @@ def ledger_shown(ledger: Mapping[str, Any] | None, privacy: Mapping[str, Any]) -
     """The state of a ledger after this job, as numbers and as shares of its budget."""
     if ledger is None:
         return None
+    by_rho = ledger.get("kind") == "zcdp"
     rows = []
-    for key, symbol in (("epsilon", "ε"), ("delta", "δ")):
+    for key, symbol in (("rho", "ρ"), ("delta", "δ of failures")) if by_rho else (("epsilon", "ε"), ("delta", "δ")):
         parts = [_part(ledger, name, key) for name in ("budget", "spent", "remaining")]
-        rows.append({"symbol": symbol, "job": plain_number(privacy[key])} | dict(zip(PARTS, map(plain_number, parts), strict=True)))
-    if _part(ledger, "spent", "rho") is None:
-        earlier, job = _shares(_part(ledger, "budget", "epsilon"), _part(ledger, "spent", "epsilon"), privacy["epsilon"])
-    else:
-        # What this job added to the sum of ρ is not what it guarantees by itself, so both are one share.
-        spent, left = _part(ledger, "spent", "rho") or 0.0, _part(ledger, "remaining", "rho") or 0.0
-        rows.append({"symbol": "ρ", "job": "–", "budget": "–", "spent": plain_number(spent), "remaining": plain_number(left)})
-        earlier, job = _shares(spent + left, spent, 0.0)
-    shares = {"earlier": f"{earlier:.2f}", "job": f"{job:.2f}" if job else None}
-    return {"path": ledger.get("path"), "accounting": ledger.get("accounting"), "rows": rows, "shares": shares}
+        job = "–" if by_rho else plain_number(privacy[key])
+        rows.append({"symbol": symbol, "job": job} | dict(zip(PARTS, map(plain_number, parts), strict=True)))
+    counted = "rho" if by_rho else "epsilon"
+    # What this job added to the sum of ρ is not what it guarantees by itself, so both are one share.
+    own = 0.0 if by_rho else privacy["epsilon"]
+    earlier, share = _shares(_part(ledger, "budget", counted), _part(ledger, "spent", counted), own)
+    shares = {"earlier": f"{earlier:.2f}", "job": f"{share:.2f}" if share else None}
+    return {"path": ledger.get("path"), "kind": ledger.get("kind"), "rows": rows, "shares": shares}
 
 
 def _shares(budget: float | None, spent: float | None, job: float) -> tuple[float, float]:

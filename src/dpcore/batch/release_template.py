@@ -73,8 +73,7 @@ again.</p>
 <section class="card">
 <h2>The ledger after this job</h2>
 <p class="how">{% if ledger.path %}<code>{{ ledger.path }}</code>{% endif %}
-{%- if ledger.accounting == "zcdp" %}; ρ adds up, and what is spent of ε follows from the sum; the ε that is left is that
-of the largest single spend that still fits{% elif ledger.accounting %}; ε and δ add up{% endif %}</p>
+{%- if ledger.kind == "zcdp" %}; ρ adds up, and so does the δ of releases that may fail{% elif ledger.kind %}; ε and δ add up{% endif %}</p>
 <div class="spending" role="img" aria-label="{{ ledger.shares.earlier }} per cent of the budget {% if ledger.shares.job -%}
 was spent before this job, {{ ledger.shares.job }} per cent by it{% else %}is spent{% endif %}">
 <i class="earlier" style="width: {{ ledger.shares.earlier }}%"></i>

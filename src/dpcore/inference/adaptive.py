@@ -269,7 +269,7 @@ class AdaptiveQueries:
         return clamped_sum(array, 0.0, 1.0)
 
     def _reserve(self, privacy: Privacy, what: str) -> accounting.Reservation | None:
-        return None if self._ledger is None else self._ledger.spend(privacy, what=what)
+        return None if self._ledger is None else self._ledger.spend(privacy, what=what, secure=self._rng.secure)
 
     def _finish(self) -> None:
         """The reservation is marked as used after the first answer."""

@@ -1,0 +1,224 @@
+"""What stands in a ledger's file: its header, its spends, and a digest that runs through them.
+
+Each spend's digest covers what was written of it and the digest before, from the header on. A byte that flips in an amount, a row that is
+lost and a file that was put back are noticed so; it holds off damage, not somebody who can write.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from dpcore._version import __version__
+from dpcore.accounting import _ledger_file
+from dpcore.accounting._amounts import NOTHING, Amount, amount_in_file
+from dpcore.accounting._sealed_files import SealedFile, identity, sync_folder
+from dpcore.accounting._states import State, after
+from dpcore.privacy import written_up
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Sequence
+
+    from dpcore.accounting._states import Event
+    from dpcore.accounting.spends import Kind
+    from dpcore.privacy import Relation
+
+STATES = frozenset(get_args(State))
+
+READ_HEADER = "SELECT identity, kind, epsilon, delta, rho, relation, unit, dataset, created, version, digest FROM ledger"
+WRITE_HEADER = """INSERT INTO ledger (one, identity, kind, epsilon, delta, rho, relation, unit, dataset, created, version, digest)
+    VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+# A spend's digest covers all columns that never change.
+READ_SPENDS = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, digest
+    FROM spend WHERE id > ? ORDER BY id"""
+WRITE_SPEND = """INSERT INTO spend (id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, digest)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+READ_ENTRIES = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, state, reason
+    FROM spend ORDER BY id"""
+
+
+def now() -> str:
+    """The time, as it is written."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _digest(previous: str, values: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps([previous, *values]).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What was fixed when the ledger was made."""
+
+    kind: Kind
+    budget: Amount
+    relation: Relation
+    unit: str
+    dataset: str | None
+    identity: str = field(default_factory=lambda: secrets.token_hex(16))
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How far the spends were checked, and what they come to."""
+
+    id: int
+    digest: str
+    total: Amount
+
+
+def create(path: Path, timeout: float, header: Header) -> bool:
+    """Write an empty ledger in one transaction; False if something was there by the time the lock was had."""
+    with _ledger_file.transaction(path, timeout, write=True, create=True) as connection:
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            return False
+        for statement in _ledger_file.SCHEMA:
+            connection.execute(statement)
+        row = (header.identity, header.kind, *header.budget.texts(), header.relation, header.unit, header.dataset, now(), __version__)
+        connection.execute(WRITE_HEADER, (*row, _digest("", row)))
+    sync_folder(path.parent)
+    return True
+
+
+@contextmanager
+def transaction(path: Path, timeout: float, header: Header, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+    """Run a block in a transaction on the ledger that was opened; another file that has its name now is an error."""
+    if _ledger_file.size(path) is None:
+        raise FileNotFoundError(errno.ENOENT, "the ledger is gone", str(path))
+    with _ledger_file.transaction(path, timeout, write=write) as connection:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        if application != _ledger_file.APPLICATION or read_header(connection, path) != header:
+            raise OSError(errno.ESTALE, "another file has taken the place of this ledger: open it anew", str(path))
+        yield connection
+
+
+def read_header(connection: sqlite3.Connection, path: Path) -> Header:
+    """Read the header; one that no dpcore wrote is damage."""
+    row = connection.execute(READ_HEADER).fetchone()
+    if row is None or _digest("", row[:-1]) != row[-1]:
+        raise _ledger_file.damaged(path)
+    name, kind, *amounts, relation, unit, dataset, _, _, digest = row
+    epsilon, delta, rho = map(amount_in_file, amounts)
+    return Header(kind, Amount(epsilon, delta or NOTHING.delta, rho), relation, unit, dataset, name, digest)
+
+
+def check_spends(connection: sqlite3.Connection, path: Path, header: Header, before: Checked | None) -> Checked:
+    """Add up the spends, from where an earlier check ended; damage, and a file that lost spends it had, are errors."""
+    count, last = connection.execute("SELECT count(*), coalesce(max(id), 0) FROM spend").fetchone()
+    (given,) = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence").fetchone()
+    if not count == last == given:
+        raise _ledger_file.damaged(path)
+    at, digest, total = (0, header.digest, NOTHING) if before is None else (before.id, before.digest, before.total)
+    if at and connection.execute("SELECT digest FROM spend WHERE id = ?", (at,)).fetchone() != (digest,):
+        raise OSError(
+            errno.ESTALE, "an older copy of the ledger, or a damaged one, has taken its place: what it lacks was spent", str(path)
+        )
+    try:
+        for *row, said in connection.execute(READ_SPENDS, (at,)):
+            digest = _digest(digest, row)
+            if digest != said or row[0] != at + 1:
+                raise _ledger_file.damaged(path)
+            at, total = row[0], total + _amount(row[3:6])
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise _ledger_file.damaged(path) from error
+    return Checked(at, digest, total)
+
+
+def _amount(texts: Sequence[str | None]) -> Amount:
+    epsilon, delta, rho = map(amount_in_file, texts)
+    if delta is None:
+        raise ValueError(delta)
+    return Amount(epsilon, delta, rho)
+
+
+def add(connection: sqlite3.Connection, checked: Checked, amount: Amount, values: Sequence[object]) -> Checked:
+    """Write a reservation; `values` are what, the time, job, run, version, relation, unit and data set."""
+    what, reserved, *rest = values
+    row = (checked.id + 1, what, reserved, *amount.texts(), *rest, 1)
+    digest = _digest(checked.digest, row)
+    connection.execute(WRITE_SPEND, (*row, digest))
+    return Checked(checked.id + 1, digest, checked.total + amount)
+
+
+# States
+
+
+def state_of(connection: sqlite3.Connection, path: Path, number: int) -> State:
+    """Read the state of a spend."""
+    row = connection.execute("SELECT state FROM spend WHERE id = ?", (number,)).fetchone()
+    if row is None or row[0] not in STATES:
+        raise _ledger_file.damaged(path)
+    state: State = row[0]
+    return state
+
+
+def advance(connection: sqlite3.Connection, path: Path, number: int, event: Event, reason: str | None = None) -> None:
+    """Let something happen to a spend."""
+    state = state_of(connection, path, number)
+    following = after(state, event)
+    if following != state:
+        connection.execute("UPDATE spend SET state = ?, reason = ?, changed = ? WHERE id = ?", (following, reason, now(), number))
+
+
+def seal(connection: sqlite3.Connection, number: int, files: Sequence[SealedFile], *, overwrite: bool) -> None:
+    """Write down what a sealed run's outputs are."""
+    connection.execute("UPDATE spend SET overwrite = ? WHERE id = ?", (int(overwrite), number))
+    rows = [
+        (number, place, os.fsencode(file.temporary), os.fsencode(file.path), file.sha256, identity(file.path) if overwrite else None)
+        for place, file in enumerate(files)
+    ]
+    connection.executemany("INSERT INTO sealed (spend, place, temporary, path, sha256, replaces) VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run that was sealed and is not done."""
+
+    id: int
+    state: State
+    overwrite: bool
+    files: tuple[SealedFile, ...]
+    replaces: tuple[str | None, ...]
+
+
+def unfinished(connection: sqlite3.Connection, path: Path) -> list[Unfinished]:
+    """Read all runs that were sealed and are not done."""
+    found = []
+    for number, state, overwrite in connection.execute(
+        "SELECT id, state, overwrite FROM spend WHERE state IN ('sealed', 'published') ORDER BY id"
+    ).fetchall():
+        rows = connection.execute(
+            "SELECT temporary, path, sha256, replaces FROM sealed WHERE spend = ? ORDER BY place", (number,)
+        ).fetchall()
+        try:
+            files = tuple(SealedFile(Path(os.fsdecode(temporary)), Path(os.fsdecode(name)), sha256) for temporary, name, sha256, _ in rows)
+        except (ValueError, TypeError) as error:
+            raise _ledger_file.damaged(path) from error
+        found.append(Unfinished(number, state, bool(overwrite), files, tuple(row[-1] for row in rows)))
+    return found
+
+
+# Entries
+
+
+def entry_values(row: Sequence[Any], path: Path) -> tuple[Any, ...]:
+    """Read a row of `READ_ENTRIES` as the values of an `Entry`."""
+    number, what, reserved, *amounts, job, run, version, relation, unit, dataset, secure, state, reason = row
+    try:
+        epsilon, delta, rho = (None if exact is None else written_up(exact) for exact in map(amount_in_file, amounts))
+        when = datetime.fromisoformat(reserved)
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise _ledger_file.damaged(path) from error
+    if state not in STATES:
+        raise _ledger_file.damaged(path)
+    return number, what, when, epsilon, delta, rho, job, run, version, relation, unit, dataset, bool(secure), state, reason
