@@ -10,11 +10,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
-from mpmath import libmp
-
-from dpcore._intervals import Interval, exp, log, pi, refined, sqrt
+from dpcore._intervals import Interval, cos_sin_of_turns, exactly, exp, floor, log, refined, sqrt
 from dpcore._sample import SelectionNoise
 
 FIRST_PRECISION = 160
@@ -39,13 +36,8 @@ class Uniform:
                 self._value = self._value << 64 | (word ^ (2**64 - 1) if self._complement else word)
                 self._bits += 64
             self._chunks += 1
-        return Interval((0, 1, 0, 1), (0, 1, 0, 1), precision) * _dyadic(self._value, self._bits)
-
-
-def _dyadic(value: int, bits: int) -> Interval:
-    low = libmp.mpf_shift(libmp.from_int(value), -bits)
-    high = libmp.mpf_shift(libmp.from_int(value + 1), -bits)
-    return Interval(low, high, bits)
+        value, bits = self._value, self._bits
+        return Interval.of(1, precision) * Interval((value, -bits), (value + 1, -bits), precision)
 
 
 def signed_uniform(word: int, more: MoreWords) -> tuple[Uniform, bool]:
@@ -55,17 +47,13 @@ def signed_uniform(word: int, more: MoreWords) -> tuple[Uniform, bool]:
     return Uniform(magnitude, 63, more, complement=negative), negative
 
 
-def _floor(point: Any) -> int:
-    return int(libmp.to_int(point, "f"))
-
-
 def _decided(evaluate: Callable[[int], Interval], offset: Fraction) -> int:
     """⌊y + offset⌋ for the real y that `evaluate` encloses ever more tightly; offset a dyadic fraction."""
-    shift = libmp.from_rational(offset.numerator, offset.denominator, offset.numerator.bit_length() + 1)
+    bits = offset.denominator.bit_length() - 1
     precision = FIRST_PRECISION
     while True:
         y = evaluate(precision)
-        low, high = _floor(libmp.mpf_add(y.low, shift)), _floor(libmp.mpf_add(y.high, shift))
+        low, high = ((floor(end, bits) + offset.numerator) >> bits for end in (y.low, y.high))
         if low == high:
             return low
         precision *= 2
@@ -103,11 +91,7 @@ def standard_normal(radius: Uniform, angle: Uniform, member: int) -> Callable[[i
 
     def sample(precision: int) -> Interval:
         r = sqrt(-2 * log(radius.at(precision)))
-        turn = 2 * pi(precision) * angle.at(precision)
-        wave = libmp.mpi_sin if member else libmp.mpi_cos
-        low, high = wave((turn.low, turn.high), precision + 32)
-        pad = libmp.mpf_shift((0, 1, 0, 1), -precision)
-        return r * Interval(libmp.mpf_sub(low, pad), libmp.mpf_add(high, pad), precision)
+        return r * cos_sin_of_turns(angle.at(precision))[member]
 
     return sample
 
@@ -125,9 +109,9 @@ def laplace_offset(scale: float) -> tuple[float, float]:
 
 
 def _double_double(x: Interval) -> tuple[float, float]:
-    middle = x.middle().low
-    high = float(libmp.to_float(middle))
-    return high, float(libmp.to_float(libmp.mpf_sub(middle, libmp.from_float(high))))
+    middle = exactly(x.middle().low)
+    high = float(middle)
+    return high, float(middle - Fraction(high))
 
 
 def discrete_laplace(scale: float, word: int, more: MoreWords) -> int:
@@ -237,7 +221,7 @@ def threshold_integers(scale: float) -> tuple[list[int], list[int]]:
     long: list[int] = []
     for threshold in thresholds:
         # below 1 whatever the interval says, so the floor is at most 2^127 − 1; equality with an entry counts as undecided
-        low, high = (min(_floor(libmp.mpf_shift(end, 127)), 2**127 - 1) for end in (threshold.low, threshold.high))
+        low, high = (min(floor(end, 127), 2**127 - 1) for end in (threshold.low, threshold.high))
         if low != high:
             break
         long.append(low)

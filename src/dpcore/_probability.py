@@ -45,7 +45,7 @@ class Probability:
 
     def enclosure(self, precision: int) -> Interval:
         """An interval that holds the number, of about `precision` relative bits."""
-        from dpcore._intervals import Interval, exp  # imports mpmath, which most processes never need
+        from dpcore._intervals import Interval, exp  # loads when needed
 
         e = exp(Interval.of(self.exponent, precision))
         a, b, c, d = (Interval.of(x, precision) for x in (self.a, self.b, self.c, self.d))
@@ -68,12 +68,12 @@ def _floor(p: Probability, bits: int) -> int:
     constant = p.constant
     if constant is not None:
         return (constant.numerator << bits) // constant.denominator
-    from mpmath import libmp
+    from dpcore._intervals import floor
 
     precision = bits + GUARD_BITS
     while True:
         enclosure = p.enclosure(precision)
-        low, high = (int(libmp.to_int(libmp.mpf_shift(end, bits), "f")) for end in (enclosure.low, enclosure.high))
+        low, high = floor(enclosure.low, bits), floor(enclosure.high, bits)
         if low == high:
             return low
         precision += bits + GUARD_BITS
@@ -84,14 +84,14 @@ def _nearest(p: Probability) -> float:
     constant = p.constant
     if constant is not None:
         return float(constant)
-    from mpmath import libmp
+    from dpcore._intervals import exactly
 
     precision = 2 * GUARD_BITS
     while True:
         enclosure = p.enclosure(precision)
-        low, high = (libmp.to_float(end, rnd="n") for end in (enclosure.low, enclosure.high))
+        low, high = float(exactly(enclosure.low)), float(exactly(enclosure.high))
         if low == high:
-            return float(low)
+            return low
         precision *= 2
 
 

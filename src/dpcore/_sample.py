@@ -1,4 +1,4 @@
-"""What the fast and the exact tiers must agree on about a sample. Light: the exact tier itself, and mpmath with it, loads when needed."""
+"""What the fast and the exact tiers must agree on about a sample. Light: the exact tier itself loads when needed."""
 
 from __future__ import annotations
 

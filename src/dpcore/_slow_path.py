@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, cmp_to_key
 from typing import Protocol
@@ -21,7 +21,7 @@ SELECTION, MORE_SELECTION, TABLE, MORE_TABLE = 7, 8, 9, 10
 class Words(Protocol):
     """Random words by address."""
 
-    def group(self, domain: int, group: int) -> list[int]:
+    def group(self, domain: int, group: int) -> Sequence[int]:
         """The 128 words of one group."""
 
     def more(self, domain: int, element: int, attempt: int, chunk: int) -> list[int]:

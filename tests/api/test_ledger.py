@@ -382,6 +382,6 @@ def test_wrong_budgets_are_refused_and_leave_no_file(tmp_path, options, error, m
 
 
 def test_ledgers_are_loaded_when_they_are_used():
-    program = "import sys, dpcore.accounting; print([name for name in ('sqlite3', 'mpmath', 'scipy') if name in sys.modules])"
+    program = "import sys, dpcore.accounting; print([name for name in ('sqlite3', 'dpcore._intervals', 'scipy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

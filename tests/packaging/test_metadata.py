@@ -44,9 +44,9 @@ def test_extras_are_those_of_the_contract(metadata):
     assert set(metadata.get_all("Provides-Extra")) == EXTRAS
 
 
-def test_core_needs_numpy_scipy_and_mpmath_only(metadata):
+def test_core_needs_numpy_and_scipy_only(metadata):
     required = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
-    assert sorted(re.match(r"[\w-]+", line)[0] for line in required) == ["mpmath", "numpy", "scipy"]
+    assert sorted(re.match(r"[\w-]+", line)[0] for line in required) == ["numpy", "scipy"]
 
 
 def test_every_dependency_has_a_lower_bound(metadata):

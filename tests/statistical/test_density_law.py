@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpcore import Privacy, _backend, noise, release
-from dpcore._intervals import Interval, log
+from dpcore._intervals import Interval, exactly, log
 from dpcore.release import _rejection
 from dpcore.release._choices import Uniforms, unit_floats
 from dpcore.release._cosine_distances import largest_square
@@ -184,7 +184,7 @@ def test_what_floats_leave_open_is_decided_by_further_bits():
     uniforms = Uniforms(rng())
     for index, word in enumerate(uniforms.words(50).tolist()):
         tail = uniforms[index].at(320)
-        further = Fraction(int(tail.low[1]) << max(0, tail.low[2] + 320), 2 ** (320 - min(0, tail.low[2] + 320)))
+        further = exactly(tail.low)
         assert Fraction(word, 2**64) <= further <= Fraction(word + 1, 2**64)
         for shift, below in ((Fraction(1, 2**200), True), (-Fraction(1, 2**200), False)):
             bound = further + shift

@@ -16,6 +16,7 @@ from scipy import stats
 
 from dpcore import Privacy, noise
 from dpcore._exact import Uniform
+from dpcore._intervals import exactly
 from dpcore.release import HistogramRelease, _urn, perturbed_histogram, smoothed_histogram
 from dpcore.release._cells import Box, Cells
 from dpcore.release._choices import Uniforms
@@ -193,8 +194,7 @@ def test_uniform_integers_are_those_of_rational_arithmetic(bound):
     for index, word in enumerate(words):
         low, high = word * bound >> 64, ((word + 1) * bound - 1) >> 64
         if low != high:  # 64 bits are not enough: 512 are
-            at = uniforms[index].at(512).low
-            low = math.floor(Fraction(at[1]) * Fraction(2) ** at[2] * bound)
+            low = math.floor(exactly(uniforms[index].at(512).low) * bound)
         expected.append(low)
     assert _urn.uniform_integers(bound, 2000, rng=rng(5)).tolist() == expected
 

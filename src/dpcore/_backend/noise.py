@@ -22,7 +22,7 @@ _FLOAT_KINDS = {"laplace": _noise.LAPLACE, "gaussian": _noise.GAUSSIAN}
 
 
 def _exact_real(kind: Kind, words: KernelWords, item: Pending, scale: float, grid: float) -> float:
-    from dpcore._slow_path import real  # imports mpmath, which most processes never need
+    from dpcore._slow_path import real  # the exact tier, which most processes never need
 
     return real(kind, words, item, scale, grid)
 
@@ -43,7 +43,7 @@ def _float_law(kind: int, scale: float, grid: float) -> Any:
 
 @lru_cache(maxsize=4096)
 def _discrete_law(kind: Kind, scale: float) -> Any:
-    from dpcore import _exact  # imports mpmath, which floats never need
+    from dpcore import _exact  # the exact tier, which floats never need
 
     if kind == "discrete_laplace":
         return _noise.Law(_noise.DISCRETE_LAPLACE, scale, offset=_exact.laplace_offset(scale))

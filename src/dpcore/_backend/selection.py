@@ -161,7 +161,7 @@ class Selection:
         return result[: self._keep]
 
     def _rank_exactly(self, elements: Sequence[int], round_: int) -> list[int]:
-        from dpcore._slow_path import rank_contenders  # imports mpmath, which most processes never need
+        from dpcore._slow_path import rank_contenders  # the exact tier, which most processes never need
 
         first = self._first + round_ * self._call.stride
         scores = {index: _clamped(self._scores[index].item()) for index in elements}

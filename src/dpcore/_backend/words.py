@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
 import numpy as np
 import numpy.typing as npt
 
@@ -39,21 +42,21 @@ def derived_key(position: Position, draw: int, *, secure: bool) -> bytes:
     return np.array(words[:4], "<u8").tobytes()
 
 
+def _group_words(address: tuple[bytes, int, int], domain: int, group: int) -> tuple[int, ...]:
+    words: list[int] = np.frombuffer(_dispatch.bulk_words(*address, domain, group, 1), np.uint64).tolist()
+    return tuple(words)
+
+
 class KernelWords:
-    """Random words by address, from the same cipher and key as the call."""
+    """Random words by address, from the same cipher and key as the call. The threads of a call share it."""
 
     def __init__(self, key: bytes, nonce: int, cipher: int) -> None:
         self._address = (key, nonce, cipher)
-        self._groups: dict[tuple[int, int], list[int]] = {}
+        self._groups = lru_cache(maxsize=64)(partial(_group_words, self._address))  # locks itself, with the GIL and without
 
-    def group(self, domain: int, group: int) -> list[int]:
-        found = self._groups.get((domain, group))
-        if found is None:
-            data = _dispatch.bulk_words(*self._address, domain, group, 1)
-            found = self._groups[domain, group] = [int(w) for w in np.frombuffer(data, np.uint64)]
-            if len(self._groups) > 64:
-                self._groups.pop(next(iter(self._groups)), None)
-        return found
+    def group(self, domain: int, group: int) -> Sequence[int]:
+        """The 128 words of one group."""
+        return self._groups(domain, group)
 
     def more(self, domain: int, element: int, attempt: int, chunk: int) -> list[int]:
         words: list[int] = _dispatch.more_words(*self._address, domain, element, attempt, chunk)

@@ -1,6 +1,6 @@
 """The mathematics of composition in interval arithmetic: what `rules`, `concentrated` and `uses` round up from.
 
-This module loads mpmath; the public ones import it when a function is called.
+This module loads interval arithmetic; the public ones import it when a function is called.
 """
 
 from __future__ import annotations

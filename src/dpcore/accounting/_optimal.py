@@ -16,9 +16,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mpmath import libmp
-
-from dpcore._intervals import Interval, complement_exp, exp, fraction_up, log, log_complement, pi, power_of_two, refined
+from dpcore._elementary import bernoulli
+from dpcore._intervals import Interval, ceiling, complement_exp, exp, floor, fraction_up, log, log_complement, pi, power_of_two, refined
 from dpcore.accounting import _composition
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def log_factorial(n: int, precision: int) -> Interval:
 
 @lru_cache(maxsize=EXACT_FACTORIALS)
 def _stirling_coefficient(j: int) -> Fraction:
-    numerator, denominator = libmp.bernfrac(2 * j)
-    return Fraction(int(numerator), int(denominator) * 2 * j * (2 * j - 1))
+    return bernoulli(2 * j) / (2 * j * (2 * j - 1))
 
 
 def _log_choices(k: int, m: int, precision: int) -> Interval:
@@ -83,14 +81,13 @@ def _series(ratio: Callable[[int], tuple[int, int]], steps: int, factor: Interva
 
 
 def _exponent(x: Interval) -> int:
-    _, mantissa, exponent, bits = x.high
-    return int(exponent + bits) if mantissa else 0
+    mantissa, exponent = x.high
+    return int(exponent) + mantissa.bit_length() if mantissa else 0
 
 
 def _scaled(x: Interval, shift: int) -> tuple[int, int]:
     """Round both ends of 2^shift·x outward to integers."""
-    low = libmp.to_int(libmp.mpf_shift(x.low, shift), "f")
-    return int(low), int(libmp.to_int(libmp.mpf_shift(x.high, shift), "c"))
+    return floor(x.low, shift), ceiling(x.high, shift)
 
 
 def tails(epsilon: float, k: int, m: int, precision: int) -> tuple[Interval, Interval]:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact import Uniform
+from dpcore._intervals import exactly
 from dpcore.errors import ParameterError
-from dpcore.release._thresholds import binary_fraction
 from dpcore.rng import Stream, resolve
 
 BULK, MORE = 0, 2
@@ -70,7 +70,7 @@ def decided(uniform: Uniform, cumulative: Sequence[int], total: int) -> int:
     precision = 128
     while True:
         at = uniform.at(precision)
-        low, high = (sum(Fraction(c, total) <= end for c in cumulative[:-1]) for end in (binary_fraction(at.low), binary_fraction(at.high)))
+        low, high = (sum(Fraction(c, total) <= end for c in cumulative[:-1]) for end in (exactly(at.low), exactly(at.high)))
         if low == high:
             return low
         precision *= 2

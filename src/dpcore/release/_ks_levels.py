@@ -15,10 +15,9 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from mpmath import libmp
 
 from dpcore._exact import FIRST_PRECISION, Uniform, is_below
-from dpcore._intervals import Interval, complement_exp, exp, power_of_two
+from dpcore._intervals import Interval, ceiling, complement_exp, exp, floor, power_of_two
 from dpcore.release._bands import Band, Counts, Sums
 from dpcore.release._choices import Uniforms
 from dpcore.rng import Stream
@@ -133,7 +132,7 @@ class Envelope:
     def _guesses(self, segments: Counts, words: npt.NDArray[np.uint64]) -> Counts:
         """Likely steps beyond the start, which `_is_inside` verifies."""
         spans = np.array([self._span(j) for j in range(len(self.starts))])[segments]
-        masses = np.array([float(libmp.to_float(_mass(self.epsilon, self.length(j), 64).low)) for j in range(len(self.starts))])[segments]
+        masses = np.array([_mass(self.epsilon, self.length(j), 64).lower() for j in range(len(self.starts))])[segments]
         with np.errstate(divide="ignore", over="ignore"):
             steps = np.floor(-np.log1p(words * -(2.0**-64) * masses) / self.epsilon * 2)
         guesses: Counts = np.minimum(steps, spans - 1).astype(np.int64)
@@ -168,7 +167,7 @@ def _mass(epsilon: float, steps: int | None, precision: int) -> Interval:
 
 def _word_ends(share: Interval) -> tuple[int, int]:
     """(low, high): a number whose first 64 bits are a word has not passed the share if word < low, and has if word ≥ high."""
-    return int(libmp.to_int(libmp.mpf_shift(share.low, 64), "f")), int(libmp.to_int(libmp.mpf_shift(share.high, 64), "c"))
+    return floor(share.low, 64), ceiling(share.high, 64)
 
 
 # Planning: any choice of segments gives the same law, so floats do

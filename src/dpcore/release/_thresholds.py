@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
-from dpcore._intervals import Interval, exp
+from dpcore._intervals import Interval, exactly, exp
 
 _LARGEST_EXPONENT = 2000
 """e^2000 is beyond the quotient of any two numbers that a parameter of a release can be."""
-
-
-def binary_fraction(point: Any) -> Fraction:
-    """A number ≥ 0 of `Interval`, as a fraction."""
-    _, mantissa, exponent, _ = point
-    return Fraction(mantissa << exponent) if exponent >= 0 else Fraction(mantissa, 1 << -exponent)
 
 
 def growth_below(exponent: Fraction) -> Fraction:
@@ -23,7 +16,7 @@ def growth_below(exponent: Fraction) -> Fraction:
     while True:
         growth = exp(Interval.of(min(exponent, Fraction(_LARGEST_EXPONENT)), precision)) - 1
         if growth.relative_width_below(80):
-            return binary_fraction(growth.low)
+            return exactly(growth.low)
         precision *= 2
 
 

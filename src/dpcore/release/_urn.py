@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._intervals import exactly
 from dpcore.release._choices import Uniforms, draw_codes
-from dpcore.release._thresholds import binary_fraction
 
 if TYPE_CHECKING:
     from dpcore._exact import Uniform
@@ -53,7 +53,7 @@ def _floor(uniform: Uniform, factor: Fraction, most: int | None = None) -> int:
     precision = 128
     while True:
         at = uniform.at(precision)
-        low, high = (math.floor(binary_fraction(end) * factor) for end in (at.low, at.high))
+        low, high = (math.floor(exactly(end) * factor) for end in (at.low, at.high))
         if most is not None:
             low, high = min(low, most), min(high, most)
         if low == high:
