@@ -143,7 +143,7 @@ def test_integers_decide_as_floats_do(data, k, monkeypatch):
     """With the proved errors blown up, every choice is made by integers and intervals: the same answers under the same key."""
     fast = draw_counts(np.array(data), 0.7, k, KeyedRandom(KEY), 300)
     monkeypatch.setattr(_bands, "MARGIN", 1e30)
-    monkeypatch.setattr(_ks_levels, "FIRST_PRECISION", 8)
+    monkeypatch.setattr(_ks_levels, "FIRST_PRECISION", 5)
     decided = []
     for name in ("_step_exactly", "_accepts_exactly"):
         original = getattr(_bands.Band, name)
