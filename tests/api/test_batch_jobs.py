@@ -290,7 +290,9 @@ def test_ranges_that_a_mechanism_refuses(place, columns, words):
 def test_a_missing_column(place, ending):
     place.source = write_table(people(5), place.folder / f"in.{ending}")
     place.write_job({"vists": VISITS})
-    refused(place, f"in.{ending}", "there is no column 'vists'", "Did you mean 'visits'?", "person, visits, age")
+    refused(
+        place, f"in.{ending}", "there is no column 'vists'", "Did you mean 'visits'?", *(["person, visits, age"] if ending != "csv" else [])
+    )
 
 
 def test_a_missing_kept_column_and_unit(place):

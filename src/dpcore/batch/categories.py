@@ -14,11 +14,14 @@ import pyarrow.csv as arrow_csv
 from dpcore.batch import csv_input
 from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job_columns import INT64_MAX, MAX_CATEGORIES
+from dpcore.batch.local_paths import check_local
+from dpcore.batch.sources import opened
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.batch.job_columns import BinaryColumn, CategoricalColumn, Category
+    from dpcore.batch.sources import Source
 
     Mask = npt.NDArray[np.bool_]
 
@@ -216,12 +219,19 @@ def _canonical(labels: pa.Array) -> Categories:
 
 def _read(path: str) -> pa.Array:
     """One column of text below a header."""
-    names = csv_input.header(Path(path))
+    check_local("categories_file", path)
+    with opened(Path(path)) as source:
+        return _labels(source, path)
+
+
+def _labels(source: Source, path: str) -> pa.Array:
+    names = csv_input.header(source)
     if len(names) != 1:
         raise JobError(f"{path}: categories are one column with a header, but this file has {len(names)} columns")
     try:
+        source.file.seek(0)
         table = arrow_csv.read_csv(
-            path,
+            source.file,
             read_options=arrow_csv.ReadOptions(use_threads=False),
             parse_options=arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
             convert_options=arrow_csv.ConvertOptions(column_types={names[0]: pa.string()}, strings_can_be_null=False),

@@ -173,7 +173,7 @@ def unit_batches(
         for path, size in zip(plan.inputs.paths, plan.inputs.sizes, strict=True):
             start = reading.rows
             reading.starts.append(start)
-            for piece in plan.inputs.reader.pieces(path, types, Cut(PIECE_ROWS, use_threads=False)):
+            for piece in plan.inputs.pieces(path, types, Cut(PIECE_ROWS, use_threads=False)):
                 units = piece.batch.column(name).cast(plan.unit_type)
                 missing = _without_unit(units, textual=plan.inputs.format == "csv")
                 if missing is not None:

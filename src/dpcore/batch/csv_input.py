@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from dpcore.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
+
+    from dpcore.batch.sources import Source
 
 BLOCK_BYTES = 4 << 20
 """Bytes parsed at a time; no row may be longer."""
@@ -23,12 +25,12 @@ NULLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Cells of a privatised column that count as missing."""
 
 
-def inspect(path: Path) -> FileInfo:
+def inspect(source: Source) -> FileInfo:
     """Read the header."""
-    return FileInfo(header(path), None, None)
+    return FileInfo(header(source), None, None)
 
 
-def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
     """Parse the columns named in `types`; a block of text bounds each piece, whatever `cut.rows` says.
 
     Raises
@@ -36,35 +38,39 @@ def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[P
     DataError
         If a cell does not parse, naming its row and column but not its content.
     """
-    names = header(path)
-    size = max(path.stat().st_size, 1)
+    names, path = header(source), source.path
+    size = max(source.size, 1)
     done = 0
     try:
-        with pa.OSFile(str(path), "rb") as file, _reader(file, names, types, cut) as batches:
+        source.file.seek(0)
+        with _reader(source.file, names, types, cut) as batches:
             for batch in batches:
                 if len(batch):
-                    yield Piece(batch, done, min(file.tell() / size, 1.0))
+                    yield Piece(batch, done, min(source.file.tell() / size, 1.0))
                     done += len(batch)
     except pa.ArrowInvalid:
-        raise _located(path, names, types) from None
+        raise _located(source, names, types) from None
     except OSError as error:
         raise StorageError(f"{path}: unreadable after row {done} (counted from 0){reason(error)}") from None
 
 
-def header(path: Path) -> tuple[str, ...]:
-    """Read the names in the first line; raises `JobError` if there are none."""
+def header(source: Source) -> tuple[str, ...]:
+    """Read the names in the first record; raises `JobError` if there are none."""
+    source.file.seek(0)
+    # The buffer reaches beyond the header, where other bytes may stand in columns that nobody asks for.
+    text = io.TextIOWrapper(source.file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
-        # The buffer reaches beyond the header, where other bytes may stand in columns that nobody asks for.
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            first = next(csv.reader(file), [])
-        "".join(first).encode()
-    except (UnicodeEncodeError, csv.Error):
-        raise JobError(f"{path}: the header is not comma-separated UTF-8 text") from None
+        names = tuple(next(csv.reader(text), []))
+        "".join(names).encode()
+    except (UnicodeError, csv.Error):
+        raise JobError(f"{source.path}: the header is not comma-separated UTF-8 text") from None
     except OSError as error:
-        raise StorageError(f"{path}: cannot be read{reason(error)}") from None
-    if not first:
-        raise JobError(f"{path}: the first line must be a header with the column names; it is empty")
-    return tuple(first)
+        raise StorageError(f"{source.path}: cannot be read{reason(error)}") from None
+    finally:
+        text.detach()
+    if not names:
+        raise JobError(f"{source.path}: the first line must be a header with the column names; it is empty")
+    return names
 
 
 def _reader(file: pa.NativeFile, names: tuple[str, ...], types: Mapping[str, pa.DataType], cut: Cut) -> arrow_csv.CSVStreamingReader:
@@ -79,10 +85,12 @@ def _reader(file: pa.NativeFile, names: tuple[str, ...], types: Mapping[str, pa.
     )
 
 
-def _located(path: Path, names: tuple[str, ...], types: Mapping[str, pa.DataType]) -> DataError:
+def _located(source: Source, names: tuple[str, ...], types: Mapping[str, pa.DataType]) -> DataError:
     """Read again on one thread, where pyarrow knows the row; its message quotes the cell, so only its numbers are taken."""
+    path = source.path
     try:
-        with pa.OSFile(str(path), "rb") as file, _reader(file, names, types, Cut(1, use_threads=False)) as batches:
+        source.file.seek(0)
+        with _reader(source.file, names, types, Cut(1, use_threads=False)) as batches:
             for _ in batches:
                 pass
     except pa.ArrowInvalid as error:

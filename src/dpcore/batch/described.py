@@ -113,7 +113,7 @@ def column_described(described: Described, name: str) -> NoisyColumn:
 
 
 def _describe(inputs: Inputs, path: Path) -> Described:
-    info = inputs.reader.inspect(path)
+    info = inputs.inspect(path)
     if info.schema is None:
         sidecar = _sidecar(path)
         whole, fields = sidecar.get("schema"), sidecar.get("fields")

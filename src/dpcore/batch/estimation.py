@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from dpcore.batch.described import Described, Whole, column_described, describe
 from dpcore.batch.engine import Silent
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import discover
+from dpcore.batch.near_names import near_name
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
 from dpcore.batch.readable import plain_number
@@ -244,8 +244,8 @@ def _chosen(described: list[Described], names: Iterable[str] | None) -> list[Noi
 def _no_reports(described: Described, name: str) -> str:
     if name in described.info.names:
         return f"{described.path}: column {name!r} was kept as it is: it holds no reports to estimate from"
-    close = difflib.get_close_matches(name, list(described.fields), n=1)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
+    near = near_name(name, described.fields)
+    guess = "" if near is None else f" Did you mean {near!r}?"
     return f"{described.path}: there are no reports named {name!r}.{guess} The columns of reports are: {', '.join(described.fields)}"
 
 

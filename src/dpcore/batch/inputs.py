@@ -10,25 +10,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dpcore.batch import arrow_input, csv_input, parquet_input
-from dpcore.batch.errors import JobError, StorageError
+from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job import SUFFIXES
+from dpcore.batch.local_paths import check_local
+from dpcore.batch.pieces import slices
+from dpcore.batch.sources import opened, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
     from dpcore.batch.job import Format, InputSection
     from dpcore.batch.pieces import Cut, FileInfo, Piece
+    from dpcore.batch.sources import Source, Version
 
 
 class Reader(Protocol):
     """What the module of an input format offers."""
 
-    def inspect(self, path: Path) -> FileInfo:
+    def inspect(self, source: Source) -> FileInfo:
         """The file's schema and, where the format says, its number of rows."""
 
-    def pieces(self, path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+    def pieces(self, source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns of `types`, cut into batches, in the file's order."""
 
 
@@ -37,34 +41,51 @@ READERS: dict[Format, Reader] = {"parquet": parquet_input, "csv": csv_input, "ar
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The files of a job with their sizes in bytes, in the order in which they are read: sorted by path."""
+    """The files of a job, in the order in which they are read: sorted by path.
+
+    Attributes
+    ----------
+    format : Format
+        Of all of them.
+    paths : tuple of Path
+        Their names, each file once.
+    found : tuple of Version
+        What each was when the job was planned; a file that is another when it is read, or becomes another, ends the job.
+    """
 
     format: Format
     paths: tuple[Path, ...]
-    sizes: tuple[int, ...]
+    found: tuple[Version, ...]
 
     @property
-    def reader(self) -> Reader:
-        """The module that reads the files."""
-        return READERS[self.format]
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the files in bytes."""
+        return tuple(version.size for version in self.found)
+
+    def inspect(self, path: Path) -> FileInfo:
+        """What one of the files says about itself."""
+        with opened(path, self._found(path)) as source:
+            return READERS[self.format].inspect(source)
+
+    def pieces(self, path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+        """The columns in `types` of one of the files, in pieces of bounded rows and bytes."""
+        with opened(path, self._found(path)) as source:
+            for whole in READERS[self.format].pieces(source, types, cut):
+                yield from slices(whole, cut.rows)
+
+    def _found(self, path: Path) -> Version:
+        return self.found[self.paths.index(path)]
 
     def versions(self) -> list[tuple[int, ...]]:
         """What tells each file from one that was written to since, or has taken its place."""
-        found: list[tuple[int, ...]] = []
-        for path in self.paths:
-            try:
-                state = path.stat()
-                found.append((state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
-            except OSError:
-                found.append(())  # reading it says what is wrong
-        return found
+        return [tuple(version_of(path)) for path in self.paths]
 
 
 def discover(path: str, given: Format | None = None, key: str = "input.path") -> Inputs:
     """Find files: one, every file of a folder and its subfolders, or what a glob matches.
 
     Names that start with "." or "_" inside a folder are not data (they are what Spark and others leave there). Unless the format is
-    given the endings decide, and they must agree.
+    given the endings decide, and they must agree. Links are followed, and each file is read once.
 
     Parameters
     ----------
@@ -78,34 +99,79 @@ def discover(path: str, given: Format | None = None, key: str = "input.path") ->
     Raises
     ------
     JobError
-        If the format cannot be told.
+        If the format cannot be told, a file would be read twice, is no regular file, or belongs to a table with a log.
     StorageError
         If there is nothing to read.
     """
-    root = Path(path)
-    if root.is_file():
-        paths = [root]
-    elif root.is_dir():
-        paths = _files_below(root, given)
-    elif glob.has_magic(path):
-        # Path.glob takes no absolute pattern.
-        paths = [found for found in map(Path, sorted(glob.glob(path, recursive=True))) if found.is_file()]  # noqa: PTH207
-    else:
-        raise StorageError(f"{key} = {path!r}: no such file or folder")
+    check_local(key, path)
+    paths = _named(path, given, key)
     if not paths:
         raise StorageError(f"{key} = {path!r}: no {given or 'parquet, csv or arrow'} file found")
-    sizes = tuple(found.stat().st_size for found in paths)
-    return Inputs(given or _common_format(path, key, paths), tuple(paths), sizes)
+    found = tuple(map(version_of, paths))
+    _check_read_once(paths, found)
+    check_no_log(paths)
+    return Inputs(given or _common_format(path, key, paths), tuple(paths), found)
+
+
+def _named(path: str, given: Format | None, key: str) -> list[Path]:
+    """The files that a path names, in their order."""
+    root = Path(path)
+    try:
+        folder, there = root.is_dir(), root.exists()
+    except (OSError, ValueError) as error:  # A ValueError is how a name with a zero in it is refused.
+        raise StorageError(f"{key} = {path!r}: cannot be read{reason(error)}") from None
+    if folder:
+        return _files_below(root, given)
+    if there:
+        return [root]
+    if not glob.has_magic(path):
+        raise StorageError(f"{key} = {path!r}: no such file or folder")
+    # Path.glob takes no absolute pattern. "**" may find one name more than once.
+    names = {os.path.normpath(name) for name in glob.iglob(path, recursive=True)}  # noqa: PTH207
+    return sorted(found for found in map(Path, names) if not found.is_dir())
 
 
 def _files_below(root: Path, wanted: Format | None) -> list[Path]:
     found: list[Path] = []
-    for folder, subfolders, names in os.walk(root, onerror=_refuse_folder):
-        subfolders[:] = [name for name in subfolders if not name.startswith((".", "_"))]
+    seen: dict[tuple[int, int], str] = {}
+    for folder, subfolders, names in os.walk(root, followlinks=True, onerror=_refuse_folder):
+        state = Path(folder).stat()
+        before = seen.setdefault((state.st_dev, state.st_ino), folder)
+        if before != folder:
+            raise JobError(f"{folder} and {before} are one folder, whose rows would be read twice; remove the link, or name what to read")
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith((".", "_")))
         found += [Path(folder, name) for name in names if not name.startswith((".", "_"))]
     if wanted is None:
         found = [path for path in found if path.suffix.lower() in SUFFIXES]
     return sorted(found)
+
+
+def _check_read_once(paths: list[Path], found: tuple[Version, ...]) -> None:
+    """Raise `JobError` if two names are of one file: each of its rows would be in the output twice, at the price of once."""
+    seen: dict[tuple[int, int], Path] = {}
+    for path, version in zip(paths, found, strict=True):
+        before = seen.setdefault(version.identity, path)
+        if before != path:
+            raise JobError(f"{path} and {before} are one file, whose rows would be read twice; remove the link, or name what to read")
+
+
+def check_no_log(paths: Iterable[Path]) -> None:
+    """Raise `JobError` for files of a table whose log says which of them still count: reading all would bring removed rows back."""
+    for folder in sorted({parent for path in paths for name in (path.absolute(), path.resolve()) for parent in name.parents}):
+        kind = _kind_of_log(folder)
+        if kind is not None:
+            raise JobError(
+                f"{folder} is a table of {kind}, whose log says which files and rows still count, and dpcore does not read it; "
+                "export the table, and read the export"
+            )
+
+
+def _kind_of_log(folder: Path) -> str | None:
+    if (folder / "_delta_log").is_dir():
+        return "Delta Lake"
+    if (folder / ".hoodie").is_dir():
+        return "Hudi"
+    return "Iceberg" if any(folder.glob("metadata/*.metadata.json")) else None
 
 
 def _refuse_folder(error: OSError) -> None:

@@ -2,74 +2,127 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dpcore.batch.checked import DAMAGE, checked
 from dpcore.batch.errors import StorageError, reason
 from dpcore.batch.pieces import Cut, FileInfo, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
+
+    from dpcore.batch.sources import Source
 
 READ_AHEAD_BYTES = 32 << 20
 """Read-ahead of all columns together."""
 PIECE_BYTES = 8 << 20
 """Decoded size of a piece with long values."""
+FEW_ROWS = 1 << 10
+"""Rows of a piece with values that may be far longer decoded than encoded."""
+TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+MOST_THRIFT_BYTES = 100 << 20
+MOST_THRIFT_ITEMS = 1_000_000
 
 
-def inspect(path: Path) -> FileInfo:
+def inspect(source: Source) -> FileInfo:
     """Read the footer."""
-    with _opened(path, 1) as file:
+    with _opened(source, 1) as file:
         return FileInfo(tuple(file.schema_arrow.names), file.schema_arrow, file.metadata.num_rows)
 
 
-def pieces(path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
     """Read the columns named in `types`.
 
     A row group is decoded page by page as it is consumed, which pyarrow.dataset does not do (it decodes whole row groups, so its
     memory is up to whoever wrote the file), and an unreadable one can be named.
     """
-    with _opened(path, len(types)) as file:
-        total, done = file.metadata.num_rows, 0
-        for group in range(file.num_row_groups):
-            expected = file.metadata.row_group(group).num_rows
-            size = min(cut.rows, _rows_per_piece(file, group, types))
-            batches = file.iter_batches(size, row_groups=[group], columns=list(types), use_threads=cut.use_threads)
-            end = done + expected
-            while done < end:
-                batch = _next(batches, path, group, file.num_row_groups)
+    with _opened(source, len(types)) as file:
+        total, done, groups = file.metadata.num_rows, 0, file.num_row_groups
+        for group in range(groups):
+            end = done + file.metadata.row_group(group).num_rows
+            for batch in _batches(source, file, group, types, cut):
                 yield Piece(batch, done, (done + len(batch)) / total)
                 done += len(batch)
+            if done != end:
+                raise StorageError(f"{source.path}: row group {group} of {groups} (counted from 0) has fewer rows than the file says")
 
 
-def _opened(path: Path, columns: int) -> pq.ParquetFile:
+def _opened(source: Source, columns: int, encoded: list[str] | None = None) -> pq.ParquetFile:
+    """Open the file; text of the columns in `encoded` stays in dictionaries."""
     # Buffered and not pre-buffered: whole column chunks would otherwise be held in memory.
     ahead = min(max(READ_AHEAD_BYTES // columns, 1 << 14), 1 << 20)
     try:
-        return pq.ParquetFile(path, pre_buffer=False, buffer_size=ahead, page_checksum_verification=True)
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: cannot be read as Parquet{reason(error)}") from None
+        source.file.seek(0)
+        file = pq.ParquetFile(
+            source.file,
+            pre_buffer=False,
+            buffer_size=ahead,
+            page_checksum_verification=True,
+            read_dictionary=encoded,
+            # What a footer says about its own length cannot be more than the file has.
+            thrift_string_size_limit=min(source.size, MOST_THRIFT_BYTES),
+            thrift_container_size_limit=min(source.size, MOST_THRIFT_ITEMS),
+        )
+        file.schema_arrow.names  # noqa: B018  # Names that are not UTF-8 raise here.
+    except DAMAGE as error:
+        raise StorageError(f"{source.path}: cannot be read as Parquet{reason(error)}") from None
+    return file
 
 
-def _next(batches: Iterator[pa.RecordBatch], path: Path, group: int, groups: int) -> pa.RecordBatch:
+def _batches(source: Source, file: pq.ParquetFile, group: int, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group, as many as it has."""
+    groups, left = file.num_row_groups, file.metadata.row_group(group).num_rows
     try:
-        batch = next(batches, None)
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: row group {group} of {groups} (counted from 0) is unreadable{reason(error)}") from None
-    if batch is None:
-        raise StorageError(f"{path}: row group {group} of {groups} (counted from 0) has fewer rows than the file says")
-    return batch
+        chunks = _chunks(file, group, types)
+        size = min(cut.rows, _rows_per_piece(file, group, chunks))
+        encoded = _with_long_labels(source, group, [name for name in chunks if types[name] in TEXTS], size, chunks)
+        reading = file if not encoded else _opened(source, len(types), encoded)
+        batches = reading.iter_batches(size, row_groups=[group], columns=list(types), use_threads=cut.use_threads)
+        while left > 0 and (batch := next(batches, None)) is not None:
+            batch = checked(batch, types)
+            left -= len(batch)
+            yield batch
+    except DAMAGE as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{source.path}: row group {group} of {groups} (counted from 0) is unreadable{reason(error)}") from None
 
 
-def _rows_per_piece(file: pq.ParquetFile, group: int, types: Mapping[str, pa.DataType]) -> int:
-    """Rows that make about `PIECE_BYTES`, by the sizes in the footer: kept columns may hold long values."""
+def _chunks(file: pq.ParquetFile, group: int, types: Mapping[str, pa.DataType]) -> dict[str, list[Any]]:
+    """The column chunks of each column."""
     metadata = file.metadata.row_group(group)
-    needed = 0
-    for index in range(metadata.num_columns):
-        column = metadata.column(index)
-        if column.path_in_schema.partition(".")[0] in types or column.path_in_schema in types:
-            needed += column.total_uncompressed_size
-    return max(1, PIECE_BYTES * int(metadata.num_rows) // max(needed, 1))
+    found: dict[str, list[Any]] = {name: [] for name in types}
+    for place in range(metadata.num_columns):
+        chunk = metadata.column(place)
+        for name in {chunk.path_in_schema, chunk.path_in_schema.partition(".")[0]}:
+            if name in found:
+                found[name].append(chunk)
+    return found
+
+
+def _rows_per_piece(file: pq.ParquetFile, group: int, chunks: dict[str, list[Any]]) -> int:
+    """Rows that make about `PIECE_BYTES`, by the sizes in the footer: kept columns may hold long values."""
+    rows = int(file.metadata.row_group(group).num_rows)
+    needed = sum(max(chunk.total_uncompressed_size, chunk.num_values) for each in chunks.values() for chunk in each)
+    size = max(1, PIECE_BYTES * rows // max(int(needed), 1))
+    shared = any("DELTA_BYTE_ARRAY" in chunk.encodings for each in chunks.values() for chunk in each)
+    nested = any(len(each) > 1 or each[0].path_in_schema != name for name, each in chunks.items() if each)
+    return min(size, FEW_ROWS) if shared or nested else size
+
+
+def _with_long_labels(source: Source, group: int, names: list[str], rows: int, chunks: dict[str, list[Any]]) -> list[str]:
+    """The text columns whose rows, taken from the labels of a dictionary, could make a piece of this many rows far too large."""
+    asked = [name for name in names if any(chunk.has_dictionary_page for chunk in chunks[name])]
+    if not asked:
+        return []
+    file = _opened(source, len(asked), asked)
+    first = next(file.iter_batches(1, row_groups=[group], columns=asked, use_threads=False), None)
+    if first is None:
+        return []
+    columns = checked(first, asked).columns
+    longest = (pc.max(pc.binary_length(column.dictionary)).as_py() or 0 for column in columns)
+    return [name for name, length in zip(asked, longest, strict=True) if length * rows > PIECE_BYTES * 8]

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from dpcore.batch.sizes import varies, varying_bytes
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
+
+PIECE_BYTES = 8 << 20
+"""Of decoded text in a piece, about."""
 
 
 @dataclass(frozen=True)
@@ -67,3 +76,15 @@ class Piece:
     batch: pa.RecordBatch
     row: int
     done: float
+
+
+def slices(piece: Piece, rows: int) -> Iterator[Piece]:
+    """Cut a piece that has more rows than asked for, or rows that are long once they are decoded."""
+    batch, start = piece.batch, 0
+    varying = [column for column in batch.columns if varies(column.type)]
+    ends = np.append(0, np.cumsum(sum(map(varying_bytes, varying), start=np.zeros(len(batch), np.int64))))
+    while start < len(batch):
+        full = int(np.searchsorted(ends, ends[start] + PIECE_BYTES))
+        stop = min(start + rows, max(full, start + 1), len(batch))
+        yield Piece(batch.slice(start, stop - start), piece.row + start, piece.done)
+        start = stop

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 from collections import Counter
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from dpcore.batch.columns import NoisyColumn, fitted, ready
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
 from dpcore.batch.kept import kept
+from dpcore.batch.near_names import near_name
 from dpcore.batch.reports import CategoryReports
 from dpcore.batch.writers import open_writer
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from dpcore.batch.job import Job
     from dpcore.batch.pieces import FileInfo
+
+
+LISTED_FOR_CURATORS = "With --curator, who may see the data, the columns are listed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class _Found:
 def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...]) -> _Found:
     found = _Found(columns, {})
     for path in inputs.paths:
-        info = inputs.reader.inspect(path)
+        info = inputs.inspect(path)
         unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
         check_names(info, path, [*job.keep, *(column.name for column in columns), *unit])
         if path is inputs.paths[0]:
@@ -128,16 +131,25 @@ def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...]) -> 
     return found
 
 
-def check_names(info: FileInfo, path: Path, wanted: Iterable[str]) -> None:
-    """Raise `JobError` if the file lacks one of these columns, or two have one name."""
+def check_names(info: FileInfo, path: Path, wanted: Iterable[str], *, curator: bool = False) -> None:
+    """Raise `JobError` if the file lacks one of these columns, or two have one name.
+
+    The header of a CSV is a line of the file like the others: if there is none, it is somebody's record. Of it a message says nothing but
+    what the job says already and a name that is nearly the one asked for, unless a curator reads it.
+    """
+    public = info.types is not None or curator
+    asked = list(wanted)
     for name, times in Counter(info.names).items():
         if times > 1:
-            raise JobError(f"{path}: {times} columns are named {name!r}; rename all but one")
+            called = f"{times} columns are named {name!r}" if public or name in asked else "two columns have one name"
+            raise JobError(f"{path}: {called}; rename all but one")
     present = set(info.names)
-    for name in wanted:
+    for name in asked:
         if name not in present:
-            close = difflib.get_close_matches(name, info.names, n=1)
-            guess = f" Did you mean {close[0]!r}?" if close else ""
+            near = near_name(name, info.names)
+            guess = "" if near is None else f" Did you mean {near!r}?"
+            if not public:
+                raise JobError(f"{path}: there is no column {name!r} in the header, which is the first line.{guess} {LISTED_FOR_CURATORS}")
             listed = ", ".join(info.names[:30]) + (", …" if len(info.names) > 30 else "")
             raise JobError(f"{path}: there is no column {name!r}.{guess} The columns are: {listed}")
 

@@ -167,7 +167,7 @@ def _inspect_all(job: ReleaseJob, inputs: Inputs, reads: list[_Read]) -> _Found:
     unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
     named = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
     for path in inputs.paths:
-        info = inputs.reader.inspect(path)
+        info = inputs.inspect(path)
         check_names(info, path, [*named, *unit])
         if path is inputs.paths[0]:
             found.reads = [read.fitted(query, info) for query, read in zip(job.query, reads, strict=True)]
@@ -209,7 +209,7 @@ def _text_types(job: ReleaseJob, reads: list[_Read]) -> dict[str, pa.DataType]:
 
 def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
     """Some column, for a job that only counts rows: readers hand over rows of columns."""
-    info = inputs.reader.inspect(inputs.paths[0])
+    info = inputs.inspect(inputs.paths[0])
     if job.privacy.unit != "row":
         name = job.privacy.unit
     elif info.types is None:

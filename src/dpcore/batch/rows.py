@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpcore.batch.pieces import Cut, Piece
 from dpcore.batch.reports import stored_bytes
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore.batch.inputs import Inputs
+    from dpcore.batch.pieces import Cut, Piece
 
 PIECE_BYTES = 8 << 20
 MAX_PIECE_ROWS = 1 << 17
@@ -36,18 +36,11 @@ def read_rows(inputs: Inputs, types: dict[str, pa.DataType], cut: Cut) -> Iterat
     first, bytes_done, all_bytes = 0, 0, max(sum(inputs.sizes), 1)
     for path, size in zip(inputs.paths, inputs.sizes, strict=True):
         in_file = 0
-        for whole in inputs.reader.pieces(path, types, cut):
-            for piece in _slices(whole, cut.rows):
-                yield Rows(piece, path, first + piece.row, (bytes_done + piece.done * size) / all_bytes)
-            in_file = whole.row + len(whole.batch)
+        for piece in inputs.pieces(path, types, cut):
+            yield Rows(piece, path, first + piece.row, (bytes_done + piece.done * size) / all_bytes)
+            in_file = piece.row + len(piece.batch)
         first += in_file
         bytes_done += size
-
-
-def _slices(piece: Piece, rows: int) -> Iterator[Piece]:
-    """Cut a piece whose rows a reader of text could not count beforehand."""
-    for start in range(0, len(piece.batch), rows):
-        yield Piece(piece.batch.slice(start, rows), piece.row + start, piece.done)
 
 
 def piece_rows_for(*types: dict[str, pa.DataType]) -> int:
