@@ -491,7 +491,11 @@ def test_expected_counts_give_back_the_frequencies(kind, k, epsilon, target):
     np.testing.assert_allclose(estimate.value, f, atol=1e-9)
     np.testing.assert_allclose(estimate.stderr, [math.sqrt(mechanism.variance(x, target) / n) for x in f], rtol=1e-5)
     half = 1.6448536269514722 * estimate.stderr
-    np.testing.assert_allclose(estimate.interval, np.stack([estimate.value - half, estimate.value + half], axis=1), rtol=1e-9, atol=1e-15)
+    common = (f > 0) | (n * mechanism.support.q > 1e6)  # elsewhere intervals are not those of the normal law
+    near = np.stack([estimate.value - half, estimate.value + half], axis=1)
+    np.testing.assert_allclose(estimate.interval[common], near[common], atol=2e-2 * half[common].max())
+    assert (estimate.interval[:, 0] <= estimate.value).all()
+    assert (estimate.value <= estimate.interval[:, 1]).all()
     assert (estimate.n, estimate.confidence, estimate.interval.shape) == (n, 0.9, (k, 2))
 
 

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpcore import ParameterError, ParameterTypeError, local, noise
+from dpcore.local._mean_intervals import noise_variance
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY, same_bits
 
@@ -86,7 +87,7 @@ def test_the_variance_of_discrete_noise_is_the_sum_over_its_law():
     for scale in (0.1, 0.5, 1.0, 3.9, 4.0, 20.0):
         z = np.arange(-1000, 1001, dtype=np.float64)
         for kind, weights in (("discrete_laplace", np.exp(-abs(z) / scale)), ("discrete_gaussian", np.exp(-(z**2) / (2 * scale**2)))):
-            assert local.additive.noise_variance(kind, scale) == pytest.approx(float(weights @ z**2 / weights.sum()), rel=1e-12)
+            assert noise_variance(kind, scale) == pytest.approx(float(weights @ z**2 / weights.sum()), rel=1e-12)
 
 
 def test_the_noise_is_that_of_the_noise_functions_on_clamped_numbers():

@@ -13,7 +13,7 @@ import numpy as np
 from dpcore import _backend, accounting
 from dpcore._intervals import fraction_up
 from dpcore.batch.release_cells import Binned, Declared, Reals, Within
-from dpcore.local.additive import noise_variance
+from dpcore.local._mean_intervals import noise_variance
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcore.sums import ExactSum, clamped_sum
 

@@ -12,14 +12,17 @@ from dpcore import _backend
 from dpcore._probability import complement, logistic_complement, tilted
 from dpcore._validation import check_array, check_real, check_threads
 from dpcore.errors import ParameterError
+from dpcore.local._count_intervals import frequency_interval
 from dpcore.local._mechanism import LocalMechanism, check_packed
-from dpcore.local.estimates import Aggregate, Estimate, with_interval
+from dpcore.local.estimates import Aggregate, Estimate, Support
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 
 LARGEST = 2.0**1021
+CERTAIN = Support(1.0, 0.0, 0.0)
+"""Of the share of reports that are True, which are counted as they are."""
 
 
 def expansion(epsilon: float) -> float:
@@ -83,9 +86,10 @@ class OneBit(LocalMechanism):
         # report rarer than q, so a few reports that agree do not pass for certainty.
         rarest = float(logistic_complement(self.epsilon))
         possible = max(min(share, 1 - share), rarest)  # 1 − rarest would be 1 from ε = 37 on
-        # Scaled afterwards: the square of `reach` may leave the range of float64.
-        signs = with_interval(2 * share - 1, 4 * possible * (1 - possible), counted.n, confidence)
-        return Estimate(middle + reach * signs.value, reach * signs.stderr, middle + reach * signs.interval, counted.n, confidence)
+        stderr = 2 * reach * math.sqrt(possible * (1 - possible) / counted.n)
+        # Records that differ make the number of True vary less than a binomial one of the same mean does (Hoeffding, 1956).
+        shares = frequency_interval(int(counted.counts[0]), counted.n, CERTAIN, confidence=confidence, target="population")
+        return Estimate(middle + reach * (2 * share - 1), stderr, middle + reach * (2 * shares - 1), counted.n, confidence)
 
     @staticmethod
     def _variance(mean: object, middle: float, half: float, reach: float) -> float:

@@ -13,9 +13,10 @@ import numpy as np
 from dpcore import _backend, mechanisms, noise
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out, check_threads
 from dpcore.errors import DataError, ParameterError
+from dpcore.local._mean_intervals import mean_margins, noise_variance
 from dpcore.local._mechanism import LocalMechanism, open_stream, place
 from dpcore.local._one_bit import check_bounds
-from dpcore.local.estimates import Aggregate, Estimate, with_interval
+from dpcore.local.estimates import Aggregate, Estimate
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
@@ -34,24 +35,6 @@ def range_width(lower: float, upper: float) -> float:
     """Return upper − lower, rounded up: a sensitivity must not be understated by a rounding."""
     exact, width = Fraction(upper) - Fraction(lower), upper - lower
     return math.nextafter(width, math.inf) if math.isfinite(width) and Fraction(width) < exact else width
-
-
-def noise_variance(kind: str, scale: float) -> float:
-    """Variance of the noise of one number.
-
-    Laplace: 2b². Gaussian: σ². Discrete Laplace with ratio r = e^(−1/b): 2r/(1 − r)² = 1/(2 sinh²(1/(2b))). Discrete Gaussian: the
-    sum over its law, which from σ = 4 on is σ² to the last bit. Infinite where it leaves the range of float64.
-    """
-    if kind == "laplace":
-        return 2 * scale * scale  # `scale**2` would raise where the product is infinite
-    if kind == "discrete_laplace":
-        # Beyond 350 the variance is below 10^-303, and the square would overflow.
-        return 0.5 / math.sinh(min(0.5 / scale, 350.0)) ** 2
-    if kind == "discrete_gaussian" and scale < 4:
-        squares = np.arange(-64.0, 65.0) ** 2
-        weights = np.exp(-squares / (2 * scale**2))
-        return float(squares @ weights / weights.sum())
-    return scale * scale
 
 
 def moments(d: npt.NDArray[np.int64]) -> tuple[int, int]:
@@ -251,14 +234,18 @@ class Additive(LocalMechanism):
         n, grid = counted.n, self.grid
         value = float((self._centre + Fraction(total, n)) * Fraction(grid))
         # Spread in units of the grid, a power of two: squares of the numbers themselves may leave the range of float64.
-        variance = noise_variance(self.kind, self.scale / grid)
-        if target == "population" and n > 1:
-            variance = _nearest((squares - Fraction(total * total, n)) / (n - 1))
-        elif target == "population":
+        scale, half = self.scale / grid, (self.upper - self.lower) / grid / 2
+        variance, squared = noise_variance(self.kind, scale), None
+        if target == "population":
             # of a single report nothing is known but what bounds allow
-            variance += ((self.upper - self.lower) / grid) ** 2 / 4
-        around = with_interval(0.0, variance, n, confidence)
-        return Estimate(value, grid * around.stderr, value + grid * around.interval, n, confidence)
+            squared = _nearest((squares - Fraction(total * total, n)) / (n - 1)) if n > 1 else variance + half * half
+            variance = squared
+        middle = (Fraction(self.lower) + Fraction(self.upper)) / 2 / Fraction(grid) - self._centre
+        below, above = mean_margins(
+            self.kind, scale, n, (1 - confidence) / 2, total=_nearest(total - n * middle), half=half, squares=squared
+        )
+        interval = np.array([value - grid * below, value + grid * above])
+        return Estimate(value, grid * math.sqrt(variance / n), interval, n, confidence)
 
 
 def _around(block: npt.NDArray[np.int64], centre: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_real
 from dpcore.errors import ParameterError
+from dpcore.local._count_intervals import frequency_interval
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,7 +67,8 @@ class Estimate:
     stderr : float or ndarray of float64, shape (k,)
         Standard error.
     interval : ndarray of float64, shape (2,) or (k, 2)
-        Lower and upper end of a confidence interval by the normal limit, pointwise.
+        Lower and upper end of a confidence interval, pointwise: by the exact law of the counts where they are few, with a correction for
+        their skewness elsewhere. It holds the value, and need not be symmetric about it.
     n : int
         Number of reports.
     confidence : float
@@ -90,18 +92,6 @@ def check_estimation(confidence: float, target: str) -> float:
     """Check what every estimator takes; returns the confidence as a float."""
     check_choice("target", target, TARGETS)
     return check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
-
-
-def with_interval(value: Any, variance: Any, n: int, confidence: float) -> Estimate:
-    """Make an estimate from a value and the variance of one user's contribution to it: value ± z·√(variance/n)."""
-    stderr = np.sqrt(np.asarray(variance, np.float64) / n)
-    from scipy import special  # takes longer to import than everything else
-
-    half = -float(special.ndtri((1 - confidence) / 2)) * stderr  # the lower tail keeps its digits where the confidence is close to 1
-    interval = np.stack([value - half, value + half], axis=-1)
-    if np.ndim(value) == 0:
-        return Estimate(float(value), float(stderr), interval, n, confidence)
-    return Estimate(np.asarray(value, np.float64), stderr, interval, n, confidence)
 
 
 class Support(NamedTuple):
@@ -135,7 +125,11 @@ def support_variance(f: Any, support: Support, target: str = "population") -> An
 def frequencies(counts: Any, n: int, support: Support, *, confidence: float, target: str) -> Estimate:
     """Estimate frequencies from support counts: f = (count/n − q)/(p − q), the standard error at f cut to [0, 1]."""
     value = (np.asarray(counts, np.float64) / n - support.q) / (support.p - support.q)
-    return with_interval(value, support_variance(np.clip(value, 0.0, 1.0), support, target), n, confidence)
+    stderr = np.sqrt(support_variance(np.clip(value, 0.0, 1.0), support, target) / n)
+    interval = frequency_interval(counts, n, support, confidence=confidence, target=target)
+    if np.ndim(value) == 0:
+        return Estimate(float(value), float(stderr), interval, n, confidence)
+    return Estimate(value, stderr, interval, n, confidence)
 
 
 def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:
