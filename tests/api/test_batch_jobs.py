@@ -75,7 +75,7 @@ def edit(place, old, new):
         ("lower = 0\n", "lower = 0\ndelta = 1e-6\n", ["column[0].delta: unknown key", "name, mechanism, epsilon, lower, upper, missing"]),
         ("lower = 0\n", "lower = 0.5\n", ["column[0].lower", "lower must be an integer, got 0.5"]),
         ("lower = 0\n", "lower = 20\n", ["column[0]", "lower = 20 must be less than upper = 20"]),
-        ("lower = 0\n", "lower = 0\nmissing = 21\n", ["column[0]", "missing must be in [lower, upper] = [0, 20], got 21"]),
+        ("missing = 0\n", "missing = 21\n", ["column[0]", "missing must be in [lower, upper] = [0, 20], got 21"]),
         ("lower = 0.0\n", "lower = -inf\n", ["column[2].lower", "lower must be in", "got -inf"]),
         ("delta = 1e-06\n", "", ["column[1].delta is required"]),
         ("delta = 1e-06\n", "delta = 0.0\n", ["column[1].delta", "delta must be in (0.0, 1.0)", "got 0.0"]),

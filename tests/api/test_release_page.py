@@ -397,12 +397,15 @@ name = "visits"
 kind = "histogram"
 column = "visits"
 bins = { start = 0, stop = 30, step = 5 }
+missing = 0
 epsilon = 1.0
 [[query]]
 name = "states"
 kind = "histogram"
 column = "state"
 categories = ["state 0", "state 1", "state 2", "state 3", "state 4"]
+missing = "state 0"
+unknown = "state 0"
 epsilon = 1.0
 [[query]]
 name = "cost"
@@ -410,6 +413,7 @@ kind = "sum"
 column = "cost"
 lower = 0
 upper = 70
+missing = 0
 epsilon = 1.0
 [[query]]
 name = "age by state"
@@ -417,6 +421,7 @@ kind = "mean"
 column = "age"
 lower = 0
 upper = 100
+missing = 0
 group_by = "state"
 groups = ["state 0", "state 3"]
 epsilon = 2.0
@@ -426,6 +431,7 @@ kind = "quantile"
 column = "income"
 q = [0.25, 0.5]
 grid = { start = 0, stop = 15000, step = 100 }
+missing = 0
 epsilon = 1.0
 [[query]]
 name = "frequent"

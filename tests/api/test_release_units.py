@@ -58,7 +58,8 @@ def kept_rows(place, table, rows, groups=None, key=bytes(32)):
     plan = planned(place, table, {"n": {"kind": "count", **grouped}}, privacy, key)
     from dpcore.batch.engine import key_of
 
-    kept = choose_rows(plan, key_of(plan.job.testing), place.folder / "spill", 2, lambda rows, fraction: None)
+    grouping = None if groups is None else plan.grouping
+    kept = choose_rows(plan, key_of(plan.job.testing), place.folder / "spill", 2, lambda rows, fraction: None, grouping=grouping)
     return np.flatnonzero(kept.mask(0, len(table)))
 
 

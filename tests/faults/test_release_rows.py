@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 
 from dpcore.accounting import Ledger
+from dpcore.batch import parquet_input
 from support.jobs import FORMATS, write_table
 from support.releases import Counter
 
@@ -28,14 +31,20 @@ def place(tmp_path, capsys):
 
 
 def refused(place, *words):
+    """Exit code 3 with a position and no value for a curator, with neither for anybody else; nothing is written."""
     before = place.source.read_bytes() if place.source.is_file() else None
+    told = place.release("--curator")
     done = place.release()
-    assert done.code == 3, done.said
+    assert (told.code, done.code) == (3, 3), told.said + done.said
     for word in words:
-        assert word in done.err, (word, done.err)
-    assert SECRET not in done.said
-    assert "Traceback" not in done.err
-    assert done.out == ""
+        assert word in told.err, (word, told.err)
+    assert "outside the guarantee" in told.err
+    assert str(place.source) not in done.err
+    assert re.search(r"\d", done.err.splitlines()[-1].replace("neither 0 nor 1", "")) is None, done.err
+    for said in (told.said, done.said):
+        assert SECRET not in said
+        assert "Traceback" not in said
+    assert told.out == done.out == ""
     assert place.left_behind() == []
     if before is not None:
         assert place.source.read_bytes() == before
@@ -89,19 +98,21 @@ def test_what_counts_only_what_it_names_needs_no_declaration_of_others(place, qu
 
 
 @pytest.mark.parametrize(
-    ("cell", "query", "kind"),
+    ("cell", "query", "problem"),
     [
-        (SECRET + "x", SUM, "a number"),
-        (SECRET + "x", CODES, "an integer"),
-        (SECRET + ".5", {**CODES, "unknown": 0}, "an integer"),
-        (SECRET + "x", {"kind": "count", "column": "n", "lower": 0, "upper": 1}, "a number"),
+        (SECRET + "x", SUM, NAN),
+        (SECRET + "x", CODES, MISSING),
+        (SECRET + ".5", {**CODES, "unknown": 0}, MISSING),
+        (SECRET * 9, {**CODES, "missing": 0}, UNKNOWN),
     ],
 )
-def test_csv_cells_that_do_not_parse(place, cell, query, kind):
+def test_csv_cells_that_do_not_parse_are_missing(place, cell, query, problem):
     place.source = place.folder / "in.csv"
     place.source.write_text(f"m,n\na,1\nb,{cell}\n")
     place.write_release({"x": query})
-    refused(place, f"in.csv: row 1 (counted from 0 below the header), column 'n': the cell is not {kind}")
+    refused(place, f"in.csv: row 1 (counted from 0), column 'n': {problem}")
+    place.write_release({"x": {"kind": "count", "column": "n", "lower": 0, "upper": 1}})
+    assert place.answered()["x"]["value"] in range(-40, 40)
 
 
 def test_the_first_bad_row_of_several_files(place):
@@ -119,38 +130,25 @@ def test_a_row_that_would_be_dropped_is_checked_as_well(place):
     refused(place, "row 49 (counted from 0), column 'n'")
 
 
-@pytest.mark.parametrize("source", FORMATS)
-@pytest.mark.parametrize("dictionary", [True, False])
-def test_a_row_without_a_unit(place, source, dictionary):
-    """In a CSV an empty cell, NA and the like: people without a number must not share the quota of one."""
-    person = pa.array(["x", "y", None, "x"])
-    table = pa.table({"person": person.dictionary_encode() if dictionary else person, "n": [1.0] * 4})
-    place.source = write_table(table, place.folder / f"in.{source}")
-    place.write_release({"x": SUM}, privacy={"unit": "person", "max_rows_per_unit": 1})
-    refused(place, "row 2 (counted from 0), column 'person': null, so the row belongs to no unit")
+@pytest.mark.parametrize("query", [{**CELLS, "unknown": "a"}, {**CELLS, "missing": "a"}, CODES, BINS, SUM, MEAN, MEDIAN])
+def test_with_a_ledger_what_is_not_declared_is_refused_before_a_row_is_read(place, query, monkeypatch):
+    """Whether a row ends a job is an answer about the data: repeated, it gave exact values for nothing."""
+    ledger = Ledger.create(place.folder / "budget.ledger", epsilon=1.0)
+    write_table(pa.table({"n": ["a", "b"] if "categories" in query else [0, 1]}), place.source)
+    place.write_release({"x": query}, ledger=ledger.path)
+    monkeypatch.setattr(parquet_input, "pieces", None)
+    done = place.release()
+    assert done.code == 2, done.said
+    assert "must be declared in a job with a [ledger]" in done.err
+    assert list(ledger.entries()) == []
+    assert place.left_behind() == []
 
 
-@pytest.mark.parametrize("cell", ["", "NA", "null"])
-def test_a_row_of_a_csv_without_a_unit(place, cell):
-    place.source = place.folder / "in.csv"
-    place.source.write_text(f"person,n\nx,1\n{cell},1\n{cell},1\n")
-    place.write_release({"x": SUM}, privacy={"unit": "person", "max_rows_per_unit": 1})
-    refused(place, "row 1 (counted from 0), column 'person': null, so the row belongs to no unit")
-
-
-def test_a_null_among_the_values_of_a_dictionary_is_no_unit(place):
-    person = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["x", None]))
-    place.source = write_table(pa.table({"person": person, "n": [1.0] * 3}), place.folder / "in.arrow")
-    place.write_release({"x": SUM}, privacy={"unit": "person", "max_rows_per_unit": 1})
-    refused(place, "row 1 (counted from 0), column 'person': null, so the row belongs to no unit")
-
-
-def test_a_refused_table_spends_nothing(place):
+def test_a_curator_has_no_ledger(place):
     ledger = Ledger.create(place.folder / "budget.ledger", epsilon=1.0)
     write_table(pa.table({"n": [1.0, None]}), place.source)
-    place.write_release({"x": SUM}, ledger=ledger.path)
-    refused(place, "row 1")
-    assert list(ledger.entries()) == []
-    write_table(pa.table({"n": [1.0, 2.0]}), place.source)
+    place.write_release({"x": {**SUM, "missing": 0}}, ledger=ledger.path, key=None)
+    done = place.release("--curator")
+    assert done.code == 2
+    assert "--curator is for jobs without a [ledger]" in done.err
     assert place.release().code == 0
-    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(1.0, "done")]

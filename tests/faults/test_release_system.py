@@ -23,7 +23,7 @@ from support.releases import Counter, clinic
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file locks of POSIX are the subject")
 COUNT = {"n": {"kind": "count"}}
-SUM = {"s": {"kind": "sum", "column": "visits", "lower": 0, "upper": 20}}
+SUM = {"s": {"kind": "sum", "column": "visits", "lower": 0, "upper": 20, "missing": 0}}
 
 
 @pytest.fixture
@@ -343,8 +343,8 @@ def test_an_input_that_changes_between_the_two_passes(place, monkeypatch, change
     place.write_release({"x": {"kind": "sum", "column": "n", "lower": 0, "upper": 2}}, privacy={"unit": "person", "max_rows_per_unit": 2})
     choose_rows = release.choose_rows
 
-    def choose_and_change(*arguments):
-        kept = choose_rows(*arguments)
+    def choose_and_change(*arguments, **options):
+        kept = choose_rows(*arguments, **options)
         target = place.folder / "new.csv" if change == "replaced" else place.source
         target.write_text("person,n\n" + texts[change])
         target.replace(place.source)

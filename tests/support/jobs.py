@@ -20,10 +20,10 @@ from pyarrow import ipc
 KEY = bytes(range(32))
 FORMATS = ("parquet", "csv", "arrow")
 COLUMNS: dict[str, dict[str, Any]] = {
-    "visits": {"mechanism": "discrete_laplace", "epsilon": 1.0, "lower": 0, "upper": 20},
-    "age": {"mechanism": "discrete_gaussian", "epsilon": 1.0, "delta": 1e-6, "lower": 18, "upper": 90},
-    "income": {"mechanism": "laplace", "epsilon": 1.0, "lower": 0.0, "upper": 50_000.0},
-    "cost": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "lower": 0.0, "upper": 400.0},
+    "visits": {"mechanism": "discrete_laplace", "epsilon": 1.0, "lower": 0, "upper": 20, "missing": 0},
+    "age": {"mechanism": "discrete_gaussian", "epsilon": 1.0, "delta": 1e-6, "lower": 18, "upper": 90, "missing": 50},
+    "income": {"mechanism": "laplace", "epsilon": 1.0, "lower": 0.0, "upper": 50_000.0, "missing": 0.0},
+    "cost": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "lower": 0.0, "upper": 400.0, "missing": 0.0},
 }
 """One column for each mechanism."""
 

@@ -22,7 +22,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "a few visits": {"kind": "count", "column": "visits", "lower": 2, "upper": 5},
     "regions": {"kind": "histogram", "column": "region", "categories": REGIONS, "missing": "west", "unknown": "north"},
     "costs": {"kind": "histogram", "column": "cost", "bins": [0, 25, 50, 100.5], "missing": 30.0},
-    "visits": {"kind": "sum", "column": "visits", "lower": 0, "upper": 20},
+    "visits": {"kind": "sum", "column": "visits", "lower": 0, "upper": 20, "missing": 0},
     "mean cost": {"kind": "mean", "column": "cost", "lower": 10.0, "upper": 90.0, "missing": 20.0},
     "quartiles": {
         "kind": "quantile",
@@ -37,7 +37,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 MADE_UP: list[dict[str, Any]] = [
     {"name": "region", "categories": REGIONS, "missing": "west", "unknown": "north"},
     {"name": "cost", "bins": [0, 25, 50, 100.5], "missing": 30.0},
-    {"name": "visits", "bins": [0, 1, 5, 10, 28]},
+    {"name": "visits", "bins": [0, 1, 5, 10, 28], "missing": 0},
 ]
 """Columns of a synthetic table."""
 

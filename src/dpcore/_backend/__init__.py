@@ -46,6 +46,7 @@ from dpcore._backend.response import (
 from dpcore._backend.search import WALK_LANES, first_wrong_counts, step_values, walk
 from dpcore._backend.selection import NOISES, Selection
 from dpcore._backend.sums import column_sums, noisy_pairs
+from dpcore._backend.text import INSIDE_QUOTES, START_OF_RECORD, TextRecords, end_of_record, split_records
 from dpcore._backend.threads import default_threads, for_ranges
 from dpcore._backend.words import GROUP, KernelWords, call_words, derived_key, uniform_words
 
@@ -56,12 +57,15 @@ __all__ = [
     "HADAMARD_REPORT",
     "HASHING_REPORT",
     "HASH_PRIME",
+    "INSIDE_QUOTES",
     "NOISES",
+    "START_OF_RECORD",
     "WALK_LANES",
     "BandPaths",
     "KernelWords",
     "Selection",
     "Testing",
+    "TextRecords",
     "available_levels",
     "band_paths",
     "bounded_response",
@@ -79,6 +83,7 @@ __all__ = [
     "default_grid",
     "default_threads",
     "derived_key",
+    "end_of_record",
     "first_outside",
     "first_wrong_counts",
     "flip_bools",
@@ -102,6 +107,7 @@ __all__ = [
     "sequential_quantile",
     "sign_products",
     "sign_sums",
+    "split_records",
     "step_values",
     "step_weights",
     "subset_response",

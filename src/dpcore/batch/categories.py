@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from dpcore.batch import csv_input
+from dpcore.batch import csv_input, texts
 from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job_columns import INT64_MAX, MAX_CATEGORIES
 from dpcore.batch.local_paths import check_local
@@ -31,7 +33,7 @@ UNKNOWN = -1
 """Stands in an array of codes for a value that is none of the categories."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Categories:
     """k categories in the order of their codes.
 
@@ -107,39 +109,49 @@ class Categories:
         code: int = pc.index(self.labels, pa.scalar(category, self.labels.type)).as_py()
         return code if code >= 0 else None
 
-    def codes(self, values: pa.Array, null_texts: tuple[str, ...] = ()) -> tuple[npt.NDArray[Any], Mask | None]:
+    def codes(self, values: pa.Array) -> tuple[npt.NDArray[Any], Mask | None]:
         """Codes of an array of a type that `accepts` takes, and where it holds none because the value is missing; None if nowhere.
 
-        A value that is no category has a code outside [0, k). Values that are codes themselves come without a copy. Texts that are one
-        of `null_texts` and no category count as missing.
+        A value that is no category has a code outside [0, k). Values that are codes themselves come without a copy. Of the cells of a
+        format without types, which are bytes, those count as missing that are no category and `NULLS` lists, or where categories are
+        integers hold none.
         """
+        if values.type == pa.binary() and not self.are_text:
+            values = texts.integers(values, self._other_integer, self._other_integer)
         if self.labels is None:
             plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
             return _codes_as_they_are(plain), null_mask(plain)
         if not pa.types.is_dictionary(values.type):
-            return self._look_up(values, null_texts)
+            return self._look_up(values)
         # The dictionary is looked up once, its rows by number; a null has the number behind the last.
-        codes, absent = self._look_up(values.dictionary, null_texts)
+        codes, absent = self._look_up(values.dictionary)
         numbers = pc.fill_null(values.indices.cast(pa.int32()), len(codes)).to_numpy()
         absent = np.append(np.zeros(len(codes), np.bool_) if absent is None else absent, True)
         rows_absent = absent[numbers]
         return np.append(codes, np.int32(UNKNOWN))[numbers], rows_absent if rows_absent.any() else None
 
-    def _look_up(self, values: pa.Array, null_texts: tuple[str, ...]) -> tuple[npt.NDArray[np.int32], Mask | None]:
+    @cached_property
+    def _other_integer(self) -> int:
+        """An integer that is no category."""
+        listed = () if self.labels is None else set(self.labels.to_pylist())
+        return next(number for number in itertools.count(-1, -1) if number not in listed)
+
+    def _look_up(self, values: pa.Array) -> tuple[npt.NDArray[np.int32], Mask | None]:
         searched, own_codes = self._of_type(values.type)
         codes = pc.fill_null(pc.index_in(values, value_set=searched), UNKNOWN).to_numpy()
         if own_codes is not None:
             codes = own_codes[codes]
         absent = null_mask(values)
-        if null_texts and absent is None and (codes == UNKNOWN).any():
-            absent = pc.is_in(values, value_set=pa.array(null_texts, values.type)).to_numpy(zero_copy_only=False) & (codes == UNKNOWN)
+        if values.type == pa.binary() and (codes == UNKNOWN).any():
+            nulls = pa.array([null.encode() for null in csv_input.NULLS], pa.binary())
+            absent = pc.is_in(values, value_set=nulls).to_numpy(zero_copy_only=False) & (codes == UNKNOWN)
         return codes, absent if absent is not None and absent.any() else None
 
     def _of_type(self, kind: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
         """The categories as values of a type, without those that it cannot hold; and, if some are left out, the codes of the others."""
         if self.labels is None or kind == self.labels.type:
             return self.labels, None
-        if kind in TEXT_TYPES:
+        if kind in TEXT_TYPES or kind == pa.binary():
             return self.labels.cast(kind), None
         held = _fits(self.labels.to_numpy(), kind)
         searched = pa.array(self.labels.to_numpy()[held]).cast(kind)

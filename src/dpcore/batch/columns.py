@@ -11,7 +11,6 @@ import pyarrow as pa
 from dpcore import local
 from dpcore._backend import HADAMARD_REPORT, HASHING_REPORT
 from dpcore.batch.categories import INTEGER_TYPES, Categories, declared, value_type
-from dpcore.batch.csv_input import NULLS
 from dpcore.batch.errors import JobError
 from dpcore.batch.job_columns import (
     BinaryChannelColumn,
@@ -36,6 +35,9 @@ from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
+    import numpy.typing as npt
 
     from dpcore.batch.job_columns import CategoricalColumn
     from dpcore.privacy import Privacy
@@ -87,15 +89,17 @@ class NoisyColumn:
         """About how far one row's contribution lies from the truth: over √n, it is about the standard error of an estimate."""
         return _deviation(self.mechanism)
 
-    def privatize(self, cells: pa.Array, rng: Stream | None) -> list[pa.Array]:
+    def privatize(self, cells: pa.Array, rng: Stream | None, suppressed: npt.NDArray[np.bool_] | None = None) -> list[pa.Array]:
         """Randomise every cell.
 
         Parameters
         ----------
         cells : pyarrow.Array of shape (n,)
-            Of a type that `values` accepts.
+            Of a type that `values` accepts, or bytes.
         rng : Stream or None
             None is the secure source.
+        suppressed : ndarray of bool of shape (n,), optional
+            Cells that are noised as if they were missing.
 
         Returns
         -------
@@ -111,7 +115,7 @@ class NoisyColumn:
             return [pa.array([], kind) for kind in self.reports.types(self.name).values()]
         try:
             # One thread: the engine already runs one batch per core.
-            reports = self.mechanism.privatize(self.values.read(cells), rng=rng, threads=1)
+            reports = self.mechanism.privatize(self.values.read(cells, suppressed), rng=rng, threads=1)
         except CellError:
             raise
         except DataError as error:
@@ -187,16 +191,14 @@ def fitted(position: int, column: NoisyColumn, kind: pa.DataType | None, *, text
     """
     categories = None if column.categories is None else column.categories.fitted(kind)
     column = _for_job(position, column.section, lambda: _made(column.section, categories))
-    values, reports = column.values, column.reports
-    if isinstance(values, Codes) and values.categories.are_text and kind is None:
-        values = replace(values, null_texts=NULLS)
+    reports = column.reports
     if isinstance(reports, CategoryReports) and kind is not None and not reports.categories.are_text:
         reports = replace(reports, type=value_type(kind))
     if isinstance(reports, PackedReports) and textual:
         reports = replace(reports, type=pa.string())
     if isinstance(reports, PairReports):
         reports = replace(reports, textual=textual)
-    return replace(column, values=values, reports=reports)
+    return replace(column, reports=reports)
 
 
 def _for_job(position: int, section: JobColumn, make: Callable[[], NoisyColumn]) -> NoisyColumn:
@@ -225,7 +227,7 @@ def _unchecked(section: JobColumn, categories: Categories | None) -> NoisyColumn
     if isinstance(section, RealColumn | IntegerColumn):
         text = pa.int64() if isinstance(section, IntegerColumn) else pa.float64()
         types = INTEGER_TYPES if isinstance(section, IntegerColumn) else REAL_TYPES
-        values = Numbers(types, text, (section.lower, section.upper), section.missing)
+        values = Numbers(types, isinstance(section, IntegerColumn), (section.lower, section.upper), section.missing)
         stored = BitReports(pa.bool_()) if isinstance(section, BoundedMeanColumn) else NumberReports(text)
         return NoisyColumn(section, _of_numbers(section), None, values, stored)
     if isinstance(section, BinaryColumn):

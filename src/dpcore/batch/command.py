@@ -86,6 +86,7 @@ A job that ends early leaves nothing under the output's name.
 @click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan and the total, write nothing.")
 @click.option("--threads", type=click.IntRange(1, 4096), help="Threads that randomise. Default: the CPUs this process may use.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
+@click.option("--curator", is_flag=True, help=report.CURATOR_HELP)
 @click.option(
     "--report",
     "folder",
@@ -93,11 +94,13 @@ A job that ends early leaves nothing under the output's name.
     metavar="DIR",
     help="Also write DIR/NAME.json and DIR/NAME.html about the output.",
 )
-def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool) -> None:
+def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool, curator: bool) -> None:
     """Run or describe a job; errors are turned into exit codes by the entry point."""
     if dry_run and folder is not None:
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
-    plan = make_plan(load_job(job), overwrite=overwrite)
+    if curator:
+        click.echo(report.CURATOR, err=True)
+    plan = make_plan(load_job(job), overwrite=overwrite, curator=curator)
     if not plan.job.secure:
         click.echo(f"warning: {NOT_SECURE}", err=True)
     if dry_run:

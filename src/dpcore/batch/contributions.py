@@ -1,4 +1,4 @@
-"""The bound on how many rows one privacy unit owns: checked before anything is written, or kept by dropping rows."""
+"""A pass over the column that says whose data a row is, with a database that spills into a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpcore.batch.errors import StorageError
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import POLL_SECONDS
 from dpcore.batch.rows import Rows
-from dpcore.errors import DataError, DpcoreError
+from dpcore.errors import DpcoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,19 +32,6 @@ COUNTING_THREADS = 2
 """Each thread of the count needs a share of `MEMORY`; with more of them the shares are too small to spill from."""
 PIECE_ROWS = 1 << 16
 
-# Units are counted by a 64-bit hash first: states of a fixed, small size spill well. Units that share a hash are counted together,
-# so no hash over the limit means no unit over the limit; otherwise the few rows behind the first such hashes are counted exactly.
-COUNT_HASHES = """
-create temp table suspects as
-select h from (select min(row) as first, h from (select hash(unit) as h, row from units) group by h having count(*) > {limit})
-order by first limit 1000
-"""
-FIRST_ROW_OVER = """
-select min(first) from (
-    select min(row) as first from units where hash(unit) in (select h from suspects) group by unit having count(*) > {limit}
-)
-"""
-
 
 @dataclass(slots=True)
 class Reading:
@@ -54,43 +41,6 @@ class Reading:
     rows: int = 0
     done: float = 0.0
     failure: BaseException | None = None
-
-    def rewind(self) -> None:
-        """Begin another pass."""
-        self.starts.clear()
-        self.rows, self.done = 0, 0.0
-
-
-def check_contributions(plan: Plan, spill: Path, threads: int, update: Callable[[int, float], None]) -> None:
-    """Read the unit column once and refuse a table in which some unit has more rows than declared.
-
-    `privatize` keeps every row, so it cannot drop the excess; it charges ε for the declared number of rows instead, and that
-    number must hold. Whether the table is refused depends on the data: it is a check of a declaration, not a release.
-
-    Parameters
-    ----------
-    plan : Plan
-        Names the unit.
-    spill : Path
-        Folder for what does not fit into memory.
-    threads : int
-        Threads that count.
-    update : callable
-        Told the rows read and the fraction of the input they are, on the calling thread.
-
-    Raises
-    ------
-    DataError
-        If some unit has more rows, or a row has no unit; names the row, never the unit.
-    """
-    privacy = plan.job.privacy
-    reading = Reading([])
-    row = in_database(plan, reading, spill, threads, update, _first_row_over)
-    if row is not None:
-        raise DataError(
-            f"{_place(plan, reading, row)}: the {privacy.unit!r} of this row has more than "
-            f"max_rows_per_unit = {privacy.rows_per_unit} rows; nothing was written"
-        )
 
 
 def in_database(
@@ -143,22 +93,6 @@ def in_database(
             raise
 
 
-def _first_row_over(database: duckdb.DuckDBPyConnection, plan: Plan, reading: Reading) -> int | None:
-    """Position of the first row of a unit over the limit, or None."""
-
-    def answer(query: str) -> list[tuple[int | None]]:
-        reading.rewind()
-        database.register("units", pa.RecordBatchReader.from_batches(schema, unit_batches(plan, reading, schema)))
-        return database.execute(query.format(limit=plan.job.privacy.rows_per_unit)).fetchall()
-
-    schema = pa.schema([("unit", plan.unit_type), ("row", pa.int64())])
-    answer(COUNT_HASHES)
-    if not database.execute("select h from suspects").fetchall():
-        return None
-    (found,) = answer(FIRST_ROW_OVER)
-    return found[0]
-
-
 def unit_batches(
     plan: Plan | ReleasePlan,
     reading: Reading,
@@ -166,7 +100,7 @@ def unit_batches(
     more: Callable[[Rows], list[pa.Array]] | None = None,
     columns: Mapping[str, pa.DataType] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The unit column beside the position of each row, and what `more` makes of rows that have `columns` as well."""
+    """The unit column, null where a row names none, beside the position of each row, and what `more` makes of rows with these `columns`."""
     name, types = plan.job.privacy.unit, {**(columns or {}), plan.job.privacy.unit: plan.unit_type}
     all_bytes, bytes_done = max(sum(plan.inputs.sizes), 1), 0
     try:
@@ -174,11 +108,7 @@ def unit_batches(
             start = reading.rows
             reading.starts.append(start)
             for piece in plan.inputs.pieces(path, types, Cut(PIECE_ROWS, use_threads=False)):
-                units = piece.batch.column(name).cast(plan.unit_type)
-                missing = _without_unit(units, textual=plan.inputs.format == "csv")
-                if missing is not None:
-                    row = piece.row + missing
-                    raise DataError(f"{path}: row {row} (counted from 0), column {name!r}: null, so the row belongs to no unit")
+                units = _named(piece.batch.column(name).cast(plan.unit_type))
                 first = start + piece.row
                 positions = pa.array(np.arange(first, first + len(units)))
                 others = [] if more is None else more(Rows(piece, path, first, 0.0))
@@ -191,15 +121,15 @@ def unit_batches(
         raise
 
 
-def _without_unit(units: pa.Array, *, textual: bool) -> int | None:
-    """The first row without a unit: rows of many people must not pass for those of one, whose quota they would share."""
-    absent = units.is_null()
-    if textual:
-        absent = pc.or_(absent, pc.is_in(units, value_set=pa.array(NULLS, units.type)))
-    first: int = absent.index(pa.scalar(value=True)).as_py()
-    return None if first < 0 else first
+def _named(units: pa.Array) -> pa.Array:
+    """The units, null where a row names none: rows of many people must not pass for those of one, whose quota they would share."""
+    if units.type != pa.binary():
+        return units
+    nulls = pa.array([null.encode() for null in NULLS], pa.binary())
+    return pc.if_else(pc.is_in(units, value_set=nulls), pa.scalar(None, pa.binary()), units)
 
 
-def _place(plan: Plan, reading: Reading, row: int) -> str:
+def place_of(plan: Plan | ReleasePlan, reading: Reading, row: int) -> str:
+    """File and row of a position in the whole input."""
     index = max(index for index, start in enumerate(reading.starts) if start <= row)
     return f"{plan.inputs.paths[index]}: row {row - reading.starts[index]} (counted from 0)"

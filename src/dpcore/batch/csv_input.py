@@ -1,15 +1,17 @@
-"""CSV input: a header, then cells of the types that the job demands."""
+"""CSV input: a header, then records whose cells are text."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
-import re
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
+import pyarrow.compute as pc
 
+from dpcore import _backend
 from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.pieces import Cut, FileInfo, Piece
 from dpcore.errors import DataError
@@ -17,10 +19,16 @@ from dpcore.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pathlib import Path
+
+    import numpy.typing as npt
+
     from dpcore.batch.sources import Source
 
 BLOCK_BYTES = 4 << 20
-"""Bytes parsed at a time; no row may be longer."""
+"""Bytes read at a time, at least."""
+RECORD_BYTES = 64 << 20
+"""Text that is held for records; the cells of a record that is longer are empty."""
 NULLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Cells of a privatised column that count as missing."""
 
@@ -31,27 +39,23 @@ def inspect(source: Source) -> FileInfo:
 
 
 def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
-    """Parse the columns named in `types`; a block of text bounds each piece, whatever `cut.rows` says.
+    """Split the text into records, and those into the cells of the columns named in `types`.
+
+    Any bytes are some records: too few cells are filled up with empty ones, further ones are passed over, and a record of more than
+    `RECORD_BYTES` has empty cells only. So no record can end a job. Cells of type binary are handed over as they are, and their reader
+    says what they mean; in cells of type string U+FFFD stands for bytes that are not UTF-8. Other types are for tables of reports.
 
     Raises
     ------
     DataError
-        If a cell does not parse, naming its row and column but not its content.
+        If a cell of another type than those does not parse, naming its row and column but not its content.
+    StorageError
+        If the file cannot be read on, or ends inside a quoted cell.
     """
-    names, path = header(source), source.path
-    size = max(source.size, 1)
-    done = 0
-    try:
-        source.file.seek(0)
-        with _reader(source.file, names, types, cut) as batches:
-            for batch in batches:
-                if len(batch):
-                    yield Piece(batch, done, min(source.file.tell() / size, 1.0))
-                    done += len(batch)
-    except pa.ArrowInvalid:
-        raise _located(source, names, types) from None
-    except OSError as error:
-        raise StorageError(f"{path}: unreadable after row {done} (counted from 0){reason(error)}") from None
+    text = _Text(source, header(source), list(types))
+    for done, share, cells in text.records(cut.rows):
+        arrays = [_typed(source.path, done, name, kind, array) for (name, kind), array in zip(types.items(), cells, strict=True)]
+        yield Piece(pa.RecordBatch.from_arrays(arrays, list(types)), done, share)
 
 
 def header(source: Source) -> tuple[str, ...]:
@@ -73,45 +77,117 @@ def header(source: Source) -> tuple[str, ...]:
     return names
 
 
-def _reader(file: pa.NativeFile, names: tuple[str, ...], types: Mapping[str, pa.DataType], cut: Cut) -> arrow_csv.CSVStreamingReader:
-    return arrow_csv.open_csv(
-        file,
-        read_options=arrow_csv.ReadOptions(use_threads=cut.use_threads, block_size=BLOCK_BYTES),
-        # In a table of one column an empty line is a missing cell.
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1),
-        convert_options=arrow_csv.ConvertOptions(
-            column_types=dict(types), include_columns=list(types), null_values=list(NULLS), strings_can_be_null=False
-        ),
-    )
+class _Text:
+    """A file's text below its header, as records."""
+
+    def __init__(self, source: Source, names: tuple[str, ...], wanted: list[str]) -> None:
+        self._path, self._file, self._size = source.path, source.file, max(source.size, 1)
+        self._columns = len(names)
+        self._wanted = [names.index(name) for name in wanted]
+        self._buffer, self._ended, self._rows = b"", False, 0
+        self._taken = 0  # bytes of the records last handed over
+
+    def records(self, most: int) -> Iterator[tuple[int, float, list[pa.Array]]]:
+        """Up to so many records at a time: those before them, the share of the file that has been read, and their cells."""
+        try:
+            self._begin()
+            while self._buffer or not self._ended:
+                found = self._next(most)
+                if found.rows:  # there are none in a block of empty lines
+                    share = min(self._file.tell() / self._size, 1.0)
+                    yield self._rows, share, [_cells(found.rows, *each) for each in found.cells]
+                    self._rows += found.rows
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(f"{self._path}: unreadable after row {self._rows} (counted from 0){reason(error)}") from None
+
+    def _begin(self, ) -> None:
+        """Pass over the header."""
+        self._file.seek(0)
+        self._read()
+        self._buffer = self._buffer.removeprefix(codecs.BOM_UTF8)
+        self._pass_over()
+
+    def _next(self, most: int) -> _backend.TextRecords:
+        """Records that the buffer holds the end of; more text is read for them if it must be."""
+        if len(self._buffer) < self._taken and not self._ended:
+            self._read(self._taken)
+        while True:
+            found = _backend.split_records(self._buffer, self._columns, self._wanted, most, final=self._ended)
+            if self._ended and found.rows < most and found.is_open:
+                raise StorageError(f"{self._path}: the file ends inside a quoted cell: it is damaged or cut off")
+            full = len(self._buffer) >= RECORD_BYTES
+            if found.rows == most or self._ended or full:
+                self._buffer, self._taken = self._buffer[found.behind :], found.behind
+            if found.rows == most or self._ended or (full and found.behind):
+                return found
+            if not full:
+                self._read(len(self._buffer))
+            else:
+                self._pass_over()
+                return _backend.TextRecords(1, 0, is_open=False, cells=[(np.zeros(2, np.int32), np.empty(0, np.uint8))] * len(self._wanted))
+
+    def _pass_over(self, ) -> None:
+        """Drop the record that the buffer begins with, however long it is."""
+        end, state = _backend.end_of_record(self._buffer)
+        while end < 0 and not self._ended:
+            self._buffer = b""
+            self._read()
+            end, state = _backend.end_of_record(self._buffer, state)
+        if end < 0 and state == _backend.INSIDE_QUOTES:
+            raise StorageError(f"{self._path}: the file ends inside a quoted cell: it is damaged or cut off")
+        self._buffer = b"" if end < 0 else self._buffer[end:]
+
+    def _read(self, least: int = 0) -> None:
+        """Read on: a block, or more if that is likely to be wanted."""
+        more = self._file.read(max(BLOCK_BYTES, least))
+        self._buffer += more
+        self._ended = not more
 
 
-def _located(source: Source, names: tuple[str, ...], types: Mapping[str, pa.DataType]) -> DataError:
-    """Read again on one thread, where pyarrow knows the row; its message quotes the cell, so only its numbers are taken."""
-    path = source.path
+def _cells(rows: int, offsets: npt.NDArray[np.int32], content: npt.NDArray[np.uint8]) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(content)], null_count=0)
+
+
+def _typed(path: Path, first: int, name: str, kind: pa.DataType, cells: pa.Array) -> pa.Array:
+    """Cells as values of a type."""
+    if kind == pa.binary():
+        return cells
+    text = decoded(cells)
+    if kind == pa.string():
+        return text
+    text = pc.if_else(pc.is_in(text, value_set=pa.array(NULLS)), pa.scalar(None, pa.string()), text)
     try:
-        source.file.seek(0)
-        with _reader(source.file, names, types, Cut(1, use_threads=False)) as batches:
-            for _ in batches:
-                pass
-    except pa.ArrowInvalid as error:
-        return DataError(f"{path}: {_problem(str(error), names, types)}")
-    return DataError(f"{path}: a row could not be parsed at the first reading and could at the second; is the file being written?")
+        return text.cast(kind)
+    except pa.ArrowInvalid:
+        row = first + _first_unlike(text, kind)
+        problem = f"row {row} (counted from 0 below the header), column {name!r}: the cell is not {_expected(kind)}"
+        raise DataError(f"{path}: {problem}") from None
 
 
-def _problem(message: str, names: tuple[str, ...], types: Mapping[str, pa.DataType]) -> str:
-    # The header is pyarrow's row 1; ours are counted from 0 below it.
-    if found := re.match(r"In CSV column #(\d+): (?:Row #(\d+): )?", message):
-        name = names[int(found[1])]
-        row = f"row {int(found[2]) - 2} (counted from 0 below the header), " if found[2] else ""
-        return f"{row}column {name!r}: the cell is not {_expected(types[name])}"
-    if found := re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", message):
-        return f"row {int(found[1]) - 2} (counted from 0 below the header): {found[3]} cells, but the header has {found[2]}"
-    return f"a row cannot be split into cells: an open quote, or a row longer than {BLOCK_BYTES >> 20} MiB"
+def decoded(cells: pa.Array) -> pa.Array:
+    """Bytes as text; U+FFFD stands for what is not UTF-8."""
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if cell is None else cell.decode(errors="replace") for cell in cells.to_pylist()], pa.string())
+
+
+def _first_unlike(text: pa.Array, kind: pa.DataType) -> int:
+    """The first text that is no value of a type, by halving."""
+    start, stop = 0, len(text)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            text[start:middle].cast(kind)
+            start = middle
+        except pa.ArrowInvalid:
+            stop = middle
+    return start
 
 
 def _expected(kind: pa.DataType) -> str:
     if pa.types.is_boolean(kind):
         return "true or false, 1 or 0"
-    if pa.types.is_integer(kind):
-        return "an integer"
-    return "a number" if pa.types.is_floating(kind) else "UTF-8 text"
+    return "an integer" if pa.types.is_integer(kind) else "a number"

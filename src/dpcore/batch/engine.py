@@ -11,19 +11,22 @@ from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch import metadata
 from dpcore.batch.columns import NoisyColumn
-from dpcore.batch.contributions import check_contributions
 from dpcore.batch.errors import StorageError
 from dpcore.batch.kept import kept
 from dpcore.batch.output import Output
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
-from dpcore.batch.rows import Rows, piece_rows_for, read_rows
+from dpcore.batch.release_units import choose_rows
+from dpcore.batch.rows import Rows, piece_rows_for, read_rows, refused_cell
 from dpcore.batch.values import CellError
-from dpcore.errors import DataError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from dpcore.batch.job import TestingSection
     from dpcore.batch.plan import Plan
+    from dpcore.batch.release_units import Kept
     from dpcore.testing import KeyedRandom
 
 
@@ -72,7 +75,8 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
     Raises
     ------
     DataError
-        If a row does not fit its declaration; the message names file, row and column, never a value.
+        If a row does not fit its declaration and the job declares nothing for it; the message names the column, and file and row only
+        with `curator`. Never a value.
     StorageError
         If the input cannot be read on or the output not written. Whatever is raised, nothing is left under the output's name.
     """
@@ -81,12 +85,10 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
     output = Output.of(plan)
     try:
         before = plan.inputs.versions()
-        if plan.unit_type is not None:
-            shown.begin(f"counting rows per {plan.job.privacy.unit!r}")
-            check_contributions(plan, output.spill, threads, shown.update)
+        chosen = _chosen(plan, output, threads, shown)
         shown.begin("privatising")
         written = dict(zip(plan.schema.names, plan.schema.types, strict=True))
-        _stream(plan, output, threads, shown, piece_rows or piece_rows_for(plan.read_types, written))
+        _stream(plan, output, chosen, threads, shown, piece_rows or piece_rows_for(plan.read_types, written))
         _check_unchanged(plan, before)
         output.commit()
     except BaseException:
@@ -95,13 +97,27 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
     return Summary(plan, output.rows)
 
 
+def _chosen(plan: Plan, output: Output, threads: int, progress: Progress) -> Kept | None:
+    """The rows whose cells are noised as they are, if the unit is not the row: at most so many of each unit."""
+    if plan.unit_type is None:
+        return None
+    progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
+    refuse = plan.job.privacy.refuses_units
+    return choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, refuse=refuse)
+
+
 def _check_unchanged(plan: Plan, before: list[tuple[int, ...]]) -> None:
     if plan.unit_type is not None and plan.inputs.versions() != before:
         raise StorageError("the input changed while it was read: rows per unit were counted in another table than was privatised")
 
 
 def privatize_rows(
-    columns: tuple[NoisyColumn, ...], schema: pa.Schema, batch: pa.RecordBatch, key: KeyedRandom | None, first: int
+    columns: tuple[NoisyColumn, ...],
+    schema: pa.Schema,
+    batch: pa.RecordBatch,
+    key: KeyedRandom | None,
+    first: int,
+    suppressed: npt.NDArray[np.bool_] | None = None,
 ) -> pa.RecordBatch:
     """Privatise the rows of one batch: kept columns first, then those with noise.
 
@@ -118,6 +134,8 @@ def privatize_rows(
     first : int
         Position of the batch's first row in the whole input. A keyed job addresses its noise by column and row, so its output does
         not depend on how the rows are cut.
+    suppressed : ndarray of bool, optional
+        Rows whose cells are noised as if they were missing.
 
     Raises
     ------
@@ -128,22 +146,22 @@ def privatize_rows(
     for position, column in enumerate(columns):
         rng = None if key is None else key.at(nonce=position, element=first)
         try:
-            arrays += column.privatize(batch.column(column.name), rng)
+            arrays += column.privatize(batch.column(column.name), rng, suppressed)
         except CellError as error:
-            raise CellError(error.row, f"column {column.name!r}: {error.problem}") from None
+            raise CellError(error.row, error.problem, column.name) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _stream(plan: Plan, output: Output, threads: int, progress: Progress, piece_rows: int) -> None:
+def _stream(plan: Plan, output: Output, chosen: Kept | None, threads: int, progress: Progress, piece_rows: int) -> None:
     key = key_of(plan.job.testing)
     done = 0.0
 
     def transform(rows: Rows) -> tuple[pa.RecordBatch, float]:
         try:
-            return privatize_rows(plan.columns, plan.schema, rows.piece.batch, key, rows.first), rows.done
+            suppressed = None if chosen is None else chosen.dropped_among(rows.first, len(rows.piece.batch))
+            return privatize_rows(plan.columns, plan.schema, rows.piece.batch, key, rows.first, suppressed), rows.done
         except CellError as error:
-            row = rows.piece.row + error.row
-            raise DataError(f"{rows.path}: row {row} (counted from 0), {error.problem}") from None
+            raise refused_cell(rows, error, curator=plan.curator) from None
 
     def write(result: tuple[pa.RecordBatch, float]) -> None:
         nonlocal done

@@ -24,6 +24,8 @@ Parsed = TypeVar("Parsed")
 DeltaLimit = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
 RowCount = Annotated[int, checked(check_integer, low=1, high=2**31 - 1)]
 Format = Literal["parquet", "csv", "arrow"]
+OWN_ROWS = ", or one row without"
+"""What the unit of a job is called in addition if rows that name none are units of their own."""
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
 
 
@@ -74,11 +76,13 @@ class PrivacySection(Section):
     max_delta: DeltaLimit = 0.0
     unit: Name = "row"
     max_rows_per_unit: RowCount | None = None
+    null_unit: Literal["drop", "own"] | None = None
 
     @model_validator(mode="after")
     def _a_column_as_unit_needs_a_bound(self) -> Self:
-        if self.unit == "row" and self.max_rows_per_unit is not None:
-            raise ValueError("max_rows_per_unit is for jobs whose unit is a column; with unit = 'row' each row is its own unit")
+        for key in ("max_rows_per_unit", "null_unit", "over_limit"):
+            if self.unit == "row" and getattr(self, key, None) is not None:
+                raise ValueError(f"{key} is for jobs whose unit is a column; with unit = 'row' each row is its own unit")
         if self.unit != "row" and self.max_rows_per_unit is None:
             raise ValueError(f"max_rows_per_unit is required with unit = {self.unit!r}: an integer in [1, {2**31 - 1}]")
         return self
@@ -87,6 +91,32 @@ class PrivacySection(Section):
     def rows_per_unit(self) -> int:
         """Rows that one unit may own."""
         return self.max_rows_per_unit or 1
+
+    @property
+    def null_rows_are_units(self) -> bool:
+        """Whether a row that names no unit is one of its own, and does not count as absent."""
+        return self.null_unit == "own"
+
+    @property
+    def protected(self) -> str:
+        """The unit as outputs and ledgers call it: whose rows without a name are units of their own is another one."""
+        return f"{self.unit}{OWN_ROWS}" if self.null_rows_are_units else self.unit
+
+
+class LocalPrivacy(PrivacySection):
+    """`[privacy]` of a job that writes a row for each row it reads."""
+
+    over_limit: Literal["suppress", "refuse"] | None = None
+
+    @property
+    def refuses_units(self) -> bool:
+        """Whether a unit with too many rows ends the job."""
+        return self.over_limit == "refuse"
+
+    @property
+    def suppresses(self) -> bool:
+        """Whether the cells of a row may be noised as if they were missing."""
+        return self.unit != "row" and not (self.refuses_units and self.null_rows_are_units)
 
 
 class TestingSection(Section):
@@ -106,7 +136,7 @@ class Job(Section):
         1.
     keep : list of str
         Columns that are public and are copied as they are.
-    input, output, privacy : InputSection, OutputSection, PrivacySection
+    input, output, privacy : InputSection, OutputSection, LocalPrivacy
         The tables of the same names.
     testing : TestingSection or None
         Present in jobs whose noise must be repeatable; their output is not private.
@@ -118,7 +148,7 @@ class Job(Section):
     keep: list[Name] = Field(default_factory=list)
     input: InputSection
     output: OutputSection
-    privacy: PrivacySection
+    privacy: LocalPrivacy
     testing: TestingSection | None = None
     column: list[Annotated[JobColumn, Field(discriminator="mechanism")]] = Field(min_length=1)
 
@@ -184,7 +214,7 @@ def parse_job(document: dict[str, Any]) -> Job:
         "": Job,
         "input": InputSection,
         "output": OutputSection,
-        "privacy": PrivacySection,
+        "privacy": LocalPrivacy,
         "testing": TestingSection,
     }
     try:

@@ -48,7 +48,7 @@ def field_metadata(column: NoisyColumn) -> dict[str, Any]:
 
 def schema_metadata(job: Job) -> dict[str, Any]:
     """What the whole file spent, and for whom."""
-    return spent(job.total, job.privacy.unit, secure=job.secure)
+    return spent(job.total, job.privacy.protected, secure=job.secure)
 
 
 def spent(privacy: Privacy, unit: str, *, secure: bool) -> dict[str, Any]:

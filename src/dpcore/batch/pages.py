@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.atomic import AtomicFile, remove_stale
 from dpcore.batch.errors import JobError, StorageError, reason
+from dpcore.batch.job import OWN_ROWS
 from dpcore.batch.readable import json_text, plain_number, rounded_up
 
 if TYPE_CHECKING:
@@ -22,7 +23,20 @@ def guarantee_in_words(epsilon: float, delta: float, unit: str, rows_per_unit: i
     spent = f"epsilon = {epsilon!r}, delta = {delta!r}"
     if unit == "row":
         return f"{spent}: the guarantee protects one row; a person with k rows is protected at k·ε."
-    return f"{spent}: the guarantee protects one {unit!r}" + (f" with at most {rows_per_unit} rows." if rows_per_unit else ".")
+    bound = f" with at most {rows_per_unit} rows" if rows_per_unit else ""
+    return f"{spent}: the guarantee protects {whose(unit)}{bound}.{unnamed(unit)}"
+
+
+def whose(unit: str) -> str:
+    """Whose data neighbouring tables differ in."""
+    return "one row" if unit == "row" else f"one {unit.removesuffix(OWN_ROWS)!r}"
+
+
+def unnamed(unit: str) -> str:
+    """What is protected of rows that name no unit, if they are units of their own."""
+    if not unit.endswith(OWN_ROWS):
+        return ""
+    return f" Of rows that name no {unit.removesuffix(OWN_ROWS)!r} it protects one row, and not a person."
 
 
 def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool = False) -> str:
@@ -37,7 +51,7 @@ def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool =
     presence : bool, default False
         Whether neighbours differ by the presence of a unit and not by its data.
     """
-    whose = "one row" if unit == "row" else f"one {unit!r}"
+    who = whose(unit)
     # Rounded up: the factor is a bound. The next float is above e^ε, since exp errs by less than a unit in the last place.
     factor = math.nextafter(math.exp(epsilon), math.inf) if 0 < epsilon < 14 else 1.0
     if epsilon < 2:
@@ -47,8 +61,8 @@ def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool =
     rest = f", but for a probability of {rounded_up(delta, 6)}" if delta else ""
     if presence:
         other = "without it, and the other way round"
-        return f"Whatever the data of {whose} are, any output is at most {times} times as likely with it in the table as {other}{rest}."
-    return f"Whatever the data of {whose} were, any output is at most {times} times as likely as it would be with other data there{rest}."
+        return f"Whatever the data of {who} are, any output is at most {times} times as likely with it in the table as {other}{rest}."
+    return f"Whatever the data of {who} were, any output is at most {times} times as likely as it would be with other data there{rest}."
 
 
 class Pages:

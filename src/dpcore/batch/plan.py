@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.job import Job
     from dpcore.batch.pieces import FileInfo
+    from dpcore.batch.release_job import ReleaseJob
 
 
 LISTED_FOR_CURATORS = "With --curator, who may see the data, the columns are listed"
@@ -51,6 +52,8 @@ class Plan:
         Rows of the input; None if only reading would tell.
     unit_type : pyarrow.DataType or None
         Type of the column that holds the privacy unit; None if the unit is the row.
+    curator : bool
+        Whether messages may say where in the input something is, outside the guarantee.
     """
 
     job: Job
@@ -61,9 +64,10 @@ class Plan:
     output: Path
     rows: int | None
     unit_type: pa.DataType | None
+    curator: bool = False
 
 
-def make_plan(job: Job, *, overwrite: bool = False) -> Plan:
+def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False) -> Plan:
     """Check a job against its input's schema and its output's place; writes nothing.
 
     Parameters
@@ -72,22 +76,26 @@ def make_plan(job: Job, *, overwrite: bool = False) -> Plan:
         A job within its budget.
     overwrite : bool, default False
         Accept an output that exists.
+    curator : bool, default False
+        Let messages say which rows are at fault, and which columns a CSV has. This is outside the guarantee.
 
     Raises
     ------
     JobError
-        If a column is missing or of a type its mechanism does not take, or the output is in the way.
+        If a column is missing or of a type its mechanism does not take, the output is in the way, or a row could end a job that must
+        not tell anything for nothing.
     StorageError
         If the input cannot be read.
     """
+    check_curator(job, curator=curator)
     columns = tuple(ready(position, column) for position, column in enumerate(job.column))
     inputs = discover(job.input.path, job.input.format)
     output = Path(job.output.path)
     check_output_is_not_input(output, job.input, inputs)
     check_output_is_free(output, overwrite=overwrite)
-    found = _inspect_all(job, inputs, columns)
+    found = _inspect_all(job, inputs, columns, curator=curator)
     schema = _output_schema(job, found.columns, found.read_types)
-    return Plan(job, inputs, found.columns, found.read_types, schema, output, found.rows, found.unit_type)
+    return Plan(job, inputs, found.columns, found.read_types, schema, output, found.rows, found.unit_type, curator)
 
 
 def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:
@@ -111,12 +119,12 @@ class _Found:
     unit_type: pa.DataType | None = None
 
 
-def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...]) -> _Found:
+def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...], *, curator: bool) -> _Found:
     found = _Found(columns, {})
     for path in inputs.paths:
         info = inputs.inspect(path)
         unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
-        check_names(info, path, [*job.keep, *(column.name for column in columns), *unit])
+        check_names(info, path, [*job.keep, *(column.name for column in columns), *unit], curator=curator)
         if path is inputs.paths[0]:
             found.columns = _fitted(job, info, path, columns)
         for name in job.keep:
@@ -124,7 +132,8 @@ def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...]) -> 
             if found.read_types.setdefault(name, kept) != kept:
                 raise JobError(f"{path}: kept column {name!r} has type {kept}, but {inputs.paths[0]} has it as {found.read_types[name]}")
         for column in found.columns:
-            found.read_types[column.name] = _noisy_type(info, path, column)
+            found.read_types[column.name] = pa.binary() if info.types is None else _noisy_type(info, path, column)
+        _check_declared(job, info, found.columns)
         if job.privacy.unit != "row":
             found.unit_type = type_of_unit(info, path, job.privacy.unit, found.unit_type)
         found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
@@ -156,7 +165,9 @@ def check_names(info: FileInfo, path: Path, wanted: Iterable[str], *, curator: b
 
 def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | None) -> pa.DataType:
     """Type of the unit, decoded; units are counted by equality, which floats do not have."""
-    kind = pa.string() if info.types is None else info.types[unit]
+    if info.types is None:
+        return pa.binary()
+    kind = info.types[unit]
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_timestamp)
     if not any(is_kind(kind) for is_kind in kinds):
@@ -164,6 +175,43 @@ def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | No
     if before is not None and before != kind:
         raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}, but the files before have it as {before}")
     return kind
+
+
+def check_curator(job: Job | ReleaseJob, *, curator: bool) -> None:
+    """Raise `JobError` if a job that must not tell anything for nothing is asked to, or one would tell that is not asked to."""
+    ledger = getattr(job, "ledger", None)
+    if curator and ledger is not None:
+        raise JobError(
+            "--curator is for jobs without a [ledger]: what its messages say about rows is outside the guarantee that the ledger counts. "
+            "Look at the input with a job that names no ledger"
+        )
+    if getattr(job.privacy, "refuses_units", False) and not curator:
+        raise JobError(
+            "privacy.over_limit = 'refuse' needs --curator: whether some unit has too many rows is an answer about the data, outside the "
+            "guarantee. With 'suppress' (the default) such rows are noised from the declared missing values"
+        )
+
+
+def undeclared(where: str, keys: tuple[str, ...]) -> JobError:
+    """What a job with a ledger is told whose rows could end it."""
+    meant = {"missing": "a cell that is missing or does not parse", "unknown": "one that is no category"}
+    return JobError(
+        f"{where}: {' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "
+        f"is an answer about the data. State what stands for {' and '.join(meant[key] for key in keys)}"
+    )
+
+
+def _check_declared(job: Job, info: FileInfo, columns: tuple[NoisyColumn, ...]) -> None:
+    for position, column in enumerate(columns):
+        where = f"column[{position}] ({column.name!r}, {column.section.mechanism})"
+        keys = column.values.lacks(None if info.types is None else info.types[column.name])
+        if keys and getattr(job, "ledger", None) is not None:
+            raise undeclared(where, keys)
+        if "missing" in keys and job.privacy.suppresses:
+            raise JobError(
+                f"{where}: missing must be declared with unit = {job.privacy.unit!r}: the cells of rows that are more than "
+                f"max_rows_per_unit = {job.privacy.rows_per_unit} of one unit, or name none, are noised from it"
+            )
 
 
 def _fitted(job: Job, info: FileInfo, path: Path, columns: tuple[NoisyColumn, ...]) -> tuple[NoisyColumn, ...]:
@@ -174,10 +222,8 @@ def _fitted(job: Job, info: FileInfo, path: Path, columns: tuple[NoisyColumn, ..
 
 
 def _noisy_type(info: FileInfo, path: Path, column: NoisyColumn) -> pa.DataType:
-    """Type of a column in one file, checked; the demanded one if the format has none."""
-    if info.types is None:
-        return column.values.text_type
-    kind, mechanism = info.types[column.name], column.section.mechanism
+    """Type of a column in one file whose format has types, checked."""
+    kind, mechanism = (info.types or {})[column.name], column.section.mechanism
     if not column.values.accepts(kind):
         declared = "" if column.categories is None else " with these categories"
         raise JobError(f"{path}: column {column.name!r} has type {kind}, but {mechanism}{declared} takes {column.values.wanted}")

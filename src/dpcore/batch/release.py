@@ -62,7 +62,8 @@ def run(
     BudgetError
         If the ledger does not have what the job spends.
     DataError
-        If a row does not fit its declaration; the message names file, row and column, never a value.
+        If a row does not fit its declaration and the job declares nothing for it; the message names the column, and file and row only
+        with `curator`. Never a value.
     StorageError
         If the input cannot be read on or the output not written. Whatever is raised, nothing is left under the output's name.
     """
@@ -118,7 +119,8 @@ def measure(
     kept, before = None, plan.inputs.versions()
     if plan.unit_type is not None:
         progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
-        kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update)
+        grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
+        kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, grouping=grouping)
     progress.begin("adding up")
     tallies = _Tallies(plan, kept)
     source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types), use_threads=threads > 1))
@@ -154,7 +156,7 @@ class _Tallies:
         taking_part = n if mask is None else int(np.count_nonzero(mask))
         tallies = []
         for answer in self._plan.answers:
-            read = [read_column(rows, name, cells) for name, cells in answer.reads]
+            read = [read_column(rows, name, cells, curator=self._plan.curator) for name, cells in answer.reads]
             tallies.append(answer.tally(taking_part, read if mask is None else [each[mask] for each in read]))
         return _Part(tallies, n, rows.done)
 

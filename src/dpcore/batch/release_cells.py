@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
+from dpcore.batch import texts
 from dpcore.batch.categories import Categories, value_type
-from dpcore.batch.csv_input import NULLS
-from dpcore.batch.values import REAL_TYPES, CellError, Codes, Numbers
-from dpcore.errors import DataError
+from dpcore.batch.rows import refused_cell
+from dpcore.batch.values import REAL_TYPES, CellError, Codes, Numbers, not_given
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,9 +29,8 @@ class Cells(Protocol):
     def wanted(self) -> str:
         """The types that `accepts` takes, in words."""
 
-    @property
-    def text_type(self) -> pa.DataType:
-        """The type that is demanded of a format without types."""
+    def lacks(self) -> tuple[str, ...]:
+        """Keys of the query that are not given, and that cells can call for."""
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether a column may have this type."""
@@ -52,11 +51,6 @@ class OfNumbers:
     def wanted(self) -> str:
         """The types, listed."""
         return "one of " + ", ".join(map(str, (*REAL_TYPES, pa.bool_())))
-
-    @property
-    def text_type(self) -> pa.DataType:
-        """float64."""
-        return pa.float64()
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether it is one of them."""
@@ -82,6 +76,10 @@ class Reals(OfNumbers):
     bounds: tuple[float, float]
     missing: float | None
 
+    def lacks(self) -> tuple[str, ...]:
+        """`missing`."""
+        return self._numbers.lacks(None)
+
     def read(self, cells: pa.Array) -> Array:
         """The numbers, without NaN."""
         cells = _plain(cells)
@@ -94,7 +92,7 @@ class Reals(OfNumbers):
 
     @property
     def _numbers(self) -> Numbers:
-        return Numbers(REAL_TYPES, pa.float64(), self.bounds, self.missing)
+        return Numbers(REAL_TYPES, False, self.bounds, self.missing)  # noqa: FBT003
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +102,14 @@ class Within(OfNumbers):
     lower: float
     upper: float
 
+    def lacks(self) -> tuple[str, ...]:
+        """Nothing: other rows do not count."""
+        return ()
+
     def read(self, cells: pa.Array) -> Array:
         """True where the row counts."""
         cells = _plain(cells)
-        numbers = Numbers(REAL_TYPES, pa.float64(), (self.lower, self.upper), 0).read(cells)
+        numbers = Numbers(REAL_TYPES, False, (self.lower, self.upper), 0).read(cells)  # noqa: FBT003
         if numbers.dtype.kind == "f":
             # Narrow floats would be compared in their own precision here, and in float64 where a null has widened the piece: then one
             # row's null would decide on other rows.
@@ -191,6 +193,10 @@ class Binned(OfNumbers):
         """Number of bins."""
         return len(self.edges) - 1
 
+    def lacks(self) -> tuple[str, ...]:
+        """As its numbers."""
+        return self.reals.lacks()
+
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's bin."""
         return self._inner.not_above(self.reals.read(cells))
@@ -214,6 +220,10 @@ class OnGrid(OfNumbers):
         """Number of points."""
         return len(self.grid)
 
+    def lacks(self) -> tuple[str, ...]:
+        """As its numbers."""
+        return self.reals.lacks()
+
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's point."""
         return self._lower.below(self.reals.read(cells))
@@ -231,15 +241,12 @@ class Declared:
         Categories that stand for nulls, and for other values.
     skip : bool
         Whether a null or another value has the code k and counts nowhere, instead of being refused.
-    null_texts : tuple of str
-        Texts that are missing cells, where the format has no nulls.
     """
 
     categories: Categories
     missing: object = None
     unknown: object = None
     skip: bool = False
-    null_texts: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -251,23 +258,21 @@ class Declared:
         """The types, in words."""
         return self.categories.wanted
 
-    @property
-    def text_type(self) -> pa.DataType:
-        """Strings, or int64."""
-        return self.categories.type
+    def lacks(self) -> tuple[str, ...]:
+        """`missing` and `unknown`, unless such rows count nowhere."""
+        return () if self.skip else not_given(missing=self.missing, unknown=self.unknown)
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether it can hold the categories."""
         return self.categories.accepts(kind)
 
     def fitted(self, kind: pa.DataType | None) -> Declared:
-        """With categories of the column's type, and with texts for nulls where the format has none."""
-        categories = self.categories.fitted(kind)
-        return replace(self, categories=categories, null_texts=NULLS if kind is None and categories.are_text else ())
+        """With categories of the column's type."""
+        return replace(self, categories=self.categories.fitted(kind))
 
     def read(self, cells: pa.Array) -> Array:
         """The codes."""
-        codes, absent = self.categories.codes(cells, self.null_texts)
+        codes, absent = self.categories.codes(cells)
         if self.skip:
             codes = self._with(codes, self.size)
             return codes if absent is None else np.where(absent, np.int64(self.size), codes)
@@ -287,21 +292,22 @@ class Declared:
         return np.where((codes < 0) | (codes >= self.size), np.int64(other), codes)
 
     def _refused(self, cells: pa.Array, missing: int | None, unknown: int | None) -> CellError:
-        found = Codes(self.categories, missing, unknown, self.null_texts).refused(cells)
+        found = Codes(self.categories, missing, unknown).refused(cells)
         if found is None:
             raise AssertionError("no cell is refused")
         return found
 
 
-def read_column(rows: Rows, name: str, cells: Cells) -> Array:
-    """What `cells` makes of a column; raises `DataError` with the place of a cell that the job declares nothing for."""
+def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -> Array:
+    """What `cells` makes of a column; raises `DataError` at a cell that the job declares nothing for, with its place for a curator."""
     try:
         return cells.read(rows.piece.batch.column(name))
     except CellError as error:
-        row = rows.piece.row + error.row
-        raise DataError(f"{rows.path}: row {row} (counted from 0), column {name!r}: {error.problem}") from None
+        raise refused_cell(rows, CellError(error.row, error.problem, name), curator=curator) from None
 
 
 def _plain(cells: pa.Array) -> pa.Array:
-    """Booleans as 0 and 1."""
+    """Booleans as 0 and 1, and text as what it says."""
+    if cells.type == pa.binary():
+        return texts.reals(cells)
     return cells.cast(pa.int8()) if pa.types.is_boolean(value_type(cells.type)) else cells

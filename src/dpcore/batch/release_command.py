@@ -46,7 +46,8 @@ A complete job:
     kind = "histogram"
     column = "region"
     categories = ["north", "east", "south", "west"]
-    unknown = "north"               # without it another value ends the job
+    missing = "north"               # stands for nulls, and
+    unknown = "north"               # for other values: with a ledger both are declared
     epsilon = 1.0
     [[query]]
     name = "mean cost"
@@ -54,7 +55,7 @@ A complete job:
     column = "cost"
     lower = 0.0                     # your knowledge, never the data's minimum; values beyond count as the bound
     upper = 5000.0
-    missing = 0.0                   # stands for nulls; without it a null ends the job
+    missing = 0.0
     epsilon = 1.0
     [[query]]
     name = "quartiles of cost"
@@ -89,7 +90,7 @@ A synthetic table looks like this, its numbers at random inside of their bins:
     output = "out/synthetic.parquet"
     epsilon = 1.0
     columns = [
-      {name = "region", categories = ["north", "east", "south", "west"], unknown = "north"},
+      {name = "region", categories = ["north", "east", "south", "west"], missing = "north", unknown = "north"},
       {name = "cost", bins = [0, 100, 500, 5000], missing = 0},
     ]
 
@@ -108,6 +109,7 @@ A job that ends early leaves nothing under the names of its outputs.
 @click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan, the noise and the total, write nothing.")
 @click.option("--threads", type=click.IntRange(1, 4096), help="Threads that compute. Default: the CPUs this process may use.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
+@click.option("--curator", is_flag=True, help=report.CURATOR_HELP)
 @click.option(
     "--report",
     "folder",
@@ -115,14 +117,16 @@ A job that ends early leaves nothing under the names of its outputs.
     metavar="DIR",
     help="Also write a page with plots, DIR/NAME.html, and the JSON.",
 )
-def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool) -> None:
+def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool, curator: bool) -> None:
     """Run or describe a job; errors are turned into exit codes by the entry point."""
     from dpcore.batch.release import run
     from dpcore.batch.release_plan import make_release_plan
 
     if dry_run and folder is not None:
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
-    plan = make_release_plan(load_release_job(job), overwrite=overwrite)
+    if curator:
+        click.echo(report.CURATOR, err=True)
+    plan = make_release_plan(load_release_job(job), overwrite=overwrite, curator=curator)
     if not plan.job.secure:
         click.echo(f"warning: {NOT_SECURE}", err=True)
     if dry_run:

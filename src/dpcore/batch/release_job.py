@@ -116,7 +116,7 @@ class ReleaseJob(Section):
             "format": FORMAT,
             "version": __version__,
             "secure": self.secure,
-            "unit": privacy.unit,
+            "unit": privacy.protected,
             "relation": privacy.relation,
             "privacy": {"epsilon": self.total.epsilon, "delta": self.total.delta},
             **{key: bound for key, bound in bounds.items() if bound is not None},

@@ -103,7 +103,7 @@ def _command(job: ReleaseJob) -> str:
     if job.privacy.relation != "replace":
         words.append(f"--relation {job.privacy.relation}")
     if job.privacy.unit != "row":
-        words.append(f"--unit {shlex.quote(job.privacy.unit)}")
+        words.append(f"--unit {shlex.quote(job.privacy.protected)}")
     return " ".join(words)
 
 
@@ -121,9 +121,9 @@ def _opened(job: ReleaseJob) -> Ledger | None:
             f"privacy.relation = {job.privacy.relation!r}, but the budget of the ledger {job.ledger.path} is for "
             f"{ledger.relation!r}: guarantees for different neighbours do not add up (dpcore ledger create --relation makes another)"
         )
-    if ledger.unit != job.privacy.unit:
+    if ledger.unit != job.privacy.protected:
         raise JobError(
-            f"privacy.unit = {job.privacy.unit!r}, but the budget of the ledger {job.ledger.path} is for {ledger.unit!r}: guarantees for "
-            f"different units do not add up (dpcore ledger create --unit makes another)"
+            f"privacy.unit = {job.privacy.protected!r}, but the budget of the ledger {job.ledger.path} is for {ledger.unit!r}: guarantees "
+            f"for different units do not add up (dpcore ledger create --unit makes another)"
         )
     return ledger

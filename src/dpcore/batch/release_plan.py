@@ -12,7 +12,7 @@ from dpcore.batch.categories import declared_by
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
 from dpcore.batch.metadata import sidecar_path
-from dpcore.batch.plan import check_names, check_output_is_free, type_of_unit
+from dpcore.batch.plan import check_curator, check_names, check_output_is_free, type_of_unit, undeclared
 from dpcore.batch.release_answers import (
     Answer,
     CountAnswer,
@@ -75,6 +75,8 @@ class ReleasePlan:
         Column and groups of the grouped queries, where they are all the same.
     charge : Charge
         What the ledger is to pay.
+    curator : bool
+        Whether messages may say where in the input something is, outside the guarantee.
     """
 
     job: ReleaseJob
@@ -86,9 +88,10 @@ class ReleasePlan:
     unit_type: pa.DataType | None
     grouping: tuple[str, Declared] | None
     charge: Charge
+    curator: bool = False
 
 
-def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePlan:
+def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False) -> ReleasePlan:
     """Check a job against its input's schema and its output's place; writes nothing.
 
     Parameters
@@ -97,30 +100,35 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False) -> ReleasePla
         A job within its budget.
     overwrite : bool, default False
         Accept an output that exists.
+    curator : bool, default False
+        Let messages say which rows are at fault, and which columns a CSV has. This is outside the guarantee.
 
     Raises
     ------
     JobError
-        If a column is missing or of a type its query does not take, or the output is in the way.
+        If a column is missing or of a type its query does not take, the output is in the way, or a row could end a job that must not
+        tell anything for nothing.
     BudgetError
         If the ledger does not have what the job spends.
     StorageError
         If the input, the ledger or a file of categories cannot be read.
     """
+    check_curator(job, curator=curator)
     reads = [_Read(_reads(position, query), _groups(query)) for position, query in enumerate(job.query)]
+    _check_declared(job, reads)
     inputs = discover(job.input.path, job.input.format)
     output = Path(job.output.path)
     check_output_is_not_input(output, job.input, inputs)
     check_output_is_free(output, overwrite=overwrite)
     _check_tables(job, inputs, overwrite=overwrite)
-    found = _inspect_all(job, inputs, reads)
+    found = _inspect_all(job, inputs, reads, curator=curator)
     answers = tuple(_made(position, job, read, found) for position, read in enumerate(found.reads))
     groupings = [
         (query.grouping[0], read.groups) for query, read in zip(job.query, found.reads, strict=True) if query.grouping and read.groups
     ]
     grouping = groupings[0] if groupings else None
     charge = Charge(job, answers)
-    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, grouping, charge)
+    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, grouping, charge, curator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +170,16 @@ class _Found:
     unit_type: pa.DataType | None = None
 
 
-def _inspect_all(job: ReleaseJob, inputs: Inputs, reads: list[_Read]) -> _Found:
+def _inspect_all(job: ReleaseJob, inputs: Inputs, reads: list[_Read], *, curator: bool) -> _Found:
     found = _Found(reads, {})
     unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
     named = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
     for path in inputs.paths:
         info = inputs.inspect(path)
-        check_names(info, path, [*named, *unit])
+        check_names(info, path, [*named, *unit], curator=curator)
         if path is inputs.paths[0]:
             found.reads = [read.fitted(query, info) for query, read in zip(job.query, reads, strict=True)]
-            found.read_types = _text_types(job, found.reads) if info.types is None else {}
+            found.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
         if info.types is not None:
             _check_types(job, found, info.types, path)
         if unit:
@@ -180,6 +188,15 @@ def _inspect_all(job: ReleaseJob, inputs: Inputs, reads: list[_Read]) -> _Found:
     if not found.read_types:
         found.read_types = _narrowest(job, inputs)
     return found
+
+
+def _check_declared(job: ReleaseJob, reads: list[_Read]) -> None:
+    """Raise `JobError` if a row could end a job with a ledger."""
+    for position, (query, read) in enumerate(zip(job.query, reads, strict=True)):
+        for name, cells in read.columns(query):
+            keys = cells.lacks()
+            if keys and job.ledger is not None:
+                raise undeclared(f"query[{position}] ({query.name!r}, {query.kind}), column {name!r}", keys)
 
 
 def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: Path) -> None:
@@ -193,20 +210,6 @@ def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], 
             found.integers[name] = found.integers.get(name, True) and pa.types.is_integer(types[name])
 
 
-def _text_types(job: ReleaseJob, reads: list[_Read]) -> dict[str, pa.DataType]:
-    """Types that queries demand of a format without types; one column has one."""
-    types: dict[str, pa.DataType] = {}
-    for query, read in zip(job.query, reads, strict=True):
-        for name, cells in read.columns(query):
-            before = types.setdefault(name, cells.text_type)
-            if before == cells.text_type:
-                continue
-            if pa.string() in {before, cells.text_type}:
-                raise JobError(f"column {name!r} is read as {before} by one query and as {cells.text_type} by {query.name!r}")
-            types[name] = pa.int64()  # Codes must be integers, and sums take them, too.
-    return types
-
-
 def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
     """Some column, for a job that only counts rows: readers hand over rows of columns."""
     info = inputs.inspect(inputs.paths[0])
@@ -216,7 +219,7 @@ def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
         name = info.names[0]
     else:
         name = min(info.names, key=lambda each: _bits(info.types[each]) if info.types else 0)
-    return {name: pa.string() if info.types is None else info.types[name]}
+    return {name: pa.binary() if info.types is None else info.types[name]}
 
 
 def _bits(kind: pa.DataType) -> int:

@@ -137,7 +137,10 @@ def open_table(job: ReleaseJob, answer: SyntheticAnswer) -> Output:
     import_module("dpcore.release")  # What draws the rows must be there before anything is spent.
     section = answer.section
     place = OutputSection(path=section.output)
-    said = metadata.spent(section.privacy, job.privacy.unit, secure=job.secure) | {"kind": section.kind, "relation": job.privacy.relation}
+    said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
+        "kind": section.kind,
+        "relation": job.privacy.relation,
+    }
     return Output(
         Path(section.output),
         schema_of(answer.columns, metadata.encode(said)),

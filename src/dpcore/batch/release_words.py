@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore.batch.pages import unnamed, whose
 from dpcore.batch.readable import plain_number
 
 if TYPE_CHECKING:
@@ -37,15 +38,15 @@ def release_guarantee(document: Mapping[str, Any]) -> str:
         if document.get(key)
     ]
     used = f"; {' and '.join(bounds)} of each were used, chosen at random" if bounds else ""
-    return f"{spent}: the guarantee protects one {unit!r}, with all its rows{used}."
+    return f"{spent}: the guarantee protects {whose(unit)}, with all its rows{used}.{unnamed(unit)}"
 
 
 def neighbours_in_words(document: Mapping[str, Any]) -> str:
     """What a single unit may change, as the relation has it."""
-    whose = "one row" if document["unit"] == "row" else f"one {document['unit']!r}"
+    who = whose(document["unit"])
     if document.get("relation", "replace") == "add_remove":
-        return f"Neighbours differ by the presence of {whose}: even whether it was in the table is protected."
-    return f"Neighbours differ by the data of {whose}: how many there are is public, what they say is protected."
+        return f"Neighbours differ by the presence of {who}: even whether it was in the table is protected."
+    return f"Neighbours differ by the data of {who}: how many there are is public, what they say is protected."
 
 
 def asked(query: Mapping[str, Any]) -> str:

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from dpcore.batch.release_plan import ReleasePlan
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
+CURATOR = (
+    "curator: messages may say which rows are at fault and which columns a CSV has. They are outside the guarantee; show them to nobody "
+    "who must not see the input."
+)
+CURATOR_HELP = (
+    "For whoever may see the input: messages may say which rows are at fault, and which columns a CSV has. They are outside the "
+    "guarantee. Not for jobs with a ledger."
+)
 KEPT = "Kept columns are copied as they are: nothing protects them."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
 PRECISION = "An estimate from n rows has a standard error of about sd per row / √n: dpcore estimate gives it."
@@ -29,7 +37,7 @@ PRECISION = "An estimate from n rows has a standard error of about sd per row / 
 
 def privacy_statement(job: Job) -> str:
     """The guarantee of a job in words."""
-    return guarantee_in_words(job.total.epsilon, job.total.delta, job.privacy.unit, job.privacy.rows_per_unit)
+    return guarantee_in_words(job.total.epsilon, job.total.delta, job.privacy.protected, job.privacy.rows_per_unit)
 
 
 def declared_values(column: NoisyColumn) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpcore.batch.reports import stored_bytes
+from dpcore.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.inputs import Inputs
     from dpcore.batch.pieces import Cut, Piece
+    from dpcore.batch.values import CellError
 
 PIECE_BYTES = 8 << 20
 MAX_PIECE_ROWS = 1 << 17
@@ -41,6 +43,13 @@ def read_rows(inputs: Inputs, types: dict[str, pa.DataType], cut: Cut) -> Iterat
             in_file = piece.row + len(piece.batch)
         first += in_file
         bytes_done += size
+
+
+def refused_cell(rows: Rows, error: CellError, *, curator: bool) -> DataError:
+    """What a job says about a cell that its declaration does not cover: which file and row it is in only to a curator."""
+    if curator:
+        return DataError(f"{rows.path}: row {rows.piece.row + error.row} (counted from 0), column {error.column!r}: {error.problem}")
+    return DataError(f"column {error.column!r} holds a cell that is {error.problem}; --curator says where it is")
 
 
 def piece_rows_for(*types: dict[str, pa.DataType]) -> int:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from dpcore.batch import texts
 from dpcore.batch.categories import INTEGER_TYPES, Categories, integer_view, null_mask
 from dpcore.batch.job_columns import INT64_MAX, INT64_MIN
 from dpcore.errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    Mask = npt.NDArray[np.bool_]
 
 REAL_TYPES = (pa.float16(), pa.float32(), pa.float64(), *INTEGER_TYPES)
 FLOAT_DTYPES = {pa.float16(): np.float16, pa.float32(): np.float32, pa.float64(): np.float64}
@@ -26,28 +29,35 @@ NULL = "null, and the job declares no `missing` for this column"
 class CellError(DataError):
     """A cell that the column's declaration does not cover; `row` counts from the start of the array."""
 
-    def __init__(self, row: int, problem: str) -> None:
+    def __init__(self, row: int, problem: str, column: str | None = None) -> None:
         super().__init__(f"row {row}: {problem}")
         self.row = row
         self.problem = problem
+        self.column = column
 
 
 class Values(Protocol):
-    """How a column's cells become a mechanism's input."""
+    """How a column's cells become a mechanism's input.
+
+    Cells of type binary are text of a format without types; what does not parse is missing. With a `missing` and an `unknown` where
+    `lacks` names them, no cell can be refused.
+    """
 
     @property
     def wanted(self) -> str:
         """The types that `accepts` takes, in words."""
 
-    @property
-    def text_type(self) -> pa.DataType:
-        """The type that is demanded of a format without types."""
-
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether a column may have this type."""
 
-    def read(self, cells: pa.Array) -> npt.NDArray[Any]:
-        """The mechanism's input; raises `CellError` at a missing cell that the job declares nothing for."""
+    def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:
+        """Keys of the job that are not given, and that cells of a column of this type can call for; None is text."""
+
+    def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
+        """The mechanism's input; raises `CellError` at a missing cell that the job declares nothing for.
+
+        Suppressed cells are read as missing ones, which the job then declares something for.
+        """
 
     def refused(self, cells: pa.Array) -> CellError | None:
         """What is wrong with the first cell that the declaration does not cover, after the mechanism has refused them."""
@@ -61,8 +71,8 @@ class Numbers:
     ----------
     types : tuple of pyarrow.DataType
         That the column may have.
-    text_type : pyarrow.DataType
-        That CSV cells are read as.
+    are_integers : bool
+        Whether text has to be a whole number.
     bounds : tuple of float
         What the job declares; if all are integers, integers keep their unit beyond 2^53.
     missing : float or None
@@ -70,7 +80,7 @@ class Numbers:
     """
 
     types: tuple[pa.DataType, ...]
-    text_type: pa.DataType
+    are_integers: bool
     bounds: tuple[float, float]
     missing: float | None
 
@@ -83,10 +93,15 @@ class Numbers:
         """Whether it is one of them."""
         return kind in self.types
 
-    def read(self, cells: pa.Array) -> npt.NDArray[Any]:
+    def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
+        """`missing`: any column can hold nulls."""
+        return ("missing",) if self.missing is None else ()
+
+    def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
         """The column's buffer, or a copy in which nulls are filled."""
+        cells = self._parsed(cells)
         numbers = _view(cells)
-        absent = null_mask(cells)
+        absent = _either(null_mask(cells), suppressed)
         exact = numbers.dtype.kind != "f" and _are_int64(*self.bounds, self.missing)
         if absent is not None and self.missing is None:
             raise self._first_absent(numbers, absent)
@@ -102,9 +117,14 @@ class Numbers:
 
     def refused(self, cells: pa.Array) -> CellError | None:
         """The first NaN."""
-        numbers = _view(cells)
+        numbers = _view(self._parsed(cells))
         absent = np.isnan(numbers) if numbers.dtype.kind == "f" else np.zeros(len(numbers), np.bool_)
         return self._first_absent(numbers, absent) if absent.any() else None
+
+    def _parsed(self, cells: pa.Array) -> pa.Array:
+        if cells.type != pa.binary():
+            return cells
+        return texts.integers(cells) if self.are_integers else texts.reals(cells)
 
     def _first_absent(self, numbers: npt.NDArray[Any], nulls: npt.NDArray[np.bool_]) -> CellError:
         # What the buffer holds under a null is arbitrary, a NaN included.
@@ -130,19 +150,19 @@ class Answers:
         """The types, in words."""
         return "bool, or an integer type with 0 and 1; for other columns declare categories = [false_value, true_value]"
 
-    @property
-    def text_type(self) -> pa.DataType:
-        """Boolean, which 0 and 1 are read as, too; only integers can be unknown answers."""
-        return pa.bool_() if self.unknown is None else pa.int64()
-
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether it is one of them."""
         return kind == pa.bool_() or kind in INTEGER_TYPES
 
-    def read(self, cells: pa.Array) -> npt.NDArray[Any]:
+    def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:
+        """`missing`, and `unknown` where a cell can be another integer."""
+        return not_given(missing=self.missing, unknown=False if kind == pa.bool_() else self.unknown)
+
+    def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
         """The answers, nulls filled."""
+        cells = texts.answers(cells) if cells.type == pa.binary() else cells
         answers = _unpacked(cells) if cells.type == pa.bool_() else _signed(cells)
-        absent = null_mask(cells)
+        absent = _either(null_mask(cells), suppressed)
         if absent is None:
             return answers
         if self.missing is None:
@@ -151,6 +171,7 @@ class Answers:
 
     def refused(self, cells: pa.Array) -> CellError | None:
         """The first null or other integer that nothing stands for."""
+        cells = texts.answers(cells) if cells.type == pa.binary() else cells
         absent = null_mask(cells)
         nulls = np.zeros(len(cells), np.bool_) if absent is None else absent
         other = np.zeros(len(cells), np.bool_) if cells.type == pa.bool_() else ~np.isin(_signed(cells), (0, 1)) & ~nulls
@@ -168,32 +189,29 @@ class Codes:
         The declared ones.
     missing, unknown : int or None
         Codes that stand for nulls, and for other values; the latter is the mechanism's affair.
-    null_texts : tuple of str
-        Texts that are missing cells, where the format has no nulls.
     """
 
     categories: Categories
     missing: int | None
     unknown: int | None
-    null_texts: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> str:
         """The types, in words."""
         return self.categories.wanted
 
-    @property
-    def text_type(self) -> pa.DataType:
-        """Strings, or int64."""
-        return self.categories.type
-
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether it can hold the categories."""
         return self.categories.accepts(kind)
 
-    def read(self, cells: pa.Array) -> npt.NDArray[Any]:
+    def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
+        """`missing` and `unknown`."""
+        return not_given(missing=self.missing, unknown=self.unknown)
+
+    def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
         """The codes, nulls filled."""
-        codes, absent = self.categories.codes(cells, self.null_texts)
+        codes, nulls = self.categories.codes(cells)
+        absent = _either(nulls, suppressed)
         if absent is None:
             return codes
         if self.missing is None:
@@ -202,11 +220,22 @@ class Codes:
 
     def refused(self, cells: pa.Array) -> CellError | None:
         """The first null or other value that nothing stands for."""
-        codes, absent = self.categories.codes(cells, self.null_texts)
+        codes, absent = self.categories.codes(cells)
         nulls = np.zeros(len(codes), np.bool_) if absent is None else absent
         other = ((codes < 0) | (codes >= self.categories.k)) & ~nulls
         problem = "not one of the declared categories, and the job declares no `unknown` for this column"
         return _first(nulls if self.missing is None else None, other if self.unknown is None else None, problem)
+
+
+def not_given(**keys: object) -> tuple[str, ...]:
+    """Names of those that are None."""
+    return tuple(key for key, value in keys.items() if value is None)
+
+
+def _either(nulls: Mask | None, suppressed: Mask | None) -> Mask | None:
+    if nulls is None or suppressed is None:
+        return suppressed if nulls is None else nulls
+    return nulls | suppressed
 
 
 def _first(nulls: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | None, problem: str) -> CellError | None:
