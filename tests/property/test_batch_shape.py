@@ -129,7 +129,7 @@ class AsItComes:
         return []
 
 
-@pytest.mark.parametrize("target", ["parquet", "arrow"])
+@pytest.mark.parametrize("target", ["arrow"])
 def test_a_writer_that_follows_the_input_is_caught(tmp_path, monkeypatch, target):
     shapes = Shapes(tmp_path, "csv", target, monkeypatch)
     monkeypatch.setattr(writers, "Recut", AsItComes, raising=False)

@@ -18,7 +18,6 @@ from dpcore.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
     from pathlib import Path
 
     import numpy.typing as npt
@@ -102,7 +101,9 @@ class _Text:
         except OSError as error:
             raise StorageError(f"{self._path}: unreadable after row {self._rows} (counted from 0){reason(error)}") from None
 
-    def _begin(self, ) -> None:
+    def _begin(
+        self,
+    ) -> None:
         """Pass over the header."""
         self._file.seek(0)
         self._read()
@@ -128,7 +129,9 @@ class _Text:
                 self._pass_over()
                 return _backend.TextRecords(1, 0, is_open=False, cells=[(np.zeros(2, np.int32), np.empty(0, np.uint8))] * len(self._wanted))
 
-    def _pass_over(self, ) -> None:
+    def _pass_over(
+        self,
+    ) -> None:
         """Drop the record that the buffer begins with, however long it is."""
         end, state = _backend.end_of_record(self._buffer)
         while end < 0 and not self._ended:
