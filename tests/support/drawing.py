@@ -1,0 +1,244 @@
+"""Everything that draws, as calls that give independent outputs: laws, and mixtures of parameters in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import inference, local, mechanisms, minimax, noise, release, selection
+from dpcore.release import _choices, _urn
+from dpcore.rng import Stream
+from dpcore.sums import clamped_sum
+
+Array = npt.NDArray[Any]
+GROUP, HALF = 128, 64
+TABLE_LIMIT = 8.0
+Draw = Callable[[int, int, Stream], Array]
+Owner = Callable[[int, int], Array]
+
+
+def alone(n: int, element: int) -> Array:
+    """Every output is an owner of its own."""
+    return np.arange(element, element + n)
+
+
+def by_pairs(n: int, element: int) -> Array:
+    """Elements i and i + 64 of a group are the two members of a pair."""
+    e = np.arange(element, element + n)
+    return e - e % GROUP + e % HALF
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A function and what it is given: `draw(n, element, rng)` gives n outputs, the first for element number `element` of its pattern."""
+
+    name: str
+    draw: Draw
+    owner: Owner = alone
+    numbers: Callable[[Array], Array] = np.asarray
+    """The outputs as numbers, one for each, for what compares distributions."""
+    places: bool = True
+    """Whether a call can begin at any element of a stream."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def rows_of(outputs: Array) -> Array:
+    """Outputs as rows of bytes."""
+    flat = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
+    return flat.view(np.uint8).reshape(len(outputs), -1)
+
+
+# Noise
+
+MIXTURES = {
+    "small": [2.0],
+    "large": [1000.0],
+    "tables": [2.0, 7.5, 0.3],
+    "pairs": [8.0, 1000.0, 2.0**40],
+    "two of three small": [1.0, 1.0, 1000.0],
+    "in turn": [2.0, 1000.0],
+    "halves of a group": [2.0] * HALF + [1000.0] * HALF,
+    "halves, the other way": [1000.0] * HALF + [2.0] * HALF,
+    "both sides of the limit": [float(np.nextafter(TABLE_LIMIT, 0)), TABLE_LIMIT, TABLE_LIMIT, 20.0, 0.5],
+}
+
+
+def _pattern(mixture: list[float], n: int, element: int) -> Any:
+    if len(mixture) == 1:
+        return mixture[0]
+    return np.array(mixture)[np.arange(element, element + n) % len(mixture)]
+
+
+def _noise(kind: str, name: str, mixture: list[float], **options: Any) -> Drawing:
+    dtype = np.int64 if kind.startswith("discrete") else np.float64
+
+    def draw(n: int, element: int, rng: Stream) -> Array:
+        return getattr(noise, kind)(np.zeros(n, dtype), _pattern(mixture, n, element), rng=rng, **options)  # type: ignore[no-any-return]
+
+    def owner(n: int, element: int) -> Array:
+        if kind == "gaussian":
+            return by_pairs(n, element)
+        small = np.broadcast_to(np.asarray(_pattern(mixture, n, element)) < TABLE_LIMIT, (n,))
+        # Elements of a table count from −1 downwards, so that none is a pair's.
+        return np.where(small, -1 - alone(n, element), by_pairs(n, element)) if kind == "discrete_gaussian" else alone(n, element)
+
+    return Drawing(f"{kind}, {name}", draw, owner)
+
+
+def _noises() -> list[Drawing]:
+    kinds = ("laplace", "gaussian", "discrete_laplace", "discrete_gaussian")
+    cases = [_noise(kind, name, mixture) for kind in kinds for name, mixture in MIXTURES.items()]
+    return [*cases, _noise("laplace", "fine grid", [1.99], grid=2.0**-39), _noise("gaussian", "fine grid", [1.99], grid=2.0**-39)]
+
+
+def _pairs_of_sums(kind: str, scales: list[float]) -> Drawing:
+    def draw(n: int, element: int, rng: Stream) -> Array:
+        total = clamped_sum(np.zeros((2, n)), -1.0, 1.0)
+        return np.atleast_1d(total.noisy(kind, _pattern(scales, n, element), rng=rng))  # type: ignore[arg-type]
+
+    return Drawing(f"sum, {kind}, {len(scales)} scales", draw, by_pairs if kind == "gaussian" else alone)
+
+
+def _mechanisms() -> list[Drawing]:
+    made: dict[str, tuple[Any, Owner, type]] = {
+        "Laplace": (mechanisms.Laplace(epsilon=1.0, sensitivity=1.0), alone, np.float64),
+        "Gaussian": (mechanisms.Gaussian(epsilon=1.0, delta=1e-6, sensitivity=1.0), by_pairs, np.float64),
+        "DiscreteLaplace": (mechanisms.DiscreteLaplace(epsilon=1.0, sensitivity=1), alone, np.int64),
+        "DiscreteGaussian small": (mechanisms.DiscreteGaussian(epsilon=2.0, delta=1e-6, sensitivity=1), alone, np.int64),
+        "DiscreteGaussian large": (mechanisms.DiscreteGaussian(epsilon=0.1, delta=1e-6, sensitivity=1), by_pairs, np.int64),
+    }
+    return [
+        Drawing(f"mechanism {name}", lambda n, element, rng, m=m, dtype=dtype: m.release(np.zeros(n, dtype), rng=rng), owner)  # type: ignore[misc]
+        for name, (m, owner, dtype) in made.items()
+    ]
+
+
+# Local reports
+
+
+def _local() -> list[Drawing]:
+    k = 11
+    codes: dict[str, tuple[Any, Callable[[Array], Array]]] = {
+        "KaryResponse": (local.KaryResponse(1.0, k), np.asarray),
+        "SubsetSelection": (local.SubsetSelection(1.0, k), lambda y: np.unpackbits(y, axis=1, bitorder="little") @ np.arange(16)),
+        "LocalHashing": (local.LocalHashing(1.0, k), lambda y: (y["seed"] >> np.uint64(20)).astype(np.int64) ^ y["code"]),
+        "HadamardResponse": (local.HadamardResponse(1.0, k), lambda y: 2 * y["row"].astype(np.int64) + y["bit"]),
+        "BinaryChannel": (local.BinaryChannel(1.0, [1.0, 0.25, -0.5, -1.0] + [0.0] * (k - 4)), np.asarray),
+    }
+    additive = {
+        "LocalLaplace": (local.LocalLaplace(1.0, lower=0, upper=1), alone),
+        "LocalGaussian": (local.LocalGaussian(1.0, 1e-6, lower=0, upper=1), by_pairs),
+        "LocalDiscreteLaplace": (local.LocalDiscreteLaplace(1.0, lower=0, upper=10), alone),
+        "LocalDiscreteGaussian small": (local.LocalDiscreteGaussian(4.0, 1e-3, lower=0, upper=1), alone),
+        "LocalDiscreteGaussian large": (local.LocalDiscreteGaussian(1.0, 1e-6, lower=0, upper=10), by_pairs),
+    }
+    cases = [
+        Drawing(f"local {name}", lambda n, e, rng, m=m: m.privatize(np.arange(e, e + n) % 3, rng=rng), numbers=numbers)  # type: ignore[misc]
+        for name, (m, numbers) in codes.items()
+    ]
+    cases += [
+        Drawing(f"local {name}", lambda n, e, rng, m=m: m.privatize(np.arange(e, e + n) % 2, rng=rng), owner)  # type: ignore[misc]
+        for name, (m, owner) in additive.items()
+    ]
+    binary, bounded, quantile = (
+        local.BinaryResponse(1.0),
+        local.BoundedMean(1.0, lower=0.0, upper=1.0),
+        local.SequentialQuantile(1.0, 0.5, 0, 1),
+    )
+    cases += [
+        Drawing("local BinaryResponse", lambda n, e, rng: binary.privatize(np.arange(e, e + n) % 3 == 0, rng=rng)),
+        Drawing("local BoundedMean", lambda n, e, rng: bounded.privatize(np.arange(e, e + n) % 5 / 4, rng=rng)),
+        # Records beyond every bound: the answers do not depend on those before.
+        Drawing("local SequentialQuantile", lambda n, e, rng: quantile.privatize(np.full(n, -9.0), rng=rng).bits),
+    ]
+    packed = np.zeros(1, np.uint8)
+    cases.append(
+        Drawing(
+            "local BinaryResponse packed",
+            lambda n, e, rng: np.unpackbits(binary.privatize_packed(np.resize(packed, -(-n // 8)), n, rng=rng), bitorder="little")[:n],
+        )
+    )
+    return cases + [_unary(variant) for variant in ("optimal", "symmetric")]
+
+
+def _unary(variant: Any) -> Drawing:
+    unary = local.UnaryEncoding(1.0, 16, variant=variant)
+
+    def draw(n: int, element: int, rng: Stream) -> Array:
+        records = -(-n // 16)
+        return np.unpackbits(unary.privatize(np.arange(records) % 16, rng=rng), axis=1, bitorder="little").reshape(-1)[:n]
+
+    return Drawing(f"local UnaryEncoding {variant}, bit by bit", draw, places=False)
+
+
+# Choices and counts
+
+
+def _chosen() -> list[Drawing]:
+    scores = np.array([0.0, 0.1, 0.2, 0.3, 0.0])
+    weights = [3, 1, 4, 1, 5]
+    winners = selection.exponential_mechanism
+    return [
+        Drawing("exponential_mechanism, rounds", lambda n, e, rng: winners(scores, 1.0, 1.0, size=n, rng=rng), places=False),  # type: ignore[return-value]
+        Drawing("draw_codes", lambda n, e, rng: _choices.draw_codes(weights, n, rng=rng)),
+        Drawing("uniform_integers", lambda n, e, rng: _urn.uniform_integers(10**6 + 3, n, rng=rng)),
+        Drawing("unit_floats", lambda n, e, rng: _choices.unit_floats((n,), rng=rng)),
+        Drawing(
+            "draw_counts",
+            lambda n, e, rng: minimax.draw_counts([0.2, 0.3, 0.5], 1000, n, rng=rng),
+            numbers=lambda y: y[:, 0] + 2 * y[:, 1],
+            places=False,
+        ),
+        Drawing("perturbed_masses", lambda n, e, rng: release.perturbed_masses(np.full((1, n), 50), 1.0, rng=rng)[0][0]),
+        Drawing(
+            "perturbed_masses, discrete",
+            lambda n, e, rng: release.perturbed_masses(np.full((1, n), 50), 1.0, noise="discrete_laplace", rng=rng)[0][0],
+        ),
+    ]
+
+
+def drawings() -> list[Drawing]:
+    """All of them."""
+    sums = [_pairs_of_sums(kind, scales) for kind in ("laplace", "gaussian") for scales in ([5.0], [5.0, 70.0, 0.1])]
+    return [*_noises(), *sums, *_mechanisms(), *_local(), *_chosen()]
+
+
+def calls_of_several_draws() -> dict[str, Callable[[Stream], object]]:
+    """Public functions that take a stream and draw from it more than once, on small inputs."""
+    x, signs = np.linspace(0, 1, 40), np.random.default_rng(1).random((400, 6)) < 0.5
+    vectors = np.random.default_rng(2).normal(size=(50, 5)) / 5
+    histogram = release.perturbed_histogram(x, 1.0, bins=5)
+    scores = np.arange(30.0)
+
+    def asked(rng: Stream) -> None:
+        queries = inference.AdaptiveQueries(x, 0.5, 1e-6, 8, rng=rng)
+        for j in range(1, 7):
+            queries.answer(lambda values, j=j: values**j)  # type: ignore[misc]
+
+    return {
+        "top_s, gumbel": lambda rng: selection.top_s(scores, 3, 1.0, 1.0, values=True, rng=rng),
+        "top_s, peeling": lambda rng: selection.top_s(scores, 3, 1.0, 1.0, method="peeling", values=True, rng=rng),
+        "top_s, one shot": lambda rng: selection.top_s(scores, 3, 0.1, 1.0, delta=1e-3, method="oneshot_laplace", values=True, rng=rng),
+        "sparse_mean": lambda rng: inference.sparse_mean(vectors, 1.0, 1e-6, 1.0, 2, rng=rng),
+        "smoothed_histogram": lambda rng: release.smoothed_histogram(x, 1.0, 10, bins=5, rng=rng),
+        "dirichlet_histogram": lambda rng: release.dirichlet_histogram(x, 1.0, 10, bins=5, rng=rng),
+        "sample of a histogram": lambda rng: histogram.sample(20, rng=rng),
+        "ks_exponential": lambda rng: release.ks_exponential(x, 1.0, 8, bins=6, rng=rng),
+        "orthogonal_series": lambda rng: release.orthogonal_series(x, 1.0, terms=3, k=5, rng=rng),
+        "l2_exponential": lambda rng: release.l2_exponential(x[:9], 0.5, 3, terms=2, rng=rng),
+        "exponential_density": lambda rng: release.exponential_density(
+            lambda z: z[:, 0], None, 1.0, 1.0, largest=1.0, dimension=2, rng=rng
+        ),
+        "small_ball_probability": lambda rng: release.small_ball_probability(2**12, 0.02, n_sim=300, rng=rng),
+        "uniformity_test": lambda rng: inference.uniformity_test(signs, 1.0, 1e-3, 1.0, rng=rng),
+        "SequentialChannel": lambda rng: local.SequentialChannel(1.0, lambda reports: local.BinaryResponse(1.0)).privatize(
+            [True] * 9, rng=rng
+        ),
+        "AdaptiveQueries": asked,
+    }
