@@ -1,15 +1,20 @@
 """The CPU level in use, and the random words themselves. `_noise` takes the level from here by a capsule."""
 
+from cpython.buffer cimport PyBUF_WRITABLE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_New
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from dpk cimport (
-    DPK_AES256, DPK_GROUP, dpk_best_level, dpk_build_flags, dpk_bulk_words, dpk_chacha20_block, dpk_compiler, dpk_find_level, dpk_has_aes,
-    dpk_kernels, dpk_more_words, dpk_stream, dpk_stream_init,
+    DPK_AES256, DPK_GROUP, DPK_STACK_DEPTH, dpk_best_level, dpk_build_flags, dpk_bulk_words, dpk_chacha20_block, dpk_compiler,
+    dpk_find_level, dpk_has_aes, dpk_kernels, dpk_more_words, dpk_stream, dpk_wipe, dpk_wipe_stack,
 )
+
+from dpcore._kernels import _memory
+
+include "key.pxi"
+include "stream.pxi"
 
 LEVELS = ("baseline", "x86_v3", "x86_v4")
 
@@ -48,15 +53,6 @@ def build():
     return dpk_compiler().decode(), dpk_build_flags().decode()
 
 
-cdef int open_stream(dpk_stream *stream, bytes key, uint32_t nonce, int cipher) except -1:
-    if PyBytes_GET_SIZE(key) != 32:
-        raise ValueError("key must have 32 bytes")
-    if cipher == DPK_AES256 and not dpk_has_aes(current):
-        raise ValueError("this level has no AES")
-    dpk_stream_init(stream, current, cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
-    return 0
-
-
 def chacha20_block(bytes key, uint32_t counter, bytes nonce):
     """RFC 8439's block function: 64 bytes."""
     cdef uint32_t k[8]
@@ -77,60 +73,67 @@ def aes256_block(bytes key, bytes block):
     cdef uint64_t out[2]
     if PyBytes_GET_SIZE(block) != 16:
         raise ValueError("block must have 16 bytes")
-    open_stream(&stream, key, 0, DPK_AES256)
+    open_stream(&stream, current, key, 0, DPK_AES256)
     memcpy(source, PyBytes_AS_STRING(block), 16)
     current.aes256_block(&stream, source, out)
+    close_stream(&stream)
     return PyBytes_FromStringAndSize(<char *> out, 16)
 
 
-def bulk_words(bytes key, uint32_t nonce, int cipher, uint32_t domain, uint64_t group, size_t n_groups):
-    """Keystream of whole groups, 1024 bytes each."""
+def bulk_words(key, uint32_t nonce, int cipher, uint32_t domain, uint64_t group, size_t n_groups):
+    """Keystream of whole groups, 1024 bytes each, in memory that is wiped when nobody reads it any more."""
     cdef dpk_stream stream
-    cdef size_t size = n_groups * DPK_GROUP * 8
-    open_stream(&stream, key, nonce, cipher)
-    cdef uint64_t *words = <uint64_t *> malloc(size + 64)
-    if words == NULL:
-        raise MemoryError
+    cdef Py_buffer buffer
+    words = _memory.Wiped(n_groups * DPK_GROUP * 8)
+    PyObject_GetBuffer(words, &buffer, PyBUF_WRITABLE)
     try:
+        open_stream(&stream, current, key, nonce, cipher)
         with nogil:
-            dpk_bulk_words(&stream, current, domain, group, n_groups, words)
-        return PyBytes_FromStringAndSize(<char *> words, size)
+            dpk_bulk_words(&stream, current, domain, group, n_groups, <uint64_t *> buffer.buf)
+            dpk_wipe(&stream, sizeof(dpk_stream))
+            dpk_wipe_stack(DPK_STACK_DEPTH)
     finally:
-        free(words)
+        PyBuffer_Release(&buffer)
+    return words
 
 
-def keystream_into(bytes key, int cipher, uint64_t[::1] out):
+def keystream_into(key, int cipher, uint64_t[::1] out):
     """Fill `out` (whole groups) with keystream, a block at a time: the bound that benchmarks compare with."""
     cdef dpk_stream stream
     cdef size_t g, n = out.shape[0] // DPK_GROUP
-    open_stream(&stream, key, 0, cipher)
+    open_stream(&stream, current, key, 0, cipher)
     with nogil:
         for g in range(0, n, 4):
             dpk_bulk_words(&stream, current, 0, g, 4 if n - g >= 4 else n - g, &out[g * DPK_GROUP])
+    close_stream(&stream)
 
 
-def keystream_in_cache(bytes key, int cipher, uint64_t n_words):
+def keystream_in_cache(key, int cipher, uint64_t n_words):
     """Make `n_words` of keystream in a buffer that stays in L1; returns their last word."""
     cdef dpk_stream stream
     cdef uint64_t words[512]
     cdef uint64_t g, n = n_words // 512
-    open_stream(&stream, key, 0, cipher)
+    open_stream(&stream, current, key, 0, cipher)
     words[511] = 0
     with nogil:
         for g in range(n):
             dpk_bulk_words(&stream, current, 0, 4 * g, 4, words)
+    close_stream(&stream)
     return words[511]
 
 
-def more_words(bytes key, uint32_t nonce, int cipher, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk):
+def more_words(key, uint32_t nonce, int cipher, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk):
     """Eight further words of one element."""
     cdef dpk_stream stream
     cdef uint64_t out[8]
     if attempt >= 4096 or chunk >= (1024 if cipher == DPK_AES256 else 4096):
         raise ValueError("attempt and chunk must be below 4096 (chunk below 1024 for AES)")
-    open_stream(&stream, key, nonce, cipher)
+    open_stream(&stream, current, key, nonce, cipher)
     dpk_more_words(&stream, current, domain, element, attempt, chunk, 8, out)
-    return [out[i] for i in range(8)]
+    close_stream(&stream)
+    words = [out[i] for i in range(8)]
+    dpk_wipe(out, sizeof(out))
+    return words
 
 
 def exponential_raw(const uint64_t[::1] words, double[::1] out):

@@ -1,19 +1,20 @@
 """Exact noise: a `Law` holds the constants of one distribution, a `Call` one array's way through the kernels."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_AES256, dpk_call, dpk_first_nonfinite, dpk_has_aes, dpk_kernels, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
-    dpk_stream_init,
+    dpk_bounds, dpk_call, dpk_first_nan, dpk_first_nonfinite, dpk_kernels, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
+    dpk_stream, dpk_wipe,
 )
 
 from dpcore._kernels import _dispatch
 
 include "attach.pxi"
+include "key.pxi"
+include "stream.pxi"
 
 cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
 
@@ -89,14 +90,10 @@ cdef class Call:
     cdef Py_buffer buffers[4]
     cdef int n_buffers
 
-    def __cinit__(self, int kind, tuple laws, values, out, bytes key, uint32_t nonce, uint64_t first_element, int cipher, *,
-                  which=None, scales=None, double fixed_grid=0.0, int tier=0, double bound_factor=1.0):
+    def __cinit__(self, int kind, tuple laws, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *,
+                  which=None, scales=None, tuple bounds=None, double fixed_grid=0.0, int tier=0, double bound_factor=1.0):
         cdef Py_ssize_t i
         memset(&self.call, 0, sizeof(dpk_call))
-        if PyBytes_GET_SIZE(key) != 32:
-            raise ValueError("key must have 32 bytes")
-        if cipher == DPK_AES256 and not dpk_has_aes(level[0]):
-            raise ValueError("this level has no AES")
         self.kept = laws
         self.laws = <dpk_law *> malloc((len(laws) + 1) * sizeof(dpk_law))
         if self.laws == NULL:
@@ -105,7 +102,7 @@ cdef class Call:
         for i in range(len(laws)):
             memcpy(&self.laws[i], &(<Law?> laws[i]).law, sizeof(dpk_law))
         self.call.kernels = level[0]
-        dpk_stream_init(&self.call.stream, level[0], cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
+        open_stream(&self.call.stream, level[0], key, nonce, cipher)
         self.call.first_element = first_element
         self.call.kind = kind
         self.call.tier = tier
@@ -113,6 +110,8 @@ cdef class Call:
         self.call.n_laws = len(laws)
         self.call.laws = self.laws
         self.call.fixed_grid = fixed_grid
+        if bounds is not None:
+            self._set_bounds(bounds)
         self._attach(&self.call.values, values, False)
         self._attach(&self.call.out, out, True)
         if which is not None:
@@ -120,6 +119,12 @@ cdef class Call:
         if scales is not None:
             self.call.has_scales = 1
             self._attach(&self.call.scales, scales, False)
+
+    cdef int _set_bounds(self, tuple bounds) except -1:
+        cdef dpk_bounds *b = &self.call.bounds
+        b.lower, b.upper, b.missing, b.int_lower, b.int_upper, b.is_integral = bounds
+        b.is_set = 1
+        return 0
 
     cdef int _attach(self, dpk_view *view, array, bint writable) except -1:
         cdef Py_buffer *buffer = &self.buffers[self.n_buffers]
@@ -132,6 +137,7 @@ cdef class Call:
         for i in range(self.n_buffers):
             PyBuffer_Release(&self.buffers[i])
         free(self.laws)
+        dpk_wipe(&self.call, sizeof(dpk_call))
 
     def run(self, int64_t start, int64_t stop):
         """Positions [start, stop): (status, position reached, pending samples)."""
@@ -148,7 +154,15 @@ cdef class Call:
                 for i in range(count)
             ]
         finally:
+            dpk_wipe(pending, count * sizeof(dpk_pending))
             free(pending)
+
+    def first_nan(self, int64_t start, int64_t stop):
+        """Position of the first NaN among the values, or -1."""
+        cdef int64_t found
+        with nogil:
+            found = dpk_first_nan(self.call.kernels, &self.call.values, start, stop)
+        return found
 
     def first_nonfinite(self, int64_t start, int64_t stop):
         """Position of the first NaN or infinity among the values, or -1."""
@@ -158,16 +172,15 @@ cdef class Call:
         return found
 
 
-cdef int run_scalar(Law law, void *x, int dtype, void *y, bytes key, uint32_t nonce, uint64_t first_element, int cipher) except -1:
+cdef int run_scalar(Law law, void *x, int dtype, void *y, key, uint32_t nonce, uint64_t first_element, int cipher) except -1:
     """One value through the kernels; 1 if it needs the exact tier."""
     cdef dpk_call call
     cdef dpk_pending pending[1]
     cdef int64_t count = 0, reached = 0
-    if PyBytes_GET_SIZE(key) != 32 or (cipher == DPK_AES256 and not dpk_has_aes(level[0])):
-        raise ValueError("key must have 32 bytes and the level the cipher")
+    cdef bint is_open
     memset(&call, 0, sizeof(dpk_call))
     call.kernels = level[0]
-    dpk_stream_init(&call.stream, level[0], cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
+    open_stream(&call.stream, level[0], key, nonce, cipher)
     call.first_element = first_element
     call.kind = law.law.kind
     call.bound_factor = 1.0
@@ -176,16 +189,19 @@ cdef int run_scalar(Law law, void *x, int dtype, void *y, bytes key, uint32_t no
     call.values.data = <char *> x
     call.values.dtype = dtype
     call.out.data = <char *> y
-    return dpk_noise_run(&call, 0, 1, pending, 1, &count, &reached) != 0 or count != 0
+    is_open = dpk_noise_run(&call, 0, 1, pending, 1, &count, &reached) != 0 or count != 0
+    dpk_wipe(&call.stream, sizeof(dpk_stream))
+    dpk_wipe(pending, sizeof(dpk_pending))
+    return is_open
 
 
-def scalar(Law law, double x, bytes key, uint32_t nonce, uint64_t first_element, int cipher):
+def scalar(Law law, double x, key, uint32_t nonce, uint64_t first_element, int cipher):
     """One float through the kernels: the released number, or None if it needs the exact tier."""
     cdef double y = 0.0
     return None if run_scalar(law, &x, FLOAT64, &y, key, nonce, first_element, cipher) else y
 
 
-def scalar_int(Law law, int64_t x, bytes key, uint32_t nonce, uint64_t first_element, int cipher):
+def scalar_int(Law law, int64_t x, key, uint32_t nonce, uint64_t first_element, int cipher):
     """One integer through the kernels: the released number, or None if it needs the exact tier."""
     cdef int64_t y = 0
     return None if run_scalar(law, &x, INT64, &y, key, nonce, first_element, cipher) else y

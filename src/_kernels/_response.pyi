@@ -28,7 +28,7 @@ class Call:
         kind: int,
         values: Any,
         out: Any,
-        key: bytes,
+        key: Any,
         nonce: int,
         first_element: int,
         cipher: int,

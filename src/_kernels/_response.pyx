@@ -1,19 +1,20 @@
 """Local randomisers: `Reals` are probabilities to many bits, a `Call` is one array's way through the kernels."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_AES256, DPK_MAX_LIMBS, dpk_bounded, dpk_first_nan, dpk_first_outside, dpk_has_aes, dpk_kernels, dpk_pending, dpk_real,
-    dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_stream_init, dpk_subset_words,
+    DPK_MAX_LIMBS, dpk_bounded, dpk_first_nan, dpk_first_outside, dpk_kernels, dpk_pending, dpk_real, dpk_quantile, dpk_response,
+    dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_wipe,
 )
 
 from dpcore._kernels import _dispatch
 
 include "attach.pxi"
+include "key.pxi"
+include "stream.pxi"
 
 cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
 
@@ -59,18 +60,15 @@ cdef class Call:
     cdef object kept
     cdef Py_buffer buffers[2]
     cdef int n_buffers
+    cdef size_t room  # bytes of a report that is made elsewhere than in the output
 
-    def __cinit__(self, int kind, values, out, bytes key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
+    def __cinit__(self, int kind, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
                   Reals own=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0, double scale=0.0, tuple bounded=None,
                   int tier=0):
         memset(&self.call, 0, sizeof(dpk_response))
-        if PyBytes_GET_SIZE(key) != 32:
-            raise ValueError("key must have 32 bytes")
-        if cipher == DPK_AES256 and not dpk_has_aes(level[0]):
-            raise ValueError("this level has no AES")
         self.kept = (real, own)
         self.call.kernels = level[0]
-        dpk_stream_init(&self.call.stream, level[0], cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
+        open_stream(&self.call.stream, level[0], key, nonce, cipher)
         self.call.first_element = first_element
         self.call.kind = kind
         self.call.tier = tier
@@ -79,6 +77,7 @@ cdef class Call:
         self.call.w = w
         self.call.g = g
         self.call.scale = scale
+        self.room = <size_t> ((k + 7) // 8) if kind == SUBSET else 0
         if real is not None:
             self.call.real = real.reals
         if own is not None:
@@ -105,23 +104,30 @@ cdef class Call:
         cdef int i
         for i in range(self.n_buffers):
             PyBuffer_Release(&self.buffers[i])
+        dpk_wipe(&self.call, sizeof(dpk_response))
 
     def run(self, int64_t start, int64_t stop):
         """Positions [start, stop): (status, position reached, pending records)."""
         cdef int64_t count = 0, reached = start, i
         cdef int status
         cdef dpk_pending *pending = <dpk_pending *> malloc(CAPACITY * sizeof(dpk_pending))
-        if pending == NULL:
+        cdef uint8_t *room = <uint8_t *> malloc(self.room + 1)
+        if pending == NULL or room == NULL:
+            free(pending)
+            free(room)
             raise MemoryError
         try:
             with nogil:
-                status = dpk_response_run(&self.call, start, stop, pending, CAPACITY, &count, &reached)
+                status = dpk_response_run(&self.call, start, stop, room, pending, CAPACITY, &count, &reached)
             return status, reached, [
                 (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law)
                 for i in range(count)
             ]
         finally:
+            dpk_wipe(pending, count * sizeof(dpk_pending))
+            dpk_wipe(room, self.room)
             free(pending)
+            free(room)
 
     def first_nan(self, int64_t start, int64_t stop):
         """Position of the first NaN among the values, or -1."""

@@ -23,7 +23,7 @@ class Call:
         scale: float,
         keep: int,
         step: int,
-        key: bytes,
+        key: Any,
         nonce: int,
         first_element: int,
         cipher: int,
@@ -37,5 +37,5 @@ class Call:
     def exclude(self, excluded: npt.NDArray[np.int64], newest: int) -> None: ...
     def run(
         self, round_: int, start: int, stop: int, threshold: tuple[float, float] | None, spare: int
-    ) -> tuple[int, bytes, tuple[float, float] | None, int, int]: ...
+    ) -> tuple[int, Any, tuple[float, float] | None, int, int]: ...
     def winners(self, first: int, out: npt.NDArray[np.int64], start: int, stop: int) -> int: ...

@@ -1,19 +1,21 @@
 """Noisy selection: a `Call` is one array of scores, from which rounds of noise choose."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_AES256, DPK_PIECES, DPK_SPARE_PLACES, DPK_UNIT_BLOCKS, dpk_candidate, dpk_has_aes, dpk_kernels, dpk_selection,
-    dpk_selection_bounds, dpk_selection_rebound, dpk_selection_run, dpk_selection_winner, dpk_stream_init, dpk_threshold,
+    DPK_PIECES, DPK_SPARE_PLACES, DPK_STACK_DEPTH, DPK_UNIT_BLOCKS, dpk_candidate, dpk_kernels, dpk_selection, dpk_selection_bounds,
+    dpk_selection_rebound, dpk_selection_run, dpk_selection_winner, dpk_threshold, dpk_wipe, dpk_wipe_stack,
 )
 
-from dpcore._kernels import _dispatch
+from dpcore._kernels import _dispatch, _memory
 
 include "attach.pxi"
+include "key.pxi"
+include "stream.pxi"
 
 cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
 
@@ -32,15 +34,13 @@ cdef class Call:
     cdef bint attached
     cdef object kept  # the arrays of bounds and of excluded elements
 
-    def __cinit__(self, int noise, scores, double scale, int64_t keep, int64_t step, bytes key, uint32_t nonce, uint64_t first_element,
+    def __cinit__(self, int noise, scores, double scale, int64_t keep, int64_t step, key, uint32_t nonce, uint64_t first_element,
                   int cipher, *, int tier=0, bint unpruned=False, double bound_factor=1.0):
         memset(&self.call, 0, sizeof(dpk_selection))
-        if PyBytes_GET_SIZE(key) != 32 or (cipher == DPK_AES256 and not dpk_has_aes(level[0])):
-            raise ValueError("key must have 32 bytes and the level the cipher")
         attach(&self.call.scores, &self.buffer, scores, False)
         self.attached = True
         self.call.kernels = level[0]
-        dpk_stream_init(&self.call.stream, level[0], cipher, <const uint8_t *> PyBytes_AS_STRING(key), nonce)
+        open_stream(&self.call.stream, level[0], key, nonce, cipher)
         self.call.first_element = first_element
         self.call.noise = noise
         self.call.tier = tier
@@ -57,6 +57,7 @@ cdef class Call:
     def __dealloc__(self):
         if self.attached:
             PyBuffer_Release(&self.buffer)
+        dpk_wipe(&self.call, sizeof(dpk_selection))
 
     @property
     def n_units(self):
@@ -90,10 +91,11 @@ cdef class Call:
         dpk_selection_rebound(&self.call, newest // DPK_PIECES)
 
     def run(self, uint64_t round_, int64_t start, int64_t stop, threshold, int64_t spare):
-        """Units at positions [start, stop): (status, candidates as bytes of (index, high, low, error), threshold, evaluated, bad)."""
+        """Units at positions [start, stop): (status, candidates as a buffer of (index, high, low, error), threshold, evaluated, bad)."""
         cdef dpk_threshold limit
         cdef int64_t count = 0, evaluated = 0, bad = -1, capacity = 2 * self.call.keep + DPK_SPARE_PLACES + spare
         cdef int status
+        cdef Py_buffer buffer
         cdef dpk_candidate *places = <dpk_candidate *> malloc(<size_t> capacity * sizeof(dpk_candidate))
         if places == NULL:
             raise MemoryError
@@ -104,9 +106,14 @@ cdef class Call:
         try:
             with nogil:
                 status = dpk_selection_run(&self.call, round_, start, stop, places, capacity, &count, &limit, &evaluated, &bad)
-            found = PyBytes_FromStringAndSize(<char *> places, count * <Py_ssize_t> sizeof(dpk_candidate))
+                dpk_wipe_stack(DPK_STACK_DEPTH)
+            found = _memory.Wiped(count * <Py_ssize_t> sizeof(dpk_candidate))
+            PyObject_GetBuffer(found, &buffer, PyBUF_WRITABLE)
+            memcpy(buffer.buf, places, <size_t> count * sizeof(dpk_candidate))
+            PyBuffer_Release(&buffer)
             return status, found, (limit.high, limit.low) if limit.is_set else None, evaluated, bad
         finally:
+            dpk_wipe(places, <size_t> capacity * sizeof(dpk_candidate))
             free(places)
 
     def winners(self, uint64_t first, int64_t[::1] out, int64_t start, int64_t stop):
@@ -124,5 +131,7 @@ cdef class Call:
                 status = dpk_selection_winner(&self.call, first + <uint64_t> i, places, capacity, &out[i], &bad)
                 if status != 0:
                     break
+            dpk_wipe(places, <size_t> capacity * sizeof(dpk_candidate))
+            dpk_wipe_stack(DPK_STACK_DEPTH)
         free(places)
         return bad if status else -1

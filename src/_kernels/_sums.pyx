@@ -5,7 +5,9 @@ from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from dpk cimport dpk_first_nan, dpk_kernels, dpk_sums, dpk_sums_pairs, dpk_sums_room, dpk_sums_run
+from dpk cimport (
+    DPK_STACK_DEPTH, dpk_first_nan, dpk_kernels, dpk_sums, dpk_sums_pairs, dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
+)
 
 from dpcore._kernels import _dispatch
 
@@ -60,6 +62,8 @@ cdef class Sums:
             raise MemoryError
         with nogil:
             status = dpk_sums_run(&self.sums, start, stop, first, last, room, &low[0], &high[0])
+            dpk_wipe(memory, dpk_sums_room(last - first) * sizeof(uint64_t) + LINE)
+            dpk_wipe_stack(DPK_STACK_DEPTH)
         free(memory)
         return status == 0
 

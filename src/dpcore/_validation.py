@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
-from typing import Any
+import re
+from array import array as plain_buffer
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
+Rounding = Literal["down", "up", "nearest"]
+_WORDS = re.compile("[a-z]+")
+_ROUNDED_DOWN = {"epsilon", "delta", "rho"}
+_ROUNDED_UP = {"sensitivity", "scale", "amount"}
+"""Which words of a parameter's name say that a smaller, or a larger, number protects more."""
 TINY_NORMAL = 2.0**-1022
 MOST_THREADS = 4096
 _SEARCHED = 2**16
@@ -26,20 +34,49 @@ def check_real(
     high: float,
     include_low: bool = True,
     include_high: bool = True,
+    rounding: Rounding | None = None,
 ) -> float:
-    """Return `value` as a float if it is a real number in the interval, else raise."""
+    """Return `value` as a float if it is a real number in the interval, else raise.
+
+    A number that float64 does not hold is rounded in the direction that the parameter's name demands, towards more privacy; `rounding`
+    says so where a name does not.
+    """
     if type(value) is not float:
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-            raise ParameterTypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
-        try:
-            value = float(value)
-        except OverflowError:
-            raise ParameterError(f"{name} must be representable as float64, got {value!r}") from None
+        value = _rounded(name, value, _direction(name) if rounding is None else rounding)
     inside = (low <= value if include_low else low < value) and (value <= high if include_high else value < high)
     if not inside:
         left, right = "[" if include_low else "(", "]" if include_high else ")"
         raise ParameterError(f"{name} must be in {left}{low!r}, {high!r}{right}, got {value!r}")
     return value
+
+
+def _direction(name: str) -> Rounding:
+    words = set(_WORDS.findall(name))
+    return "down" if words & _ROUNDED_DOWN else "up" if words & _ROUNDED_UP else "nearest"
+
+
+def _nearest(exact: Any) -> float | None:
+    """The nearest float64; None if there is no finite one."""
+    try:
+        number = float(exact)
+    except (OverflowError, ValueError):
+        return None
+    return None if math.isinf(number) and abs(exact) != math.inf else number  # a decimal becomes infinite without a word
+
+
+def _rounded(name: str, value: object, rounding: Rounding) -> float:
+    """A real number of any type as a float: decimals, fractions and large integers are compared exactly with what they become."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
+        raise ParameterTypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
+    exact: Any = int(value) if isinstance(value, numbers.Integral) else value  # NumPy would compare its integers with a float as floats
+    number = _nearest(exact)
+    if number is None:
+        raise ParameterError(f"{name} must be representable as float64, got {value!r}")
+    if math.isnan(number) or number == exact or rounding == "nearest":
+        return number
+    if rounding == "down":
+        return number if number <= exact else math.nextafter(number, -math.inf)
+    return number if number >= exact else math.nextafter(number, math.inf)
 
 
 def check_positive(name: str, value: object) -> float:
@@ -48,12 +85,8 @@ def check_positive(name: str, value: object) -> float:
 
 
 def check_sensitivity(sensitivity: float) -> float:
-    """Return a sensitivity as a positive float, else raise."""
-    # An integer or fraction that float64 does not hold is rounded up: a sensitivity that is too small would break the guarantee.
-    rounded = check_positive("sensitivity", sensitivity)
-    if isinstance(sensitivity, numbers.Integral):
-        sensitivity = int(sensitivity)  # NumPy would compare its integers with a float as floats
-    return rounded if rounded >= sensitivity else math.nextafter(rounded, math.inf)
+    """Return a sensitivity as a positive float, rounded up, else raise: one that is too small would break the guarantee."""
+    return check_positive("sensitivity", sensitivity)
 
 
 def check_integer(name: str, value: object, *, low: int, high: int | None = None) -> int:
@@ -88,10 +121,11 @@ INTEGER_DTYPES = REAL_DTYPES[3:]
 
 
 def check_array(name: str, value: object, dtypes: Sequence[str]) -> npt.NDArray[Any]:
-    """Return `value` as an array if its dtype is among `dtypes`, in native byte order; masked and object arrays are refused."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise ParameterTypeError(f"{name} must not be a masked array: fill it first, its mask would be lost")
-    if not isinstance(value, np.ndarray):
+    """Return `value` as an array if its dtype is among `dtypes`, in native byte order.
+
+    Masked arrays are refused wherever they hide, and so are object arrays and integers that would lose digits on their way into an array.
+    """
+    if type(value) is not np.ndarray:
         value = _as_array(name, value)
     if value.dtype.name not in dtypes or not value.dtype.isnative:
         order = "" if value.dtype.isnative else " in foreign byte order"
@@ -100,18 +134,84 @@ def check_array(name: str, value: object, dtypes: Sequence[str]) -> npt.NDArray[
 
 
 def _as_array(name: str, value: object) -> npt.NDArray[Any]:
+    check_unmasked(name, value)
     try:
-        array = np.asarray(value)
+        array = np.asanyarray(value)
     except (ValueError, TypeError, OverflowError):
         raise ParameterTypeError(f"{name} must be a number or an array of numbers, got {type(value).__name__}") from None
-    if isinstance(value, Sequence) and array.size == 0:
-        return array.astype(np.float64 if array.dtype.kind == "f" else array.dtype)
+    check_unmasked(name, array)  # what an object's __array__ gave
+    if array.dtype.kind == "f" and not isinstance(value, np.ndarray):
+        _check_digits(name, value, array.dtype)
     return array
+
+
+def check_unmasked(name: str, value: object) -> None:
+    """Raise if `value` is a masked array, or has one among its items: filling it is the caller's choice, for its mask would be lost."""
+    if type(value) is np.ndarray:
+        return
+    for item in _leaves(value):
+        if _is_masked(item):
+            raise ParameterTypeError(f"{name} must not be a masked array nor hold one: fill it first, its mask would be lost")
+
+
+def _is_masked(item: object) -> bool:
+    if isinstance(item, np.ndarray):
+        return isinstance(item, np.ma.MaskedArray) or getattr(item, "mask", None) is not None
+    if isinstance(item, _PLAIN) or not hasattr(item, "__array__"):
+        interface = None if isinstance(item, _PLAIN) else getattr(item, "__array_interface__", None)
+        return isinstance(interface, dict) and interface.get("mask") is not None
+    try:
+        return _is_masked(np.asanyarray(item))
+    except (ValueError, TypeError, OverflowError):
+        return False  # the conversion of the whole will say so
+
+
+_MOST_DIMENSIONS = 64
+_PLAIN = (int, float, complex, str, bytes, bytearray, memoryview, np.generic)
+
+
+def _leaves(value: object) -> Iterator[object]:
+    """What NumPy would make items of, down through lists and other sequences."""
+    pending = [iter((value,))]
+    while pending and len(pending) <= _MOST_DIMENSIONS + 1:  # what lies deeper stays an object, which nothing accepts
+        for item in pending[-1]:
+            if type(item) is float or type(item) is int:
+                yield item
+            elif _is_nested(item):
+                pending.append(iter(item))  # type: ignore[call-overload]
+                break
+            else:
+                yield item
+        else:
+            pending.pop()
+
+
+def _is_nested(item: object) -> bool:
+    if isinstance(item, (list, tuple)):
+        return True
+    if isinstance(item, (*_PLAIN, range, np.ndarray, plain_buffer)) or hasattr(item, "__array__") or hasattr(item, "__array_interface__"):
+        return False
+    return isinstance(item, Sequence) or (hasattr(item, "__len__") and hasattr(item, "__getitem__") and not hasattr(item, "keys"))
+
+
+def _check_digits(name: str, value: object, dtype: np.dtype[Any]) -> None:
+    """Raise if an integer has become another number: beside floats, or beside integers of another sign, it is made a float."""
+    for position, item in enumerate(_leaves(value)):
+        if isinstance(item, (float, np.floating)):
+            continue
+        whole = np.asanyarray(item)
+        if whole.dtype.kind not in "iuO":
+            continue
+        given = [int(v) for v in whole.ravel().tolist() if isinstance(v, int)]
+        if any(abs(v) > 2**53 and (abs(v) >= 2**1023 or int(dtype.type(v)) != v) for v in given):
+            raise ParameterTypeError(
+                f"{name} must hold integers of at most 64 bits, and beside floats only ones that a float holds; item {position} is another"
+            )
 
 
 def check_out(out: object, dtype: type, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return `out` if it is a writable array of this dtype and shape, else raise."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+    if not isinstance(out, np.ndarray) or _is_masked(out):
         raise ParameterTypeError(f"out must be a numpy array of dtype {np.dtype(dtype).name}, got {type(out).__name__}")
     if out.dtype != np.dtype(dtype) or not out.dtype.isnative:
         raise ParameterTypeError(f"out must have dtype {np.dtype(dtype).name}, got {out.dtype.str}")
@@ -128,8 +228,8 @@ def check_scale(
     value: object, *, low: float, high: float, shape: tuple[int, ...], include_low: bool = True
 ) -> float | npt.NDArray[np.float64]:
     """Return the noise scale as a float, or as a float64 array that broadcasts to `shape`; every entry in [low, high]."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise ParameterTypeError("scale must not be a masked array: its mask would be lost")
+    if type(value) is not float:
+        check_unmasked("scale", value)
     if type(value) is float or np.ndim(value) == 0:  # type: ignore[arg-type]
         number = value.item() if isinstance(value, np.ndarray) else value
         return check_real("scale", number, low=low, high=high, include_low=include_low)

@@ -14,13 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, noise
-from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_real
+from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_real, check_sensitivity
 from dpcore.errors import ParameterError
 from dpcore.noise import Real
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream
 
 Integer = int | np.integer[Any]
+
+
+def _budget(epsilon: float, delta: float) -> dict[str, float]:
+    """What was asked for, as floats: rounded down like what the scale was made of."""
+    return {"epsilon": check_positive("epsilon", epsilon), "delta": check_real("delta", delta, low=0.0, high=1.0)}
 
 
 def _settle(mechanism: Any, parameters: dict[str, float], scale: float, limits: tuple[float, float], *, include_low: bool = True) -> None:
@@ -92,7 +97,12 @@ class Laplace:
     def __post_init__(self) -> None:
         check_choice("relation", self.relation, ("replace", "add_remove"))
         scale = accounting.laplace_scale(self.epsilon, self.sensitivity)
-        _settle(self, {"epsilon": float(self.epsilon), "sensitivity": float(self.sensitivity)}, scale, noise.FLOAT_SCALE)
+        _settle(
+            self,
+            {"epsilon": check_positive("epsilon", self.epsilon), "sensitivity": check_sensitivity(self.sensitivity)},
+            scale,
+            noise.FLOAT_SCALE,
+        )
 
     @overload
     def release(self, values: Real, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...
@@ -216,7 +226,7 @@ class Gaussian:
         check_choice("relation", self.relation, ("replace", "add_remove"))
         calibrate = accounting.analytic_gaussian_scale if self.calibration == "analytic" else accounting.classical_gaussian_scale
         scale = calibrate(self.epsilon, self.delta, self.sensitivity)
-        parameters = {"epsilon": float(self.epsilon), "delta": float(self.delta), "sensitivity": float(self.sensitivity)}
+        parameters = _budget(self.epsilon, self.delta) | {"sensitivity": check_sensitivity(self.sensitivity)}
         _settle(self, parameters, scale, noise.FLOAT_SCALE)
 
     @overload
@@ -335,7 +345,7 @@ class DiscreteLaplace:
         check_choice("relation", self.relation, ("replace", "add_remove"))
         sensitivity = check_integer("sensitivity", self.sensitivity, low=1, high=accounting.MAX_INTEGER_SENSITIVITY)
         scale = accounting.laplace_scale(self.epsilon, sensitivity)
-        parameters: dict[str, float] = {"epsilon": float(self.epsilon), "sensitivity": sensitivity}
+        parameters: dict[str, float] = {"epsilon": check_positive("epsilon", self.epsilon), "sensitivity": sensitivity}
         _settle(self, parameters, scale, noise.DISCRETE_SCALE, include_low=False)
 
     @overload
@@ -461,8 +471,8 @@ class DiscreteGaussian:
             parameters["sensitivity"] = sensitivity
         else:
             scale = accounting.zcdp_discrete_gaussian_scale(self.epsilon, self.delta, self.sensitivity)
-            parameters["sensitivity"] = float(self.sensitivity)
-        parameters |= {"epsilon": float(self.epsilon), "delta": float(self.delta)}
+            parameters["sensitivity"] = check_sensitivity(self.sensitivity)
+        parameters |= _budget(self.epsilon, self.delta)
         _settle(self, parameters, scale, noise.DISCRETE_SCALE, include_low=False)
 
     @overload

@@ -349,7 +349,7 @@ def _check_rest(
         check_out(out, dtype, array.shape)
         same = out.dtype == array.dtype and out.strides == array.strides and out.ctypes.data == array.ctypes.data
         if not same and np.may_share_memory(out, array):
-            array = array.copy()  # a partial overlap: what is written must not be read again
+            array = _backend.wiped_copy(array)  # a partial overlap: what is written must not be read again
     return stream, array, out
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 
+from dpcore._backend import Key, fresh_key
 from dpcore.errors import EntropyError, ParameterTypeError
 
 KEY_BYTES = 32
@@ -18,15 +19,15 @@ class StreamPosition(NamedTuple):
 
     Attributes
     ----------
-    key : bytes
-        256-bit key.
+    key : bytes or Key
+        256-bit key. A `Key`, which the secure source gives, is overwritten when the last reference to it goes; bytes are not.
     nonce : int
         32-bit number that separates the calls made under one key.
     first_element : int
         64-bit index of the call's first element.
     """
 
-    key: bytes
+    key: bytes | Key
     nonce: int = 0
     first_element: int = 0
 
@@ -43,12 +44,12 @@ class Stream(Protocol):
         """Position for one kernel call; a later call to this method gives a fresh one."""
 
 
-def _os_key() -> bytes:
+def _os_key() -> Key:
     try:
-        key = os.urandom(KEY_BYTES)
+        key = fresh_key(os.urandom)
     except (OSError, NotImplementedError) as error:
         raise EntropyError(f"the operating system's random source failed: {type(error).__name__}") from error
-    if len(key) != KEY_BYTES:
+    if not isinstance(key, Key):
         raise EntropyError(f"the operating system's random source gave {len(key)} bytes instead of {KEY_BYTES}")
     return key
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import NoReturn
 
+from dpcore._backend import Key
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.rng import KEY_BYTES, StreamPosition
@@ -41,7 +42,7 @@ class KeyedRandom:
             raise ParameterTypeError(f"key must be bytes, got {type(key).__name__}")
         if len(key) != KEY_BYTES:
             raise ParameterError(f"key must have {KEY_BYTES} bytes, got {len(key)}")
-        self._key = key
+        self._key = Key(key)
         self._calls = 0
         self._lock = threading.Lock()
 

@@ -11,6 +11,7 @@ static int64_t codes[N], counts[8 * WIDTH], transformed[1 << 13];
 static uint8_t bytes[N], reports[N * 13];
 static uint64_t seeds[N];
 static uint32_t hashed[N];
+static uint8_t room[1 << 12];
 static dpk_pending pending[512];
 
 static uint64_t digest(const void *data, size_t size) {
@@ -62,7 +63,7 @@ static dpk_response response(const dpk_kernels *k, int kind, const dpk_real *rea
 static void run(const char *name, const dpk_response *call, size_t size) {
     int64_t n = 0, reached = 0;
     memset(reports, 0, sizeof reports);
-    print(name, dpk_response_run(call, 0, N, pending, 512, &n, &reached), reports, size);
+    print(name, dpk_response_run(call, 0, N, room, pending, 512, &n, &reached), reports, size);
 }
 
 static void run_binary(const dpk_kernels *k) {

@@ -19,7 +19,7 @@ Run = Callable[[Any, int, Stream], Array]
 def generator(rng: Stream) -> np.random.Generator:
     """NumPy's generator, seeded from a stream."""
     position = rng.position()
-    return np.random.default_rng([position.nonce, *position.key])
+    return np.random.default_rng([position.nonce, *bytes(position.key)])
 
 
 @dataclass(frozen=True)

@@ -95,14 +95,14 @@ static int run_kary(const dpk_response *call, int64_t start, int64_t stop, int64
     /* straight into int64 outputs, unless they are the codes themselves, which undecided lanes still need */
     const int straight = call->out.dtype == DPK_I64 && call->out.data != call->values.data;
     for (*reached = start; *reached < stop; *reached += (int64_t)b.n) {
-        int64_t *run = straight ? dpk_view_run(&call->out, *reached) : NULL;
         open_block(call, &b, *reached, stop);
-        b.answers = run ? run : b.room;
+        void *target = dpk_view_run(&call->out, *reached);
+        if (straight && target && !call->kernels->response.kary_into(b.pieces, b.codes, call->scale, (double)(call->k - 1), target, b.n))
+            continue;
         int status = answer_block(call, &b, call->k);
         if (status) return status;
-        void *target = run ? NULL : dpk_view_run(&call->out, *reached);
         if (target) call->kernels->response.narrow(b.answers, call->out.dtype, b.n, target);
-        else if (!run) dpk_store_int(&call->out, *reached, b.n, b.answers);
+        else dpk_store_int(&call->out, *reached, b.n, b.answers);
     }
     return DPK_OK;
 }
@@ -237,8 +237,9 @@ static int run_unary(const dpk_response *call, int64_t start, int64_t stop, int6
         if (status == DPK_OK) status = set_own_bits(call, base, lane, top, planes, below);
         *reached = (int64_t)(lane / bits - call->first_element); /* whole records so far */
         if (status) return status;
-        memcpy(out, (const uint8_t *)below + (lane - base) / 8, n);
-        clear_padding(out, (size_t)(lane / 8 % width), n, width, call->k);
+        uint8_t *report = (uint8_t *)below + (lane - base) / 8;
+        clear_padding(report, (size_t)(lane / 8 % width), n, width, call->k);
+        memcpy(out, report, n);
         out += n;
         lane = top;
     }
@@ -287,14 +288,14 @@ static int draw_subset(piece_source *s, uint64_t element, uint64_t first_word, i
     return DPK_OK;
 }
 
-static int run_subset(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+/* Each record is drawn in `record`: in the output it would lie half-made, its own category first. */
+static int run_subset(const dpk_response *call, int64_t start, int64_t stop, uint8_t *record, int64_t *reached) {
     const size_t width = (size_t)(call->k + 7) / 8;
     const uint64_t words = (uint64_t)dpk_subset_words(call->w);
     const uint32_t lead = dpk_leading(call->real, 32);
     piece_source source = {call, UINT64_MAX, {0}};
     for (*reached = start; *reached < stop; ++*reached) {
         uint64_t element = call->first_element + (uint64_t)*reached, first_word = element * words;
-        uint8_t *record = (uint8_t *)call->out.data + (size_t)*reached * width;
         int64_t code;
         dpk_load_codes(call, *reached, 1, &code);
         memset(record, 0, width);
@@ -308,19 +309,20 @@ static int run_subset(const dpk_response *call, int64_t start, int64_t stop, int
         if (included) record[code / 8] |= (uint8_t)(1 << (code % 8));
         int status = draw_subset(&source, element, first_word, code, call->w - included, record);
         if (status) return status;
+        memcpy((uint8_t *)call->out.data + (size_t)*reached * width, record, width);
     }
     return DPK_OK;
 }
 
 /* As dpk_response_run, for the kinds from DPK_KARY on. */
-int dpk_categories_run(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+int dpk_categories_run(const dpk_response *call, int64_t start, int64_t stop, uint8_t *room, int64_t *reached) {
     switch (call->kind) {
     case DPK_KARY:
         return run_kary(call, start, stop, reached);
     case DPK_UNARY:
         return run_unary(call, start, stop, reached);
     case DPK_SUBSET:
-        return run_subset(call, start, stop, reached);
+        return run_subset(call, start, stop, room, reached);
     case DPK_HASHING:
         return run_hashing(call, start, stop, reached);
     default:

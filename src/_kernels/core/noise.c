@@ -107,6 +107,7 @@ static void draw_words(block *b) {
         uint64_t accept[DPK_GROUP];
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_ACCEPT, b->element / (4 * DPK_GROUP), 1, accept);
         memcpy(b->accept, accept, sizeof accept);
+        dpk_wipe(accept, sizeof accept);
     }
 }
 
@@ -124,17 +125,37 @@ static int settle_real(block *b, int has_low, pending_list *list, int64_t *bad) 
         dpk_sample sample = sample_of(b, &law, i);
         if (call->tier < DPK_TIER_EXACT && !dpk_accurate_real(&sample, b->x[i], low, &b->y[i])) continue;
         if (add_pending(list, b, i, low, 0)) return DPK_PENDING_FULL;
-        b->y[i] = 0.0;
     }
     return DPK_OK;
+}
+
+/* The block's values, clamped if the call has bounds; returns whether x_low is part of them. */
+static int load_values(block *b) {
+    const dpk_call *call = b->call;
+    const dpk_bounds *bounds = &call->bounds;
+    const int32_t dtype = call->values.dtype;
+    double *x = b->x + b->offset, *x_low = b->x_low + b->offset;
+    if (bounds->is_set && bounds->is_integral && (dtype == DPK_I64 || dtype == DPK_U64)) {
+        int64_t *items = b->x_int + b->offset;
+        dpk_load_int(&call->values, b->start, b->n, items);
+        call->kernels->clamp_int(bounds, items, b->n);
+        dpk_split_int(items, b->n, x, x_low);
+        return 1;
+    }
+    dpk_load_real(&call->values, b->start, b->n, x, x_low);
+    if (!bounds->is_set) return dtype == DPK_I64 || dtype == DPK_F64_PAIR;
+    if (dtype == DPK_I64) /* bounds that are no integers: the nearest double, which is what is clamped */
+        for (size_t i = 0; i < b->n; i++) x[i] += x_low[i];
+    call->kernels->clamp_real(bounds, x, b->n);
+    return 0;
 }
 
 static int run_real(block *b, pending_list *list, int64_t *bad) {
     const dpk_call *call = b->call;
     const dpk_kernels *k = call->kernels;
-    int has_low = call->values.dtype == DPK_I64 || call->values.dtype == DPK_F64_PAIR, undecided = 1;
+    int undecided = 1;
     if (call->has_scales) load_scales(b);
-    dpk_load_real(&call->values, b->start, b->n, b->x + b->offset, b->x_low + b->offset);
+    const int has_low = load_values(b);
     if (call->tier == DPK_TIER_FAST)
         undecided =
             (call->kind == DPK_LAPLACE ? k->laplace : k->gaussian)(&b->lanes, b->words, b->x, has_low ? b->x_low : NULL, b->y, b->width);
@@ -151,7 +172,6 @@ static int settle_int(block *b, pending_list *list) {
         dpk_sample sample = sample_of(b, &law, i);
         if (call->tier < DPK_TIER_EXACT && !dpk_accurate_int(&sample, &b->z[i])) continue;
         if (add_pending(list, b, i, 0.0, b->x_int[i])) return DPK_PENDING_FULL;
-        b->z[i] = 0;
     }
     return DPK_OK;
 }
@@ -181,6 +201,7 @@ static int sample_int(block *b) {
 static int run_int(block *b, pending_list *list) {
     const dpk_call *call = b->call;
     dpk_load_int(&call->values, b->start, b->n, b->x_int + b->offset);
+    if (call->bounds.is_set) call->kernels->clamp_int(&call->bounds, b->x_int + b->offset, b->n);
     if (sample_int(b)) {
         int status = settle_int(b, list);
         if (status != DPK_OK) return status;
@@ -232,7 +253,38 @@ static void clear_spare_lanes(block *b, int64_t size) {
     memset(b->inverse, 0, sizeof b->inverse);
 }
 
-/* Pre: 0 <= start <= stop <= size; out may be the values themselves. Post: out[start, *reached) is written, but for the pending items.
+/* Stores the block but for what it added to the pending list: those places keep what they hold until the exact tier has decided. */
+static void store_block(const block *b, const pending_list *list, int64_t before, const void *items) {
+    const char *item = items;
+    size_t done = 0;
+    for (int64_t i = before; i < list->count; i++) {
+        size_t place = (size_t)(list->items[i].index - b->start);
+        dpk_store(&b->call->out, b->start + (int64_t)done, place - done, item + 8 * done);
+        done = place + 1;
+    }
+    dpk_store(&b->call->out, b->start + (int64_t)done, b->n - done, item + 8 * done);
+}
+
+/* Records, random words and samples in the lanes that blocks of at most `width` lanes have used, and what lies on the stack. */
+static void wipe_block(block *b, size_t width) {
+    const size_t size = 8 * width;
+    dpk_wipe(b->words, size);
+    dpk_wipe(b->x, size);
+    dpk_wipe(b->x_low, size);
+    if (is_discrete(b->call->kind) || b->call->bounds.is_set) dpk_wipe(b->x_int, size);
+    if (!is_discrete(b->call->kind)) {
+        dpk_wipe(b->y, size);
+        dpk_wipe_stack(DPK_REAL_DEPTH);
+        return;
+    }
+    dpk_wipe(b->y_int, size);
+    dpk_wipe(b->z, size);
+    dpk_wipe(b->accept, sizeof b->accept);
+    dpk_wipe_stack(DPK_DISCRETE_DEPTH);
+}
+
+/* Pre: 0 <= start <= stop <= size; out may be the values themselves. Post: out[start, *reached) is written, but for the pending items,
+   and nothing else; the scratch is wiped.
    Errors: DPK_NONFINITE with *reached the position, nothing of that block written; DPK_PENDING_FULL: resume at *reached.
    Source: docs/exactness.md. The floating-point environment is the default one inside, whatever the caller's is. */
 int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
@@ -241,6 +293,7 @@ int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending
     fenv_t caller;
     pending_list list = {pending, capacity, 0};
     int status = DPK_OK;
+    size_t width = 0; /* of the widest block */
     b.call = call;
     fegetenv(&caller);
     fesetenv(FE_DFL_ENV);
@@ -250,6 +303,7 @@ int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending
     while (*reached < stop) {
         int64_t before = list.count, bad = 0;
         open_block(&b, *reached, stop);
+        if (b.width > width) width = b.width;
         draw_words(&b);
         status = is_discrete(call->kind) ? run_int(&b, &list) : run_real(&b, &list, &bad);
         if (status != DPK_OK) {
@@ -257,10 +311,10 @@ int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending
             if (status == DPK_NONFINITE) *reached = bad;
             break;
         }
-        if (is_discrete(call->kind)) dpk_store(&call->out, b.start, b.n, b.y_int + b.offset);
-        else dpk_store(&call->out, b.start, b.n, b.y + b.offset);
+        store_block(&b, &list, before, is_discrete(call->kind) ? (const void *)(b.y_int + b.offset) : b.y + b.offset);
         *reached += (int64_t)b.n;
     }
+    wipe_block(&b, width);
     fesetenv(&caller);
     *n_pending = list.count;
     return status;
@@ -268,16 +322,22 @@ int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending
 
 /* Post: position of the first NaN or infinity in [start, stop), or -1. Errors: none. */
 int64_t dpk_first_nonfinite(const dpk_kernels *k, const dpk_view *v, int64_t start, int64_t stop) {
-    double x[DPK_BLOCK];
+    double x[DPK_BLOCK], x_low[DPK_BLOCK];
+    int64_t found = -1;
     while (start < stop) {
         size_t n = (size_t)(stop - start < DPK_BLOCK ? stop - start : DPK_BLOCK);
         const double *items = x;
-        if (v->dtype == DPK_F64 && dpk_view_is_contiguous(v)) items = (const double *)v->data + start;
-        else dpk_load_real(v, start, n, x, NULL);
-        if (!k->all_finite(items, n))
-            for (size_t i = 0; i < n; i++)
-                if (!isfinite(items[i])) return start + (int64_t)i;
+        if (v->dtype == DPK_F64 && dpk_view_run(v, start)) items = dpk_view_run(v, start);
+        else dpk_load_real(v, start, n, x, x_low);
+        if (!k->all_finite(items, n)) {
+            size_t i = 0;
+            while (i < n && isfinite(items[i])) i++;
+            if (i < n) found = start + (int64_t)i;
+        }
+        if (found >= 0) break;
         start += (int64_t)n;
     }
-    return -1;
+    dpk_wipe(x, sizeof x);
+    dpk_wipe(x_low, sizeof x_low);
+    return found;
 }

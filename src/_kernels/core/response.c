@@ -183,10 +183,10 @@ static int run_flip_packed(const dpk_response *call, int64_t start, int64_t stop
         size_t n_groups = (offset + n + DPK_LANES - 1) / DPK_LANES;
         int status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
         if (status) return status;
-        size_t bytes = (n + 7) / 8, first = (size_t)*reached / 8;
+        size_t bytes = n / 8, first = (size_t)*reached / 8; /* whole ones; then the last, whose padding becomes 0 */
         if (offset % 64 == 0) flip_words(x + first, flips + offset / 64, y + first, bytes);
         else flip_unaligned(x + first, flips, offset, y + first, bytes);
-        if (n % 8) y[first + bytes - 1] &= (uint8_t)((1u << (n % 8)) - 1);
+        if (n % 8) y[first + bytes] = (x[first + bytes] ^ (uint8_t)bits_at(flips, offset + 8 * bytes)) & (uint8_t)((1u << (n % 8)) - 1);
         *reached += (int64_t)n;
     }
     return DPK_OK;
@@ -234,7 +234,6 @@ static int settle_bounded(const dpk_response *call, int64_t at, uint64_t element
         }
         if (*count == capacity) return DPK_PENDING_FULL;
         pending[(*count)++] = (dpk_pending){at + (int64_t)i, element + i, x[i], x_low[i], pieces[i], 0};
-        y[i] = 0;
     }
     return DPK_OK;
 }
@@ -242,16 +241,22 @@ static int settle_bounded(const dpk_response *call, int64_t at, uint64_t element
 /* Post: position of the first NaN in [start, stop), or -1. Errors: none. */
 int64_t dpk_first_nan(const dpk_kernels *k, const dpk_view *v, int64_t start, int64_t stop) {
     double x[BLOCK];
+    int64_t found = -1;
     while (start < stop) {
         size_t n = (size_t)(stop - start < BLOCK ? stop - start : BLOCK);
         const double *items = x;
-        if (v->dtype == DPK_F64 && dpk_view_is_contiguous(v)) items = (const double *)v->data + start;
+        if (v->dtype == DPK_F64 && dpk_view_run(v, start)) items = dpk_view_run(v, start);
         else dpk_load_real(v, start, n, x, NULL);
-        for (size_t i = 0; !k->response.has_no_nan(items, n) && i < n; i++)
-            if (isnan(items[i])) return start + (int64_t)i;
+        if (!k->response.has_no_nan(items, n)) {
+            size_t i = 0;
+            while (i < n && !isnan(items[i])) i++;
+            if (i < n) found = start + (int64_t)i;
+        }
+        if (found >= 0) break;
         start += (int64_t)n;
     }
-    return -1;
+    dpk_wipe(x, sizeof x);
+    return found;
 }
 
 /* Values as doubles; those of int64 as the nearest double and the rest, so that differences keep their relative precision. */
@@ -272,7 +277,7 @@ static int run_bounded(const dpk_response *call, int64_t start, int64_t stop, dp
     uint64_t words[DPK_GROUP];
     uint16_t pieces[BLOCK];
     uint8_t y[BLOCK];
-    const int in_place = call->values.dtype == DPK_F64 && dpk_view_is_contiguous(&call->values);
+    const int in_place = call->values.dtype == DPK_F64 && (start == stop || dpk_view_run(&call->values, start));
     for (*reached = start; *reached < stop;) {
         uint64_t element = call->first_element + (uint64_t)*reached;
         size_t offset = (size_t)(element % BLOCK), left = (size_t)(stop - *reached), room = BLOCK - offset, n = left < room ? left : room;
@@ -291,7 +296,14 @@ static int run_bounded(const dpk_response *call, int64_t start, int64_t stop, dp
                 return status;
             }
         }
-        store_bytes(&call->out, *reached, n, y);
+        /* pending places keep what they hold until the exact tier has decided */
+        size_t done = 0;
+        for (int64_t i = before; i < *n_pending; i++) {
+            size_t place = (size_t)(pending[i].index - *reached);
+            store_bytes(&call->out, *reached + (int64_t)done, place - done, y + done);
+            done = place + 1;
+        }
+        store_bytes(&call->out, *reached + (int64_t)done, n - done, y + done);
         *reached += (int64_t)n;
     }
     return DPK_OK;
@@ -325,11 +337,12 @@ static int run_table(const dpk_response *call, int64_t start, int64_t stop, int6
     return DPK_OK;
 }
 
-/* Pre: 0 <= start <= stop <= size; out may be the values where both have items of one size. Post: out[start, *reached) is written, but for
-   the pending items. Errors: DPK_NONFINITE with *reached the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached.
-   Source: docs/exactness-local.md. The floating-point environment is the default one inside. */
-int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
-                     int64_t *reached) {
+/* Pre: 0 <= start <= stop <= size; out may be the values where both have items of one size; subsets have `room` for a report. Post:
+   out[start, *reached) is written, but for the pending items, and nothing raw ever; the stack is wiped. Errors: DPK_NONFINITE with *reached
+   the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached. Source: docs/exactness-local.md. The floating-point environment is
+   the default one inside. */
+int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
+                     int64_t *n_pending, int64_t *reached) {
     fenv_t caller;
     fegetenv(&caller);
     fesetenv(FE_DFL_ENV);
@@ -349,8 +362,9 @@ int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, dpk_
         status = run_table(call, start, stop, reached);
         break;
     default:
-        status = dpk_categories_run(call, start, stop, reached);
+        status = dpk_categories_run(call, start, stop, room, reached);
     }
+    dpk_wipe_stack(DPK_STACK_DEPTH);
     fesetenv(&caller);
     return status;
 }

@@ -3,7 +3,7 @@
 
 #include "dpk.h"
 
-static const int8_t item_sizes[] = {8, 4, 2, 8, 4, 2, 1, 4, 2, 1, 16};
+static const int8_t item_sizes[] = {8, 4, 2, 8, 4, 2, 1, 4, 2, 1, 16, 8};
 
 int dpk_view_is_contiguous(const dpk_view *v) {
     return v->ndim == 0 || (v->ndim == 1 && (v->shape[0] <= 1 || v->strides[0] == item_sizes[v->dtype]));
@@ -112,6 +112,8 @@ static void run_real(int32_t dtype, const char *at, int64_t stride, size_t n, do
         RUN(uint16_t, out[i], (double));
     case DPK_U8:
         RUN(uint8_t, out[i], (double));
+    case DPK_U64:
+        RUN(uint64_t, out[i], (double));
     }
 }
 
@@ -131,6 +133,8 @@ static void run_pairs(const char *at, int64_t stride, size_t n, double *high, do
         memcpy(low + i, at + 8, 8);
     }
 }
+
+static int64_t saturated(uint64_t item) { return item > INT64_MAX ? INT64_MAX : (int64_t)item; }
 
 static void run_int(int32_t dtype, const char *at, int64_t stride, size_t n, int64_t *out) {
     switch (dtype) {
@@ -152,6 +156,8 @@ static void run_int(int32_t dtype, const char *at, int64_t stride, size_t n, int
         RUN(uint16_t, out[i], );
     case DPK_U8:
         RUN(uint8_t, out[i], );
+    case DPK_U64:
+        RUN(uint64_t, out[i], saturated);
     }
 }
 
@@ -180,9 +186,13 @@ void dpk_load_real(const dpk_view *v, int64_t start, size_t n, double *high, dou
     FOR_RUNS(v, start, n, run_real(v->dtype, c.at, stride, count, high + done))
 }
 
+/* Post: the values as int64, those of uint64 cut at its edge. Errors: none. */
 void dpk_load_int(const dpk_view *v, int64_t start, size_t n, int64_t *out) {
     FOR_RUNS(v, start, n, run_int(v->dtype, c.at, stride, count, out + done))
 }
+
+/* Post: each item as the exact sum of two doubles. Errors: none. */
+void dpk_split_int(const int64_t *items, size_t n, double *high, double *low) { run_split((const char *)items, 8, n, high, low); }
 
 static void run_store(char *at, int64_t stride, size_t n, const char *items) {
     if (stride == 8) {

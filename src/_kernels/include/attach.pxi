@@ -6,6 +6,7 @@ from dpk cimport DPK_MAX_DIMS, dpk_view, dpk_view_coalesce
 DTYPES = {
     "float64": 0, "float32": 1, "float16": 2, "int64": 3, "int32": 4, "int16": 5, "int8": 6, "uint32": 7, "uint16": 8, "uint8": 9,
     "complex128": 10,  # a pair: the higher part, then the lower
+    "uint64": 11,  # only where numbers are clamped
 }
 
 

@@ -15,7 +15,11 @@ enum {
     DPK_BLOCK = 512,     /* elements a kernel treats at once: words, input and output stay in L1 */
     DPK_MORE_LANES = 16, /* elements whose further bits are made together */
     DPK_MAX_DIMS = 64,
-    DPK_AES_ROUNDS = 14
+    DPK_AES_ROUNDS = 14,
+    DPK_STACK_DEPTH = 1 << 16,    /* more than all frames below any entry of the core */
+    DPK_REAL_DEPTH = 1 << 12,     /* and below the float noise of a block, and for one number that counts */
+    DPK_DISCRETE_DEPTH = 1 << 13, /* and below its discrete noise */
+    DPK_OPEN_DEPTH = 1 << 11      /* and below the start of a stream */
 };
 
 typedef enum { DPK_CHACHA20 = 0, DPK_AES256 = 1 } dpk_cipher;
@@ -57,8 +61,8 @@ typedef enum {
     DPK_EXHAUSTED = 5   /* 512 further bits of a draw do not decide */
 } dpk_status;
 
-/* DPK_F64_PAIR is two doubles whose exact sum is the value: the higher one, then the lower. */
-typedef enum { DPK_F64, DPK_F32, DPK_F16, DPK_I64, DPK_I32, DPK_I16, DPK_I8, DPK_U32, DPK_U16, DPK_U8, DPK_F64_PAIR } dpk_dtype;
+/* DPK_F64_PAIR is two doubles whose exact sum is the value: the higher one, then the lower. DPK_U64 only with bounds. */
+typedef enum { DPK_F64, DPK_F32, DPK_F16, DPK_I64, DPK_I32, DPK_I16, DPK_I8, DPK_U32, DPK_U16, DPK_U8, DPK_F64_PAIR, DPK_U64 } dpk_dtype;
 
 /* A strided array of any shape, read in C order. */
 typedef struct {
@@ -103,6 +107,13 @@ typedef struct {
     int32_t uniform;
 } dpk_lanes;
 
+/* What a call clamps its values to. Integers are clamped as such where all bounds are integers, so that they keep their unit. */
+typedef struct {
+    double lower, upper, missing; /* missing: what NaN becomes; NaN if nothing stands for it */
+    int64_t int_lower, int_upper;
+    int32_t is_set, is_integral;
+} dpk_bounds;
+
 #include "dpk_release.h"
 #include "dpk_response.h"
 #include "dpk_search.h"
@@ -127,6 +138,8 @@ typedef struct {
     int (*gaussian_rounded)(const dpk_lanes *, const dpk_acceptance *, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n);
     void (*add_saturating)(const int64_t *x, const int64_t *z, int64_t *y, size_t n);
     int (*all_finite)(const double *x, size_t n);
+    void (*clamp_real)(const dpk_bounds *, double *x, size_t n); /* any n */
+    void (*clamp_int)(const dpk_bounds *, int64_t *x, size_t n);
     dpk_response_kernels response;
     dpk_selection_kernels selection;
     dpk_sum_kernels sums;
@@ -149,6 +162,10 @@ int dpk_has_aes(const dpk_kernels *);
 const char *dpk_compiler(void);
 const char *dpk_build_flags(void);
 
+/* core/wipe.c */
+void dpk_wipe(void *memory, size_t n);
+void dpk_wipe_stack(size_t n);
+
 /* core/stream.c */
 void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t key[32], uint32_t nonce);
 void dpk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t out[16]);
@@ -166,6 +183,7 @@ void dpk_view_coalesce(dpk_view *);
 void dpk_load_real(const dpk_view *, int64_t start, size_t n, double *high,
                    double *low); /* low may be NULL unless dtype is I64 or F64_PAIR, which alone write it */
 void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out);
+void dpk_split_int(const int64_t *items, size_t n, double *high, double *low);
 void dpk_store(const dpk_view *, int64_t start, size_t n, const void *items); /* 8-byte items */
 void dpk_store_int(const dpk_view *, int64_t start, size_t n, const int64_t *items);
 
@@ -205,6 +223,7 @@ typedef struct {
     int32_t has_scales;  /* float kinds: a scale per element */
     double fixed_grid;   /* with has_scales: the grid, or 0 for the default of each scale */
     dpk_view scales;
+    dpk_bounds bounds; /* without them float values must be finite */
     dpk_view values, out;
 } dpk_call;
 
@@ -271,12 +290,12 @@ typedef struct {
     dpk_view values, out;
 } dpk_response;
 
-int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
-                     int64_t *reached);
+int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
+                     int64_t *n_pending, int64_t *reached);
 int64_t dpk_first_nan(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop); /* -1 if none */
 int dpk_ends_early(const dpk_real *); /* whether the first DPK_PLANES bits are all of it */
 int dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below);
-int dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, int64_t *reached);
+int dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, int64_t *reached);
 void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);
 int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
 typedef struct {

@@ -10,6 +10,8 @@ cdef extern from "dpk.h" nogil:
         DPK_HASH_PRIME
         DPK_CHACHA20
         DPK_AES256
+        DPK_STACK_DEPTH
+        DPK_OPEN_DEPTH
 
     ctypedef struct dpk_stream:
         uint32_t key[8]
@@ -49,6 +51,15 @@ cdef extern from "dpk.h" nogil:
         int32_t n_limbs
         int32_t is_exact
         const uint32_t *limbs
+
+    ctypedef struct dpk_bounds:
+        double lower
+        double upper
+        double missing
+        int64_t int_lower
+        int64_t int_upper
+        int32_t is_set
+        int32_t is_integral
 
     ctypedef struct dpk_bounded:
         double lower
@@ -128,6 +139,9 @@ cdef extern from "dpk.h" nogil:
     const char *dpk_compiler()
     const char *dpk_build_flags()
 
+    void dpk_wipe(void *memory, size_t n)
+    void dpk_wipe_stack(size_t n)
+
     void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t *key, uint32_t nonce)
     void dpk_chacha20_block(const uint32_t *key, uint32_t counter, const uint32_t *nonce, uint32_t *out)
     void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words)
@@ -157,6 +171,7 @@ cdef extern from "dpk.h" nogil:
         int32_t has_scales
         double fixed_grid
         dpk_view scales
+        dpk_bounds bounds
         dpk_view values
         dpk_view out
 
@@ -184,8 +199,8 @@ cdef extern from "dpk.h" nogil:
         dpk_view values
         dpk_view out
 
-    int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity, int64_t *n_pending,
-                         int64_t *reached)
+    int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *, int64_t capacity,
+                         int64_t *n_pending, int64_t *reached)
     void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out)
 
     ctypedef struct dpk_clamp:

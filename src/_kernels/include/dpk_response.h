@@ -38,6 +38,7 @@ typedef struct {
     int (*has_no_nan)(const double *x, size_t n);
     /* Category, or INT64_MIN where undecided. scale = (e^epsilon + k - 1) 2^-32; returns whether any is undecided. */
     int (*kary)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
+    int (*kary_into)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
     void (*widen)(const void *items, int dtype, size_t n, int64_t *out);
     void (*narrow)(const int64_t *items, int dtype, size_t n, void *out);
     void (*replace_outside)(int64_t *codes, size_t n, int64_t k, int64_t other);

@@ -6,6 +6,7 @@
 #include "laplace.inc.c"
 #include "gaussian.inc.c"
 #include "discrete.inc.c"
+#include "bounds.inc.c"
 #include "response.inc.c"
 #include "codes.inc.c"
 #include "counts.inc.c"
@@ -36,6 +37,8 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
     .add_saturating = add_saturating,
     .all_finite = all_finite,
     .chacha20_element = dpk_chacha20_element,
+    .clamp_real = clamp_real,
+    .clamp_int = clamp_int,
     .chacha20_more = chacha20_more,
     .response =
         {
@@ -45,6 +48,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .bounded = bounded,
             .has_no_nan = has_no_nan,
             .kary = kary,
+            .kary_into = kary_into,
             .widen = widen,
             .narrow = narrow,
             .any_outside = any_outside,

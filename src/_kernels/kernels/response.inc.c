@@ -111,8 +111,8 @@ static int bounded(const dpk_bounded *law, const uint16_t *pieces, const double 
    floor(Y)-th of the other categories if Y < k - 1, else x. Post: y[i], or INT64_MIN if 32 bits of U do not say: if Y, known to
    lie in [t, t + scale] up to 2^-24, may be on either side of an integer up to k - 1. Errors: returns whether any is undecided.
    Source: docs/exactness-local.md, "k-ary response". */
-static int kary(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT x, double scale, double last, int64_t *DPK_RESTRICT y,
-                size_t n) {
+DPK_INLINE int kary_body(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT x, double scale, double last,
+                         int64_t *DPK_RESTRICT y, size_t n, int marked) {
     const double slack = 0x1p-22, reach = 0.5 - 0.5 * scale - slack, sure = last * (1.0 + 0x1p-48) + slack;
     uint64_t undecided = 0;
     for (size_t i = 0; i < n; i++) {
@@ -125,9 +125,18 @@ static int kary(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT
         other += (int64_t)((uint64_t)(x[i] - other - 1) >> 63); /* 1 if other >= x */
         int64_t answer = keep ? x[i] : other;
         undecided |= open;
-        y[i] = open ? INT64_MIN : answer;
+        y[i] = open ? (marked ? INT64_MIN : y[i]) : answer;
     }
     return undecided != 0;
+}
+
+static int kary(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n) {
+    return kary_body(pieces, x, scale, last, y, n, 1);
+}
+
+/* The same into a caller's memory, where an undecided lane keeps what it holds. */
+static int kary_into(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n) {
+    return kary_body(pieces, x, scale, last, y, n, 0);
 }
 
 /* Post: whether all of x are numbers, infinite ones included. Errors: none. */

@@ -16,7 +16,8 @@ from dpcore._backend.counts import (
 )
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
-from dpcore._backend.noise import default_grid, float_noise, int_noise, scalar_float_noise, scalar_int_noise
+from dpcore._backend.memory import Key, contiguous, fresh_key, wiped_copy, wiped_empty
+from dpcore._backend.noise import Bounds, default_grid, float_noise, int_noise, scalar_float_noise, scalar_int_noise
 from dpcore._backend.release import (
     COSINE_GRID,
     COSINE_LARGEST,
@@ -62,7 +63,9 @@ __all__ = [
     "START_OF_RECORD",
     "WALK_LANES",
     "BandPaths",
+    "Bounds",
     "KernelWords",
+    "Key",
     "Selection",
     "Testing",
     "TextRecords",
@@ -75,6 +78,7 @@ __all__ = [
     "code_counts_rows",
     "column_counts",
     "column_sums",
+    "contiguous",
     "cosine_sums",
     "count_packed",
     "count_packed_rows",
@@ -90,6 +94,7 @@ __all__ = [
     "flip_packed",
     "float_noise",
     "for_ranges",
+    "fresh_key",
     "hadamard_response",
     "hash_codes",
     "hashing_response",
@@ -117,4 +122,6 @@ __all__ = [
     "uniform_words",
     "walk",
     "walsh_hadamard",
+    "wiped_copy",
+    "wiped_empty",
 ]

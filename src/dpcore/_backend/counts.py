@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._backend.memory import aligned, contiguous
 from dpcore._backend.threads import for_ranges
 from dpcore._kernels import _counts
 from dpcore.errors import DataError
@@ -25,6 +26,7 @@ def _summed(
 ) -> Counts:
     """Sum over ranges of reports, each range into counts of its own; `row` is where they stand in an array of rows."""
     total, lock = np.zeros(size, np.int64), threading.Lock()
+    reports = aligned(reports)
 
     def work(start: int, stop: int) -> None:
         counts = np.zeros(size, np.int64)
@@ -78,7 +80,7 @@ def count_true_rows(reports: npt.NDArray[np.bool_], *, threads: int | None) -> C
 
 def count_packed(bits: npt.NDArray[np.uint8], n: int, *, threads: int | None = 1) -> int:
     """Number of ones among the first n packed bits."""
-    row, whole = np.ascontiguousarray(bits), n // 8
+    row, whole = contiguous(bits), n // 8
     rest = int(row[whole] & ((1 << n % 8) - 1)).bit_count() if n % 8 else 0
 
     def add(part: Any, counts: Counts) -> None:
@@ -92,7 +94,7 @@ def count_packed_rows(bits: npt.NDArray[np.uint8], n: int, *, threads: int | Non
     if n >= 8 * _LONG_ROW:
         return np.array([count_packed(row, n, threads=threads) for row in bits], np.int64)
     in_place = bits.shape[1] < 2 or bits.strides[1] == 1
-    rows, counts = bits if in_place else np.ascontiguousarray(bits), np.zeros(len(bits), np.int64)
+    rows, counts = bits if in_place else contiguous(bits), np.zeros(len(bits), np.int64)
     _by_rows(lambda start, stop: _counts.count_bits(rows[start:stop], n, counts[start:stop]), rows, threads, _BITS_PER_UNIT / 8)
     return counts
 
@@ -101,7 +103,7 @@ def column_counts(packed: npt.NDArray[np.uint8], k: int, *, threads: int | None)
     """Number of ones in each of the first k columns of rows of packed bits."""
     width = packed.shape[1]
     in_place = packed.strides[1] == 1 and packed.strides[0] >= width
-    rows = packed if in_place else np.ascontiguousarray(packed)
+    rows = packed if in_place else contiguous(packed)
     return _summed(_counts.count_columns, rows, 8 * width, threads, max(1.0, 64 / width))[:k]
 
 
@@ -119,7 +121,7 @@ def code_counts_rows(codes: npt.NDArray[Any], k: int, *, threads: int | None) ->
     if codes.shape[1] >= _LONG_ROW:
         rows = [code_counts(row, k, threads=threads, row=i) for i, row in enumerate(codes)]
         return np.array(rows, np.int64).reshape(len(codes), k)
-    counts = np.zeros((len(codes), k), np.int64)
+    counts, codes = np.zeros((len(codes), k), np.int64), aligned(codes)
     _by_rows(lambda start, stop: _counts.count_codes(codes[start:stop], counts[start:stop]), codes, threads, 2.0)
     return counts
 

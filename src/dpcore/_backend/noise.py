@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from dpcore._kernels import _noise
 from dpcore._sample import TABLE_LIMIT, Kind, Pending
 from dpcore.errors import DataError
 
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _FLOAT_KINDS = {"laplace": _noise.LAPLACE, "gaussian": _noise.GAUSSIAN}
 
 
@@ -55,31 +56,60 @@ def _discrete_law(kind: Kind, scale: float) -> Any:
     return _noise.Law(_noise.GAUSSIAN_ROUNDED, scale, terms=terms, quick=quick)
 
 
+class Bounds(NamedTuple):
+    """What numbers are clamped to inside the kernels, and what NaN stands for; without `missing` it is refused."""
+
+    lower: float
+    upper: float
+    missing: float | None
+
+    def fields(self) -> tuple[float, float, float, int, int, bool]:
+        """What the kernels take: integers are clamped as such where every bound is one of int64."""
+        given = [number for number in self if number is not None]
+        integral = all(float(number).is_integer() and INT64_MIN <= number <= INT64_MAX for number in given)
+        lower, upper = (int(self.lower), int(self.upper)) if integral else (0, 0)
+        return float(self.lower), float(self.upper), math.nan if self.missing is None else float(self.missing), lower, upper, integral
+
+
 def _finish(call: Any, out: npt.NDArray[Any], resolve: Callable[[Pending], Any], start: int, stop: int) -> None:
+    """Run one range. The kernels leave the places of pending samples as they are; each is written when it is decided."""
     while start < stop:
         status, reached, pending = call.run(start, stop)
         for fields in pending:
             out.flat[fields[0]] = resolve(Pending(*fields))
         if status == _noise.NONFINITE:
-            _refuse_nonfinite(out.shape, reached)
+            raise _UnfitError
         start = reached
 
 
-def _refuse_nonfinite(shape: tuple[int, ...], position: int) -> None:
-    index = tuple(int(i) for i in np.unravel_index(position, shape)) if shape else ()
-    raise DataError(f"values must be finite; the number at index {index} is not")
+class _UnfitError(Exception):
+    """A value that no noise is added to; which one is the first is asked afterwards, for threads find them in any order."""
 
 
-def _check_finite(call: Any, values: npt.NDArray[Any], threads: int | None) -> None:
-    if values.dtype.kind != "f":
+def _first(search: Callable[[int, int], int], size: int, threads: int | None) -> int:
+    """The first position that `search` finds, or -1."""
+    found: list[int] = []
+
+    def look(start: int, stop: int) -> None:
+        position = search(start, stop)
+        if position >= 0:
+            found.append(position)
+
+    for_ranges(look, size, threads)
+    return min(found, default=-1)
+
+
+def _check_values(call: Any, values: npt.NDArray[Any], bounds: Bounds | None, threads: int | None) -> None:
+    """Refuse values that no noise is added to."""
+    if values.dtype.kind not in "fc" or (bounds is not None and bounds.missing is not None):
         return
-
-    def check(start: int, stop: int) -> None:
-        found = call.first_nonfinite(start, stop)
-        if found >= 0:
-            _refuse_nonfinite(values.shape, found)
-
-    for_ranges(check, values.size, threads)
+    position = _first(call.first_nonfinite if bounds is None else call.first_nan, values.size, threads)
+    if position < 0:
+        return
+    index = tuple(int(i) for i in np.unravel_index(position, values.shape)) if values.shape else ()
+    if bounds is None:
+        raise DataError(f"values must be finite; the number at index {index} is not")
+    raise DataError(f"x must not hold NaN unless `missing` says what it stands for; the number at index {index} is NaN")
 
 
 def float_noise(
@@ -92,8 +122,13 @@ def float_noise(
     secure: bool,
     out: npt.NDArray[np.float64] | None,
     threads: int | None,
+    bounds: Bounds | None = None,
 ) -> npt.NDArray[np.float64]:
-    """x + noise on every element; arguments are valid. `grid` None only with an array of scales: the default of each."""
+    """x + noise on every element, x clamped if there are bounds; arguments are valid.
+
+    `grid` None only with an array of scales: the default of each. At every instant an element of `out` is what it was before or what is
+    released.
+    """
     key, nonce, first = position
     cipher = cipher_code(secure=secure)
     result = np.empty(values.shape, np.float64) if out is None else out
@@ -101,18 +136,22 @@ def float_noise(
     scales = None if isinstance(scale, float) else np.broadcast_to(scale, values.shape)
     laws = (_float_law(code, scale, grid),) if isinstance(scale, float) and grid is not None else (_noise.Law(code, 1.0),)
     call = _noise.Call(
-        code, laws, values, result, key, nonce, first, cipher, scales=scales, fixed_grid=grid or 0.0, tier=Testing.tier,
-        bound_factor=Testing.bound_factor,
+        code, laws, values, result, key, nonce, first, cipher, scales=scales, bounds=None if bounds is None else bounds.fields(),
+        fixed_grid=grid or 0.0, tier=Testing.tier, bound_factor=Testing.bound_factor,
     )  # fmt: skip
     if out is not None:
-        _check_finite(call, values, threads)
+        _check_values(call, values, bounds, threads)
     words = KernelWords(key, nonce, cipher)
 
     def resolve(item: Pending) -> float:
         own = scale if isinstance(scale, float) else float(scales.flat[item.index])  # type: ignore[union-attr]
         return _exact_real(kind, words, item, own, grid if grid is not None else default_grid(own))
 
-    for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
+    try:
+        for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
+    except _UnfitError:
+        _check_values(call, values, bounds, threads)
+        raise DataError("values must not be changed by another thread during the call") from None
     return result
 
 
@@ -163,8 +202,9 @@ def int_noise(
     secure: bool,
     out: npt.NDArray[np.int64] | None,
     threads: int | None,
+    bounds: Bounds | None = None,
 ) -> npt.NDArray[np.int64]:
-    """x + integer noise on every element, saturating; arguments are valid."""
+    """x + integer noise on every element, saturating, x clamped if there are bounds; arguments are valid. `out` as in `float_noise`."""
     key, nonce, first = position
     cipher = cipher_code(secure=secure)
     result = np.empty(values.shape, np.int64) if out is None else out
@@ -177,8 +217,9 @@ def int_noise(
         )
     laws = tuple(_discrete_law(kind, s) for s in scales)
     call = _noise.Call(
-        code, laws, values, result, key, nonce, first, cipher, which=which, tier=Testing.tier, bound_factor=Testing.bound_factor
-    )
+        code, laws, values, result, key, nonce, first, cipher, which=which, bounds=None if bounds is None else bounds.fields(),
+        tier=Testing.tier, bound_factor=Testing.bound_factor,
+    )  # fmt: skip
     words = KernelWords(key, nonce, cipher)
 
     def resolve(item: Pending) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._backend.memory import contiguous
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position, uniform_words
 from dpcore._kernels import _release
@@ -54,7 +55,7 @@ def rounded_cosines(x: Floats, terms: int) -> Counts:
     """√2·cos(πjx) for j = 1 … terms in units of the grid, rounded towards zero: shape (n, terms); x in [0, 1]."""
     out, ignored = np.empty((len(x), terms), np.int64), np.zeros(terms, np.int64)
     for start in range(0, len(x), _BLOCK):
-        _release.cosines(np.ascontiguousarray(x[start : start + _BLOCK], np.float64), ignored, out[start : start + _BLOCK])
+        _release.cosines(contiguous(x[start : start + _BLOCK], np.float64), ignored, out[start : start + _BLOCK])
     return out
 
 
@@ -65,7 +66,7 @@ def cosine_sums(x: Floats, terms: int, *, threads: int | None) -> tuple[int, ...
     def work(start: int, stop: int) -> None:
         for low in range(start, stop, _BLOCK):
             sums = np.zeros(terms, np.int64)
-            _release.cosines(np.ascontiguousarray(x[low : min(low + _BLOCK, stop)], np.float64), sums)
+            _release.cosines(contiguous(x[low : min(low + _BLOCK, stop)], np.float64), sums)
             with lock:
                 np.add(totals, sums, out=totals)
 
@@ -133,7 +134,7 @@ def sign_products(packed: npt.NDArray[np.uint8], values: npt.ArrayLike, *, threa
     """Σ_i x_i·v_i for each row x of packed signs, a set bit being +1; d = len(values) columns, Σ|v_i| < 2^62."""
     v = np.asarray(values, np.int64)
     planes = _bit_planes(v, packed.shape[1])
-    rows = packed if packed.shape[1] < 2 or packed.strides[1] == 1 else np.ascontiguousarray(packed)
+    rows = packed if packed.shape[1] < 2 or packed.strides[1] == 1 else contiguous(packed)
     out = np.zeros(len(rows), np.int64)
 
     def work(start: int, stop: int) -> None:

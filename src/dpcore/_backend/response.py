@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code
+from dpcore._backend.memory import contiguous
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._kernels import _response
@@ -326,5 +327,5 @@ def sequential_quantile(law: tuple[float, ...], x: Array | None, flips: Array | 
 
     `law` is (τ, lower, upper, start, step, what True counts as, what False counts as).
     """
-    values = None if x is None else np.ascontiguousarray(x, np.float64)
+    values = None if x is None else contiguous(x, np.float64)
     return float(_response.sequential_quantile(law, values, None if flips is None else flips.view(np.uint8), bits.view(np.uint8)))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code
+from dpcore._backend.memory import wiped_empty
 from dpcore._backend.threads import CHUNK, for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._kernels import _selection
@@ -130,7 +131,7 @@ class Selection:
     def find_bounds(self) -> None:
         """Note the largest score of each block, which all rounds share, and refuse scores that are not finite."""
         n_blocks = -(-self._scores.size // _selection.BLOCK)
-        self._call.use_bounds(np.empty(n_blocks))
+        self._call.use_bounds(wiped_empty(n_blocks, np.float64))
 
         def check(start: int, stop: int) -> None:
             if self._call.find_bounds(start, stop) >= 0:

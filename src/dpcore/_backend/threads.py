@@ -6,10 +6,11 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
+from dpcore._kernels._ranges import Ranges
 from dpcore.errors import ParameterError
 
 _THREADS_VARIABLE = "DPCORE_NUM_THREADS"
@@ -58,6 +59,22 @@ class _Pool:
                 self._workers = workers
             return self._executor
 
+    def start(self, job: Callable[[], None], workers: int) -> None:
+        """Give a job to so many threads, or to fewer where the system starts no more."""
+        executor = self.get(workers)
+        try:
+            for _ in range(workers):
+                executor.submit(job)
+        except RuntimeError:  # no thread can be started, or the interpreter ends; the caller does alone what nobody helps with
+            self._drop(executor)
+
+    def _drop(self, executor: ThreadPoolExecutor) -> None:
+        """Forget an executor and the jobs that wait in it, which nobody may ever take up."""
+        with self._lock:
+            if self._executor is executor:
+                self._executor = None
+        executor.shutdown(wait=False, cancel_futures=True)
+
     def forget(self) -> None:
         """Start without threads: a child of fork has the object but not its threads, and perhaps a lock that no one will open."""
         self._lock = threading.Lock()
@@ -71,10 +88,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None, *, elements_per_unit: float = 1.0) -> None:
-    """Call `work(start, stop)` on ranges that cover [0, size), on `threads` threads; the first error ends it.
+    """Call `work(start, stop)` on ranges that cover [0, size), on at most `threads` threads; the first error ends it.
 
     `elements_per_unit` says how many elements cost as much as one noisy float64, for which the chunks are made. Returns, or raises, only
-    when no range is being worked on any more.
+    when no range is being worked on any more, and none is begun later: whoever works has joined, and the end waits for all who have, in
+    one call that no signal interrupts. It is short, for nobody takes another range.
     """
     chunk, small = (max(1, int(n * elements_per_unit)) for n in (CHUNK, SMALL))
     workers = min(threads or default_threads(), -(-size // chunk))
@@ -82,24 +100,30 @@ def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None,
         for start in range(0, size, 8 * chunk):
             work(start, min(start + 8 * chunk, size))
         return
-    starts, lock = iter(range(0, size, chunk)), threading.Lock()
-    stopped: list[bool] = []
+    ranges, errors = Ranges(size, chunk), list[BaseException]()
 
     def drain() -> None:
-        while not stopped:
-            with lock:
-                start = next(starts, None)
-            if start is None:
-                return
+        while (start := ranges.take()) >= 0:
             work(start, min(start + chunk, size))
 
-    futures: list[Future[None]] = [_pool.get(workers - 1).submit(drain) for _ in range(workers - 1)]
+    def help_out() -> None:
+        if not ranges.join():
+            return
+        try:
+            drain()
+        except BaseException as error:
+            errors.append(error)
+            ranges.stop()
+        finally:
+            ranges.leave()
+
     try:
+        _pool.start(help_out, workers - 1)
         drain()
     finally:
-        # Nothing is left to start; wait for the ranges that are being worked on, so that no one writes after the return.
-        stopped.append(True)
-        running = [future for future in futures if not future.cancel()]
-        wait(running)
-    for future in running:
-        future.result()
+        ranges.close()
+    try:
+        for error in errors:
+            raise error
+    finally:
+        errors.clear()  # they hold this frame, which holds the arrays

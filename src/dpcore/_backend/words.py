@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore._backend.levels import cipher_code
+from dpcore._backend.memory import Key, wiped_empty
 from dpcore._kernels import _dispatch
 from dpcore.errors import ParameterError
 
-Position = tuple[bytes, int, int]  # key, nonce, first element; rng.StreamPosition, which this layer must not import
+Position = tuple[bytes | Key, int, int]  # key, nonce, first element; rng.StreamPosition, which this layer must not import
 
 
 GROUP = 128
@@ -33,13 +34,15 @@ def uniform_words(position: Position, n: int, *, secure: bool) -> npt.NDArray[np
     return np.frombuffer(data, np.uint64)[first - group * GROUP :][:n]
 
 
-def derived_key(position: Position, draw: int, *, secure: bool) -> bytes:
+def derived_key(position: Position, draw: int, *, secure: bool) -> Key:
     """The key of a further draw of a call whose stream stands still: half a block of the first draw's; 1 ≤ draw < 2^22."""
     key, nonce, first = position
     if draw >= MOST_DRAWS:
         raise ParameterError(f"a call under one position has at most {MOST_DRAWS} draws; use a stream that advances")
     words = _dispatch.more_words(key, nonce, cipher_code(secure=secure), DERIVED, first, draw & 0xFFF, draw >> 12)
-    return np.array(words[:4], "<u8").tobytes()
+    material = wiped_empty(4, "<u8")
+    material[:] = words[:4]
+    return Key(material)
 
 
 def _group_words(address: tuple[bytes, int, int], domain: int, group: int) -> tuple[int, ...]:
@@ -50,7 +53,7 @@ def _group_words(address: tuple[bytes, int, int], domain: int, group: int) -> tu
 class KernelWords:
     """Random words by address, from the same cipher and key as the call. The threads of a call share it."""
 
-    def __init__(self, key: bytes, nonce: int, cipher: int) -> None:
+    def __init__(self, key: bytes | Key, nonce: int, cipher: int) -> None:
         self._address = (key, nonce, cipher)
         self._groups = lru_cache(maxsize=64)(partial(_group_words, self._address))  # locks itself, with the GIL and without
 

@@ -33,6 +33,11 @@ def check_nonnegative(name: str, value: object) -> float:
     return check_real(name, value, low=0.0, high=math.inf, include_high=False)
 
 
+def check_loss(name: str, value: object, *, high: float = math.inf) -> float:
+    """Return what has been lost already, in [0, high), as a float rounded up, else raise; what is to be kept to is rounded down."""
+    return check_real(name, value, low=0.0, high=high, include_high=False, rounding="up")
+
+
 def check_uses(k: object) -> int:
     """Return a number of uses, at least 1, else raise."""
     return check_integer("k", k, low=1, high=MOST_USES)

@@ -7,7 +7,7 @@ adaptive uses. Source: Bun and Steinke, arXiv:1605.02065.
 from __future__ import annotations
 
 from dpcore._validation import check_positive, check_real, check_sensitivity
-from dpcore.accounting._checks import check_nonnegative, check_open_delta
+from dpcore.accounting._checks import check_loss, check_nonnegative, check_open_delta
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
@@ -44,7 +44,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     """
     from dpcore import _calibration
 
-    return _calibration.zcdp_delta(check_nonnegative("rho", rho), check_nonnegative("epsilon", epsilon))
+    return _calibration.zcdp_delta(check_loss("rho", rho), check_nonnegative("epsilon", epsilon))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -80,7 +80,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     """
     from dpcore import _calibration
 
-    return _calibration.zcdp_epsilon(check_nonnegative("rho", rho), check_open_delta("delta", delta))
+    return _calibration.zcdp_epsilon(check_loss("rho", rho), check_open_delta("delta", delta))
 
 
 def zcdp_rho(epsilon: float, delta: float, *, failure_delta: float = 0.0) -> float:
@@ -228,7 +228,7 @@ def rho_pure(epsilon: float) -> float:
     """
     from dpcore.accounting import _composition
 
-    return _composition.rho_pure(check_nonnegative("epsilon", epsilon))
+    return _composition.rho_pure(check_loss("epsilon", epsilon))
 
 
 def rho_laplace(epsilon: float) -> float:
@@ -266,7 +266,7 @@ def rho_laplace(epsilon: float) -> float:
     """
     from dpcore.accounting import _composition
 
-    return _composition.rho_laplace(check_nonnegative("epsilon", epsilon))
+    return _composition.rho_laplace(check_loss("epsilon", epsilon))
 
 
 def rho_bounded_range(epsilon: float) -> float:
@@ -300,4 +300,4 @@ def rho_bounded_range(epsilon: float) -> float:
     """
     from dpcore.accounting import _composition
 
-    return _composition.rho_bounded_range(check_nonnegative("epsilon", epsilon))
+    return _composition.rho_bounded_range(check_loss("epsilon", epsilon))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from dpcore._validation import check_choice, check_integer, check_positive, check_real
-from dpcore.accounting._checks import check_delta, check_nonnegative, check_open_delta, check_parts, check_uses, total_delta
+from dpcore.accounting._checks import check_delta, check_loss, check_open_delta, check_parts, check_uses, total_delta
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 
@@ -144,7 +144,7 @@ def advanced(
     check_choice("form", form, ("standard", "lecture"))
     delta, k = check_delta("delta", delta), check_uses(k)
     if form == "standard":
-        epsilon = check_nonnegative("epsilon", epsilon)
+        epsilon = check_loss("epsilon", epsilon)
         extra = check_open_delta("delta_prime", delta_prime)
         total = total_delta(k * Fraction(delta) + Fraction(extra), "k·delta + delta_prime")
         return Privacy(_composition.advanced_epsilon(epsilon, k, extra), total)
@@ -190,7 +190,7 @@ def optimal(epsilon: float, delta: float, k: int, delta_total: float) -> float:
     """
     from dpcore.accounting import _optimal
 
-    epsilon, delta = check_nonnegative("epsilon", epsilon), check_delta("delta", delta)
+    epsilon, delta = check_loss("epsilon", epsilon), check_loss("delta", delta, high=1.0)
     k = check_integer("k", k, low=1, high=MOST_OPTIMAL)
     return _optimal.optimal_epsilon(epsilon, delta, k, check_delta("delta_total", delta_total))
 
@@ -233,13 +233,13 @@ def optimal_heterogeneous(parts: Iterable[Privacy], delta_total: float, *, toler
 
     checked, _ = check_parts(parts)
     for i, part in enumerate(checked):
-        check_nonnegative(f"parts[{i}].epsilon", part.epsilon)
+        check_loss(f"parts[{i}].epsilon", part.epsilon)
     total, tolerance = check_delta("delta_total", delta_total), check_positive("tolerance", tolerance)
     return _unequal.optimal_epsilon([(part.epsilon, part.delta) for part in checked], total, tolerance)
 
 
 def _lecture_epsilon(epsilon: float) -> float:
-    epsilon = check_real("epsilon", epsilon, low=0.0, high=math.inf, include_low=False, include_high=False)
+    epsilon = check_real("epsilon", epsilon, low=0.0, high=math.inf, include_low=False, include_high=False, rounding="up")
     if epsilon > 1:
         raise ParameterError(f"epsilon must be in (0, 1] for form='lecture', whose theorems are stated for it, got {epsilon!r}")
     return epsilon

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dpcore._validation import check_choice
-from dpcore.accounting._checks import check_delta, check_nonnegative, check_uses
+from dpcore.accounting._checks import check_delta, check_loss, check_nonnegative, check_uses
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 
@@ -64,8 +64,8 @@ class Uses:
     def __post_init__(self) -> None:
         check_choice("mechanism", self.mechanism, MECHANISMS)
         object.__setattr__(self, "k", check_uses(self.k))
-        object.__setattr__(self, "epsilon", check_nonnegative("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", check_delta("delta", self.delta))
+        object.__setattr__(self, "epsilon", check_loss("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", check_loss("delta", self.delta, high=1.0))
         by_rho = self.mechanism in BY_RHO
         if by_rho and self.rho is None:
             raise ParameterTypeError(f"rho must be given for mechanism={self.mechanism!r}")
@@ -76,7 +76,7 @@ class Uses:
         if self.delta and self.mechanism != "approximate":
             raise ParameterError(f"delta must be 0 for mechanism={self.mechanism!r}, got {self.delta!r}")
         if self.rho is not None:
-            object.__setattr__(self, "rho", check_nonnegative("rho", self.rho))
+            object.__setattr__(self, "rho", check_loss("rho", self.rho))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_out, check_real, check_threads
+from dpcore._validation import (
+    INTEGER_DTYPES,
+    check_array,
+    check_choice,
+    check_integer,
+    check_out,
+    check_real,
+    check_threads,
+    check_unmasked,
+)
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local.estimates import (
     TARGETS,
@@ -130,11 +139,14 @@ def open_stream(rng: Stream | None, threads: object) -> Stream:
 
 
 def separate(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Return values that stay as they are whatever is written to `out`: a copy where the two overlap otherwise than item on item."""
+    """Return values that stay as they are whatever is written to `out`.
+
+    Where the two overlap otherwise than item on item that is a copy, which is wiped when it goes.
+    """
     if out is None or not np.may_share_memory(values, out):
         return values
     in_place = out.dtype.itemsize == values.dtype.itemsize and out.strides == values.strides and out.ctypes.data == values.ctypes.data
-    return values if in_place else values.copy()
+    return values if in_place else _backend.wiped_copy(values)
 
 
 def check_unknown(value: object, k: int) -> int | None:
@@ -173,7 +185,7 @@ def check_packed(bits: object, n: object) -> tuple[npt.NDArray[np.uint8], int]:
     n = check_integer("n", n, low=0)
     if array.ndim != 1 or len(array) != (n + 7) // 8:
         raise ParameterError(f"bits must be a vector of ⌈n/8⌉ = {(n + 7) // 8} bytes for n = {n}, got shape {array.shape}")
-    return np.ascontiguousarray(array), n
+    return _backend.contiguous(array), n
 
 
 def check_rows(reports: object, k: int) -> npt.NDArray[np.uint8]:
@@ -192,8 +204,7 @@ def check_rows(reports: object, k: int) -> npt.NDArray[np.uint8]:
 
 def check_structured(reports: object, dtype: Any) -> npt.NDArray[Any]:
     """Return structured reports as a vector."""
-    if isinstance(reports, np.ma.MaskedArray):
-        raise ParameterTypeError("reports must not be a masked array: its mask would be lost")
+    check_unmasked("reports", reports)
     if not isinstance(reports, np.ndarray | np.void) or reports.dtype != dtype:
         found = reports.dtype if isinstance(reports, np.ndarray | np.void) else type(reports).__name__
         raise ParameterTypeError(f"reports must have dtype {dtype}, got {found}")

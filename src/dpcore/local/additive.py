@@ -14,7 +14,7 @@ from dpcore import _backend, mechanisms, noise
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out, check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.local._mean_intervals import mean_margins, noise_variance
-from dpcore.local._mechanism import LocalMechanism, open_stream, place
+from dpcore.local._mechanism import LocalMechanism, open_stream, separate
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate
 from dpcore.privacy import Privacy
@@ -125,46 +125,29 @@ class Additive(LocalMechanism):
         """
         values = check_array("x", x, (*INTEGER_DTYPES, "uint64") if self.integral else (*REAL_DTYPES, "uint64"))
         dtype: type = np.int64 if self.integral else np.float64
-        result = np.empty(values.shape, dtype) if out is None else check_out(out, dtype, values.shape)
+        result = None if out is None else check_out(out, dtype, values.shape)
         stream = open_stream(rng, threads)
-        absent = self._absent(values)
-        # Taken before clamped numbers are in `out`: were it to fail after that, they would stay there without noise.
-        position = stream.position()
-        clamped = self._clamp(values, absent, result)
+        values = separate(values, result)
+        bounds = _backend.Bounds(self.lower, self.upper, self.missing)
+        # Clamped where noise is added, block by block: neither `out` nor a result that a failure leaves behind ever holds a record.
+        released: npt.NDArray[Any]
         if self.integral:
-            _backend.int_noise(self.kind, clamped, self.scale, position, secure=stream.secure, out=result, threads=threads)
-        else:
-            _backend.float_noise(self.kind, clamped, self.scale, self.grid, position, secure=stream.secure, out=result, threads=threads)
-        return result.item() if np.ndim(x) == 0 and out is None else result
-
-    def _clamp(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_] | None, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The clamped numbers, in the memory of `result`: integers keep their unit beyond 2^53 if every bound is an integer too."""
-        exact = values.dtype.kind in "iu" and _are_int64(self.lower, self.upper, self.missing)
-        target = result.view(np.int64) if exact and not self.integral else result
-        lower, upper = (int(self.lower), int(self.upper)) if exact else (self.lower, self.upper)
-        if exact and values.dtype == np.uint64:
-            # values from 2^63 on would turn negative on their way into int64
-            np.minimum(values, np.uint64(INT64_MAX), out=target.view(np.uint64))
-            np.clip(target, lower, upper, out=target)
-        elif values.dtype == target.dtype:
-            np.clip(values, lower, upper, out=target)
-        else:
-            np.copyto(target, values, casting="unsafe")
-            np.clip(target, lower, upper, out=target)
-        if absent is not None and self.missing is not None:
-            np.copyto(target, self.missing, where=absent)
-        return target
-
-    def _absent(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
-        """Where numbers are missing; None if nowhere. The minimum is NaN if any is: one fast pass instead of a mask."""
-        if values.dtype.kind != "f" or values.size == 0 or not np.isnan(values.min()):
-            return None
-        absent: npt.NDArray[np.bool_] = np.isnan(values)
-        if self.missing is None:
-            raise DataError(
-                f"x must not hold NaN unless `missing` says what it stands for; the number at {place(values, int(absent.argmax()))} is NaN"
+            released = _backend.int_noise(
+                self.kind, values, self.scale, stream.position(), secure=stream.secure, out=result, threads=threads, bounds=bounds
             )
-        return absent
+        else:
+            released = _backend.float_noise(
+                self.kind,
+                values,
+                self.scale,
+                self.grid,
+                stream.position(),
+                secure=stream.secure,
+                out=result,
+                threads=threads,
+                bounds=bounds,
+            )
+        return released.item() if np.ndim(x) == 0 and out is None else released
 
     @property
     def _centre(self) -> int:
@@ -261,10 +244,6 @@ def _nearest(number: Fraction) -> float:
         return float(number)
     except OverflowError:
         return math.inf
-
-
-def _are_int64(*numbers: float | None) -> bool:
-    return all(number is None or (float(number).is_integer() and INT64_MIN <= number <= INT64_MAX) for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_positive, check_real
+from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_positive, check_real, check_unmasked
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._mechanism import check_codes, check_unknown, open_stream, place, separate
 from dpcore.local._one_bit import LARGEST, OneBit, check_bounds, check_reach, expansion, two_columns
@@ -378,8 +378,7 @@ class BinaryChannel(OneBit):
 
 def _array(name: str, value: Any) -> npt.NDArray[Any]:
     """Return what a callable takes or gives as an array, of whatever dtype."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise ParameterTypeError(f"{name} must not be a masked array: fill it first, its mask would be lost")
+    check_unmasked(name, value)
     try:
         return np.asarray(value)
     except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._mechanism import LocalMechanism, open_stream, place
 from dpcore.local._one_bit import check_bounds
 from dpcore.local._parameters import check_epsilon
+from dpcore.local.additive import LocalDiscreteGaussian, LocalDiscreteLaplace, LocalGaussian, LocalLaplace
+from dpcore.local.binary import BinaryResponse
+from dpcore.local.bounded import BinaryChannel, BoundedMean
+from dpcore.local.hadamard import HadamardResponse
+from dpcore.local.hashing import LocalHashing
+from dpcore.local.kary import KaryResponse
+from dpcore.local.subset import SubsetSelection
+from dpcore.local.unary import UnaryEncoding
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
@@ -23,7 +31,23 @@ if TYPE_CHECKING:
     from dpcore.rng import Stream
 
 Choose = Callable[[Sequence[Any]], LocalMechanism]
-PACKAGE = "dpcore.local."
+CHANNELS: frozenset[type[LocalMechanism]] = frozenset(
+    {
+        BinaryChannel,
+        BinaryResponse,
+        BoundedMean,
+        HadamardResponse,
+        KaryResponse,
+        LocalDiscreteGaussian,  # with its δ refused, and told so
+        LocalDiscreteLaplace,
+        LocalGaussian,
+        LocalHashing,
+        LocalLaplace,
+        SubsetSelection,
+        UnaryEncoding,
+    }
+)
+"""What `SequentialChannel` lets through: these types and no subclass, which may do anything with a record, whatever its `privacy` says."""
 
 
 class History(Sequence[Any]):
@@ -58,7 +82,8 @@ class SequentialChannel:
     epsilon : float
         Privacy loss ε of every record's report, in [2^−20, 700].
     choose : callable
-        Takes the reports so far, a read-only sequence, and returns a mechanism of this package with δ = 0 and a privacy loss of at most ε.
+        Takes the reports so far, a read-only sequence, and returns a mechanism of this package with δ = 0 and a privacy loss of at most ε:
+        one of `CHANNELS` itself, not of a subclass, and no `BinaryChannel` of a callable, which would see the record.
 
     Attributes
     ----------
@@ -115,14 +140,18 @@ class SequentialChannel:
         ParameterError, ParameterTypeError
             If it is no mechanism of this package, or not ε-DP.
         """
-        mechanism: object = self.choose(history if isinstance(history, History) else tuple(history))
-        # A subclass from elsewhere may do anything with a record, whatever its `privacy` says.
-        if not (isinstance(mechanism, LocalMechanism) and type(mechanism).__module__.startswith(PACKAGE)):
-            raise ParameterTypeError(f"choose must return a mechanism of dpcore.local, got {type(mechanism).__name__}")
+        mechanism: Any = self.choose(history if isinstance(history, History) else tuple(history))
+        if type(mechanism) not in CHANNELS:
+            names = ", ".join(sorted(channel.__name__ for channel in CHANNELS))
+            raise ParameterTypeError(f"choose must return exactly one of {names}, got {type(mechanism).__name__}")
+        if isinstance(mechanism, BinaryChannel) and not isinstance(mechanism.phi, tuple):
+            raise ParameterTypeError(
+                "choose must return a BinaryChannel with a table phi, got one with a callable, which would see the record"
+            )
         privacy = mechanism.privacy
         if privacy.delta > 0 or privacy.epsilon > self.epsilon:
             raise ParameterError(f"choose must return a mechanism with epsilon ≤ {self.epsilon!r} and delta = 0, got {privacy!r}")
-        return mechanism
+        return cast("LocalMechanism", mechanism)
 
     def privatize(self, x: Sequence[Any] | npt.NDArray[Any], *, rng: Stream | None = None, threads: int | None = None) -> list[Any]:
         """Ask the records one after the other.
@@ -297,7 +326,7 @@ class SequentialQuantile:
         stream = open_stream(rng, threads)
         if values.dtype.kind == "f" and values.size and np.isnan(values.min()):
             raise DataError(f"x must not hold NaN; the number at {place(values, int(np.isnan(values).argmax()))} is NaN")
-        flips = np.zeros(len(values), np.bool_)
+        flips = _backend.wiped_empty(len(values), np.bool_)  # whoever knows them knows the answers
         flip = logistic_complement(self.epsilon)
         _backend.flip_bools(flips, flip, stream.position(), secure=stream.secure, threads=threads, out=flips)
         bits = np.empty(len(values), np.bool_)
@@ -316,7 +345,7 @@ class SequentialQuantile:
         QuantileEstimate
             What `privatize` gave with them.
         """
-        answers = np.ascontiguousarray(check_array("bits", bits, ("bool",)))
+        answers = _backend.contiguous(check_array("bits", bits, ("bool",)))
         if answers.ndim != 1:
             raise ParameterError(f"bits must be a vector, got shape {answers.shape}")
         return QuantileEstimate(_backend.sequential_quantile(self._law(), None, None, answers.copy()), answers)

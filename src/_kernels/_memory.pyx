@@ -1,0 +1,77 @@
+"""Memory that is wiped when its owner goes: keys, random words, copies of records."""
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.ref cimport Py_REFCNT
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp
+
+from dpk cimport dpk_wipe
+
+include "key.pxi"
+
+
+cdef class Wiped:
+    """So many bytes, at first 0, that are overwritten when the last buffer on them is released."""
+
+    cdef char *memory
+    cdef Py_ssize_t size
+
+    def __cinit__(self, Py_ssize_t size):
+        if size < 0:
+            raise ValueError("size must not be negative")
+        self.memory = <char *> calloc(<size_t> size + 1, 1)
+        if self.memory == NULL:
+            raise MemoryError
+        self.size = size
+
+    def __dealloc__(self):
+        if self.memory != NULL:
+            dpk_wipe(self.memory, <size_t> self.size)
+            free(self.memory)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.memory, self.size, False, flags)
+
+    def __len__(self):
+        return self.size
+
+
+cdef class Key:
+    """A key of 32 bytes, of which the kernels make copies and wipe them. `bytes(key)` and a pickle are copies, too, and not wiped."""
+
+    cdef uint8_t material[32]
+
+    def __cinit__(self, source):
+        load_key(self.material, source)
+
+    def __dealloc__(self):
+        dpk_wipe(self.material, 32)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.material, 32, True, flags)
+
+    def __eq__(self, other):
+        return isinstance(other, Key) and memcmp(self.material, (<Key> other).material, 32) == 0
+
+    __hash__ = None
+
+    def __repr__(self):
+        return "Key(<32 bytes>)"
+
+    def __reduce__(self):
+        return Key, (bytes(self),)
+
+
+def fresh_key(read):
+    """The 32 bytes that `read(32)` gives as a `Key`, then the only place that holds them; or what it gave, if that is not 32 bytes.
+
+    Bytes objects are immutable to Python and this one is nobody else's: it is overwritten if no other reference to it is left.
+    """
+    material = read(32)
+    if not PyBytes_CheckExact(material) or PyBytes_GET_SIZE(material) != 32:
+        return material
+    key = Key(material)
+    if Py_REFCNT(material) == 1:
+        dpk_wipe(PyBytes_AS_STRING(material), 32)
+    return key

@@ -1,0 +1,39 @@
+"""Keys and scratch arrays whose memory is wiped when the last reference to them goes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore._kernels._memory import Key, Wiped, fresh_key
+
+__all__ = ["Key", "aligned", "contiguous", "fresh_key", "wiped_copy", "wiped_empty"]
+
+
+def wiped_empty(shape: tuple[int, ...] | int, dtype: Any) -> npt.NDArray[Any]:
+    """Zeros in memory that is wiped, for what must not be left behind: records, noise that was not released yet."""
+    shape, dtype = (shape,) if isinstance(shape, int) else shape, np.dtype(dtype)
+    size = math.prod(shape)
+    memory: Any = Wiped(size * dtype.itemsize)  # NumPy's types know of no buffers but the standard library's
+    return np.frombuffer(memory, dtype, count=size).reshape(shape) if size else np.empty(shape, dtype)
+
+
+def wiped_copy(array: npt.NDArray[Any], dtype: Any = None) -> npt.NDArray[Any]:
+    """A contiguous copy, aligned, in memory that is wiped."""
+    copy = wiped_empty(array.shape, array.dtype if dtype is None else dtype)
+    np.copyto(copy, array, casting="unsafe")
+    return copy
+
+
+def contiguous(array: npt.NDArray[Any], dtype: Any = None) -> npt.NDArray[Any]:
+    """The array itself if it is contiguous, aligned and of this dtype, else a copy that is wiped."""
+    fits = array.flags.c_contiguous and array.flags.aligned and (dtype is None or array.dtype == dtype)
+    return array if fits else wiped_copy(array, dtype)
+
+
+def aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array itself if its items lie where the processor may read them as what they are, else a copy that is wiped."""
+    return array if array.flags.aligned else wiped_copy(array)
