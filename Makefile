@@ -21,7 +21,7 @@ BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.t
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long bench lint docs sanitize format hooks clean
+.PHONY: help demo test test-long ownership bench lint docs sanitize format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,10 @@ test: $(VENV)/installed-test  ## the default tests, on the installed package
 
 test-long: $(VENV)/installed-test  ## all tests, the long ones too
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched, flipped, proved, and seen in the outputs
+	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) tests/kernels/test_ownership.py tests/kernels/test_address_proof.py \
+	  tests/statistical/test_independence.py $(PYTEST_ARGS)
 
 bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds, and print the ratios
 	$(VENV_PEERS)/bin/python -m pytest benchmarks $(PYTEST_ARGS)
@@ -87,7 +91,7 @@ $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
 endef
 
 $(eval $(call install,$(VENV),demo,batch$(comma)report))
-$(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)report$(comma)test$(comma)packaging))
+$(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)report$(comma)test$(comma)proofs$(comma)packaging))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
