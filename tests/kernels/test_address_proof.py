@@ -10,7 +10,7 @@ import pytest
 from dpcore.testing import KeyedRandom
 from support.addresses import CALLS, FIRST_STREAM, READS, Read
 from support.drawing import drawings, rows_of
-from support.kernels import KEY
+from support.kernels import ACCURATE, EXACT, FAST, KEY, LAWS, Law, at_tier
 from support.keystream import IN_GROUPS, Word, moved, watched
 
 z3 = pytest.importorskip("z3")
@@ -125,6 +125,18 @@ def test_records_of_several_words_are_apart() -> None:
     assert proved(m >= 1, s >= r + 1, m * (s - r - 1) < 0)
 
 
+def test_nonces_of_a_job_are_apart() -> None:
+    """Draw i of query q has the nonce q + DRAWS·i; rows and groups have the last two. For a million draws a query."""
+    pytest.importorskip("pyarrow")
+    from dpcore.batch.release import DRAWS
+    from dpcore.batch.release_units import GROUP_NONCE, ROW_NONCE
+
+    q, p, i, j = z3.Ints("q p i j")
+    limits = [q >= 0, q < DRAWS, p >= 0, p < DRAWS, i >= 0, i < 10**6, j >= 0, j < 10**6]
+    assert proved(*limits, q + DRAWS * i == p + DRAWS * j, z3.Or(q != p, i != j))
+    assert proved(*limits, q + DRAWS * i >= min(GROUP_NONCE, ROW_NONCE))
+
+
 # The map is what the kernels do
 
 
@@ -198,3 +210,23 @@ def test_pieces_of_the_map_lie_where_arrays_have_them() -> None:
             marked.view(dtype)[element] = 2**bits - 1
             expected = {(j, b) for j in range(128) for b in range(64) if int(marked[j]) >> b & 1}
             assert {(place, bit) for _, _, place, bit in model_bits(kind, element)} == expected
+
+
+@pytest.mark.source_tree
+@pytest.mark.parametrize("tier", [FAST, ACCURATE, EXACT])
+@pytest.mark.parametrize("element", [0, 63, 64, 77, 2**40 + 127])
+@pytest.mark.parametrize("law", [*LAWS, Law("discrete_gaussian", 8.0), Law("discrete_gaussian", 0.4)], ids=str)
+def test_every_tier_reads_what_the_map_gives_the_element(law: Law, element: int, tier: int) -> None:
+    """One output: all that is asked for is its own, and so must be in the map; groups are asked for whole."""
+    kind = {"discrete_laplace": "laplace", "discrete_gaussian": "table" if law.scale < 8 else "rounded"}.get(law.kind, law.kind)
+    reads = READS[kind](element)
+    with watched() as keystream, at_tier(tier):
+        for nonce in range(40):
+            law.add(law.zeros(1), element, nonce=nonce)
+        found = keystream.words()
+    for word in found:
+        if word.domain in IN_GROUPS:
+            assert any(read.domain == word.domain and read.unit == word.index for read in reads), word
+        else:
+            assert is_in_map(word, 0, kind, element), word
+    assert tier == FAST or {word.domain for word in found} > {reads[0].domain}

@@ -43,6 +43,10 @@ class Drawing:
     """The outputs as numbers, one for each, for what compares distributions."""
     places: bool = True
     """Whether a call can begin at any element of a stream."""
+    is_local: bool = True
+    """Whether outputs are functions of words of their own, and not only independent."""
+    cost: int = 1
+    """How many times less of it tests should take."""
 
     def __str__(self) -> str:
         return self.name
@@ -203,10 +207,41 @@ def _chosen() -> list[Drawing]:
     ]
 
 
+def _releases() -> list[Drawing]:
+    """Outputs that are independent for fixed data, of calls that do more than add noise."""
+    x, histogram = np.linspace(0.0, 1.0, 64), release.perturbed_histogram(np.linspace(0, 1, 64), 1.0, bins=7)
+    series = release.orthogonal_series(x, 5.0, terms=3)
+    same = local.SequentialChannel(1.0, lambda reports: local.BinaryResponse(1.0))
+
+    def answers(n: int, element: int, rng: Stream) -> Array:
+        queries = inference.AdaptiveQueries(x, 0.9, 0.1, n, rng=rng)
+        return np.array([queries.answer(lambda values: values * 0) for _ in range(n)])
+
+    def values(n: int, element: int, rng: Stream) -> Array:
+        found = selection.top_s(1e9 * np.arange(n, 0, -1), n, 1.0, 1.0, values=True, rng=rng)
+        return np.asarray(found.values) - 1e9 * np.arange(n, 0, -1)
+
+    calls: dict[str, Draw] = {
+        "smoothed_histogram": lambda n, e, rng: release.smoothed_histogram(x, 1.0, n, bins=7, rng=rng).draws,
+        "sample of a histogram": lambda n, e, rng: histogram.sample(n, rng=rng),
+        "sample of a series": lambda n, e, rng: series.sample(n, rng=rng),
+        "orthogonal_series, coefficients": lambda n, e, rng: release.orthogonal_series(x, 1.0, terms=n, rng=rng).coefficients,
+        "mean of vectors": lambda n, e, rng: np.asarray(inference.mean(np.zeros((3, n)), 1.0, 1e-6, 1.0, rng=rng).value),
+        "SequentialChannel": lambda n, e, rng: np.array(same.privatize([True] * n, rng=rng)),
+        "AdaptiveQueries": answers,
+        "top_s, values": values,
+    }
+    owners, slow = {"mean of vectors": by_pairs}, {"SequentialChannel", "AdaptiveQueries"}
+    return [
+        Drawing(name, draw, owners.get(name, alone), places=False, is_local=name != "smoothed_histogram", cost=10 if name in slow else 1)
+        for name, draw in calls.items()
+    ]
+
+
 def drawings() -> list[Drawing]:
     """All of them."""
     sums = [_pairs_of_sums(kind, scales) for kind in ("laplace", "gaussian") for scales in ([5.0], [5.0, 70.0, 0.1])]
-    return [*_noises(), *sums, *_mechanisms(), *_local(), *_chosen()]
+    return [*_noises(), *sums, *_mechanisms(), *_local(), *_chosen(), *_releases()]
 
 
 def calls_of_several_draws() -> dict[str, Callable[[Stream], object]]:
