@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
@@ -44,10 +43,10 @@ class Privacy:
     relation: Relation = "replace"
 
     def __post_init__(self) -> None:
-        epsilon = check_real("epsilon", self.epsilon, low=0.0, high=math.inf)
-        delta = check_real("delta", self.delta, low=0.0, high=1.0, include_high=False)
-        object.__setattr__(self, "epsilon", _not_below(self.epsilon, epsilon))
-        object.__setattr__(self, "delta", min(_not_below(self.delta, delta), MOST_DELTA))
+        epsilon = check_real("epsilon", self.epsilon, low=0.0, high=math.inf, rounding="up")
+        delta = check_real("delta", self.delta, low=0.0, high=1.0, include_high=False, rounding="up")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
         check_choice("relation", self.relation, ("replace", "add_remove"))
 
 
@@ -95,12 +94,3 @@ def composed(parts: Iterable[Privacy], times: int = 1, relation: Relation = "rep
     spent = tuple(parts)
     delta = written_sum((part.delta for part in spent), times)
     return Privacy(written_sum((part.epsilon for part in spent), times), min(delta, MOST_DELTA), relation)
-
-
-def _not_below(exact: float, rounded: float) -> float:
-    """Give the least float64 ≥ a number, from that float64 or the one below it."""
-    if isinstance(exact, numbers.Integral):
-        exact = int(exact)  # NumPy would compare its integers with a float as floats
-    while rounded < exact:
-        rounded = math.nextafter(rounded, math.inf)
-    return rounded

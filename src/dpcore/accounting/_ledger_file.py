@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sqlite3
 import stat
 from contextlib import contextmanager
@@ -148,5 +149,5 @@ def check_format(connection: sqlite3.Connection, path: Path, *, expected: int = 
 def _other_format(version: int, expected: int, path: Path) -> str:
     said = f"path must name a ledger of format {expected}, and this one has format {version}: {str(path)!r}"
     if version == OLD_FORMAT:
-        said += "; `dpcore ledger export OLD --into NEW` makes a new ledger of its budget and of all that was spent"
+        said += f"; `dpcore ledger export {shlex.quote(str(path))} --into NEW` makes a new ledger of its budget and of all that was spent"
     return said

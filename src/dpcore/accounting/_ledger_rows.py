@@ -26,7 +26,7 @@ from dpcore.privacy import written_up
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dpcore.accounting._states import Event
     from dpcore.accounting.spends import Kind
@@ -77,15 +77,20 @@ class Checked:
     total: Amount
 
 
-def create(path: Path, timeout: float, header: Header) -> bool:
-    """Write an empty ledger in one transaction; False if something was there by the time the lock was had."""
+def create(path: Path, timeout: float, header: Header, carried: Iterable[tuple[Amount, Sequence[object], State]] = ()) -> bool:
+    """Write a ledger in one transaction, with spends made elsewhere; False if something was there by the time the lock was had."""
     with _ledger_file.transaction(path, timeout, write=True, create=True) as connection:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return False
         for statement in _ledger_file.SCHEMA:
             connection.execute(statement)
         row = (header.identity, header.kind, *header.budget.texts(), header.relation, header.unit, header.dataset, now(), __version__)
-        connection.execute(WRITE_HEADER, (*row, _digest("", row)))
+        digest = _digest("", row)
+        connection.execute(WRITE_HEADER, (*row, digest))
+        checked = Checked(0, digest, NOTHING)
+        for amount, values, state in carried:
+            checked = add(connection, checked, amount, values)
+            connection.execute("UPDATE spend SET state = ? WHERE id = ?", (state, checked.id))
     sync_folder(path.parent)
     return True
 

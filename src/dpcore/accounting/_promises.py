@@ -31,22 +31,21 @@ def promise(header: Header, delta: object) -> Privacy:
     return Privacy(zcdp_epsilon(rho, rounded), total, header.relation)
 
 
-def largest_rho(epsilon: float, delta: float, failure_delta: float) -> float:
-    """Find the largest ρ, within 10^−9 of it, whose conversion leaves room for the failures; 0 if none of float64 does."""
-    usable = written_down(as_written(delta) - as_written(failure_delta))
+def keeps(rho: float, epsilon: float, delta: float) -> bool:
+    """Whether ρ-zCDP is certainly (ε, δ)-private: by δ at ε, and by ε at δ, as `promise` gives it back."""
+    return _calibration.zcdp_delta(rho, epsilon) <= delta and _calibration.zcdp_epsilon(rho, delta) <= epsilon
 
-    def keeps(rho: float) -> bool:
-        # Both readings of the target: by δ at ε, and by ε at δ, as `promise` gives it back.
-        return _calibration.zcdp_delta(rho, epsilon) <= usable and _calibration.zcdp_epsilon(rho, usable) <= epsilon
 
+def largest_rho(epsilon: float, delta: float) -> float:
+    """Find the largest ρ that keeps (ε, δ), within 10^−9 of it; 0 if none of float64 does."""
     low, high = 0.0, min(epsilon, 1.0)
-    while keeps(high):
+    while keeps(high, epsilon, delta):
         low, high = high, 2 * high
     while not low and high > 0:
-        low, high = (high / 4, high) if keeps(high / 4) else (0.0, high / 4)
+        low, high = (high / 4, high) if keeps(high / 4, epsilon, delta) else (0.0, high / 4)
     while high > low * (1 + 1e-10):
         middle = low + (high - low) / 2
         if not low < middle < high:
             break
-        low, high = (middle, high) if keeps(middle) else (low, middle)
+        low, high = (middle, high) if keeps(middle, epsilon, delta) else (low, middle)
     return low

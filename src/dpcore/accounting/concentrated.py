@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dpcore._validation import check_positive, check_real, check_sensitivity
 from dpcore.accounting._checks import check_loss, check_nonnegative, check_open_delta
+from dpcore.privacy import as_written, written_down
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
@@ -117,7 +118,8 @@ def zcdp_rho(epsilon: float, delta: float, *, failure_delta: float = 0.0) -> flo
     from dpcore.accounting import _promises
 
     epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
-    return _promises.largest_rho(epsilon, delta, check_real("failure_delta", failure_delta, low=0.0, high=delta, include_high=False))
+    failures = check_real("failure_delta", failure_delta, low=0.0, high=delta, include_high=False)
+    return _promises.largest_rho(epsilon, written_down(as_written(delta) - as_written(failures)))
 
 
 def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:

@@ -14,14 +14,14 @@ from dpcore.privacy import Privacy, Relation, as_written, written_down, written_
 if TYPE_CHECKING:
     import os
     import sqlite3
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from dpcore.accounting._amounts import Amount
     from dpcore.accounting._ledger_rows import Checked
     from dpcore.accounting._sealed_files import SealedFile
-    from dpcore.accounting._states import Event
+    from dpcore.accounting._states import Event, State
     from dpcore.accounting.uses import Uses
 
     Spend = Privacy | Uses | float | Sequence["Spend"]
@@ -154,20 +154,8 @@ class Ledger:
         ParameterError, ParameterTypeError, OSError
             As in `Ledger`, or if both ε and ρ are given, or neither.
         """
-        from dpcore.accounting import _ledger_file, _ledger_rows
-
-        kind, budget = _check_budget(epsilon, delta, rho, failure_delta)
-        check_choice("relation", relation, ("replace", "add_remove"))
-        _check_text("unit", unit)
-        _check_optional("dataset", dataset)
-        where, seconds = _ledger_file.resolve(path), _check_timeout(timeout)
-        if _ledger_file.size(where):  # an empty file is what a process leaves that dies before its ledger is complete
-            raise FileExistsError(errno.EEXIST, "a ledger is never overwritten, and there is a file already", str(where))
-        if not where.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, "no such folder to make a ledger in", str(where.parent))
-        if not _ledger_rows.create(where, seconds, _ledger_rows.Header(kind, budget, relation, unit, dataset)):
-            raise FileExistsError(errno.EEXIST, "a ledger is never overwritten, and another process has just made one", str(where))
-        return cls(where, timeout=seconds)
+        limits = {"epsilon": epsilon, "delta": delta, "rho": rho, "failure_delta": failure_delta}
+        return make(path, limits, relation=relation, unit=unit, dataset=dataset, timeout=timeout)
 
     # Spending
 
@@ -435,11 +423,38 @@ class Ledger:
         return f"Ledger({str(self.path)!r}, kind={self.kind!r}, budget={self.budget!r}, {about})"
 
 
+def make(
+    path: str | os.PathLike[str],
+    limits: Mapping[str, float | None],
+    *,
+    relation: Relation,
+    unit: str,
+    dataset: str | None,
+    timeout: float,
+    carried: Iterable[tuple[Amount, Sequence[object], State]] = (),
+) -> Ledger:
+    """Make a ledger, with spends that were made elsewhere: amount, values of `_ledger_rows.add`, and state of each."""
+    from dpcore.accounting import _ledger_file, _ledger_rows
+
+    kind, budget = _check_budget(**limits)
+    check_choice("relation", relation, ("replace", "add_remove"))
+    _check_text("unit", unit)
+    _check_optional("dataset", dataset)
+    where, seconds = _ledger_file.resolve(path), _check_timeout(timeout)
+    if _ledger_file.size(where):  # an empty file is what a process leaves that dies before its ledger is complete
+        raise FileExistsError(errno.EEXIST, "a ledger is never overwritten, and there is a file already", str(where))
+    if not where.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder to make a ledger in", str(where.parent))
+    if not _ledger_rows.create(where, seconds, _ledger_rows.Header(kind, budget, relation, unit, dataset), carried):
+        raise FileExistsError(errno.EEXIST, "a ledger is never overwritten, and another process has just made one", str(where))
+    return Ledger(where, timeout=seconds)
+
+
 def _check_timeout(timeout: object) -> float:
     return check_real("timeout", timeout, low=0.0, high=3600.0)
 
 
-def _check_budget(epsilon: object, delta: object, rho: object, failure_delta: object) -> tuple[Kind, Amount]:
+def _check_budget(epsilon: object = None, delta: object = 0.0, rho: object = None, failure_delta: object = 0.0) -> tuple[Kind, Amount]:
     from fractions import Fraction
 
     from dpcore.accounting._amounts import Amount, read_number

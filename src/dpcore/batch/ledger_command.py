@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpcore.batch.errors import JobError, StorageError
-from dpcore.batch.ledger_state import ledger_state
+from dpcore.batch.ledger_state import exported, ledger_state
 from dpcore.batch.output import make_folder
 from dpcore.batch.readable import json_text, plain_number
 
@@ -101,6 +101,23 @@ stays.
 \b
 Exit codes: 0 all sealed outputs are published; 4 some could not be (their names are taken, or their files are not to be found here),
 or the ledger cannot be read or written; 2 PATH is no ledger or ID no such entry; 1 a bug in dpcore.
+"""
+
+EXPORT_HELP = """Print a ledger as JSON, or carry one that an earlier dpcore made over into a new one.
+
+\b
+    dpcore ledger export old.ledger                     # JSON, of either format
+    dpcore ledger export old.ledger --into new.ledger   # a new ledger with its budget and its spends
+
+Ledgers of format 1 are not opened any more. --into makes a new one and only reads the old one; remove that when no earlier dpcore uses
+it. With accounting basic, budget and spends stay as they are. With accounting zcdp the old budget (epsilon, delta) was a target, and
+each spend could take from delta by rho or by failing. That choice has to be fixed: --failure-delta, at least what was spent of it, which
+is the default; the new budget is the largest rho that keeps (epsilon, delta) with it. If amounts were chosen after seeing answers, what
+holds for the old and new releases together is (epsilon, 2 delta).
+
+\b
+Exit codes: 0 printed or made; 2 PATH is no ledger or of another format, something exists at NEW, or the failure delta does not fit;
+4 PATH cannot be read or NEW not be written; 1 a bug in dpcore.
 """
 
 
@@ -210,6 +227,28 @@ def complete(path: Path, abandon: int | None) -> None:
         click.echo(f"{path}: entry {entry.id} stays sealed: {entry.what}", err=True)
     if left:
         raise StorageError("their names are taken, their files are not here, or their jobs run: see dpcore ledger complete --help")
+
+
+@command.command("export", help=EXPORT_HELP, short_help="Print a ledger as JSON; carry an old one over into a new one.")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--into", type=click.Path(path_type=Path), metavar="NEW", help="Make this ledger from one of format 1.")
+@click.option("--failure-delta", type=float, help="Limit of the delta of failures, for accounting zcdp.")
+@click.option("--dataset", help="The data set that the new ledger is for; without, for several.")
+def export(path: Path, into: Path | None, failure_delta: float | None, dataset: str | None) -> None:
+    """Do it; errors are turned into exit codes by the entry point."""
+    from dpcore.accounting import old_ledgers
+
+    if into is None:
+        if failure_delta is not None or dataset is not None:
+            raise JobError("--failure-delta and --dataset are for --into")
+        click.echo(json_text(exported(path)))
+        return
+    if into.exists():
+        raise JobError(f"{into} exists already: a ledger is never replaced")
+    ledger = old_ledgers.carry_over(path, into, failure_delta=failure_delta, dataset=dataset)
+    state = ledger_state(ledger, into)
+    click.echo(f"{into}: kind {ledger.kind}, a budget of {_amount(state['budget'])}; {len(state['entries'])} spends of {path}")
+    click.echo(f"remaining  {_amount(state['remaining'])}")
 
 
 def _print_state(state: Mapping[str, Any]) -> None:

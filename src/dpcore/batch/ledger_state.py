@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.privacy import written_sum
+from dpcore.errors import ParameterError
+from dpcore.privacy import written_sum, written_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from fractions import Fraction
     from pathlib import Path
 
     from dpcore.accounting import Budget, Entry, Ledger
@@ -45,6 +47,36 @@ def ledger_state(ledger: Ledger, path: str | Path) -> dict[str, Any]:
     failed = _sums((entry for entry in entries if entry.state == "failed"), keys)
     parts = {"unfinished": unfinished, "failed": failed, "remaining": remaining}
     return {"format": FORMAT} | summary | parts | {"entries": [_entry(entry) for entry in entries]}
+
+
+def exported(path: Path) -> dict[str, Any]:
+    """All that a ledger of either format holds."""
+    from dpcore.accounting import Ledger, old_ledgers
+
+    try:
+        old = old_ledgers.read(path)
+    except ParameterError:
+        return ledger_state(Ledger(path), path)  # which says what is wrong, if it is none of today's format either
+    about = {"format": 1, "path": str(path), "accounting": old.accounting, "relation": old.budget.relation, "unit": old.unit}
+    entries = [
+        {
+            "id": place,
+            "what": spend.what,
+            "when": spend.reserved,
+            "state": "done" if spend.done else "reserved",
+            "epsilon": _rounded(spend.amount.epsilon),
+            "delta": _rounded(spend.amount.delta),
+            "rho": _rounded(spend.amount.rho),
+            "job": spend.job,
+            "version": spend.version,
+        }
+        for place, spend in enumerate(old.spends, 1)
+    ]
+    return about | {"budget": {"epsilon": old.budget.epsilon, "delta": old.budget.delta}, "entries": entries}
+
+
+def _rounded(exact: Fraction | None) -> float | None:
+    return None if exact is None else written_up(exact)
 
 
 def _amount(budget: Budget) -> dict[str, float | None]:
