@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -233,3 +234,55 @@ def test_a_disk_that_takes_no_more_refuses_and_leaves_the_ledger_sound(tmp_path)
     assert named == "True"
     assert len(list(Ledger(ledger.path).entries())) == int(granted) < 1000
     ledger.spend(Privacy(0.5), what="after room was made").done()
+
+
+# Runs that are killed
+
+
+KILLED = textwrap.dedent("""
+    import os, signal, sys
+    from pathlib import Path
+    sys.path.insert(0, sys.argv[1])
+    from support.crashes import Steps, job
+    class Plainly:
+        setattr = staticmethod(setattr)
+    steps = Steps(Plainly, die=lambda: os.kill(os.getpid(), signal.SIGKILL))
+    folder = Path(sys.argv[2])
+    taken = steps.run(lambda: job(folder, {"out.csv": b"1,2", "out.json": b"{}"}, overwrite=sys.argv[3] == "overwrite"), int(sys.argv[4]))
+    print(taken)
+""")
+
+
+def killed(folder, how, end):
+    """Run a job that is killed at a step; whether it was, and not done before."""
+    folder.mkdir()
+    Ledger.create(folder / "ledger", epsilon=1.0)
+    if how == "overwrite":
+        (folder / "out.csv").write_bytes(b"old")
+    support = str(Path(__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", KILLED, support, str(folder), how, str(end)], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+@posix
+@pytest.mark.parametrize("how", ["new", "overwrite"])
+@pytest.mark.parametrize("ends", [[4, 8, 12], pytest.param(range(1, 40), marks=pytest.mark.long)])
+def test_a_killed_run_is_nothing_or_whole(tmp_path, how, ends):
+    for end in ends:
+        folder = tmp_path / str(end)
+        if not killed(folder, how, end):
+            break
+        ledger = Ledger(folder / "ledger")
+        ledger.check_writable()
+        states = [entry.state for entry in ledger.entries()]
+        outputs = {name: (folder / name).read_bytes() for name in ("out.csv", "out.json") if (folder / name).exists()}
+        if states == ["done"]:
+            assert outputs == {"out.csv": b"1,2", "out.json": b"{}"}
+            assert not [path for path in folder.iterdir() if path.name.endswith(".tmp")]
+        else:
+            assert states in ([], ["reserved"])
+            assert outputs == ({"out.csv": b"old"} if how == "overwrite" else {})
+        assert ledger.spent.epsilon == 0.25 * len(states)
+    else:
+        assert len(list(ends)) == 3  # the long list ends with a job that is done before it would be killed

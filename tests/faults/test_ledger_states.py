@@ -317,6 +317,38 @@ def test_a_process_that_comes_late_finds_its_run_done(ledger, tmp_path):
     assert [entry.state for entry in ledger.entries()] == ["done"]
 
 
+def test_entries_tell_the_outputs(ledger, run):
+    ledger.spend(Privacy(0.25), what="without outputs")
+    assert [list(entry.files) for entry in ledger.entries()] == [run, []]
+    ledger.complete()
+    assert list(ledger.find("run").files) == run
+
+
+def test_new_and_old_outputs_never_stand_side_by_side(tmp_path, monkeypatch):
+    """Both outputs of a run replace older ones; whoever completes it dies at any step."""
+    steps = Steps(monkeypatch)
+    old = dict.fromkeys(OUTPUTS, b"old")
+
+    def place(name):
+        folder = tmp_path / name
+        folder.mkdir()
+        files = [sealed(folder, output, content) for output, content in OUTPUTS.items()]
+        for file in files:
+            file.path.write_bytes(b"old")
+            file.temporary.write_bytes(OUTPUTS[file.path.name])
+        Ledger.create(folder / "ledger", epsilon=1.0).spend(Privacy(0.25), what="job").seal(files, overwrite=True)
+        return folder
+
+    folder, end, seen = place("0"), 1, set()
+    while steps.run(lambda folder=folder: Ledger(folder / "ledger").complete(), end) is None:
+        there = {path.name: path.read_bytes() for path in folder.iterdir() if path.name in OUTPUTS}
+        assert there.items() <= old.items() or there.items() <= OUTPUTS.items()
+        seen.add(tuple(sorted(there)))
+        assert settled(folder, OUTPUTS) == (["done"], OUTPUTS, [])
+        folder, end = place(str(end)), end + 1
+    assert len(seen) >= 3
+
+
 def test_abandoning_is_for_what_is_not_published(ledger, run):
     ledger.complete()
     with pytest.raises(ParameterError, match="a spend that is 'done' cannot fail"):

@@ -34,10 +34,10 @@ SCHEMA = (
         id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, reserved TEXT NOT NULL, epsilon TEXT, delta TEXT NOT NULL, rho TEXT,
         job TEXT, run TEXT, version TEXT NOT NULL, relation TEXT NOT NULL, unit TEXT NOT NULL, dataset TEXT,
         secure INTEGER NOT NULL CHECK (secure = 1), digest TEXT NOT NULL,
-        state TEXT NOT NULL DEFAULT 'reserved', reason TEXT, changed TEXT, overwrite INTEGER)""",
+        state TEXT NOT NULL DEFAULT 'reserved', reason TEXT, changed TEXT)""",
     """CREATE TABLE sealed (
         spend INTEGER NOT NULL REFERENCES spend (id), place INTEGER NOT NULL, temporary BLOB NOT NULL, path BLOB NOT NULL,
-        sha256 TEXT NOT NULL, replaces TEXT, PRIMARY KEY (spend, place))""",
+        sha256 TEXT NOT NULL, replaces TEXT, overwrite INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (spend, place))""",
     "CREATE TABLE checked (one INTEGER PRIMARY KEY CHECK (one = 1), at TEXT NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",

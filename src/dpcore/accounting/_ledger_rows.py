@@ -42,6 +42,9 @@ READ_SPENDS = """SELECT id, what, reserved, epsilon, delta, rho, job, run, versi
     FROM spend WHERE id > ? ORDER BY id"""
 WRITE_SPEND = """INSERT INTO spend (id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, digest)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+READ_SEALED = """SELECT spend, place, temporary, path, sha256, replaces, overwrite, digest FROM sealed ORDER BY spend, place"""
+WRITE_SEALED = """INSERT INTO sealed (spend, place, temporary, path, sha256, replaces, overwrite, digest)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 READ_ENTRIES = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, state, reason
     FROM spend ORDER BY id"""
 
@@ -177,47 +180,57 @@ def advance(connection: sqlite3.Connection, path: Path, number: int, event: Even
 
 def seal(connection: sqlite3.Connection, number: int, files: Sequence[SealedFile], *, overwrite: bool) -> None:
     """Write down what a sealed run's outputs are."""
-    connection.execute("UPDATE spend SET overwrite = ? WHERE id = ?", (int(overwrite), number))
-    rows = [
-        (number, place, os.fsencode(file.temporary), os.fsencode(file.path), file.sha256, identity(file.path) if overwrite else None)
-        for place, file in enumerate(files)
-    ]
-    connection.executemany("INSERT INTO sealed (spend, place, temporary, path, sha256, replaces) VALUES (?, ?, ?, ?, ?, ?)", rows)
+    for place, file in enumerate(files):
+        names = (os.fsencode(file.temporary), os.fsencode(file.path))
+        row = (number, place, *names, file.sha256, identity(file.path) if overwrite else None, int(overwrite))
+        connection.execute(WRITE_SEALED, (*row, _digest_of_sealed(row)))
+
+
+def _digest_of_sealed(row: Sequence[Any]) -> str:
+    return _digest("", [value.hex() if isinstance(value, bytes) else value for value in row])
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A run that was sealed and is not done."""
+class Outputs:
+    """What a sealed run has made."""
 
-    id: int
-    state: State
-    overwrite: bool
-    files: tuple[SealedFile, ...]
-    replaces: tuple[str | None, ...]
+    files: tuple[SealedFile, ...] = ()
+    replaces: tuple[str | None, ...] = ()
+    overwrite: bool = False
 
 
-def unfinished(connection: sqlite3.Connection, path: Path) -> list[Unfinished]:
-    """Read all runs that were sealed and are not done."""
-    found = []
-    for number, state, overwrite in connection.execute(
-        "SELECT id, state, overwrite FROM spend WHERE state IN ('sealed', 'published') ORDER BY id"
-    ).fetchall():
-        rows = connection.execute(
-            "SELECT temporary, path, sha256, replaces FROM sealed WHERE spend = ? ORDER BY place", (number,)
-        ).fetchall()
-        try:
-            files = tuple(SealedFile(Path(os.fsdecode(temporary)), Path(os.fsdecode(name)), sha256) for temporary, name, sha256, _ in rows)
-        except (ValueError, TypeError) as error:
-            raise _ledger_file.damaged(path) from error
-        found.append(Unfinished(number, state, bool(overwrite), files, tuple(row[-1] for row in rows)))
+def unfinished(connection: sqlite3.Connection, path: Path) -> list[tuple[int, State, Outputs]]:
+    """Read all runs that were sealed and are not done: number, state and outputs."""
+    rows = connection.execute("SELECT id, state FROM spend WHERE state IN ('sealed', 'published') ORDER BY id").fetchall()
+    outputs = sealed_outputs(connection, path) if rows else {}
+    if not all(number in outputs for number, _ in rows):
+        raise _ledger_file.damaged(path)
+    return [(number, state, outputs[number]) for number, state in rows]
+
+
+def sealed_outputs(connection: sqlite3.Connection, path: Path) -> dict[int, Outputs]:
+    """Read the outputs of all runs that were sealed, by the number of the spend."""
+    found: dict[int, Outputs] = {}
+    for *row, said in connection.execute(READ_SEALED):
+        number, place, temporary, name, sha256, replaces, overwrite = row
+        before = found.get(number, Outputs())
+        if _digest_of_sealed(row) != said or place != len(before.files):
+            raise _ledger_file.damaged(path)
+        file = SealedFile(Path(os.fsdecode(temporary)), Path(os.fsdecode(name)), sha256)
+        found[number] = Outputs((*before.files, file), (*before.replaces, replaces), bool(overwrite))
     return found
 
 
 # Entries
 
 
-def entry_values(row: Sequence[Any], path: Path) -> tuple[Any, ...]:
-    """Read a row of `READ_ENTRIES` as the values of an `Entry`."""
+def entries(connection: sqlite3.Connection, path: Path) -> list[tuple[Any, ...]]:
+    """Read all spends as the values of `Entry`, in their order."""
+    outputs = sealed_outputs(connection, path)
+    return [(*_entry(row, path), outputs.get(row[0], Outputs()).files) for row in connection.execute(READ_ENTRIES)]
+
+
+def _entry(row: Sequence[Any], path: Path) -> tuple[Any, ...]:
     number, what, reserved, *amounts, job, run, version, relation, unit, dataset, secure, state, reason = row
     try:
         epsilon, delta, rho = (None if exact is None else written_up(exact) for exact in map(amount_in_file, amounts))

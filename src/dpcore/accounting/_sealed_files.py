@@ -160,8 +160,7 @@ def finish(files: Sequence[SealedFile], replaces: Sequence[str | None], *, overw
             if fcntl is None:
                 held.close()
             if ready:
-                for file in files:
-                    _settle(file, overwrite=overwrite)
+                _settle_all(pairs)
             return ready
     except OSError:
         return False
@@ -189,18 +188,27 @@ def _is_ready(file: SealedFile, replaces: str | None, temporary: int | None, *, 
     return found is None or (overwrite and found == replaces) or _has_content(file)
 
 
-def _settle(file: SealedFile, *, overwrite: bool) -> None:
+def _settle_all(pairs: Sequence[tuple[SealedFile, str | None]]) -> None:
+    """Give all files their names, in their order.
+
+    What is replaced goes first, the last file before the others: nobody ever finds a new file beside an old one of the same run's names.
+    """
+    for file, replaces in reversed(pairs):
+        if replaces is not None and os.path.lexists(file.temporary) and identity(file.path) == replaces:
+            file.path.unlink()
+            sync_folder(file.path.parent)
+    for file, _ in pairs:
+        _settle(file)
+
+
+def _settle(file: SealedFile) -> None:
     if not os.path.lexists(file.temporary):
         sync_folder(file.path.parent)
-    elif not overwrite and not _is_same_if_there(file) and _has_content(file):
+    elif os.path.lexists(file.path) and not _is_same(file.temporary, file.path) and _has_content(file):
         file.temporary.unlink()  # the same content came to the name in another way
         sync_folder(file.path.parent)
     else:
-        move_into_place(file, overwrite=overwrite)
-
-
-def _is_same_if_there(file: SealedFile) -> bool:
-    return os.path.lexists(file.path) and _is_same(file.temporary, file.path)
+        move_into_place(file, overwrite=False)
 
 
 def _has_content(file: SealedFile) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from typing import TypeAlias
 
     from dpcore.accounting._amounts import Amount
     from dpcore.accounting._ledger_rows import Checked
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from dpcore.accounting._states import Event, State
     from dpcore.accounting.uses import Uses
 
-    Spend = Privacy | Uses | float | Sequence["Spend"]
+    Spend: TypeAlias = "Privacy | Uses | float | Sequence[Spend]"
 
 
 class Ledger:
@@ -319,7 +320,9 @@ class Ledger:
         with self._transaction() as connection:
             runs = _ledger_rows.unfinished(connection, self.path)
         finished = {
-            run.id for run in runs if run.state == "published" or _sealed_files.finish(run.files, run.replaces, overwrite=run.overwrite)
+            number
+            for number, state, outputs in runs
+            if state == "published" or _sealed_files.finish(outputs.files, outputs.replaces, overwrite=outputs.overwrite)
         }
         if not finished:
             return ()
@@ -380,9 +383,8 @@ class Ledger:
         from dpcore.accounting import _ledger_rows
 
         with self._transaction() as connection:
-            rows = connection.execute(_ledger_rows.READ_ENTRIES).fetchall()
-        entries = (Entry(*_ledger_rows.entry_values(row, self.path)) for row in rows)
-        return [entry for entry in entries if wanted(entry)]
+            every = [Entry(*values) for values in _ledger_rows.entries(connection, self.path)]
+        return [entry for entry in every if wanted(entry)]
 
     def _total(self) -> Amount:
         with self._transaction() as connection:

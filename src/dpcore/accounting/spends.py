@@ -70,6 +70,8 @@ class Entry:
         How far it got. Each counts in full.
     reason : str or None
         For a failed one, the class of the failure.
+    files : tuple of SealedFile
+        The outputs, once they are sealed.
     """
 
     id: int
@@ -87,6 +89,7 @@ class Entry:
     secure: bool
     state: State
     reason: str | None
+    files: tuple[SealedFile, ...] = ()
 
 
 class Reservation:
