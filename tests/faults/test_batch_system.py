@@ -362,6 +362,29 @@ def test_memory_does_not_grow_with_a_row_group(place, source):
 
 @posix
 @pytest.mark.long
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("source", ["parquet", "arrow"])
+def test_memory_is_bounded_by_decoded_bytes(place, source, kept):
+    """A small file whose labels are long: its rows decoded take 1.6 GB."""
+    rows = 80_000
+    labels = pa.array([str(i % 10) * 20_000 + str(i) for i in range(40)])
+    text = pa.DictionaryArray.from_arrays(pa.array([i % 40 for i in range(rows)], pa.int32()), labels)
+    table = pa.table({"visits": [i % 20 for i in range(rows)], "text": text})
+    place.source = place.folder / f"in.{source}"
+    if source == "parquet":
+        pq.write_table(table, place.source, store_schema=False)
+    else:
+        write_table(table, place.source)
+    assert place.source.stat().st_size < 4 << 20
+    few = {"mechanism": "kary", "epsilon": 1.0, "categories": ["a", "b"], "unknown": "a"}
+    place.write_job({"visits": COLUMNS["visits"], **({} if kept else {"text": few})}, keep=["text"] if kept else [])
+    code, peak, err = peak_memory("privatize", place.job)
+    assert code == 0, err
+    assert peak < 600 << 20
+
+
+@posix
+@pytest.mark.long
 @pytest.mark.source_tree
 def test_peak_memory_on_a_hundred_million_rows(place, repository):
     rows = 100_000_000

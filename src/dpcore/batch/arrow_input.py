@@ -37,12 +37,12 @@ def inspect(source: Source) -> FileInfo:
 
 def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:  # noqa: ARG001  # its batches are cut afterwards
     """Read the columns named in `types`, batch by batch."""
-    reader = _open(source, types)
+    schema, reader = _open(source).schema, _open(source, types)
     done, blocks = 0, _blocks(source)
     for index in range(reader.num_record_batches):
         row = 0
         try:
-            for rows, share in _parts(source, reader, index, None if blocks is None else blocks[index], types):
+            for rows, share in _parts(source, schema, reader, index, None if blocks is None else blocks[index], types):
                 batch = checked(rows, types)
                 yield Piece(batch, done + row, (index + share) / reader.num_record_batches)
                 row += len(batch)
@@ -74,14 +74,14 @@ def _blocks(source: Source) -> tuple[Block, ...] | None:
 
 
 def _parts(
-    source: Source, reader: ipc.RecordBatchFileReader, index: int, block: Block | None, types: Mapping[str, pa.DataType]
+    source: Source, schema: pa.Schema, reader: ipc.RecordBatchFileReader, index: int, block: Block | None, types: Mapping[str, pa.DataType]
 ) -> Iterator[tuple[pa.RecordBatch, float]]:
     """The rows of a record batch, and the share of it that has been read with each part."""
     if block is None or block.body.length <= WHOLE_BYTES:
         yield reader.get_batch(index), 1.0
         return
     layout = layout_of(source, block)
-    places = _places(reader.schema, layout)
+    places = _places(schema, layout)
     flat = {} if places is None else {name: span for name, span in places.items() if name in types and _is_flat(types[name])}
     if layout.compressed or not flat:
         yield reader.get_batch(index), 1.0

@@ -142,4 +142,5 @@ def _print_summary(plan: Plan, rows: int) -> None:
 def _print_notes(plan: Plan) -> None:
     if plan.job.keep:
         click.echo(report.KEPT)
+    click.echo(report.PUBLIC_ROWS)
     click.echo(report.SPENT_AGAIN)

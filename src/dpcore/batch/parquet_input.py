@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from dpcore.batch.checked import DAMAGE, checked
 from dpcore.batch.errors import StorageError, reason
 from dpcore.batch.pieces import Cut, FileInfo, Piece
+from dpcore.batch.sizes import varies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,6 +25,8 @@ PIECE_BYTES = 8 << 20
 FEW_ROWS = 1 << 10
 """Rows of a piece with values that may be far longer decoded than encoded."""
 TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+LABEL_BYTES = 64 << 20
+"""A piece of labels, decoded, is at most so large; otherwise they stay in their dictionary."""
 MOST_THRIFT_BYTES = 100 << 20
 MOST_THRIFT_ITEMS = 1_000_000
 
@@ -77,10 +80,7 @@ def _batches(source: Source, file: pq.ParquetFile, group: int, types: Mapping[st
     """The rows of a row group, as many as it has."""
     groups, left = file.num_row_groups, file.metadata.row_group(group).num_rows
     try:
-        chunks = _chunks(file, group, types)
-        size = min(cut.rows, _rows_per_piece(file, group, chunks))
-        encoded = _with_long_labels(source, group, [name for name in chunks if types[name] in TEXTS], size, chunks)
-        reading = file if not encoded else _opened(source, len(types), encoded)
+        reading, size = _way_to_read(source, file, group, types, cut.rows)
         batches = reading.iter_batches(size, row_groups=[group], columns=list(types), use_threads=cut.use_threads)
         while left > 0 and (batch := next(batches, None)) is not None:
             batch = checked(batch, types)
@@ -92,15 +92,44 @@ def _batches(source: Source, file: pq.ParquetFile, group: int, types: Mapping[st
         raise StorageError(f"{source.path}: row group {group} of {groups} (counted from 0) is unreadable{reason(error)}") from None
 
 
-def _chunks(file: pq.ParquetFile, group: int, types: Mapping[str, pa.DataType]) -> dict[str, list[Any]]:
-    """The column chunks of each column."""
-    metadata = file.metadata.row_group(group)
-    found: dict[str, list[Any]] = {name: [] for name in types}
+def _way_to_read(
+    source: Source, file: pq.ParquetFile, group: int, types: Mapping[str, pa.DataType], rows: int
+) -> tuple[pq.ParquetFile, int]:
+    """The file, opened in the way that keeps text small, and the rows of a piece, at most `rows`."""
+    varying = [name for name, kind in types.items() if varies(kind) and not pa.types.is_dictionary(kind)]
+    if not varying:
+        return file, rows
+    # The first row comes before any look at the chunks: of a damaged chunk pyarrow's reader raises, its metadata object ends the process.
+    if _first_row(file, group, varying) is None:
+        return file, rows
+    chunks = _chunks(file, group, varying)
+    rows = min(rows, _rows_per_piece(file, group, chunks))
+    labelled = [name for name in varying if types[name] in TEXTS and all(map(_is_labelled, chunks[name]))]
+    first = _first_row(_opened(source, len(types), labelled), group, labelled) if labelled else None
+    if first is None:
+        return file, rows
+    first = checked(first, labelled)
+    long = [name for name in labelled if _longest(first.column(name)) * rows > LABEL_BYTES]
+    return (_opened(source, len(types), long) if long else file), rows
+
+
+def _first_row(file: pq.ParquetFile, group: int, names: list[str]) -> pa.RecordBatch | None:
+    return next(file.iter_batches(1, row_groups=[group], columns=names, use_threads=False), None)
+
+
+def _is_labelled(chunk: Any) -> bool:
+    """Whether a chunk may have a dictionary; beside other encodings than plain text, pyarrow cannot hand one out."""
+    return chunk.has_dictionary_page and not any("DELTA" in encoding for encoding in chunk.encodings)
+
+
+def _chunks(file: pq.ParquetFile, group: int, names: list[str]) -> dict[str, list[Any]]:
+    """The column chunks of some columns."""
+    metadata, schema = file.metadata.row_group(group), file.schema
+    found: dict[str, list[Any]] = {name: [] for name in names}
     for place in range(metadata.num_columns):
-        chunk = metadata.column(place)
-        for name in {chunk.path_in_schema, chunk.path_in_schema.partition(".")[0]}:
-            if name in found:
-                found[name].append(chunk)
+        path = schema.column(place).path
+        for name in {path, path.partition(".")[0]} & set(found):
+            found[name].append(metadata.column(place))
     return found
 
 
@@ -114,15 +143,6 @@ def _rows_per_piece(file: pq.ParquetFile, group: int, chunks: dict[str, list[Any
     return min(size, FEW_ROWS) if shared or nested else size
 
 
-def _with_long_labels(source: Source, group: int, names: list[str], rows: int, chunks: dict[str, list[Any]]) -> list[str]:
-    """The text columns whose rows, taken from the labels of a dictionary, could make a piece of this many rows far too large."""
-    asked = [name for name in names if any(chunk.has_dictionary_page for chunk in chunks[name])]
-    if not asked:
-        return []
-    file = _opened(source, len(asked), asked)
-    first = next(file.iter_batches(1, row_groups=[group], columns=asked, use_threads=False), None)
-    if first is None:
-        return []
-    columns = checked(first, asked).columns
-    longest = (pc.max(pc.binary_length(column.dictionary)).as_py() or 0 for column in columns)
-    return [name for name, length in zip(asked, longest, strict=True) if length * rows > PIECE_BYTES * 8]
+def _longest(labels: pa.DictionaryArray) -> int:
+    """Bytes of the longest label of the dictionary that a column chunk begins with; a chunk has one, or none."""
+    return pc.max(pc.binary_length(labels.dictionary)).as_py() or 0

@@ -30,6 +30,7 @@ CURATOR_HELP = (
     "For whoever may see the input: messages may say which rows are at fault, and which columns a CSV has. They are outside the "
     "guarantee. Not for jobs with a ledger."
 )
+PUBLIC_ROWS = "The number of rows is public; what a row holds is protected."
 KEPT = "Kept columns are copied as they are: nothing protects them."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
 PRECISION = "An estimate from n rows has a standard error of about sd per row / √n: dpcore estimate gives it."
@@ -112,7 +113,7 @@ def report_document(plan: Plan, rows: int) -> dict[str, Any]:
         "max_delta": job.privacy.max_delta,
         "max_rows_per_unit": job.privacy.max_rows_per_unit,
         "statement": privacy_statement(job),
-        "notes": [SPENT_AGAIN, *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
+        "notes": [PUBLIC_ROWS, SPENT_AGAIN, *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
         "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths)},
         "output": {"path": job.output.path, "format": job.output.resolved_format, "rows": rows},
         "keep": job.keep,
