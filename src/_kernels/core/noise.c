@@ -274,13 +274,13 @@ static void wipe_block(block *b, size_t width) {
     if (is_discrete(b->call->kind) || b->call->bounds.is_set) dpk_wipe(b->x_int, size);
     if (!is_discrete(b->call->kind)) {
         dpk_wipe(b->y, size);
-        dpk_wipe_stack(DPK_REAL_DEPTH);
+        dpk_wipe_frames(DPK_REAL_DEPTH);
         return;
     }
     dpk_wipe(b->y_int, size);
     dpk_wipe(b->z, size);
     dpk_wipe(b->accept, sizeof b->accept);
-    dpk_wipe_stack(DPK_DISCRETE_DEPTH);
+    dpk_wipe_frames(DPK_DISCRETE_DEPTH);
 }
 
 /* Pre: 0 <= start <= stop <= size; out may be the values themselves. Post: out[start, *reached) is written, but for the pending items,

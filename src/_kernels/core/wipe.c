@@ -15,3 +15,9 @@ void dpk_wipe_stack(size_t n) {
     uint8_t room[DPK_STACK_DEPTH];
     dpk_wipe(room + sizeof room - n, n);
 }
+
+/* The same for n at most DPK_DISCRETE_DEPTH: a frame that is small costs less, which calls for one number notice. */
+void dpk_wipe_frames(size_t n) {
+    uint8_t room[DPK_DISCRETE_DEPTH];
+    dpk_wipe(room + sizeof room - n, n);
+}

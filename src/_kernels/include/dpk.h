@@ -165,6 +165,7 @@ const char *dpk_build_flags(void);
 /* core/wipe.c */
 void dpk_wipe(void *memory, size_t n);
 void dpk_wipe_stack(size_t n);
+void dpk_wipe_frames(size_t n);
 
 /* core/stream.c */
 void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t key[32], uint32_t nonce);

@@ -141,6 +141,7 @@ cdef extern from "dpk.h" nogil:
 
     void dpk_wipe(void *memory, size_t n)
     void dpk_wipe_stack(size_t n)
+    void dpk_wipe_frames(size_t n)
 
     void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t *key, uint32_t nonce)
     void dpk_chacha20_block(const uint32_t *key, uint32_t counter, const uint32_t *nonce, uint32_t *out)

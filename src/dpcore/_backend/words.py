@@ -45,7 +45,7 @@ def derived_key(position: Position, draw: int, *, secure: bool) -> Key:
     return Key(material)
 
 
-def _group_words(address: tuple[bytes, int, int], domain: int, group: int) -> tuple[int, ...]:
+def _group_words(address: Position, domain: int, group: int) -> tuple[int, ...]:
     words: list[int] = np.frombuffer(_dispatch.bulk_words(*address, domain, group, 1), np.uint64).tolist()
     return tuple(words)
 
