@@ -93,7 +93,10 @@ def _with_exit_code(action: Callable[[], object]) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"dpcore: {message}", file=sys.stderr)
+    from dpcore.batch.printable import printable_lines
+
+    # Names of files and columns are whoever's made them, and a terminal obeys some characters.
+    print(f"dpcore: {printable_lines(message)}", file=sys.stderr)
     return code
 
 

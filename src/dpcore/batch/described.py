@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import reprlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from dpcore.batch import metadata
 from dpcore.batch.columns import column_of
 from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job_columns import COLUMN_SECTIONS, Section
+from dpcore.batch.printable import UNPRINTABLE
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -23,14 +24,18 @@ if TYPE_CHECKING:
     from dpcore.batch.pieces import FileInfo
 
 
+MANY_CATEGORIES, CATEGORIES_PER_BYTE = 2**20, 64
+"""Categories of all columns that any file may speak of, and how many more for each of its bytes."""
+
+
 class Whole(Section):
     """Metadata of a file."""
 
     model_config = ConfigDict(extra="ignore")
 
     format: Literal[1]
-    epsilon: float
-    delta: float
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(ge=0, le=1)]
     unit: str
     secure: bool
     version: str
@@ -71,6 +76,8 @@ def describe(inputs: Inputs) -> list[Described]:
         If one cannot be read.
     """
     found = [_describe(inputs, path) for path in inputs.paths]
+    for file, size in zip(found, inputs.sizes, strict=True):
+        _check_claims(file, size)
     for other in found[1:]:
         _check_agreement(found[0], other)
     return found
@@ -94,7 +101,9 @@ def column_described(described: Described, name: str) -> NoisyColumn:
         raise DataError(
             f"{place} name the mechanism {reprlib.repr(said.get('mechanism'))}; this version knows {', '.join(COLUMN_SECTIONS)}"
         )
-    listed = {key: value for key, value in said.items() if key in section.model_fields and value is not None}
+    # A file that the metadata name is not read: whoever wrote them may not be allowed to.
+    keys = section.model_fields.keys() - {"categories_file"}
+    listed = {key: value for key, value in said.items() if key in keys and value is not None}
     if listed.get("categories") is not None:
         listed.pop("k", None)
     try:
@@ -110,6 +119,16 @@ def column_described(described: Described, name: str) -> NoisyColumn:
                 f"{place} are damaged: {key} is {reprlib.repr(said.get(key))}, but the other keys make it {reprlib.repr(value)}"
             )
     return column
+
+
+def _check_claims(described: Described, size: int) -> None:
+    """Raise `DataError` if estimates would take far more memory than the file could make anybody expect."""
+    claims = [said["k"] for said in described.fields.values() if isinstance(said.get("k"), int)]
+    if sum(claims) > max(MANY_CATEGORIES, CATEGORIES_PER_BYTE * size):
+        raise DataError(f"{described.path}: the dpcore metadata speak of {sum(claims)} categories, more than {size} bytes can tell about")
+    for name in described.fields:
+        if UNPRINTABLE.search(name):
+            raise DataError(f"{described.path}: the name of column {name!r} holds control characters, which dpcore does not write")
 
 
 def _describe(inputs: Inputs, path: Path) -> Described:
@@ -145,7 +164,7 @@ def _sidecar(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: its metadata are missing: {sidecar.name} must lie beside it, where `dpcore privatize` wrote it") from None
     except OSError as error:
         raise StorageError(f"{sidecar}: cannot be read{reason(error)}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DataError(f"{sidecar}: not JSON, so the metadata are damaged") from None
     if not isinstance(document, dict):
         raise DataError(f"{sidecar}: not the metadata that dpcore writes beside a CSV file")
@@ -157,7 +176,7 @@ def _said(path: Path, place: str, stored: dict[bytes, bytes] | None) -> Any:
         return None
     try:
         return json.loads(stored[metadata.KEY])
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DataError(f"{path}: the dpcore metadata of {place} are damaged: not JSON") from None
 
 

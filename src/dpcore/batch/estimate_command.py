@@ -15,6 +15,7 @@ from rich.text import Text
 
 from dpcore.batch.estimation import TARGETS, ColumnEstimate, Estimates, estimate, report_name
 from dpcore.batch.pages import NOT_SECURE, guarantee_in_words
+from dpcore.batch.printable import printable
 from dpcore.batch.progress import shown_on
 from dpcore.batch.readable import json_text, misses, readable
 
@@ -114,11 +115,11 @@ def show_on(console: Console, found: Estimates) -> None:
         table.add_column(heading, overflow="fold", justify="right" if "e" in heading[:1] or "%" in heading else "left")
     for column in found.columns:
         for line in _lines(column):
-            table.add_row(*map(Text, line))
+            table.add_row(*(Text(printable(cell)) for cell in line))
     console.print()
     console.print(table)
     console.print(f"\n{found.rows:,} rows; of these intervals about {misses(found.confidence)} misses.", markup=False)
-    console.print(guarantee_in_words(found.whole.epsilon, found.whole.delta, found.whole.unit), markup=False)
+    console.print(printable(guarantee_in_words(found.whole.epsilon, found.whole.delta, found.whole.unit)), markup=False)
 
 
 def _lines(column: ColumnEstimate) -> list[tuple[str, str, str, str]]:

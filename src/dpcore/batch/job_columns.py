@@ -7,9 +7,10 @@ import sys
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationInfo, model_validator
 
 from dpcore._validation import check_integer, check_positive, check_real
+from dpcore.batch.printable import UNPRINTABLE, printable
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 
@@ -80,6 +81,12 @@ def _check_answer(value: object) -> Category | bool:
     return value if isinstance(value, bool) else _check_category(value)
 
 
+def _check_printable(value: str) -> str:
+    if UNPRINTABLE.search(value):
+        raise ValueError(f"must not hold control characters, got {printable(reprlib.repr(value))}")
+    return value
+
+
 Positive = Annotated[float, checked(check_positive)]
 Finite = Annotated[float, checked(check_real, low=-sys.float_info.max, high=sys.float_info.max)]
 Delta = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
@@ -89,7 +96,7 @@ CategoryList = Annotated[tuple[Category, ...], PlainValidator(_check_categories)
 CategoryPair = Annotated[tuple[Category, ...], PlainValidator(_check_pair)]
 OneCategory = Annotated[Category, PlainValidator(_check_category)]
 OneAnswer = Annotated[Category | bool, PlainValidator(_check_answer)]
-Name = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(_check_printable)]
 
 
 class ColumnSection(Section):

@@ -48,6 +48,8 @@ WANTED = {
     "dict_type": "a table",
 }
 """What belongs in the place of a value of the wrong kind."""
+MOST_LINES = 20
+"""Mistakes that are listed."""
 COMMANDS = {"column": "dpcore privatize", "query": "dpcore release"}
 """Whose jobs have which repeated table."""
 
@@ -66,9 +68,10 @@ def explain(error: ValidationError, document: Mapping[str, Any], sections: Secti
     entries : Entries
         The repeated table.
     """
-    lines = [
-        _line(details, sections, entries) + _named(details["loc"], document, entries.table) for details in error.errors(include_url=False)
-    ]
+    found = error.errors(include_url=False)
+    lines = [_line(details, sections, entries) + _named(details["loc"], document, entries.table) for details in found[:MOST_LINES]]
+    if len(found) > MOST_LINES:
+        lines.append(f"… and {len(found) - MOST_LINES} more")
     return "\n".join(f"  {line}" for line in lines)
 
 

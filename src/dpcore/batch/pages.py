@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore.batch.atomic import AtomicFile, remove_stale
 from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job import OWN_ROWS
+from dpcore.batch.printable import printable_lines
 from dpcore.batch.readable import json_text, plain_number, rounded_up
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool =
     return f"Whatever the data of {who} were, any output is at most {times} times as likely as it would be with other data there{rest}."
 
 
+def _shown(value: object) -> object:
+    """What a page shows of a value: text without characters that turn its direction. Markup that a template made is no such text."""
+    return printable_lines(value) if type(value) is str else value
+
+
 class Pages:
     """A JSON file and an HTML page about one output; made before the work starts, so that a wrong folder costs nothing.
 
@@ -91,7 +97,7 @@ class Pages:
         except ModuleNotFoundError:
             raise JobError(EXTRA_MISSING) from None
         templates = {"frame": FRAME, "plot style": PLOT_STYLE, "body": body}
-        environment = Environment(autoescape=True, loader=DictLoader(templates), trim_blocks=True, lstrip_blocks=True)
+        environment = Environment(autoescape=True, loader=DictLoader(templates), trim_blocks=True, lstrip_blocks=True, finalize=_shown)
         environment.filters |= {"plain": plain_number, "rounded_up": rounded_up}
         self._template = environment.get_template("body")
         try:

@@ -16,6 +16,7 @@ from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
 from dpcore.batch.kept import kept
 from dpcore.batch.near_names import near_name
+from dpcore.batch.printable import check_no_formula
 from dpcore.batch.reports import CategoryReports
 from dpcore.batch.writers import open_writer
 
@@ -243,6 +244,11 @@ def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[
     for column in columns:
         said = metadata.encode(metadata.field_metadata(column))
         fields += [pa.field(name, kind, nullable=False, metadata=said) for name, kind in column.reports.types(column.name).items()]
+    if job.output.resolved_format == "csv":
+        check_no_formula("the name of a column of the output", (field.name for field in fields))
+        for column in columns:
+            if isinstance(column.reports, CategoryReports) and column.reports.categories.are_text:
+                check_no_formula(f"a category of column {column.name!r}", map(str, column.reports.categories.listed()))
     for name, times in Counter(field.name for field in fields).items():
         if times > 1:
             raise JobError(f"the output would have {times} columns named {name!r}: in CSV a pair of reports takes two; rename one")

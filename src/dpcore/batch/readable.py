@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dpcore.batch.printable import json_escaped, printable
+
 WORDS = {0.8: "one in five", 0.9: "one in ten", 0.95: "one in twenty", 0.99: "one in a hundred", 0.999: "one in a thousand"}
 MOST_DECIMALS = 12
 LONGEST = 1e15
@@ -20,7 +22,7 @@ def plain_number(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value).lower() if isinstance(value, bool) else str(value)
+        return str(value).lower() if isinstance(value, bool) else printable(str(value))
     return f"{value:,.10g}"
 
 
@@ -65,13 +67,20 @@ def _no_negative_zero(value: float, decimals: int) -> float:
     return 0.0 if round(value, decimals) == 0 else value
 
 
-def json_text(document: Any, indent: str = "") -> str:
-    """JSON with a line for each key, but lists and arrays on one line; an array becomes a list only for as long as it is written."""
+def json_text(document: Any) -> str:
+    """JSON without control characters and with a line for each key, but lists and arrays on one line.
+
+    An array becomes a list only for as long as it is written.
+    """
+    return json_escaped(_json(document, ""))
+
+
+def _json(document: Any, indent: str) -> str:
     deeper = indent + "  "
     if isinstance(document, dict) and document:
-        parts = [f"{deeper}{json.dumps(key, ensure_ascii=False)}: {json_text(value, deeper)}" for key, value in document.items()]
+        parts = [f"{deeper}{json.dumps(key, ensure_ascii=False)}: {_json(value, deeper)}" for key, value in document.items()]
         return "{\n" + ",\n".join(parts) + "\n" + indent + "}"
     if isinstance(document, list) and document and isinstance(document[0], dict):
-        return "[\n" + ",\n".join(deeper + json_text(item, deeper) for item in document) + "\n" + indent + "]"
+        return "[\n" + ",\n".join(deeper + _json(item, deeper) for item in document) + "\n" + indent + "]"
     plain = document.tolist() if isinstance(document, np.ndarray) else document
     return json.dumps(plain, ensure_ascii=False, allow_nan=False)

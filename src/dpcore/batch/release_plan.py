@@ -13,6 +13,7 @@ from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
 from dpcore.batch.metadata import sidecar_path
 from dpcore.batch.plan import check_curator, check_names, check_output_is_free, type_of_unit, undeclared
+from dpcore.batch.printable import check_no_formula
 from dpcore.batch.release_answers import (
     Answer,
     CountAnswer,
@@ -337,6 +338,10 @@ def _synthetic(job: ReleaseJob, query: SyntheticQuery, read: _Read, found: _Foun
         if integers:
             _check_integers(section)
         columns.append(TableColumn(name, cells, integers))
+        if Path(query.output).suffix.lower() == ".csv":
+            check_no_formula("the name of a column of the table", [name])
+            if isinstance(cells, Declared) and cells.categories.are_text:
+                check_no_formula(f"a category of column {name!r}", map(str, cells.categories.listed()))
     return SyntheticAnswer.made(query, tuple(columns), contribution(job), job.privacy.relation)
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpcore.batch import report
+from dpcore.batch.printable import printable
 from dpcore.batch.readable import plain_number, rounded_up
 from dpcore.batch.release_queries import SyntheticQuery
 from dpcore.batch.release_synthetic import SyntheticAnswer
@@ -54,7 +55,7 @@ def query_table(plan: ReleasePlan) -> Table:
         table.add_column(heading, overflow="fold")
     for answer in plan.answers:
         for line in _lines(answer, plan.rows):
-            table.add_row(*map(Text, line))
+            table.add_row(*(Text(printable(cell)) for cell in line))
     return table
 
 

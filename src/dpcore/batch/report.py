@@ -10,6 +10,7 @@ from rich.text import Text
 from dpcore.batch import metadata
 from dpcore.batch.job_columns import IntegerColumn, RealColumn
 from dpcore.batch.pages import NOT_SECURE, Pages, guarantee_in_words
+from dpcore.batch.printable import printable
 from dpcore.batch.readable import plain_number, rounded_up
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def column_table(plan: Plan) -> Table:
         table.add_row(Text(name), "kept as it is", *["–"] * (len(HEADINGS) - 2))
     for column in plan.columns:
         # Text, not markup: a range in brackets would be taken for a style.
-        table.add_row(*map(Text, column_row(column)))
+        table.add_row(*(Text(printable(cell)) for cell in column_row(column)))
     return table
 
 

@@ -1,0 +1,125 @@
+"""Units in `privatize` and `release`: rows beyond the limit, rows that name no unit, and one unit that owns a third of the rows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpcore.batch import contributions
+from support.jobs import FORMATS, Workplace, read_table, write_table
+from support.releases import Counter
+
+NOISELESS = {"n": {"mechanism": "discrete_laplace", "epsilon": 60.0, "lower": 0, "upper": 1, "missing": 0}}
+"""With ε = 60 noise is 0 but for a probability of e^−60."""
+PEOPLE = ["ann"] * 5 + ["bob", None, None, "cyd", "cyd"]
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    return Workplace(tmp_path, capsys)
+
+
+def table(people: list[str | None]) -> pa.Table:
+    return pa.table({"person": pa.array(people), "n": np.ones(len(people), np.int64)})
+
+
+def privatised(
+    place: Workplace, people: list[str | None], rows: int, *, source: str = "parquet", key: bytes | None = None, **privacy: str
+) -> list[int]:
+    place.source = write_table(table(people), place.folder / f"in.{source}")
+    limits = {"max_epsilon": 60.0 * rows, "unit": "person", "max_rows_per_unit": rows, **privacy}
+    place.write_job(NOISELESS, privacy=limits, key=key)
+    done = place.privatize("--overwrite")
+    assert done.code == 0, done.said
+    return read_table(place.target).column("n").to_pylist()
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_rows_beyond_the_limit_are_noised_as_missing(place, source):
+    found = privatised(place, PEOPLE, 2, source=source)
+    assert len(found) == len(PEOPLE)
+    assert sum(found[:5]) == 2
+    assert found[5:] == [1, 0, 0, 1, 1]
+
+
+def test_which_rows_those_are_is_a_uniform_choice(place):
+    times = 400
+    people = [f"person {i}" for i in range(times) for _ in range(5)]
+    chosen = np.array(privatised(place, people, 1)).reshape(times, 5)
+    assert (chosen.sum(axis=1) == 1).all()
+    # A binomial count of 400 with p = 1/5 lies within 45 of 80 but for a probability of 10^-7 (Hoeffding would give 63).
+    assert (abs(chosen.sum(axis=0) - 80) <= 45).all()
+
+
+def test_one_unit_does_not_decide_on_the_rows_of_another(place):
+    """With a test key the choice is a function of positions: other people's rows are what they were, whatever one person's say."""
+    key = bytes(range(32))
+    people = [f"person {i % 7}" for i in range(70)]
+    renamed = ["nobody else" if person == "person 3" else person for person in people]
+    assert privatised(place, people, 4, key=key) == privatised(place, renamed, 4, key=key)
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_rows_that_name_no_unit_may_be_units_of_their_own(place, source):
+    found = privatised(place, PEOPLE, 2, source=source, null_unit="own")
+    assert (sum(found[:5]), found[5:]) == (2, [1, 1, 1, 1, 1])
+    done = place.privatize("--overwrite")
+    assert "Of rows that name no 'person' it protects one row, and not a person" in done.out
+    said = json.loads(read_table(place.target).schema.metadata[b"dpcore"]) if source == "parquet" else {}
+    assert said.get("unit", "person, or one row without") == "person, or one row without"
+
+
+def test_the_limit_needs_values_for_what_is_missing(place):
+    write_table(table(PEOPLE), place.source)
+    bare = {"n": {key: value for key, value in NOISELESS["n"].items() if key != "missing"}}
+    place.write_job(bare, privacy={"max_epsilon": 120.0, "unit": "person", "max_rows_per_unit": 2})
+    done = place.privatize()
+    assert done.code == 2
+    assert "column[0] ('n', discrete_laplace): missing must be declared with unit = 'person'" in done.err
+
+
+@pytest.mark.parametrize("key", ["null_unit", "over_limit"])
+def test_policies_are_for_units_that_are_columns(place, key):
+    write_table(table(PEOPLE), place.source)
+    place.write_job(NOISELESS, privacy={"max_epsilon": 120.0, key: {"null_unit": "own", "over_limit": "suppress"}[key]})
+    done = place.privatize()
+    assert done.code == 2
+    assert f"{key} is for jobs whose unit is a column" in done.err
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize(("policy", "count"), [({}, 5), ({"null_unit": "drop"}, 5), ({"null_unit": "own"}, 7)])
+def test_a_release_drops_rows_that_name_no_unit_or_takes_each_for_one(tmp_path, capsys, source, policy, count):
+    place = Counter(tmp_path, capsys)
+    place.source = write_table(table(PEOPLE), place.folder / f"in.{source}")
+    sum_of_ones = {"kind": "sum", "column": "n", "lower": 0, "upper": 1, "missing": 0}
+    place.write_release({"x": sum_of_ones}, privacy={"unit": "person", "max_rows_per_unit": 2, **policy}, epsilon=120.0)
+    assert place.answered()["x"]["value"] == pytest.approx(count, abs=0.5)
+    assert place.answers()["unit"] == ("person" if count == 5 else "person, or one row without")
+
+
+def skewed(rows: int) -> pa.Table:
+    """A table in which one person has three rows of ten."""
+    index = np.arange(rows)
+    names = np.char.add("a person with a rather long name ", np.where(index % 10 < 3, 0, index).astype("U9"))
+    return pa.table({"person": pa.array(names), "n": np.ones(rows, np.int64), "g": pa.array(np.array(["a", "b"])[index // 10 % 2])})
+
+
+@pytest.mark.parametrize(("rows", "memory"), [(60_000, "24MB"), pytest.param(1_000_000, "48MB", marks=pytest.mark.long)])
+def test_a_person_with_a_third_of_the_rows_needs_no_more_memory(tmp_path, capsys, monkeypatch, rows, memory):
+    monkeypatch.setattr(contributions, "MEMORY", memory)
+    place = Counter(tmp_path, capsys)
+    write_table(skewed(rows), place.source)
+    query = {"kind": "sum", "column": "n", "lower": 0, "upper": 1, "missing": 0}
+    kept = rows * 7 // 10 + 5
+    for grouped in ({}, {"group_by": "g", "groups": ["a", "b"]}):
+        limits = {"unit": "person", "max_rows_per_unit": 5} | ({"max_groups_per_unit": 1} if grouped else {})
+        place.write_release({"x": query | grouped}, privacy=limits, epsilon=500.0)
+        assert np.sum(place.answered()["x"]["value"]) == pytest.approx(kept, abs=0.5)
+    place.target = tmp_path / "out/private.parquet"
+    place.write_job(NOISELESS, privacy={"max_epsilon": 300.0, "unit": "person", "max_rows_per_unit": 5}, key=None)
+    assert place.privatize().code == 0
+    assert sum(read_table(place.target).column("n").to_pylist()) == kept
