@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcore import _backend, noise
+from dpcore import _backend, local, noise
 from dpcore.errors import EntropyError
 from support.kernels import EXACT, at_tier
 from support.outputs import (
@@ -107,6 +109,56 @@ def test_an_error_before_any_line_of_a_call(name: str, error: type[BaseException
 @pytest.mark.long
 def test_an_error_before_every_line_of_a_call(name: str, error: type[BaseException]) -> None:
     check_interruptions(CASES[name], error, 1000)
+
+
+BIG = {
+    "noise.laplace": Case(noise.laplace, np.tile(REALS, 200), np.float64, options={"scale": 2.0}),
+    "noise.discrete_gaussian": Case(noise.discrete_gaussian, np.tile(WHOLE, 200), np.int64, options={"scale": 2.0}),
+    "LocalLaplace.privatize": Case(local.LocalLaplace(1.0, 0.0, 10.0).privatize, np.tile(REALS, 200), np.float64),
+    "KaryResponse.privatize": Case(local.KaryResponse(1.0, 10).privatize, np.tile(WHOLE % 10, 400), np.int64),
+}
+
+
+def call_until_fired(timer: threading.Timer, call: Callable[[], None], fired: list[int]) -> None:
+    """The call, and the wait for a signal that comes after it."""
+    timer.start()
+    call()
+    while not fired:
+        time.sleep(0.001)
+
+
+def check_signals(case: Case, rounds: int, threads: int) -> None:
+    """Interrupts from another thread at any moment of calls on several threads."""
+    released, main, fired = case.released(), threading.main_thread().ident, list[int]()
+
+    def interrupt(*_: object) -> None:
+        fired.append(1)
+        raise KeyboardInterrupt
+
+    usual = signal.signal(signal.SIGINT, interrupt)
+    try:
+        for delay in np.random.default_rng(rounds).uniform(0.0, 0.02, rounds).tolist():
+            out, past = case.fresh(), case.fresh()
+            fired.clear()
+            timer = threading.Timer(delay, signal.pthread_kill, (main, signal.SIGINT))
+            with pytest.raises(KeyboardInterrupt):
+                call_until_fired(timer, lambda out=out: case.call(out, threads=threads), fired)
+            check_nobody_writes(out)
+            check_past_or_released(out, past, released)
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.parametrize("name", BIG)
+def test_an_interrupt_at_any_moment(name: str) -> None:
+    check_signals(BIG[name], 4, 3)
+
+
+@pytest.mark.parametrize("name", BIG)
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.long
+def test_many_interrupts_at_any_moment(name: str, threads: int) -> None:
+    check_signals(BIG[name], 60, threads)
 
 
 def failing_after(calls: int, original: Callable[..., Any]) -> Callable[..., Any]:

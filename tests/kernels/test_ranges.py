@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpcore import _backend, noise
+from support.outputs import threads_that_fail
 
 
 @pytest.fixture
@@ -87,6 +88,61 @@ def test_an_interrupt_ends_the_call_between_ranges(threads: int) -> None:
     assert work.running == 0
     noise.laplace(np.zeros(1000), 1.0, threads=threads)
     assert len(work.ranges) == done
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 3])
+@pytest.mark.usefixtures("small_chunks")
+def test_threads_that_do_not_start_are_done_without(after: int) -> None:
+    work = Recorder()
+    with threads_that_fail(after):
+        _backend.for_ranges(work, 12345, 4)
+    assert work.running == 0
+    assert sorted(work.ranges) == [(start, min(start + 100, 12345)) for start in range(0, 12345, 100)]
+    again = Recorder()
+    _backend.for_ranges(again, 12345, 4)
+    assert sum(stop - start for start, stop in again.ranges) == 12345
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_further_interrupts_do_not_end_the_wait_for_the_others() -> None:
+    main, helping, interrupted, over, go_on = threading.main_thread(), *(threading.Event() for _ in range(4))
+
+    def hold() -> None:
+        if threading.current_thread() is main:
+            helping.wait()
+            interrupted.set()
+            signal.raise_signal(signal.SIGINT)
+        else:
+            helping.set()
+            go_on.wait()
+
+    class Held(Recorder):
+        def __call__(self, start: int, stop: int) -> None:
+            self._fail, self._at = hold, start
+            super().__call__(start, stop)
+
+    def insist() -> None:
+        interrupted.wait()
+        for _ in range(3):
+            over.wait(0.1)  # long enough to have been heard; the call is over only if it did not wait
+            signal.pthread_kill(main.ident or 0, signal.SIGINT)
+        over.wait(0.1)
+        go_on.set()
+
+    work, other = Held(), threading.Thread(target=insist)
+    other.start()
+    running = -1
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _backend.for_ranges(work, 10**6, 2)
+        running = work.running
+    except KeyboardInterrupt:  # a late one
+        running = work.running
+    finally:
+        over.set()
+        go_on.set()
+        other.join()
+    assert running == 0
 
 
 def test_default_threads_is_at_least_one() -> None:
