@@ -82,7 +82,7 @@ class KeyedRandom:
 
 
 class PositionedRandom:
-    """A keyed stream that stands still: every call with it sees the same words. Made by `KeyedRandom.at`."""
+    """A keyed stream that stands still: every call with it sees the same words, each draw of a call its own. Made by `KeyedRandom.at`."""
 
     __slots__ = ("_position",)
 

@@ -378,6 +378,45 @@ def test_columns_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], ke
     assert (bulk["index"] + bulk["n"]).max() == -(-rows // GROUP)
 
 
+@pytest.mark.long
+def test_cells_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], keystream: Keystream) -> None:
+    """Columns side by side, their rows in three pieces: a flip moves one cell, or the two of a pair in one column."""
+    pa = pytest.importorskip("pyarrow")
+    from dpcore.batch.engine import privatize_rows
+    from dpcore.batch.job import load_job
+    from dpcore.batch.plan import make_plan
+    from support.jobs import Workplace, write_table
+
+    bounds: dict[str, Any] = {"lower": 0, "upper": 1, "missing": 0}
+    mechanisms: dict[str, dict[str, Any]] = {
+        "laplace": bounds,
+        "gaussian": bounds | {"delta": 1e-6},
+        "discrete_laplace": bounds,
+        "discrete_gaussian": bounds | {"delta": 1e-3, "epsilon": 3.0},
+        "bounded_mean": bounds,
+        "binary": {},
+        "kary": {"k": 5, "missing": 0, "unknown": 0},
+        "unary": {"categories": [0, 1, 2], "missing": 0, "unknown": 0},
+    }
+    rows, cuts = 150, (0, 37, 101, 150)
+    place, values = Workplace(tmp_path, capsys), pa.array(np.arange(rows) % 2)
+    write_table(pa.table(dict.fromkeys(mechanisms, values)), place.source)
+    columns = {name: {"mechanism": name, "epsilon": 1.0} | options for name, options in mechanisms.items()}
+    place.write_job(columns, privacy={"max_epsilon": 100.0, "max_delta": 0.1})
+    plan = make_plan(load_job(place.job))
+    batch = pa.table(dict.fromkeys(mechanisms, values)).cast(pa.schema(plan.read_types.items())).to_batches()[0]
+
+    def run() -> Array:
+        parts = [privatize_rows(plan.columns, plan.schema, batch.slice(a, b - a), KeyedRandom(KEY), a) for a, b in pairwise(cuts)]
+        cells = [hash(str(cell)) for i in range(len(mechanisms)) for part in parts for cell in part.column(i).to_pylist()]
+        return np.array(cells, np.int64)[:, None]
+
+    owners = [1000 * i + (by_pairs if name == "gaussian" else alone)(rows, 0) for i, name in enumerate(mechanisms)]
+    found = moved(keystream, run, (60, 63), spread(keystream_words(keystream, run), 60))
+    assert {word.nonce for word, _ in found} == set(range(len(mechanisms)))
+    assert not shared(found, np.concatenate(owners))
+
+
 # Calls that draw several times
 
 

@@ -25,7 +25,7 @@ QUICK = [
     "exponential_mechanism, rounds",
     "draw_codes",
 ]
-WINDOWS, LONG_WINDOWS = 600, 6000
+WINDOWS, LONG_WINDOWS = 600, 3000
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +43,7 @@ def test_outputs_of_a_call_are_independent(name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("element", [0, 77, 2**40 + 448])
+@pytest.mark.parametrize("element", [77, 2**40 + 448])
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_of_many_calls_are_independent(name: str, element: int) -> None:
     verdict = examine(windows(CASES[name], LONG_WINDOWS, element))

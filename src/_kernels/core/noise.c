@@ -277,6 +277,7 @@ static void wipe_block(block *b, size_t width) {
         dpk_wipe_frames(DPK_REAL_DEPTH);
         return;
     }
+    if (b->call->kind == DPK_GAUSSIAN_TABLE) dpk_wipe(b->table_words, size);
     dpk_wipe(b->y_int, size);
     dpk_wipe(b->z, size);
     dpk_wipe(b->accept, sizeof b->accept);
