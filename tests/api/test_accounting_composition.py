@@ -35,9 +35,9 @@ def test_basic_adds_and_rounds_up():
 @pytest.mark.parametrize(
     ("relation", "partition", "expected"),
     [
-        ("replace", "index", Privacy(0.5, 2e-6)),
+        ("replace", "identity", Privacy(0.5, 2e-6)),
         ("replace", "value", Privacy(0.75, 3e-6)),
-        ("add_remove", "index", Privacy(0.5, 2e-6, "add_remove")),
+        ("add_remove", "identity", Privacy(0.5, 2e-6, "add_remove")),
         ("add_remove", "value", Privacy(0.5, 2e-6, "add_remove")),
     ],
 )
@@ -52,7 +52,7 @@ def test_parallel_is_the_maximum_or_the_sum_of_the_two_largest(relation, partiti
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_two_counts_of_a_group_by_lose_twice_epsilon_under_replacement(epsilon):
-    """A record that changes its group moves two counts: the maximum, which holds for a partition by index, would be wrong here."""
+    """A record that changes its group moves two counts: the maximum, which holds for a partition by identity, would be wrong here."""
 
     def log_law(noise):
         r = MP.exp(-MP.mpf(epsilon))
@@ -63,7 +63,24 @@ def test_two_counts_of_a_group_by_lose_twice_epsilon_under_replacement(epsilon):
     counts = [Privacy(epsilon)] * 7
     slack = MP.mpf(10) ** -60
     assert worst <= accounting.parallel(counts, partition="value").epsilon + slack
-    assert worst > accounting.parallel(counts, partition="index").epsilon * 1.9
+    assert worst > accounting.parallel(counts, partition="identity").epsilon * 1.9
+
+
+def test_a_place_is_no_identity():
+    """Parts are cut by row number, and the first of the rows is taken away: every part gets another record, and each count can move."""
+    epsilon, parts, size = 0.5, 3, 3
+    rows = dict(enumerate([1, 0, 0, 0, 0, 0, 1, 0, 0]))  # with an identity for each record
+    after = {identity: value for identity, value in rows.items() if identity}
+    by_place = [[sum(list(table.values())[i * size : (i + 1) * size]) for i in range(parts)] for table in (rows, after)]
+    by_identity = [[sum(table.get(i, 0) for i in range(j, parts * size, parts)) for j in range(parts)] for table in (rows, after)]
+    moved = [sum(abs(a - b) for a, b in zip(*counts, strict=True)) for counts in (by_place, by_identity)]
+    assert moved == [parts, 1]
+    counts = [Privacy(epsilon, relation="add_remove")] * parts
+    promised = accounting.parallel(counts, partition="identity").epsilon
+    # Discrete Laplace noise of scale 1/ε: the loss is ε for each unit that a count moves.
+    assert epsilon * moved[1] <= promised < epsilon * moved[0] == accounting.basic(counts).epsilon
+    with pytest.raises(ParameterError, match="partition must be one of 'identity', 'value', got 'index'"):
+        accounting.parallel(counts, partition="index")
 
 
 # Advanced composition
@@ -118,7 +135,7 @@ def test_lecture_form_is_theorems_1_and_2_of_document_002(epsilon, k):
         ),
         (lambda: accounting.basic([Privacy(1.0, 0.6)] * 2), ParameterError, r"below 1 .* got 1\.2"),
         (lambda: accounting.basic([1.0]), ParameterTypeError, r"parts\[0\] must be a dpcore\.Privacy, got 1\.0"),
-        (lambda: accounting.parallel([Privacy(1.0)], partition="group"), ParameterError, "partition must be one of 'index', 'value'"),
+        (lambda: accounting.parallel([Privacy(1.0)], partition="group"), ParameterError, "partition must be one of 'identity', 'value'"),
         (lambda: accounting.advanced(1.5, 0.0, 10, 1e-6, form="lecture"), ParameterError, r"epsilon must be in \(0, 1\].* got 1\.5"),
         (lambda: accounting.advanced(0.5, 1e-9, 10, 1e-6, form="lecture"), ParameterTypeError, "delta_prime must be left out"),
         (lambda: accounting.advanced(0.5, 0.0, 10, form="lecture"), ParameterTypeError, "delta_prime must be a real number, got None"),

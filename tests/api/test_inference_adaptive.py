@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dpcore import BudgetError, ParameterError, ParameterTypeError, Privacy, accounting, selection
+from dpcore import BudgetError, EntropyError, ParameterError, ParameterTypeError, Privacy, accounting, selection
 from dpcore.inference import AdaptiveQueries
 from dpcore.rng import StreamPosition
 from dpcore.sums import clamped_sum
@@ -39,7 +39,12 @@ class Recorded:
             raise BudgetError("nothing left")
         return self
 
-    def done(self):
+    state = "done"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
         self.events.append("done")
 
     def position(self):
@@ -169,6 +174,49 @@ def test_a_real_ledger(tmp_path):
         made.best_of(EVERY, 0.5)
     with pytest.raises(BudgetError):
         queries(ledger=ledger, rng=None)
+
+
+class Empty:
+    """A source of randomness that has none: it raises, once the ledger has been charged."""
+
+    secure = True
+
+    def __init__(self, error):
+        self.error, self.asked = error, 0
+
+    def position(self):
+        self.asked += 1
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(EntropyError("none"), "entropy"), (KeyboardInterrupt(), "interrupted"), (RuntimeError("a secret"), "error")]
+)
+def test_a_draw_that_fails_has_spent(tmp_path, error, reason):
+    ledger = accounting.Ledger.create(tmp_path / "budget", epsilon=1.0, delta=1e-6)
+    rng = Empty(error)
+    made = queries(ledger=ledger, rng=rng)
+    with pytest.raises(type(error)):
+        made.answer(EVERY[0])
+    with pytest.raises(type(error)):
+        made.best_of(EVERY, 0.25)
+    assert rng.asked == 2
+    assert [(entry.epsilon, entry.state, entry.reason) for entry in ledger.entries()] == [(0.5, "failed", reason), (0.25, "failed", reason)]
+    called = []
+    with pytest.raises(BudgetError, match="the first answer failed and so did its spend"):
+        made.answer(called.append)
+    assert called == []
+    assert b"a secret" not in ledger.path.read_bytes()
+
+
+def test_a_query_that_fails_has_drawn_nothing_and_leaves_its_spend_reserved(tmp_path):
+    ledger = accounting.Ledger.create(tmp_path / "budget", epsilon=1.0, delta=1e-6)
+    made = queries(ledger=ledger, rng=None)
+    with pytest.raises(ZeroDivisionError):
+        made.answer(lambda _: 1 / 0)
+    assert [entry.state for entry in ledger.entries()] == ["reserved"]
+    made.answer(EVERY[0])
+    assert [entry.state for entry in ledger.entries()] == ["done"]
 
 
 def test_keyed_noise_and_ledgers_exclude_each_other(tmp_path):

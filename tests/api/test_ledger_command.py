@@ -10,6 +10,7 @@ import pytest
 
 from dpcore import BudgetError, Privacy, __version__
 from dpcore.accounting import Budget, Ledger, zcdp_rho
+from support.crashes import sealed
 from support.jobs import Workplace
 
 
@@ -184,7 +185,10 @@ def test_a_budget_that_is_used_up_says_so(spent):
 
 
 def test_the_help_teaches(place):
-    shown = {name: " ".join(place.dpcore("ledger", *name, "--help").out.split()) for name in ((), ("create",), ("show",), ("complete",))}
+    shown = {
+        name: " ".join(place.dpcore("ledger", *name, "--help").out.split())
+        for name in ((), ("create",), ("show",), ("complete",), ("export",))
+    }
     for words in (
         "reserves what it is about to spend before any noise is drawn",
         "[ledger] path =",
@@ -197,4 +201,175 @@ def test_the_help_teaches(place):
     for words in ("reserved", "it was killed", "--json", "Exit codes: 0 shown; 2"):
         assert words in shown[("show",)], words
     assert "--abandon ID" in shown[("complete",)]
+    assert "(epsilon, 2 delta)" in shown[("export",)]
     assert "ledger" in place.dpcore("--help").out
+
+
+# Runs that were killed
+
+
+@pytest.fixture
+def killed(place):
+    """A ledger with two runs that were sealed and killed."""
+    ledger = Ledger.create("b.ledger", epsilon=1.0)
+    files = [sealed(place.folder, name, b"content") for name in ("first", "second")]
+    spends = [ledger.spend(Privacy(0.25), what=f"run of {file.path.name}", run=file.path.name) for file in files]
+    for spend, file in zip(spends, files, strict=True):
+        file.temporary.write_bytes(b"content")
+        spend.seal([file])
+    return place
+
+
+def test_sealed_runs_are_completed(killed):
+    done = killed.dpcore("ledger", "complete", "b.ledger")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [f"b.ledger: entry {i} is published: run of {name}" for i, name in ((1, "first"), (2, "second"))]
+    assert (killed.folder / "first").read_bytes() == (killed.folder / "second").read_bytes() == b"content"
+    assert killed.dpcore("ledger", "complete", "b.ledger").out == ""
+
+
+def test_what_cannot_be_completed_is_said(killed):
+    (killed.folder / "second").write_text("mine")
+    done = killed.dpcore("ledger", "complete", "b.ledger")
+    assert (done.code, done.out) == (4, "b.ledger: entry 1 is published: run of first\n")
+    assert "b.ledger: entry 2 stays sealed: run of second" in done.err
+    assert "their names are taken" in done.err
+    assert (killed.folder / "second").read_text() == "mine"
+    assert "second" in killed.dpcore("ledger", "show", "b.ledger").out
+    given_up = killed.dpcore("ledger", "complete", "b.ledger", "--abandon", 2)
+    assert (given_up.code, given_up.out) == (0, "b.ledger: entry 2 is given up; its charge stays\n")
+    assert killed.dpcore("ledger", "complete", "b.ledger").code == 0
+    assert killed.dpcore("ledger", "complete", "b.ledger", "--abandon", 7).code == 2
+    state = json.loads(killed.dpcore("ledger", "show", "b.ledger", "--json").out)
+    assert [(entry["state"], entry["reason"]) for entry in state["entries"]] == [("done", None), ("failed", "abandoned")]
+    assert state["failed"] == {"epsilon": 0.25, "delta": 0.0}
+
+
+# Ledgers of format 1, as earlier versions wrote them
+
+
+OLD = """
+CREATE TABLE budget (
+    one INTEGER PRIMARY KEY CHECK (one = 1), epsilon TEXT NOT NULL, delta TEXT NOT NULL, relation TEXT NOT NULL,
+    accounting TEXT NOT NULL CHECK (accounting IN ('basic', 'zcdp')), unit TEXT NOT NULL, created TEXT NOT NULL,
+    version TEXT NOT NULL);
+CREATE TABLE spend (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, reserved TEXT NOT NULL, done TEXT,
+    epsilon TEXT, delta TEXT, rho TEXT, job TEXT, version TEXT NOT NULL);
+PRAGMA application_id = 1685087084;
+PRAGMA user_version = 1;
+"""
+
+
+def old_ledger(path, accounting, spends):
+    connection = sqlite3.connect(path)
+    connection.executescript(OLD)
+    connection.execute("INSERT INTO budget VALUES (1, '1.0', '1e-06', 'add_remove', ?, 'person', '2026-01-01', '0.1.0')", (accounting,))
+    for what, done, *amounts in spends:
+        row = (what, "2026-02-03T04:05:06.789+00:00", done, *amounts, "job", "0.1.0")
+        connection.execute(
+            "INSERT INTO spend (what, reserved, done, epsilon, delta, rho, job, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
+        )
+    connection.commit()
+    connection.close()
+    return path.read_bytes()
+
+
+BASIC = [("well", "2026-02-03", "0.1", "1e-7", None), ("killed", None, "0.2", "0", None)]
+ZCDP = [
+    ("gauss", "2026-02-03", None, "0", "0.001"),
+    ("approximate", "2026-02-03", "0.05", "1e-7", "0.00125"),
+    ("killed", None, None, "0", "0.002"),
+]
+
+
+def test_old_ledgers_are_refused_with_the_command_that_carries_them_over(place):
+    old_ledger(place.folder / "old ledger", "basic", BASIC)
+    for arguments in (("show", "old ledger"), ("complete", "old ledger")):
+        done = place.dpcore("ledger", *arguments)
+        assert done.code == 2
+        assert "of format 2, and this one has format 1" in done.err
+        assert f"`dpcore ledger export '{place.folder / 'old ledger'}' --into NEW`" in done.err
+
+
+def test_an_old_basic_ledger_is_carried_over_as_it_is(place):
+    before = old_ledger(place.folder / "old", "basic", BASIC)
+    done = place.dpcore("ledger", "export", "old", "--into", "new", "--dataset", "claims-2026")
+    assert done.code == 0, done.err
+    assert "remaining  epsilon 0.7, delta 9e-07" in done.out
+    new = Ledger("new")
+    assert (new.kind, new.budget, new.spent) == ("basic", Budget(1.0, 1e-6), Budget(0.3, 1e-7))
+    assert (new.relation, new.unit, new.dataset) == ("add_remove", "person", "claims-2026")
+    first, second = new.entries()
+    assert (first.what, first.state, first.job, first.version) == ("well", "done", "job", "0.1.0")
+    assert (second.what, second.state) == ("killed", "reserved")
+    assert first.when.isoformat() == "2026-02-03T04:05:06.789000+00:00"
+    assert (place.folder / "old").read_bytes() == before
+    new.spend(Privacy(0.7, 9e-7, "add_remove"), what="the rest")
+
+
+def test_an_old_zcdp_ledger_fixes_its_failures_when_it_is_carried_over(place):
+    old_ledger(place.folder / "old", "zcdp", ZCDP)
+    assert place.dpcore("ledger", "export", "old", "--into", "new").code == 0
+    new = Ledger("new")
+    assert new.budget == Budget(None, 1e-7, zcdp_rho(1.0, 1e-6, failure_delta=1e-7))
+    assert new.spent == Budget(None, 1e-7, 0.00425)
+    assert new.privacy(1e-6).epsilon <= 1.0
+    done = place.dpcore("ledger", "export", "old", "--into", "more", "--failure-delta", 5e-7)
+    assert done.code == 0, done.err
+    assert Ledger("more").remaining.delta == 4e-7
+    assert Ledger("more").privacy(1e-6).epsilon <= 1.0
+    for failures, words in ((5e-8, "at least what was spent, 1e-07"), (1e-6, "leave enough of delta")):
+        done = place.dpcore("ledger", "export", "old", "--into", "none", "--failure-delta", failures)
+        assert (done.code, words in done.err) == (2, True)
+    assert not (place.folder / "none").exists()
+
+
+def test_an_old_zcdp_ledger_that_is_used_up_stays_used_up(place):
+    rho = zcdp_rho(1.0, 1e-6) * (1 + 1e-11)  # as near to its limit as a search can tell
+    old_ledger(place.folder / "old", "zcdp", [("all", "2026-02-03", None, "0", repr(rho))])
+    assert place.dpcore("ledger", "export", "old", "--into", "new").code == 0
+    assert Ledger("new").remaining.rho < 1e-9
+    assert Ledger("new").spent.rho == pytest.approx(rho)
+
+
+def test_ledgers_of_either_format_are_printed_as_json(place):
+    old_ledger(place.folder / "old", "zcdp", ZCDP)
+    state = json.loads(place.dpcore("ledger", "export", "old").out)
+    assert (state["format"], state["accounting"], state["budget"]) == (1, "zcdp", {"epsilon": 1.0, "delta": 1e-6})
+    assert [entry["rho"] for entry in state["entries"]] == [0.001, 0.00125, 0.002]
+    assert [entry["state"] for entry in state["entries"]] == ["done", "done", "reserved"]
+    place.dpcore("ledger", "export", "old", "--into", "new")
+    assert place.dpcore("ledger", "export", "new").out == place.dpcore("ledger", "show", "new", "--json").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("old", "--into", "old"), 2, "exists already"),
+        (("old", "--into", "no/folder"), 4, "no such folder"),
+        (("old", "--dataset", "x"), 2, "--failure-delta and --dataset are for --into"),
+        (("old", "--into", "new", "--failure-delta", 1e-7), 2, "failure_delta must be left out for a ledger with accounting 'basic'"),
+        (("none", "--into", "new"), 4, "no ledger here"),
+        (("text", "--into", "new"), 2, "no SQLite file"),
+        (("text",), 2, "no SQLite file"),
+    ],
+)
+def test_what_cannot_be_exported(place, arguments, code, words):
+    before = old_ledger(place.folder / "old", "basic", BASIC)
+    (place.folder / "text").write_text("no ledger " * 1000)
+    done = place.dpcore("ledger", "export", *arguments)
+    assert (done.code, words in done.err) == (code, True), done.err
+    assert not (place.folder / "new").exists()
+    assert (place.folder / "old").read_bytes() == before
+
+
+@pytest.mark.parametrize("change", ["epsilon = 'much'", "delta = NULL", "epsilon = '-1'"])
+def test_old_ledgers_that_are_damaged(place, change):
+    old_ledger(place.folder / "old", "basic", BASIC)
+    with sqlite3.connect(place.folder / "old") as connection:
+        connection.execute(f"UPDATE spend SET {change}")
+    connection.close()
+    done = place.dpcore("ledger", "export", "old", "--into", "new")
+    assert (done.code, "damaged" in done.err) == (4, True)
+    assert not (place.folder / "new").exists()

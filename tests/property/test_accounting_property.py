@@ -149,7 +149,7 @@ def test_unequal_parts_lie_between_bounds_of_equal_ones(epsilons, delta):
     assert found <= accounting.basic([Privacy(e) for e in epsilons]).epsilon
 
 
-@pytest.mark.parametrize("partition", ["index", "value"])
+@pytest.mark.parametrize("partition", ["identity", "value"])
 @given(
     parts=st.lists(st.tuples(st.floats(0.0, 10.0), st.floats(0.0, 0.05)), min_size=1, max_size=6),
     relation=st.sampled_from(["replace", "add_remove"]),

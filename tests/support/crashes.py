@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 from pathlib import Path
@@ -77,6 +76,8 @@ class Steps:
 
 def locked(path: Path, content: bytes) -> int:
     """Write a temporary and lock it as a live process does; the lock goes with the descriptor."""
+    import fcntl  # only where POSIX is
+
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     os.write(descriptor, content)
     os.fsync(descriptor)

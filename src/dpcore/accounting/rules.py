@@ -56,7 +56,7 @@ def basic(parts: Iterable[Privacy]) -> Privacy:
     return Privacy(fraction_up(sum((Fraction(part.epsilon) for part in checked), Fraction(0))), delta, relation)
 
 
-def parallel(parts: Iterable[Privacy], *, partition: Literal["index", "value"]) -> Privacy:
+def parallel(parts: Iterable[Privacy], *, partition: Literal["identity", "value"]) -> Privacy:
     r"""Compose releases of which each sees its own part of the data.
 
     The maximum if a change touches one part only; the sum of the two largest if a record can leave one part and enter another, that is for
@@ -66,8 +66,10 @@ def parallel(parts: Iterable[Privacy], *, partition: Literal["index", "value"]) 
     ----------
     parts : iterable of Privacy
         The guarantee of every release, as a function of the whole data set (the choice of its part included), for one relation.
-    partition : {"index", "value"}
-        What decides on the part of a record: its place or identity, which no change of its value moves, or its value, as in a group-by.
+    partition : {"identity", "value"}
+        What decides on the part of a record: a stable identity, such as an account number, that neither a change of its value nor the
+        presence of another record moves; or its value, as in a group-by. A place (row number) is no identity: where neighbours differ by
+        the presence of a record, every later record moves on by one place and all parts change.
 
     Returns
     -------
@@ -86,10 +88,10 @@ def parallel(parts: Iterable[Privacy], *, partition: Literal["index", "value"]) 
     Examples
     --------
     >>> counts = [Privacy(0.5), Privacy(0.5), Privacy(0.25)]
-    >>> parallel(counts, partition="index").epsilon, parallel(counts, partition="value").epsilon
+    >>> parallel(counts, partition="identity").epsilon, parallel(counts, partition="value").epsilon
     (0.5, 1.0)
     """
-    check_choice("partition", partition, ("index", "value"))
+    check_choice("partition", partition, ("identity", "value"))
     checked, relation = check_parts(parts)
     touched = 2 if partition == "value" and relation == "replace" else 1
     largest_epsilon = sorted((part.epsilon for part in checked), reverse=True)[:touched]

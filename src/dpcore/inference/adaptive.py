@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,14 +43,15 @@ class AdaptiveQueries:
     k : int
         Number of queries, in [1, 10^9].
     ledger : accounting.Ledger, optional
-        The whole (ε, δ) is reserved in it at once, before anything is answered; `best_of` reserves its own ε before it draws.
+        The whole (ε, δ) is reserved in it at once, before anything is answered; `best_of` reserves its own ε before it draws. A draw that
+        raises leaves its spend as failed, with the class of the failure; nothing is given back.
     rng : Stream, optional
-        None is the secure source.
+        None is the secure source. A keyed stream together with a ledger is refused.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is out of range or of the wrong type.
+        If a parameter is out of range or of the wrong type, or a ledger is to pay for keyed noise.
     BudgetError
         If the ledger has not enough left.
 
@@ -88,7 +90,7 @@ class AdaptiveQueries:
         self._rng = resolve(rng)
         self._data, self.n = data, _length(data)
         self._scale = math.sqrt(8 * self.k * -math.log(self.delta)) / self.epsilon * _UP
-        self._asked, self._lock = 0, threading.Lock()
+        self._asked, self._failed, self._lock = 0, False, threading.Lock()
         self._selections: list[float] = []
         self._ledger = ledger
         self._reservation = self._reserve(Privacy(self.epsilon, self.delta), f"{self.k} adaptive queries")
@@ -141,7 +143,7 @@ class AdaptiveQueries:
         Raises
         ------
         BudgetError
-            If k queries were asked; the query is not called then.
+            If k queries were asked, or a ledger pays and the first draw failed; the query is not called then.
         ParameterError, ParameterTypeError
             If the query does not give n numbers.
         EntropyError
@@ -152,11 +154,14 @@ class AdaptiveQueries:
         with self._lock:
             if self._asked >= self.k:
                 raise BudgetError(f"k = {self.k} queries were asked; there is no budget for another one")
+            if self._failed:
+                raise BudgetError(
+                    "the first answer failed and so did its spend in the ledger: make another object, with a budget of its own"
+                )
             self._asked += 1
         total = self._total(query)
-        released = float(total.noisy("laplace", self._scale, rng=self._rng)) / self.n
-        self._finish()
-        return released
+        with self._first():
+            return float(total.noisy("laplace", self._scale, rng=self._rng)) / self.n
 
     def best_of(self, queries: Sequence[Query], epsilon_select: float) -> int:
         r"""Choose a query with a large answer, without answering any (NoisyArgmax).
@@ -194,11 +199,9 @@ class AdaptiveQueries:
         reservation = self._reserve(Privacy(epsilon), f"choice among {len(queries)} queries")
         with self._lock:
             self._selections.append(epsilon)
-        rounded = [self._total(query).rounded() for query in queries]
-        chosen = selection.noisy_argmax(np.array([value for value, _ in rounded]), epsilon, rounded[0][1], rng=self._rng)
-        if reservation is not None:
-            reservation.done()
-        return chosen
+        with contextlib.nullcontext() if reservation is None else reservation:
+            rounded = [self._total(query).rounded() for query in queries]
+            return selection.noisy_argmax(np.array([value for value, _ in rounded]), epsilon, rounded[0][1], rng=self._rng)
 
     # Accuracy
 
@@ -271,12 +274,19 @@ class AdaptiveQueries:
     def _reserve(self, privacy: Privacy, what: str) -> accounting.Reservation | None:
         return None if self._ledger is None else self._ledger.spend(privacy, what=what, secure=self._rng.secure)
 
-    def _finish(self) -> None:
-        """The reservation is marked as used after the first answer."""
+    @contextlib.contextmanager
+    def _first(self) -> Iterator[None]:
+        """The reservation is used by the first draw: done if that gives an answer, failed if it raises."""
         with self._lock:
             reservation, self._reservation = self._reservation, None
-        if reservation is not None:
-            reservation.done()
+        if reservation is None:
+            yield
+            return
+        try:
+            with reservation:
+                yield
+        finally:
+            self._failed = reservation.state == "failed"
 
     def __reduce__(self) -> NoReturn:
         raise ParameterTypeError("AdaptiveQueries must not be copied or pickled: two copies would answer 2k queries with the budget of k")
