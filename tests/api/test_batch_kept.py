@@ -10,7 +10,7 @@ from pyarrow import ipc
 
 from dpcore.batch import writers
 from dpcore.batch.kept import kept, kept_type
-from dpcore.batch.sizes import varying_bytes
+from dpcore.batch.sizes import total_varying_bytes, varying_bytes
 from support.jobs import FORMATS, Workplace, read_table, write_table
 
 MARK = "MARKMARK"
@@ -69,6 +69,7 @@ def test_what_is_kept_is_the_values_and_nothing_beside_them(name):
         assert made.type == kept_type(values.type)
         assert made.to_pylist() == values.to_pylist()
         assert varying_bytes(made).tolist() == varying_bytes(values).tolist()
+        assert total_varying_bytes(made) == total_varying_bytes(made.slice(3)) + varying_bytes(made)[:3].sum() == varying_bytes(made).sum()
 
 
 @pytest.mark.parametrize("target", ["parquet", "arrow"])

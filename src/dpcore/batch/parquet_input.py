@@ -100,21 +100,27 @@ def _way_to_read(
     if not varying:
         return file, rows
     # The first row comes before any look at the chunks: of a damaged chunk pyarrow's reader raises, its metadata object ends the process.
-    if _first_row(file, group, varying) is None:
+    first = _first_row(source, group, varying, [name for name in varying if types[name] in TEXTS])
+    if first is None:
         return file, rows
     chunks = _chunks(file, group, varying)
     rows = min(rows, _rows_per_piece(file, group, chunks))
-    labelled = [name for name in varying if types[name] in TEXTS and all(map(_is_labelled, chunks[name]))]
-    first = _first_row(_opened(source, len(types), labelled), group, labelled) if labelled else None
-    if first is None:
-        return file, rows
-    first = checked(first, labelled)
+    labelled = [name for name in varying if pa.types.is_dictionary(first.column(name).type) and all(map(_is_labelled, chunks[name]))]
     long = [name for name in labelled if _longest(first.column(name)) * rows > LABEL_BYTES]
     return (_opened(source, len(types), long) if long else file), rows
 
 
-def _first_row(file: pq.ParquetFile, group: int, names: list[str]) -> pa.RecordBatch | None:
-    return next(file.iter_batches(1, row_groups=[group], columns=names, use_threads=False), None)
+def _first_row(source: Source, group: int, names: list[str], texts: list[str]) -> pa.RecordBatch | None:
+    """The first row of a row group, texts with the dictionaries that their chunks begin with where pyarrow can hand them out."""
+
+    def first(encoded: list[str]) -> pa.RecordBatch | None:
+        batch = next(_opened(source, len(names), encoded).iter_batches(1, row_groups=[group], columns=names, use_threads=False), None)
+        return None if batch is None else checked(batch, names)
+
+    try:
+        return first(texts)
+    except DAMAGE:
+        return first([])
 
 
 def _is_labelled(chunk: Any) -> bool:

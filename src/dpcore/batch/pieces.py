@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcore.batch.sizes import varies, varying_bytes
+from dpcore.batch.sizes import total_varying_bytes, varies, varying_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +82,10 @@ def slices(piece: Piece, rows: int) -> Iterator[Piece]:
     """Cut a piece that has more rows than asked for, or rows that are long once they are decoded."""
     batch, start = piece.batch, 0
     varying = [column for column in batch.columns if varies(column.type)]
+    if len(batch) <= rows and sum(map(total_varying_bytes, varying)) < PIECE_BYTES:
+        if len(batch):
+            yield piece
+        return
     ends = np.append(0, np.cumsum(sum(map(varying_bytes, varying), start=np.zeros(len(batch), np.int64))))
     while start < len(batch):
         full = int(np.searchsorted(ends, ends[start] + PIECE_BYTES))

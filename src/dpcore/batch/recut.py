@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.batch.reports import stored_bytes
-from dpcore.batch.sizes import varies, varying_bytes
+from dpcore.batch.sizes import total_varying_bytes, varies, varying_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy.typing as npt
 
 
 def rows_for(schema: pa.Schema, size: int, most: int) -> int:
@@ -49,18 +51,28 @@ class Recut:
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take rows, and yield the parts that they complete."""
         start, n = 0, len(batch)
-        # ends[i] is the text before row i.
-        ends = np.append(0, np.cumsum(sum((varying_bytes(batch.column(place)) for place in self._varying), start=np.zeros(n, np.int64))))
+        ends = self._ends(batch)
         while start < n:
             room = self._rows - self._pending_rows
-            full = int(np.searchsorted(ends, ends[start] + self._text - self._pending_text))
+            full = n if ends is None else int(np.searchsorted(ends, ends[start] + self._text - self._pending_text))
             stop = min(start + room, full, n)
-            self._pending.append(batch.slice(start, stop - start))
+            part = batch.slice(start, stop - start)
+            self._pending.append(part)
             self._pending_rows += stop - start
-            self._pending_text += int(ends[stop] - ends[start])
+            self._pending_text += self._text_of(part) if ends is None else int(ends[stop] - ends[start])
             start = stop
             if self._pending_rows == self._rows or self._pending_text >= self._text:
                 yield self._part()
+
+    def _text_of(self, batch: pa.RecordBatch) -> int:
+        return sum(total_varying_bytes(batch.column(place)) for place in self._varying)
+
+    def _ends(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64] | None:
+        """The text before each row and behind the last; None if no part can end by it within this batch."""
+        if self._pending_text + self._text_of(batch) < self._text:
+            return None
+        sizes = [varying_bytes(batch.column(place)) for place in self._varying]
+        return np.append(0, np.cumsum(np.sum(sizes, axis=0, dtype=np.int64)))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yield what is left, if anything is."""

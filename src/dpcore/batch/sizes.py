@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Sizes = npt.NDArray[np.int64]
 
+OFFSETS = {pa.string(): np.int32, pa.binary(): np.int32, pa.large_string(): np.int64, pa.large_binary(): np.int64}
+"""Types whose text lies between two offsets."""
+
 
 def varies(kind: pa.DataType) -> bool:
     """Whether two values of a type may differ in size."""
@@ -55,6 +58,17 @@ def varying_bytes(values: pa.Array) -> Sizes:
     if pa.types.is_nested(kind):
         return _list_bytes(values)
     return _filled(pc.binary_length(values.cast(VIEWS[kind]) if kind in VIEWS else values))
+
+
+def total_varying_bytes(values: pa.Array) -> int:
+    """Return the sum of `varying_bytes`; of text without nulls at once."""
+    kind = values.type
+    if kind in OFFSETS and not values.null_count:
+        if not len(values):
+            return 0
+        ends = np.frombuffer(values.buffers()[1], OFFSETS[kind])
+        return int(ends[values.offset + len(values)]) - int(ends[values.offset])
+    return int(varying_bytes(values).sum())
 
 
 def _list_bytes(lists: Any) -> Sizes:
