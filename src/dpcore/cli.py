@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
+import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable
-from types import FrameType
-from typing import TYPE_CHECKING
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Self, TextIO
 
 from dpcore import _backend
 from dpcore._version import __version__
@@ -19,18 +22,87 @@ from dpcore.rng import STREAM_VERSION
 if TYPE_CHECKING:
     import click
 
-DONE, BUG, REFUSED, BAD_ROWS, SYSTEM = 0, 1, 2, 3, 4
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+DONE, BUG, REFUSED, BAD_ROWS, SYSTEM, PUBLISHED = 0, 1, 2, 3, 4, 5
+INTERRUPTED, TERMINATED, HUNG_UP = 128 + signal.SIGINT, 128 + signal.SIGTERM, 129
+STANDARD = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
 BATCH_EXTRA = ("click", "duckdb", "pyarrow", "pydantic", "rich")
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived; not an Exception, so that nothing takes it for a failure to recover from."""
+    """SIGTERM or SIGHUP arrived; not an Exception, so that nothing takes it for a failure to recover from."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
+
+class _Signals:
+    """The first signal ends the command; the others of a burst must not end its cleaning up."""
+
+    def __init__(self) -> None:
+        self._arrived = False
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        for name, ours in (("SIGINT", signal.default_int_handler), ("SIGTERM", signal.SIG_DFL), ("SIGHUP", signal.SIG_DFL)):
+            number = getattr(signal, name, None)
+            # What a shell or nohup ignores stays ignored, and what the caller handles stays the caller's.
+            if number is not None and signal.getsignal(number) == ours:
+                self._before[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._arrived = True
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def end(self) -> None:
+        """Let no signal change what the command has come to."""
+        self._arrived = True
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        if self._arrived:
+            return
+        self._arrived = True
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise Terminated(number)
 
 
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
-    sys.exit(run(sys.argv[1:]))
+    _open_closed_streams()
+    with _Signals() as signals:
+        code = _run(sys.argv[1:])
+        signals.end()
+        for stream in (sys.stdout, sys.stderr):
+            _flush(stream)
+        sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Give streams that were closed at the start a descriptor on which reading and writing fail.
+
+    Otherwise the next file that is opened, a ledger or an output, would get the descriptor of a stream, and what is printed.
+    """
+    for name, number, mode in STANDARD:
+        try:
+            os.fstat(number)
+        except OSError:
+            taken = os.open(os.devnull, os.O_WRONLY if mode == "r" else os.O_RDONLY)
+            if taken != number:
+                os.dup2(taken, number)
+                os.close(taken)
+            setattr(sys, name, io.open(number, mode, closefd=False, encoding="utf-8"))  # noqa: SIM115, UP020
+
+
+def _flush(stream: TextIO) -> None:
+    """Write out what is left; what cannot be written was said to be so, and must not fail again when the interpreter ends."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def run(arguments: list[str]) -> int:
@@ -44,60 +116,86 @@ def run(arguments: list[str]) -> int:
     Returns
     -------
     int
-        The exit code: 0 done; 1 a bug; 2 job file, schema, or installation; 3 found in rows; 4 the system; 130, 143 interrupted.
+        The exit code: 0 done; 1 a bug; 2 job file, schema, or installation; 3 found in rows; 4 the system; 5 published, and then
+        something failed; 129, 130, 143 interrupted.
     """
+    with _Signals():
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     absent = [name for name in BATCH_EXTRA if importlib.util.find_spec(name) is None]
     if absent:
         print(f"dpcore: the command line needs the extra `batch` (not installed: {', '.join(absent)}):", file=sys.stderr)
         print("    pip install 'dpcore[batch]'", file=sys.stderr)
         return REFUSED
-    before = signal.signal(signal.SIGTERM, _terminate)
-    try:
-        return _with_exit_code(lambda: command_group().main(arguments, prog_name="dpcore", standalone_mode=False))
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise Terminated
+    return _with_exit_code(lambda: command_group().main(arguments, prog_name="dpcore", standalone_mode=False))
 
 
 def _with_exit_code(action: Callable[[], object]) -> int:
     import click
 
+    from dpcore.batch.errors import PublishedError
+
     try:
         result = action()
     except click.ClickException as error:
-        error.show()
+        _say(error.show)
         return error.exit_code
-    except SystemExit:
-        return SYSTEM  # click's way to say that nobody reads standard output any more
-    except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted; nothing was left behind", INTERRUPTED)
-    except Terminated:
-        return _fail("terminated; nothing was left behind", TERMINATED)
-    except (BudgetError, ParameterError, ParameterTypeError) as error:
-        return _fail(str(error), REFUSED)
-    except DataError as error:
-        return _fail(str(error), BAD_ROWS)
-    except OSError as error:
-        known = isinstance(error, DpcoreError)
-        return _fail(str(error) if known else f"{error.filename or 'input or output'}: {error.strerror or type(error).__name__}", SYSTEM)
-    except MemoryError:
-        return _fail("out of memory", SYSTEM)
-    except Exception as error:
-        # The message of a stranger's exception may quote data: only its type and place are shown.
-        print("".join(traceback.format_tb(error.__traceback__)), file=sys.stderr)
-        return _fail(f"{type(error).__name__}: this is a bug in dpcore; please report the lines above", BUG)
+    except PublishedError as error:
+        message, code = _judged(error.__cause__ or error)
+        if code == BUG:
+            _show_place(error.__cause__ or error)
+        return _fail(f"{error}; then: {message}", PUBLISHED)
+    except BaseException as error:
+        message, code = _judged(error)
+        if code == BUG:
+            _show_place(error)
+        return _fail(f"{message}; nothing was left behind" if code in {INTERRUPTED, TERMINATED, HUNG_UP} else message, code)
     return result if isinstance(result, int) else DONE
+
+
+def _judged(error: BaseException) -> tuple[str, int]:
+    """What an error says, and its exit code."""
+    import click
+
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            return "interrupted", INTERRUPTED
+        case Terminated():
+            return ("terminated", TERMINATED) if error.number == signal.SIGTERM else ("the terminal hung up", HUNG_UP)
+        case SystemExit():
+            return "nobody reads standard output any more", SYSTEM  # click's way to say so
+        case BudgetError() | ParameterError() | ParameterTypeError():
+            return str(error), REFUSED
+        case DataError():
+            return str(error), BAD_ROWS
+        case OSError() if isinstance(error, DpcoreError):
+            return str(error), SYSTEM
+        case OSError():
+            return f"{error.filename or 'input or output'}: {error.strerror or type(error).__name__}", SYSTEM
+        case MemoryError():
+            return "out of memory", SYSTEM
+    return f"{type(error).__name__}: this is a bug in dpcore; please report the lines above", BUG
+
+
+def _show_place(error: BaseException) -> None:
+    # The message of a stranger's exception may quote data: only its type and place are shown.
+    _say(lambda: print("".join(traceback.format_tb(error.__traceback__)), file=sys.stderr))
 
 
 def _fail(message: str, code: int) -> int:
     from dpcore.batch.printable import printable_lines
 
     # Names of files and columns are whoever's made them, and a terminal obeys some characters.
-    print(f"dpcore: {printable_lines(message)}", file=sys.stderr)
+    _say(lambda: print(f"dpcore: {printable_lines(message)}", file=sys.stderr, flush=True))
     return code
+
+
+def _say(words: Callable[[], object]) -> None:
+    """Say something where that is still possible; the exit code tells the rest."""
+    with contextlib.suppress(OSError, ValueError):
+        words()
 
 
 def command_group() -> click.Group:

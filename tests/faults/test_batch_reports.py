@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.jobs import COLUMNS, FORMATS, Workplace, damage, peak_memory, people, read_table, write_table
+from support.jobs import COLUMNS, FORMATS, Workplace, damage, peak_memory, people, read_table, vouch_for, write_table
 
 SECRET = "48151623"
 EVERY = {
@@ -191,6 +191,39 @@ def test_a_sidecar_of_another_table(place):
     refused(place, "private.csv: there is no column 'visits', which the dpcore metadata of 'visits' call for")
 
 
+@pytest.mark.parametrize("change", ["size", "content", "the table of another run", "the sidecar of another run"])
+def test_a_table_and_a_sidecar_that_do_not_belong_together(place, change):
+    """Two runs of one job on one name could mix, and then one table was read with what the other had declared."""
+    privatized(place, "csv")
+    sidecar = place.target.with_name("private.csv.dpcore.json")
+    other, content = sidecar.read_bytes(), place.target.read_bytes()
+    if change == "size":
+        place.target.write_bytes(content + content.splitlines()[-1] + b"\n")
+    elif change == "content":
+        lines = content.splitlines(keepends=True)
+        place.target.write_bytes(b"".join([lines[0], *lines[:0:-1]]))
+    else:
+        place.write_job(EVERY, privacy=PRIVACY, keep=["note"], key=bytes(range(1, 33)))
+        assert place.privatize("--overwrite").code == 0
+        if change == "the sidecar of another run":
+            place.target.write_bytes(content)
+        else:
+            sidecar.write_bytes(other)
+    refused(place, "private.csv: this is not the table that private.csv.dpcore.json was written for")
+
+
+def test_a_sidecar_of_the_first_stream_names_no_table(place):
+    privatized(place, "csv")
+    path = place.target.with_name("private.csv.dpcore.json")
+    said = json.loads(path.read_text())
+    del said["table"]
+    path.write_text(json.dumps(said))
+    refused(place, "the metadata do not say which table they are for")
+    said["schema"]["stream_version"] = 1
+    path.write_text(json.dumps(said))
+    assert place.estimate().code == 0
+
+
 # Files together
 
 
@@ -332,6 +365,7 @@ def test_csv_cells_that_are_no_reports(place, old, new, words):
     text = place.target.read_text()
     assert old in text
     place.target.write_text(text.replace(old, new, 1))
+    vouch_for(place.target)
     refused(place, "private.csv: row", words)
 
 
@@ -344,6 +378,7 @@ def test_csv_digits_that_are_no_reports(place, new):
     # The note has two quoted commas before it.
     cells[at - len(header.split(","))] = f'"{new}"'
     place.target.write_text("\n".join([header, ",".join(cells), *rest]) + "\n")
+    vouch_for(place.target)
     refused(place, "private.csv: row 0 (counted from 0), column 'bits': not the 4 hexadecimal digits of a report")
 
 

@@ -268,49 +268,6 @@ def test_an_interrupted_job_cleans_up(place, target, number, code):
     assert place.left_behind() == []
 
 
-KILLED_AT_STEP = """
-import os, signal, sys
-from pathlib import Path
-step, counted = int(sys.argv.pop(1)), 0
-
-def counting(function):
-    def counted_call(*args, **kwargs):
-        global counted
-        counted += 1
-        if counted == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*args, **kwargs)
-    return counted_call
-
-os.fsync, Path.replace, Path.unlink = counting(os.fsync), counting(Path.replace), counting(Path.unlink)
-from dpcore.cli import main
-main()
-"""
-
-
-@posix
-@pytest.mark.parametrize("target", FORMATS)
-def test_kill_nine_at_every_step_of_the_commit(place, target):
-    rows = 50
-    write_table(people(rows), place.source)
-    place.target = place.folder / f"out/private.{target}"
-    place.write_job()
-    for existing in (False, True):
-        step, killed = 1, True
-        while killed:
-            if not existing and place.target.parent.exists():
-                for path in place.target.parent.iterdir():
-                    path.unlink()
-            process = start(step, "privatize", place.job, "--overwrite", script=KILLED_AT_STEP)
-            process.communicate()
-            killed = process.returncode == -signal.SIGKILL
-            check_nothing_partial(place, rows)
-            step += 1
-        assert process.returncode == 0
-        assert step > 4
-        assert place.target.exists()
-
-
 @posix
 def test_temporaries_of_the_living_are_left_alone(tmp_path):
     path = tmp_path / "private.parquet"
@@ -331,13 +288,14 @@ def test_temporaries_of_the_living_are_left_alone(tmp_path):
     assert not living.temporary.exists()
 
 
-def test_two_jobs_at_once_do_not_disturb_each_other(place):
+def test_of_jobs_at_once_one_writes_and_none_disturbs_it(place):
     write_table(people(100_000), place.source)
     place.write_job()
     jobs = [start("privatize", place.job, "--overwrite") for _ in range(3)]
     for job in jobs:
         _, err = job.communicate()
-        assert job.returncode == 0, err
+        assert job.returncode == 0 or (job.returncode == 4 and "another job is writing" in err), err
+    assert any(job.returncode == 0 for job in jobs)
     assert place.left_behind() == ["private.parquet"]
     assert len(read_table(place.target)) == 100_000
 

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.accounting import Ledger
-from dpcore.batch import output
-from dpcore.batch.atomic import AtomicFile, StorageError
+from dpcore.accounting import Ledger, move_into_place
+from dpcore.batch import publication
 from support.jobs import FORMATS, peak_memory, start, write_table
 from support.releases import Counter, clinic
 
@@ -126,35 +125,36 @@ def test_no_room_for_the_table(place, ledger, ending):
 
 
 @pytest.mark.parametrize("failing", ["answers.json", "second.csv", "second.csv.dpcore.json"])
-def test_a_commit_that_fails_takes_the_other_tables_back(place, monkeypatch, failing):
-    class Failing(AtomicFile):
-        def commit(self):
-            if self.path.name == failing:
-                raise StorageError("cannot complete it")
-            super().commit()
+def test_a_table_that_cannot_be_put_in_its_place_takes_the_others_back(place, monkeypatch, failing):
+    def move(file, *, overwrite):
+        if file.path.name == failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(file.path))
+        move_into_place(file, overwrite=overwrite)
 
-    monkeypatch.setattr(output, "AtomicFile", Failing)
-    monkeypatch.setattr("dpcore.batch.release.AtomicFile", Failing)
+    monkeypatch.setattr(publication, "move_into_place", move)
     second = place.synthetic(output=str(place.target.parent / "second.csv"))
     place.write_release({"x": place.synthetic("csv"), "y": second})
-    failed(place, 4, "cannot complete it")
+    failed(place, 4, "cannot complete", failing, os.strerror(errno.EIO))
 
 
-def test_a_csv_that_cannot_be_committed_leaves_no_sidecar(place, monkeypatch):
-    """Of any job: a sidecar is in place before its table is."""
+@pytest.mark.parametrize("failing", ["answers.json", "second.csv", "second.csv.dpcore.json"])
+def test_tables_that_a_ledger_knows_are_finished_by_the_next_command(place, ledger, monkeypatch, failing):
+    def move(file, *, overwrite):
+        if file.path.name == failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(file.path))
+        move_into_place(file, overwrite=overwrite)
 
-    class Failing(AtomicFile):
-        def commit(self):
-            if self.path.suffix == ".csv":
-                raise StorageError("cannot complete it")
-            super().commit()
-
-    monkeypatch.setattr(output, "AtomicFile", Failing)
-    table = output.Output(place.folder / "x/made.csv", pa.schema([("n", pa.int64())]), "csv", "none", b"{}")
-    with pytest.raises(StorageError, match="cannot complete it"):
-        table.commit()
-    table.abort()
-    assert list((place.folder / "x").iterdir()) == []
+    second = place.synthetic(output=str(place.target.parent / "second.csv"))
+    place.write_release({"x": place.synthetic("csv"), "y": second}, ledger=ledger.path)
+    with monkeypatch.context() as patch:
+        patch.setattr(publication, "move_into_place", move)
+        done = place.release()
+    assert (done.code, "sealed in the ledger" in done.err) == (4, True), done.said
+    assert [entry.state for entry in ledger.entries()] == ["sealed"]
+    done = place.release()
+    assert (done.code, "already published" in done.err) == (0, True), done.said
+    assert [(entry.epsilon, entry.state) for entry in ledger.entries()] == [(2.0, "done")]
+    assert place.left_behind() == sorted(["answers.json", "made.csv", "made.csv.dpcore.json", "second.csv", "second.csv.dpcore.json"])
 
 
 PAUSED = """

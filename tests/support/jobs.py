@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -131,6 +132,8 @@ def job_text(
     keep: Iterable[str] = (),
     key: bytes | None = KEY,
     privacy: Mapping[str, Any] | None = None,
+    ledger: Path | str | None = None,
+    dataset: str | None = None,
     **output: Any,
 ) -> str:
     """A job file; by default with all four mechanisms and a test key."""
@@ -139,11 +142,13 @@ def job_text(
         f"keep = {toml(list(keep))}",
         "[input]",
         f"path = {toml(str(source))}",
+        *([] if dataset is None else [f"dataset = {toml(dataset)}"]),
         "[output]",
         f"path = {toml(str(target))}",
     ]
     lines += [f"{name} = {toml(value)}" for name, value in output.items()]
     lines += ["[privacy]", *(f"{name} = {toml(value)}" for name, value in (privacy or {"max_epsilon": 4.0, "max_delta": 2e-6}).items())]
+    lines += [] if ledger is None else ["[ledger]", f"path = {toml(str(ledger))}"]
     lines += [] if key is None else ["[testing]", f'key_hex = "{key.hex()}"']
     for name, column in (columns or COLUMNS).items():
         lines += ["[[column]]", f"name = {toml(name)}", *(f"{key} = {toml(value)}" for key, value in column.items())]
@@ -159,6 +164,15 @@ def damage(path: Path, group: int, name: str) -> None:
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     content[start : start + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
     path.write_bytes(content)
+
+
+def vouch_for(table: Path) -> None:
+    """Make the sidecar of a CSV file name its content as it is now, for tests of what comes after that check."""
+    sidecar = table.with_name(f"{table.name}.dpcore.json")
+    content = table.read_bytes()
+    said = json.loads(sidecar.read_text(encoding="utf-8"))
+    said["table"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    sidecar.write_text(json.dumps(said), encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import os
 import re
 import secrets
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from dpcore.accounting import SealedFile
 from dpcore.batch.errors import StorageError, reason
+from dpcore.batch.locks import OPEN_FILES_MOVE, is_same_file, remove_if_unlocked, try_lock
 
 if TYPE_CHECKING:
+    import threading
     from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows refuses to remove a file that is open, so there the open file itself is the lock.
-    fcntl = None  # type: ignore[assignment]
+READ_BYTES = 1 << 20
+NO_DIGEST = "0" * 64
+"""Of files that no ledger and no sidecar tells of."""
+NOT_ALLOCATED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENODEV}
+"""What systems and file systems say that cannot allocate."""
 
 
 class AtomicFile:
-    """A hidden temporary sibling of `path` that takes its place when committed.
+    """A hidden temporary sibling of `path` that takes its place when it is complete.
 
     The temporary is locked for as long as its process lives, however that ends, so a later job can tell a stale temporary from
     one in use, in another container that shares the folder as well.
@@ -39,6 +46,7 @@ class AtomicFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._digest: _Digest | None = None
         try:
             self.temporary, self._lock = _create_locked(path)
         except OSError as error:
@@ -49,6 +57,15 @@ class AtomicFile:
         """A folder for state that outgrows memory; it goes when the temporary goes."""
         return _spill_folder(self.temporary)
 
+    def allocate(self, size: int) -> None:
+        """Take room for so many bytes, where the file system can; what is not used is given back when the file is sealed."""
+        try:
+            if size > 0 and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._lock, 0, size)
+        except OSError as error:
+            if error.errno not in NOT_ALLOCATED:
+                raise StorageError(f"there is no room for about {size} bytes of {self.path}{reason(error)}") from None
+
     def write(self, content: bytes) -> None:
         """Write the whole of a small file."""
         try:
@@ -56,29 +73,75 @@ class AtomicFile:
         except OSError as error:
             raise StorageError(f"cannot write {self.path}{reason(error)}") from None
 
+    def written(self, end: int) -> _Digest:
+        """Take what was written up to here into the digest, on a thread of its own."""
+        if self._digest is None:
+            self._digest = _Digest(self._lock)
+        self._digest.follow(end)
+        return self._digest
+
+    def digest(self, end: int) -> str:
+        """SHA-256 of the first bytes of the file."""
+        if not hasattr(os, "pread"):
+            return digest_of(self.temporary)
+        return self.written(end).result()
+
+    def seal(self, size: int | None = None, digest: str | None = None) -> SealedFile:
+        """Make the content durable, and say what it is; from now on the file is complete.
+
+        Parameters
+        ----------
+        size : int, optional
+            Its bytes; what was allocated beyond them goes. Default: all.
+        digest : str, optional
+            SHA-256 of the content, if it is known.
+        """
+        try:
+            if size is None:
+                size = os.fstat(self._lock).st_size
+            else:
+                os.ftruncate(self._lock, size)
+            os.fsync(self._lock)
+            found = digest or self.digest(size)
+        except OSError as error:
+            raise StorageError(f"cannot complete {self.path}{reason(error)}") from None
+        return SealedFile(self.temporary.absolute(), self.path.absolute(), found)
+
     def commit(self) -> None:
-        """Make the content durable, then visible under the final name, then make the name durable."""
+        """Make the content durable, then visible in the place of what had the name, then make the name durable."""
         try:
             os.fsync(self._lock)
-            if fcntl is None:
-                self._release()  # Windows does not rename an open file.
+            if not OPEN_FILES_MOVE:
+                self.release()
             self.temporary.replace(self.path)
             sync_folder(self.path.parent)
         except OSError as error:
             raise StorageError(f"cannot complete {self.path}{reason(error)}") from None
-        self._release()
+        self.release()
 
     def abort(self) -> None:
         """Remove the temporary, if it is still there."""
-        self._release()
+        self.release()
         with contextlib.suppress(OSError):
             self.temporary.unlink(missing_ok=True)
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Give the temporary up as it is: it is sealed, or has its name."""
         shutil.rmtree(self.spill, ignore_errors=True)
+        if self._digest is not None:
+            self._digest.stop()
         if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+            descriptor, self._lock = self._lock, -1
+            os.close(descriptor)
+
+
+def digest_of(path: Path, stop: threading.Event | None = None) -> str:
+    """SHA-256 of a file, in hexadecimal; of a part of it, once `stop` is set."""
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while not (stop is not None and stop.is_set()) and (part := file.read(READ_BYTES)):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def sync_folder(folder: Path) -> None:
@@ -92,6 +155,35 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+class _Digest:
+    """The digest of a file that is still growing, a little behind its writer."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._hash, self._end = descriptor, hashlib.sha256(), 0
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="dpcore-digest")
+
+    def follow(self, end: int) -> None:
+        """Read up to here when there is time."""
+        self._last = self._worker.submit(self._read, end)
+
+    def result(self) -> str:
+        """The digest of what was followed."""
+        self._last.result()
+        return self._hash.hexdigest()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def _read(self, end: int) -> None:
+        while self._end < end:
+            part = os.pread(self._descriptor, min(READ_BYTES, end - self._end), self._end)
+            if not part:
+                raise OSError(errno.EIO, "the file is shorter than what was written")
+            self._hash.update(part)
+            self._end += len(part)
+
+
 def remove_stale(path: Path) -> list[Path]:
     """Remove temporaries of `path` whose process is dead; return what was removed."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.\d+\.[0-9a-f]{{16}}\.tmp")
@@ -99,7 +191,10 @@ def remove_stale(path: Path) -> list[Path]:
         candidates = [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name)]
     except OSError as error:
         raise StorageError(f"cannot read the folder {path.parent}{reason(error)}") from None
-    return [entry for entry in candidates if _remove_if_unlocked(entry)]
+    removed = [entry for entry in candidates if remove_if_unlocked(entry)]
+    for entry in removed:
+        shutil.rmtree(_spill_folder(entry), ignore_errors=True)
+    return removed
 
 
 def _create_locked(path: Path) -> tuple[Path, int]:
@@ -107,40 +202,9 @@ def _create_locked(path: Path) -> tuple[Path, int]:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o666)
         # Between creation and lock a starting job may take this file for a stale one and remove it: then choose another name.
-        if _try_lock(descriptor) and _is_same_file(descriptor, temporary):
+        if try_lock(descriptor) and is_same_file(descriptor, temporary):
             return temporary, descriptor
         os.close(descriptor)
-
-
-def _is_same_file(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _try_lock(descriptor: int) -> bool:
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _remove_if_unlocked(entry: Path) -> bool:
-    try:
-        if fcntl is None:
-            entry.unlink()
-        else:
-            with entry.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                entry.unlink()
-    except OSError:
-        return False
-    shutil.rmtree(_spill_folder(entry), ignore_errors=True)
-    return True
 
 
 def _spill_folder(temporary: Path) -> Path:

@@ -13,7 +13,8 @@ from rich.console import Console
 from dpcore.batch import report
 from dpcore.batch.engine import privatize
 from dpcore.batch.job import load_job
-from dpcore.batch.pages import NOT_SECURE
+from dpcore.batch.pages import NOT_SECURE, report_paths
+from dpcore.batch.places import REPORT
 from dpcore.batch.plan import Plan, make_plan
 from dpcore.batch.progress import shown_on
 
@@ -100,21 +101,29 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
     if curator:
         click.echo(report.CURATOR, err=True)
-    plan = make_plan(load_job(job), overwrite=overwrite, curator=curator)
+    loaded = load_job(job)
+    reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem)
+    others = [("the job file", job), *((REPORT, path) for path in reports)]
+    plan = make_plan(loaded, overwrite=overwrite, curator=curator, others=others)
     if not plan.job.secure:
         click.echo(f"warning: {NOT_SECURE}", err=True)
     if dry_run:
         _print_plan(plan)
         return
+    said = plan.publication.already()
+    if said is not None:
+        click.echo(said)
+        return
     if threads is not None:
         pa.set_cpu_count(threads)
     pages = None if folder is None else report.Report(folder, plan)
-    with shown_on(sys.stderr) as progress:
-        summary = privatize(plan, threads=threads, progress=progress)
-    _print_summary(plan, summary.rows)
-    if pages is not None:
-        pages.write(summary.rows)
-        click.echo("report  " + ", ".join(map(str, pages.paths)))
+    with report.truthful(plan.publication):
+        with shown_on(sys.stderr) as progress:
+            summary = privatize(plan, threads=threads, progress=progress)
+        _print_summary(plan, summary.rows)
+        if pages is not None:
+            pages.write(summary.rows)
+            click.echo("report  " + ", ".join(map(str, pages.paths)))
 
 
 def _print_plan(plan: Plan) -> None:

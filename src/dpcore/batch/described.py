@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import reprlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from dpcore.batch import metadata
+from dpcore.batch.atomic import digest_of
 from dpcore.batch.columns import column_of
 from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job_columns import COLUMN_SECTIONS, Section
@@ -17,6 +21,8 @@ from dpcore.batch.printable import UNPRINTABLE
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     from dpcore.batch.columns import NoisyColumn
@@ -41,6 +47,15 @@ class Whole(Section):
     version: str
 
 
+class Table(Section):
+    """What a sidecar says of the CSV file that it was written for."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    bytes: int
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True)
 class Described:
     """A file of reports.
@@ -55,12 +70,15 @@ class Described:
         What it says about all of them.
     fields : dict
         What it says about each column of reports.
+    table : Table or None
+        The table that a sidecar was written for.
     """
 
     path: Path
     info: FileInfo
     whole: Whole
     fields: dict[str, dict[str, Any]]
+    table: Table | None = None
 
 
 def describe(inputs: Inputs) -> list[Described]:
@@ -132,7 +150,7 @@ def _check_claims(described: Described, size: int) -> None:
 
 
 def _describe(inputs: Inputs, path: Path) -> Described:
-    info = inputs.inspect(path)
+    info, sidecar = inputs.inspect(path), None
     if info.schema is None:
         sidecar = _sidecar(path)
         whole, fields = sidecar.get("schema"), sidecar.get("fields")
@@ -153,7 +171,66 @@ def _describe(inputs: Inputs, path: Path) -> Described:
     damaged = next((name for name, said in fields.items() if not isinstance(said, dict)), None)
     if damaged is not None:
         raise DataError(f"{path}: the dpcore metadata of column {damaged!r} are damaged: not a JSON object")
-    return Described(path, info, _whole(path, whole), fields)
+    return Described(path, info, _whole(path, whole), fields, None if sidecar is None else _table(path, sidecar))
+
+
+def _table(path: Path, sidecar: dict[str, Any]) -> Table | None:
+    """The table that a sidecar was written for; the first stream's sidecars did not say."""
+    said, whole = sidecar.get("table"), sidecar.get("schema")
+    if said is None and isinstance(whole, dict) and whole.get("stream_version") == 1:
+        return None
+    try:
+        return Table.model_validate(said)
+    except ValidationError:
+        raise DataError(f"{metadata.sidecar_path(path)}: the metadata do not say which table they are for, so they are damaged") from None
+
+
+@contextlib.contextmanager
+def tables_checked(described: Sequence[Described]) -> Iterator[None]:
+    """Compare each table with the digest in its sidecar, while the block reads it.
+
+    Raises
+    ------
+    DataError
+        If a table is not the one that its sidecar was written for.
+    """
+    stop = threading.Event()
+    named = [(file, file.table) for file in described if file.table is not None]
+    for file, table in named:
+        if _size(file.path) != table.bytes:
+            raise _mismatch(file)
+    with ThreadPoolExecutor(1, thread_name_prefix="dpcore-digest") as worker:
+        digests = [worker.submit(digest_of, file.path, stop) for file, _ in named]
+        try:
+            yield
+        except BaseException:
+            stop.set()
+            raise
+        for (file, table), digest in zip(named, digests, strict=True):
+            if _result(file, digest) != table.sha256:
+                raise _mismatch(file)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read{reason(error)}") from None
+
+
+def _result(file: Described, digest: Future[str]) -> str:
+    try:
+        return digest.result()
+    except OSError as error:
+        raise StorageError(f"{file.path}: cannot be read{reason(error)}") from None
+
+
+def _mismatch(file: Described) -> DataError:
+    sidecar = metadata.sidecar_path(file.path).name
+    return DataError(
+        f"{file.path}: this is not the table that {sidecar} was written for (its size or its SHA-256 differs): "
+        "the table was changed, or the two files come from different runs"
+    )
 
 
 def _sidecar(path: Path) -> dict[str, Any]:

@@ -74,26 +74,29 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
 
     Raises
     ------
+    BudgetError
+        If the ledger does not have what the job spends.
     DataError
         If a row does not fit its declaration and the job declares nothing for it; the message names the column, and file and row only
         with `curator`. Never a value.
     StorageError
-        If the input cannot be read on or the output not written. Whatever is raised, nothing is left under the output's name.
+        If the input cannot be read on or the output not written. But for a `PublishedError`, nothing is left under the output's name.
+    PublishedError
+        If something fails after the output was published, which its cause tells.
     """
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = Silent() if progress is None else progress
-    output = Output.of(plan)
-    try:
+    with plan.publication.truth(), plan.publication as publication, Output.of(plan) as output:
+        if publication.charge.is_recorded:
+            output.allocate(plan.rows or 0)
+        publication.reserve()
         before = plan.inputs.versions()
         chosen = _chosen(plan, output, threads, shown)
         shown.begin("privatising")
         written = dict(zip(plan.schema.names, plan.schema.types, strict=True))
         _stream(plan, output, chosen, threads, shown, piece_rows or piece_rows_for(plan.read_types, written))
         _check_unchanged(plan, before)
-        output.commit()
-    except BaseException:
-        output.abort()
-        raise
+        publication.publish(output.seal())
     return Summary(plan, output.rows)
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from dpcore.errors import DpcoreError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 
 class JobError(ParameterError):
@@ -13,6 +18,14 @@ class JobError(ParameterError):
 
 class StorageError(DpcoreError, OSError):
     """The system failed the job: unreadable input, no space, no permission (exit code 4)."""
+
+
+class PublishedError(DpcoreError):
+    """The output is published, and then something failed, which is the error's cause (exit code 5)."""
+
+    def __init__(self, names: Sequence[Path]) -> None:
+        self.names = tuple(names)
+        super().__init__(f"published as {', '.join(map(str, self.names))}")
 
 
 def reason(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from dpcore._backend import default_threads
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore._version import __version__
 from dpcore.batch.columns import fitted
-from dpcore.batch.described import Described, Whole, column_described, describe
+from dpcore.batch.described import Described, Whole, column_described, describe, tables_checked
 from dpcore.batch.engine import Silent
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import discover
@@ -215,7 +215,8 @@ def estimate(
     chosen = _chosen(described, columns)
     shown = Silent() if progress is None else progress
     shown.begin("counting")
-    counted, rows = _count(inputs, chosen, threads, shown)
+    with tables_checked(described):
+        counted, rows = _count(inputs, chosen, threads, shown)
     if rows == 0:
         raise DataError(f"{path}: no rows, so there is nothing to estimate from")
     found = (

@@ -38,6 +38,13 @@ class InputSection(Section):
 
     path: Name
     format: Format | None = None
+    dataset: Name | None = None
+
+
+class LedgerSection(Section):
+    """`[ledger]`: the budget that the job is charged to."""
+
+    path: Name
 
 
 class OutputSection(Section):
@@ -131,6 +138,12 @@ class TestingSection(Section):
     key_hex: Annotated[str, Field(pattern=f"^[0-9a-fA-F]{{{2 * KEY_BYTES}}}$")]
 
 
+def refuse_keyed_spend(ledger: LedgerSection | None, testing: TestingSection | None) -> None:
+    """Raise `ValueError` if a job names both."""
+    if ledger is not None and testing is not None:
+        raise ValueError("testing: a ledger pays for private noise, and that of a [testing] key is not; leave out [ledger] or [testing]")
+
+
 class Job(Section):
     """A whole job file.
 
@@ -142,6 +155,8 @@ class Job(Section):
         Columns that are public and are copied as they are.
     input, output, privacy : InputSection, OutputSection, LocalPrivacy
         The tables of the same names.
+    ledger : LedgerSection or None
+        The ledger that pays; without one only `[privacy]` limits the job.
     testing : TestingSection or None
         Present in jobs whose noise must be repeatable; their output is not private.
     column : list of JobColumn
@@ -153,6 +168,7 @@ class Job(Section):
     input: InputSection
     output: OutputSection
     privacy: LocalPrivacy
+    ledger: LedgerSection | None = None
     testing: TestingSection | None = None
     column: list[Annotated[JobColumn, Field(discriminator="mechanism")]] = Field(min_length=1)
 
@@ -169,6 +185,11 @@ class Job(Section):
                 raise ValueError(f"keep: {name!r} is also a [[column]]; publishing it as it is would undo its noise")
         if self.privacy.unit in self.keep:
             raise ValueError(f"keep: {self.privacy.unit!r} is the privacy unit; publishing it would name whose data each row holds")
+        return self
+
+    @model_validator(mode="after")
+    def _no_ledger_pays_for_keyed_noise(self) -> Self:
+        refuse_keyed_spend(self.ledger, self.testing)
         return self
 
     @property
@@ -219,6 +240,7 @@ def parse_job(document: dict[str, Any]) -> Job:
         "input": InputSection,
         "output": OutputSection,
         "privacy": LocalPrivacy,
+        "ledger": LedgerSection,
         "testing": TestingSection,
     }
     try:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dpcore.batch.errors import JobError, StorageError
 from dpcore.batch.ledger_state import exported, ledger_state
-from dpcore.batch.output import make_folder
+from dpcore.batch.publication import make_folder
 from dpcore.batch.readable import json_text, plain_number
 
 if TYPE_CHECKING:

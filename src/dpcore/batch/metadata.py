@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore.batch.columns import NoisyColumn
-    from dpcore.batch.job import Job
+    from dpcore.batch.job import Format, Job
     from dpcore.privacy import Privacy
 
 KEY = b"dpcore"
+SIDECAR = ".dpcore.json"
+"""Ending of what lies beside a CSV file."""
 FORMAT = 1
 DECLARED = ("lower", "upper", "missing", "unknown", "phi", "variant")
 CHOSEN = ("w", "g")
@@ -71,13 +73,32 @@ def encode(metadata: dict[str, Any]) -> dict[bytes, bytes]:
 
 def sidecar_path(output: Path) -> Path:
     """Where a CSV file, which has no place for metadata, keeps it."""
-    return output.with_name(f"{output.name}.dpcore.json")
+    return output.with_name(f"{output.name}{SIDECAR}")
 
 
-def sidecar(job: Job, columns: tuple[NoisyColumn, ...]) -> bytes:
+def table_of(sidecar: Path) -> Path:
+    """The table of a sidecar."""
+    return sidecar.with_name(sidecar.name.removesuffix(SIDECAR))
+
+
+def is_sidecar(path: Path) -> bool:
+    """Whether a file is what dpcore writes beside a CSV file."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.keys() >= {"schema", "fields"}
+
+
+def output_files(output: Path, output_format: Format) -> tuple[Path, ...]:
+    """The files of a table, in the order in which they appear: a sidecar before its table."""
+    return (sidecar_path(output), output) if output_format == "csv" else (output,)
+
+
+def sidecar(job: Job, columns: tuple[NoisyColumn, ...]) -> dict[str, Any]:
     """Content of the sidecar of a CSV output.
 
-    Under `stored` are the columns whose reports a CSV cannot hold as they are.
+    Under `stored` are the columns whose reports a CSV cannot hold as they are. The digest of the table comes to it when that is written.
     """
     document: dict[str, Any] = {"schema": schema_metadata(job), "fields": {column.name: field_metadata(column) for column in columns}}
     stored = {
@@ -87,7 +108,7 @@ def sidecar(job: Job, columns: tuple[NoisyColumn, ...]) -> bytes:
     }
     if stored:
         document["stored"] = stored
-    return sidecar_content(document)
+    return document
 
 
 def sidecar_content(document: dict[str, Any]) -> bytes:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from dpcore.batch import metadata
-from dpcore.batch.atomic import AtomicFile, remove_stale, sync_folder
+from dpcore.batch.atomic import NO_DIGEST
 from dpcore.batch.errors import StorageError, reason
+from dpcore.batch.reports import stored_bytes
 from dpcore.batch.writers import open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import TracebackType
 
+    from dpcore.accounting import SealedFile
     from dpcore.batch.job import Format
     from dpcore.batch.plan import Plan
+    from dpcore.batch.publication import Publication
 
 
 class Output:
@@ -25,14 +29,16 @@ class Output:
 
     Parameters
     ----------
+    publication : Publication
+        What the table is a part of, alone or with others.
     path : Path
-        The file. Folders above it are made; temporaries of dead jobs beside it are removed.
+        The file.
     schema : pyarrow.Schema
         Of the table, with its metadata.
     output_format, compression : str
         How it is written.
-    sidecar : bytes
-        Metadata that go beside a CSV file.
+    sidecar : dict
+        Metadata that go beside a CSV file, with the digest of the table.
 
     Attributes
     ----------
@@ -45,67 +51,70 @@ class Output:
         If the place cannot be written.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, output_format: Format, compression: str, sidecar: bytes) -> None:
+    def __init__(
+        self, publication: Publication, path: Path, schema: pa.Schema, output_format: Format, compression: str, sidecar: dict[str, Any]
+    ) -> None:
         self.rows = 0
-        self._path = path
-        self._in_place: list[Path] = []
-        make_folder(path.parent)
-        remove_stale(path)
-        with contextlib.ExitStack() as undo, self._refusals():
-            self._table = AtomicFile(path)
-            undo.callback(self._table.abort)
-            self._sidecar = _sidecar(path, sidecar) if output_format == "csv" else None
-            if self._sidecar is not None:
-                undo.callback(self._sidecar.abort)
+        self._path, self._said = path, sidecar
+        self._row_bytes = stored_bytes({field.name: field.type for field in schema if metadata.is_noisy(field)})
+        self._table = publication.open(path)
+        self._sidecar = publication.open(metadata.sidecar_path(path)) if output_format == "csv" else None
+        # What is not asked for is not computed: a table without a ledger needs no digest, unless a sidecar names it.
+        self._needs_digest = publication.charge.is_recorded or self._sidecar is not None
+        with self._refusals():
             self._sink = pa.OSFile(str(self._table.temporary), "wb")
-            undo.callback(_close, self._sink)
             self._writer = open_writer(output_format, self._sink, schema, compression)
-            undo.callback(self._writer.discard)
-            self._undo = undo.pop_all()
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Where a plan's rows go."""
         section = plan.job.output
         sidecar = metadata.sidecar(plan.job, plan.columns)
-        return cls(plan.output, plan.schema, section.resolved_format, section.resolved_compression, sidecar)
+        return cls(plan.publication, plan.output, plan.schema, section.resolved_format, section.resolved_compression, sidecar)
 
     @property
     def spill(self) -> Path:
         """A folder for state that outgrows memory; it goes when the job ends."""
         return self._table.spill
 
+    def allocate(self, rows: int) -> None:
+        """Take room on the disk for about so many rows."""
+        self._table.allocate(rows * self._row_bytes)
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
         with self._refusals():
             self._writer.write(batch)
+            if self._needs_digest:
+                self._table.written(self._sink.tell())
         self.rows += len(batch)
 
-    def commit(self) -> None:
-        """Show the finished output under its name."""
+    def seal(self) -> tuple[SealedFile, ...]:
+        """Complete the files, in the order in which they appear: never a table that lacks its sidecar."""
         with self._refusals():
             self._writer.close()
+            size = self._sink.tell()
             self._sink.close()
-            if self._sidecar is not None:
-                # Killed between these steps, the job leaves an old sidecar, a new one or none, but no table that lacks its own.
-                self._path.unlink(missing_ok=True)
-                sync_folder(self._path.parent)
-                self._sidecar.commit()
-                self._in_place.append(self._sidecar.path)
-            self._table.commit()
-            self._in_place.append(self._path)
+            table = self._table.seal(size, None if self._needs_digest else NO_DIGEST)
+            if self._sidecar is None:
+                return (table,)
+            said = self._said | {"table": {"bytes": size, "sha256": table.sha256}}
+            self._sidecar.write(metadata.sidecar_content(said))
+            return self._sidecar.seal(), table
 
-    def withdraw(self) -> None:
-        """Take back what was committed, for a job that fails after that."""
-        for path in self._in_place:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    def __enter__(self) -> Self:
+        return self
 
-    def abort(self) -> None:
-        """Leave nothing behind but what was committed as a whole."""
-        if self._path not in self._in_place:
-            self.withdraw()
-        self._undo.close()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None:
+            self.discard()
+
+    def discard(self) -> None:
+        """Write no more; the temporaries belong to the publication."""
+        self._writer.discard()
+        # What could not be flushed belongs to a file that is about to be removed.
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._sink.close()
 
     @contextlib.contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -115,29 +124,3 @@ class Output:
             raise
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"cannot write {self._path} after {self.rows} rows{reason(error)}") from None
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot make the folder {folder}{reason(error)}") from None
-
-
-def _sidecar(table: Path, content: bytes) -> AtomicFile:
-    path = metadata.sidecar_path(table)
-    remove_stale(path)
-    file = AtomicFile(path)
-    try:
-        file.write(content)
-    except BaseException:
-        file.abort()
-        raise
-    return file
-
-
-def _close(sink: pa.NativeFile) -> None:
-    # What could not be flushed belongs to a file that is about to be removed.
-    with contextlib.suppress(OSError, pa.ArrowException):
-        sink.close()

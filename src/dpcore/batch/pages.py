@@ -10,6 +10,7 @@ from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job import OWN_ROWS
 from dpcore.batch.printable import printable_lines
 from dpcore.batch.readable import json_text, plain_number, rounded_up
+from dpcore.batch.signals import Deferred
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +72,12 @@ def _shown(value: object) -> object:
     return printable_lines(value) if type(value) is str else value
 
 
+def report_paths(folder: Path, name: str, output: Path | None = None) -> tuple[Path, ...]:
+    """The files of a report, without the one that the output is already."""
+    paths = (folder / f"{name}{ending}" for ending in (".json", ".html"))
+    return tuple(path for path in paths if output is None or path.resolve() != output.resolve())
+
+
 class Pages:
     """A JSON file and an HTML page about one output; made before the work starts, so that a wrong folder costs nothing.
 
@@ -82,6 +89,8 @@ class Pages:
         Of both files, without their endings.
     body : str
         Template of what the page shows; it fills the block `body` of the frame.
+    output : Path, optional
+        A file that holds the document already, and so is not written again.
 
     Raises
     ------
@@ -91,7 +100,7 @@ class Pages:
         If the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, name: str, body: str) -> None:
+    def __init__(self, folder: Path, name: str, body: str, output: Path | None = None) -> None:
         try:
             from jinja2 import DictLoader, Environment
         except ModuleNotFoundError:
@@ -104,7 +113,7 @@ class Pages:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"cannot make the folder {folder}{reason(error)}") from None
-        self.paths = tuple(folder / f"{name}{ending}" for ending in (".json", ".html"))
+        self.paths = report_paths(folder, name, output)
         for path in self.paths:
             remove_stale(path)
 
@@ -119,15 +128,15 @@ class Pages:
             What the template needs beyond it.
         """
         page = self._template.render(report=document, **shown)
-        contents = (json_text(document) + "\n", page + "\n")
-        for path, content in zip(self.paths, contents, strict=True):
-            file = AtomicFile(path)
-            try:
-                file.write(content.encode())
-                file.commit()
-            except BaseException:
-                file.abort()
-                raise
+        contents = {".json": json_text(document) + "\n", ".html": page + "\n"}
+        for path in self.paths:
+            with Deferred():
+                file = AtomicFile(path)
+                try:
+                    file.write(contents[path.suffix].encode())
+                    file.commit()
+                finally:
+                    file.abort()
 
 
 FRAME = """<!doctype html>

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpcore.batch import metadata
+from dpcore.batch.charge import Charge, Spend, declared_files, settings_of
 from dpcore.batch.columns import NoisyColumn, fitted, ready
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
 from dpcore.batch.kept import kept
 from dpcore.batch.near_names import near_name
+from dpcore.batch.places import REPORT, check_distinct, ledger_places, output_place
 from dpcore.batch.printable import check_no_formula
+from dpcore.batch.publication import Publication
 from dpcore.batch.reports import CategoryReports
 from dpcore.batch.writers import open_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from dpcore.batch.job import Job
     from dpcore.batch.pieces import FileInfo
+    from dpcore.batch.places import Place
     from dpcore.batch.release_job import ReleaseJob
 
 
@@ -53,6 +57,8 @@ class Plan:
         Rows of the input; None if only reading would tell.
     unit_type : pyarrow.DataType or None
         Type of the column that holds the privacy unit; None if the unit is the row.
+    publication : Publication
+        The files that the job writes, and what its ledger is to pay.
     curator : bool
         Whether messages may say where in the input something is, outside the guarantee.
     """
@@ -65,10 +71,11 @@ class Plan:
     output: Path
     rows: int | None
     unit_type: pa.DataType | None
+    publication: Publication
     curator: bool = False
 
 
-def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False) -> Plan:
+def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> Plan:
     """Check a job against its input's schema and its output's place; writes nothing.
 
     Parameters
@@ -79,35 +86,60 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False) -> Pl
         Accept an output that exists.
     curator : bool, default False
         Let messages say which rows are at fault, and which columns a CSV has. This is outside the guarantee.
+    others : sequence of (str, Path), default ()
+        Further files of the command, which it must not write over; with what messages call them.
 
     Raises
     ------
     JobError
         If a column is missing or of a type its mechanism does not take, the output is in the way, or a row could end a job that must
         not tell anything for nothing.
+    BudgetError
+        If the ledger does not have what the job spends.
     StorageError
-        If the input cannot be read.
+        If the input or the ledger cannot be read.
     """
     check_curator(job, curator=curator)
     columns = tuple(ready(position, column) for position, column in enumerate(job.column))
     inputs = discover(job.input.path, job.input.format)
-    output = Path(job.output.path)
+    output = output_place(job.output.path, "output.path")
     check_output_is_not_input(output, job.input, inputs)
-    check_output_is_free(output, overwrite=overwrite)
+    files = [("output.path", path) for path in metadata.output_files(output, job.output.resolved_format)]
+    check_places(job, inputs.paths, files, others)
+    charge = Charge(job, Spend(_what(job), job.total), overwrite=overwrite)
+    if charge.earlier is None:
+        check_output_is_free(output, overwrite=overwrite)
     found = _inspect_all(job, inputs, columns, curator=curator)
     schema = _output_schema(job, found.columns, found.read_types)
-    return Plan(job, inputs, found.columns, found.read_types, schema, output, found.rows, found.unit_type, curator)
+    publication = Publication([path for _, path in files], charge, overwrite=overwrite)
+    return Plan(job, inputs, found.columns, found.read_types, schema, output, found.rows, found.unit_type, publication, curator)
+
+
+def _what(job: Job) -> str:
+    count = len(job.column)
+    return f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}"
+
+
+def check_places(job: Job | ReleaseJob, inputs: Iterable[Path], written: Sequence[Place], others: Sequence[Place]) -> None:
+    """Raise `JobError` if a file that the job writes is also another one of the command."""
+    read = [("input.path", path) for path in inputs]
+    read += [("a file of categories", Path(path)) for path in declared_files(settings_of(job))]
+    if job.ledger is not None:
+        read += ledger_places(job.ledger.path)
+    reports = [place for place in others if place[0] == REPORT]
+    check_distinct([*written, *reports], [*read, *(place for place in others if place[0] != REPORT)])
 
 
 def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:
     """Raise `JobError` if something stands where the output would."""
-    if output.is_dir():
-        raise JobError(f"{key} = {str(output)!r} is a folder; name a file")
-    if not overwrite and (output.exists() or output.is_symlink()):
+    if not overwrite and output.exists():
         raise JobError(
             f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
             "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
         )
+    sidecar = metadata.sidecar_path(output)
+    if output.suffix.lower() == ".csv" and not overwrite and sidecar.exists() and not metadata.is_sidecar(sidecar):
+        raise JobError(f"{str(sidecar)!r} exists, where the metadata of {key} belong, and is something else; move it, or use --overwrite")
 
 
 @dataclass(slots=True)

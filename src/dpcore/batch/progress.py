@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
@@ -60,8 +60,10 @@ class _Lines:
         elapsed = max(time.monotonic() - self._start, 1e-9)
         left = elapsed * (1 - fraction) / fraction
         line = f"{self._stage}{fraction:5.0%}" + (f"  {rows:,} rows  {rows / elapsed:,.0f} rows/s" if self._count_rows else "")
-        self._stream.write(f"{line}  {left:,.0f} s left\n" if fraction < 1 else f"{line}\n")
-        self._stream.flush()
+        # Nobody may be there to read it, which is no reason to end a job that has paid.
+        with suppress(OSError):
+            self._stream.write(f"{line}  {left:,.0f} s left\n" if fraction < 1 else f"{line}\n")
+            self._stream.flush()
 
 
 @contextmanager

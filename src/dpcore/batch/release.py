@@ -10,10 +10,8 @@ import numpy as np
 
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
-from dpcore.batch.atomic import AtomicFile, remove_stale
 from dpcore.batch.engine import Progress, Silent, key_of
 from dpcore.batch.errors import StorageError
-from dpcore.batch.output import Output, make_folder
 from dpcore.batch.pieces import Cut
 from dpcore.batch.pipeline import Pipeline
 from dpcore.batch.readable import json_text
@@ -25,8 +23,8 @@ from dpcore.batch.release_units import CHANGED, choose_rows
 from dpcore.batch.rows import Rows, piece_rows_for, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from dpcore.batch.atomic import AtomicFile
+    from dpcore.batch.output import Output
     from dpcore.batch.release_plan import ReleasePlan
     from dpcore.batch.release_units import Kept
     from dpcore.rng import StreamPosition
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
 
 DRAWS = MAX_QUERIES
 """Nonces between one draw of a query and its next."""
+ANSWER_BYTES = 1 << 14
+"""Room for what an answer takes in the document, about."""
 
 
 def run(
@@ -65,48 +65,29 @@ def run(
         If a row does not fit its declaration and the job declares nothing for it; the message names the column, and file and row only
         with `curator`. Never a value.
     StorageError
-        If the input cannot be read on or the output not written. Whatever is raised, nothing is left under the output's name.
+        If the input cannot be read on or the output not written. But for a `PublishedError`, nothing is left under the outputs' names.
+    PublishedError
+        If something fails after the outputs were published, which its cause tells.
     """
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = Silent() if progress is None else progress
-    plan.charge.check()
-    with _output(plan) as output, _tables(plan) as tables:
-        tallies, rows = measure(plan, output, threads, shown, piece_rows)
+    with plan.publication.truth(), plan.publication as publication, contextlib.ExitStack() as opened:
+        tables = {
+            place: opened.enter_context(open_table(publication, plan.job, answer))
+            for place, answer in enumerate(plan.answers)
+            if isinstance(answer, SyntheticAnswer)
+        }
+        output = publication.open(plan.output)
+        if publication.charge.is_recorded:
+            output.allocate(ANSWER_BYTES * len(plan.answers))
         # From here on the budget is spent, whatever happens.
-        with plan.charge.reserved():
-            document = _document(plan, tallies, rows, tables, shown)
-            output.write((json_text(document) + "\n").encode())
-            for table in tables.values():
-                table.commit()
-            output.commit()
-            tables.clear()
+        publication.reserve()
+        tallies, rows = measure(plan, output, threads, shown, piece_rows)
+        document = _document(plan, tallies, rows, tables, shown)
+        sealed = [file for table in tables.values() for file in table.seal()]
+        output.write((json_text(document) + "\n").encode())
+        publication.publish([*sealed, output.seal()])
     return document
-
-
-@contextlib.contextmanager
-def _output(plan: ReleasePlan) -> Iterator[AtomicFile]:
-    make_folder(plan.output.parent)
-    remove_stale(plan.output)
-    output = AtomicFile(plan.output)
-    try:
-        yield output
-    finally:
-        output.abort()  # Once committed, there is nothing left to remove.
-
-
-@contextlib.contextmanager
-def _tables(plan: ReleasePlan) -> Iterator[dict[int, Output]]:
-    """Where synthetic tables go, by the place of their query; those still listed at the end are taken back."""
-    tables: dict[int, Output] = {}
-    try:
-        for place, answer in enumerate(plan.answers):
-            if isinstance(answer, SyntheticAnswer):
-                tables[place] = open_table(plan.job, answer)
-        yield tables
-    finally:
-        for table in tables.values():
-            table.withdraw()
-            table.abort()
 
 
 # One pass over the rows
@@ -195,7 +176,7 @@ def _document(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int
     document = plan.job.head()
     if plan.job.n_is_public:
         document["rows"] = rows
-    ledger = plan.charge.summary()
+    ledger = plan.publication.charge.summary()
     if ledger is not None:
         document["ledger"] = ledger
     return document | {"queries": [_answered(plan, place, tally, tables.get(place), progress) for place, tally in enumerate(tallies)]}

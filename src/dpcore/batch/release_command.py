@@ -11,7 +11,8 @@ import pyarrow as pa
 from rich.console import Console
 
 from dpcore.batch import report
-from dpcore.batch.pages import NOT_SECURE
+from dpcore.batch.pages import NOT_SECURE, report_paths
+from dpcore.batch.places import REPORT
 from dpcore.batch.progress import shown_on
 from dpcore.batch.readable import json_text
 from dpcore.batch.release_job import load_release_job
@@ -126,34 +127,38 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
     if curator:
         click.echo(report.CURATOR, err=True)
-    plan = make_release_plan(load_release_job(job), overwrite=overwrite, curator=curator)
+    loaded = load_release_job(job)
+    reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem, Path(loaded.output.path))
+    others = [("the job file", job), *((REPORT, path) for path in reports)]
+    plan = make_release_plan(loaded, overwrite=overwrite, curator=curator, others=others)
     if not plan.job.secure:
         click.echo(f"warning: {NOT_SECURE}", err=True)
     if dry_run:
         _print_plan(plan)
         return
+    said = plan.publication.already()
+    if said is not None:
+        click.echo(said, err=True)
+        return
     if threads is not None:
         pa.set_cpu_count(threads)
     pages = None if folder is None else _pages(folder, plan)
-    try:
+    with report.truthful(plan.publication):
         with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
             document = run(plan, threads=threads, progress=progress)
-    finally:
-        if plan.charge.is_open:
-            click.echo("the ledger was charged before the job ended, and stays charged", err=True)
-    if pages is not None:
-        pages.write(document)  # before standard output, which may be a pipe that nobody reads to its end
-    click.echo(json_text(document))
-    _print_end(plan)
-    if pages is not None:
-        click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
+        if pages is not None:
+            pages.write(document)  # before standard output, which may be a pipe that nobody reads to its end
+        click.echo(json_text(document))
+        _print_end(plan)
+        if pages is not None:
+            click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
 
 
 def _pages(folder: Path, plan: ReleasePlan) -> ReleasePages:
     """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
     from dpcore.batch.release_page import ReleasePages
 
-    return ReleasePages(folder, plan.output.stem)
+    return ReleasePages(folder, plan.output.stem, plan.output)
 
 
 def _print_plan(plan: ReleasePlan) -> None:

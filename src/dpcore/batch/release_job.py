@@ -9,7 +9,16 @@ from pydantic import Field, ValidationError, model_validator
 
 from dpcore._version import __version__
 from dpcore.batch.errors import JobError
-from dpcore.batch.job import InputSection, PrivacySection, RowCount, TestingSection, load, refuse_overspending
+from dpcore.batch.job import (
+    InputSection,
+    LedgerSection,
+    PrivacySection,
+    RowCount,
+    TestingSection,
+    load,
+    refuse_keyed_spend,
+    refuse_overspending,
+)
 from dpcore.batch.job_columns import Name, Section
 from dpcore.batch.job_errors import Entries, explain
 from dpcore.batch.release_queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, JobQuery
@@ -44,12 +53,6 @@ class ReleasePrivacy(PrivacySection):
         return self
 
 
-class LedgerSection(Section):
-    """`[ledger]`: the budget that the job is charged to."""
-
-    path: Name
-
-
 class ReleaseJob(Section):
     """A whole release job.
 
@@ -80,6 +83,11 @@ class ReleaseJob(Section):
         for name, times in Counter(query.name for query in self.query).items():
             if times > 1:
                 raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a name of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _no_ledger_pays_for_keyed_noise(self) -> Self:
+        refuse_keyed_spend(self.ledger, self.testing)
         return self
 
     @model_validator(mode="after")

@@ -48,6 +48,8 @@ class ReleasePages:
         Made if absent.
     name : str
         Of both files, without their endings.
+    output : Path, optional
+        What the job writes; if that is the report's JSON file it is not written again.
 
     Raises
     ------
@@ -57,14 +59,14 @@ class ReleasePages:
         If the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, output: Path | None = None) -> None:
         try:
             from dpcore.batch import plots, release_plots
         except ModuleNotFoundError:
             raise JobError(EXTRA_MISSING) from None
         self._plots, self._release_plots = plots, release_plots
         self._name = name
-        self._pages = Pages(folder, name, BODY)
+        self._pages = Pages(folder, name, BODY, output)
         self.paths = self._pages.paths
 
     def write(self, document: Mapping[str, Any]) -> None:

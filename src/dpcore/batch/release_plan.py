@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcore.batch import metadata
 from dpcore.batch.categories import declared_by
+from dpcore.batch.charge import Charge, Spend
 from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
-from dpcore.batch.metadata import sidecar_path
-from dpcore.batch.plan import check_curator, check_names, check_output_is_free, type_of_unit, undeclared
+from dpcore.batch.job import OutputSection
+from dpcore.batch.places import output_place
+from dpcore.batch.plan import check_curator, check_names, check_output_is_free, check_places, type_of_unit, undeclared
 from dpcore.batch.printable import check_no_formula
+from dpcore.batch.publication import Publication
 from dpcore.batch.release_answers import (
     Answer,
     CountAnswer,
@@ -25,7 +29,6 @@ from dpcore.batch.release_answers import (
 from dpcore.batch.release_cells import Binned, Declared, OnGrid, Reals, Within
 from dpcore.batch.release_choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release_groups import GroupedAnswer
-from dpcore.batch.release_ledger import Charge
 from dpcore.batch.release_queries import (
     MAX_CELLS,
     BoundedQuery,
@@ -43,10 +46,14 @@ from dpcore.batch.release_sensitivity import Contribution, contribution
 from dpcore.batch.release_synthetic import SyntheticAnswer
 from dpcore.batch.release_table import TableColumn
 from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpcore.batch.categories import Categories
     from dpcore.batch.pieces import FileInfo
+    from dpcore.batch.places import Place
     from dpcore.batch.release_cells import Cells
     from dpcore.batch.release_job import ReleaseJob
     from dpcore.batch.release_queries import Query
@@ -74,8 +81,8 @@ class ReleasePlan:
         Type of the column that holds the privacy unit; None if the unit is the row.
     grouping : tuple or None
         Column and groups of the grouped queries, where they are all the same.
-    charge : Charge
-        What the ledger is to pay.
+    publication : Publication
+        The files that the job writes, and what its ledger is to pay.
     curator : bool
         Whether messages may say where in the input something is, outside the guarantee.
     """
@@ -88,11 +95,11 @@ class ReleasePlan:
     rows: int | None
     unit_type: pa.DataType | None
     grouping: tuple[str, Declared] | None
-    charge: Charge
+    publication: Publication
     curator: bool = False
 
 
-def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False) -> ReleasePlan:
+def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
     """Check a job against its input's schema and its output's place; writes nothing.
 
     Parameters
@@ -103,6 +110,8 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
         Accept an output that exists.
     curator : bool, default False
         Let messages say which rows are at fault, and which columns a CSV has. This is outside the guarantee.
+    others : sequence of (str, Path), default ()
+        As in `make_plan`.
 
     Raises
     ------
@@ -118,18 +127,24 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     reads = [_Read(_reads(position, query), _groups(query)) for position, query in enumerate(job.query)]
     _check_declared(job, reads)
     inputs = discover(job.input.path, job.input.format)
-    output = Path(job.output.path)
-    check_output_is_not_input(output, job.input, inputs)
-    check_output_is_free(output, overwrite=overwrite)
-    _check_tables(job, inputs, overwrite=overwrite)
+    output = output_place(job.output.path, "output.path")
+    files = _files_of(job, output)
+    for key, path in files:
+        check_output_is_not_input(path, job.input, inputs, key)
+    check_places(job, inputs.paths, files, others)
     found = _inspect_all(job, inputs, reads, curator=curator)
     answers = tuple(_made(position, job, read, found) for position, read in enumerate(found.reads))
     groupings = [
         (query.grouping[0], read.groups) for query, read in zip(job.query, found.reads, strict=True) if query.grouping and read.groups
     ]
     grouping = groupings[0] if groupings else None
-    charge = Charge(job, answers)
-    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, grouping, charge, curator)
+    charge = Charge(job, _spend(job, answers), overwrite=overwrite)
+    if charge.earlier is None:
+        for key, path in files:
+            if not path.name.endswith(metadata.SIDECAR) or key == "output.path":
+                check_output_is_free(path, overwrite=overwrite, key=key)
+    publication = Publication([path for _, path in files], charge, overwrite=overwrite)
+    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, grouping, publication, curator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,19 +368,24 @@ def _check_integers(section: SyntheticColumn) -> None:
         raise ParameterError(f"column {section.name!r}: {error}") from None
 
 
-def _check_tables(job: ReleaseJob, inputs: Inputs, *, overwrite: bool) -> None:
-    """Raise `JobError` if a synthetic table would be in the way of something, or something in its way."""
-    taken = {Path(job.output.path).resolve(): "output.path"}
+def _files_of(job: ReleaseJob, output: Path) -> list[Place]:
+    """What the job writes, in the order in which it appears: synthetic tables with their sidecars, then the answers."""
+    files: list[Place] = []
     for position, query in enumerate(job.query):
-        if not isinstance(query, SyntheticQuery):
-            continue
-        path, key = Path(query.output), f"query[{position}].output"
-        check_output_is_not_input(path, job.input, inputs, key)
-        check_output_is_free(path, overwrite=overwrite, key=key)
-        for each in (path, sidecar_path(path)):
-            if each.resolve() in taken:
-                raise JobError(f"{key} = {str(path)!r} would write what {taken[each.resolve()]} does; give each a file of its own")
-        taken |= {each.resolve(): key for each in (path, sidecar_path(path))}
+        if isinstance(query, SyntheticQuery):
+            key = f"query[{position}].output"
+            table = output_place(query.output, key)
+            files += [(key, path) for path in metadata.output_files(table, OutputSection(path=query.output).resolved_format)]
+    return [*files, ("output.path", output)]
+
+
+def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
+    """(ε, δ) of the whole job, and the ρ of each query if it is known."""
+    count = len(job.query)
+    what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}"
+    guarantees = (Privacy(answer.section.epsilon, answer.section.delta, job.privacy.relation) for answer in answers)
+    parts = (whole if answer.rho is None else answer.rho for answer, whole in zip(answers, guarantees, strict=True))
+    return Spend(what, job.total, tuple(parts))
 
 
 def _check_stand_ins(query: CellsSection, cells: Binned | Declared) -> None:

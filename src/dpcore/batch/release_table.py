@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 from dpcore.batch import metadata
 from dpcore.batch.job import OutputSection
 from dpcore.batch.output import Output
+from dpcore.batch.places import output_place
 from dpcore.batch.release_cells import Binned, Declared
 from dpcore.rng import resolve
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.batch.engine import Progress
+    from dpcore.batch.publication import Publication
     from dpcore.batch.release_job import ReleaseJob
     from dpcore.batch.release_synthetic import SyntheticAnswer
     from dpcore.rng import Stream, StreamPosition
@@ -132,7 +133,7 @@ class Table:
         return pa.RecordBatch.from_arrays(arrays, schema=schema_of(self._columns))
 
 
-def open_table(job: ReleaseJob, answer: SyntheticAnswer) -> Output:
+def open_table(publication: Publication, job: ReleaseJob, answer: SyntheticAnswer) -> Output:
     """Where the rows of a query go: a hidden sibling of its `output`, until that is committed."""
     import_module("dpcore.release")  # What draws the rows must be there before anything is spent.
     section = answer.section
@@ -142,11 +143,12 @@ def open_table(job: ReleaseJob, answer: SyntheticAnswer) -> Output:
         "relation": job.privacy.relation,
     }
     return Output(
-        Path(section.output),
+        publication,
+        output_place(section.output, f"{section.name}.output"),
         schema_of(answer.columns, metadata.encode(said)),
         place.resolved_format,
         place.resolved_compression,
-        metadata.sidecar_content({"schema": said, "fields": {}}),
+        {"schema": said, "fields": {}},
     )
 
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+import click
 from rich.table import Table
 from rich.text import Text
 
 from dpcore.batch import metadata
+from dpcore.batch.errors import PublishedError
 from dpcore.batch.job_columns import IntegerColumn, RealColumn
 from dpcore.batch.pages import NOT_SECURE, Pages, guarantee_in_words
 from dpcore.batch.printable import printable
 from dpcore.batch.readable import plain_number, rounded_up
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from dpcore.batch.columns import NoisyColumn
     from dpcore.batch.job import Job
     from dpcore.batch.plan import Plan
+    from dpcore.batch.publication import Publication
     from dpcore.batch.release_job import ReleaseJob
     from dpcore.batch.release_plan import ReleasePlan
 
@@ -35,6 +40,21 @@ PUBLIC_ROWS = "The number of rows is public; what a row holds is protected."
 KEPT = "Kept columns are copied as they are: nothing protects them."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
 PRECISION = "An estimate from n rows has a standard error of about sd per row / √n: dpcore estimate gives it."
+
+
+@contextlib.contextmanager
+def truthful(publication: Publication) -> Iterator[None]:
+    """Say of a job that ends early what it has shown and what it has cost."""
+    try:
+        with publication.truth():
+            yield
+    except PublishedError:
+        raise
+    except BaseException:
+        if publication.charge.is_open:
+            with contextlib.suppress(OSError):
+                click.echo("the ledger was charged before the job ended, and stays charged", err=True)
+        raise
 
 
 def privacy_statement(job: Job) -> str:
