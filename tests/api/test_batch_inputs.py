@@ -101,6 +101,19 @@ def test_a_pipe_is_refused_and_does_not_hang(place, folder, where):
 
 
 @posix
+def test_a_pipe_in_the_place_of_categories_or_metadata_is_refused(place):
+    place.source = write_table(people(5), place.folder / "in.csv")
+    os.mkfifo(place.folder / "c.csv")
+    few = {"mechanism": "kary", "epsilon": 1.0, "categories_file": str(place.folder / "c.csv")}
+    place.write_job({"state": few})
+    refused(place, "c.csv: a pipe")
+    os.mkfifo(place.folder / "in.csv.dpcore.json")
+    done = place.dpcore("estimate", place.source)
+    assert (done.code, done.out) == (2, "")
+    assert "in.csv.dpcore.json: a pipe" in done.err
+
+
+@posix
 def test_sockets_devices_and_links_to_nothing_are_refused(place, folder, monkeypatch):
     monkeypatch.chdir(folder)  # the name of a socket is short
     with socket.socket(socket.AF_UNIX) as listening:

@@ -129,12 +129,18 @@ class AsItComes:
         return []
 
 
-@pytest.mark.parametrize("target", ["arrow"])
-def test_a_writer_that_follows_the_input_is_caught(tmp_path, monkeypatch, target):
-    shapes = Shapes(tmp_path, "csv", target, monkeypatch)
+def test_a_writer_that_follows_the_rows_of_the_input_is_caught(tmp_path, monkeypatch):
+    shapes = Shapes(tmp_path, "csv", "arrow", monkeypatch)
     monkeypatch.setattr(writers, "Recut", AsItComes, raising=False)
     with pytest.raises(AssertionError):
         silent((0, "diary", with_cell(people(), 0, "diary", ""), with_cell(people(), 0, "diary", "z" * 1500)), shapes)
+
+
+@pytest.mark.parametrize("target", ["parquet", "arrow"])
+def test_a_writer_that_follows_the_parts_of_the_input_is_caught(tmp_path, monkeypatch, target):
+    shapes = Shapes(tmp_path, "parquet", target, monkeypatch)
+    monkeypatch.setattr(writers, "Recut", AsItComes, raising=False)
+    assert shapes.run(people(), input_rows=70) != shapes.run(people(), input_rows=40)
 
 
 def test_every_column_of_the_job_has_cells_that_it_takes_for_one_another():

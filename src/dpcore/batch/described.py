@@ -18,6 +18,7 @@ from dpcore.batch.columns import column_of
 from dpcore.batch.errors import JobError, StorageError, reason
 from dpcore.batch.job_columns import COLUMN_SECTIONS, Section
 from dpcore.batch.printable import UNPRINTABLE
+from dpcore.batch.sources import version_of
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -236,11 +237,17 @@ def _mismatch(file: Described) -> DataError:
 def _sidecar(path: Path) -> dict[str, Any]:
     sidecar = metadata.sidecar_path(path)
     try:
+        if sidecar.exists():
+            version_of(sidecar)  # a pipe under this name would never end
         document = json.loads(sidecar.read_bytes())
+    except StorageError:
+        raise
     except FileNotFoundError:
         raise DataError(f"{path}: its metadata are missing: {sidecar.name} must lie beside it, where `dpcore privatize` wrote it") from None
     except OSError as error:
         raise StorageError(f"{sidecar}: cannot be read{reason(error)}") from None
+    except JobError:
+        raise
     except (ValueError, RecursionError):
         raise DataError(f"{sidecar}: not JSON, so the metadata are damaged") from None
     if not isinstance(document, dict):
