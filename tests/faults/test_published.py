@@ -1,0 +1,287 @@
+"""Once an output is published, whatever fails then says so, with an exit code of its own; before, nothing is said that is not true."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from dpcore.accounting import Ledger
+from dpcore.batch import publication
+from dpcore.batch.publication import Publication
+from dpcore.batch.signals import Deferred
+from support.jobs import COLUMNS, Workplace, people, start, write_table
+from support.releases import Counter, clinic
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors of POSIX are the subject")
+COUNT = {"n": {"kind": "count"}}
+DECLARED = {"visits": {**COLUMNS["visits"], "missing": 0}}
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    place = Workplace(tmp_path, capsys)
+    write_table(people(20), place.source)
+    return place
+
+
+@pytest.fixture
+def counter(tmp_path, capsys):
+    place = Counter(tmp_path, capsys)
+    write_table(clinic(20), place.source)
+    return place
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "budget.ledger", epsilon=10.0)
+
+
+def states(ledger):
+    return [(entry.epsilon, entry.state, entry.reason) for entry in ledger.entries()]
+
+
+# One charge for both commands
+
+
+def test_privatize_is_charged_once_and_a_rerun_is_not(place, ledger):
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    assert place.privatize().code == 0
+    assert states(ledger) == [(1.0, "done", None)]
+    before = place.target.read_bytes()
+    done = place.privatize()
+    assert (done.code, "already published" in done.out) == (0, True), done.said
+    assert place.target.read_bytes() == before
+    assert len(states(ledger)) == 1
+
+
+def test_a_rerun_on_other_data_does_not_tell_that_they_differ(place, ledger):
+    """Only what is declared makes another run: an answer that depends on the input would be one for nothing."""
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    assert place.privatize().code == 0
+    write_table(people(33), place.source)
+    done = place.privatize()
+    assert (done.code, "already published" in done.out) == (0, True), done.said
+    place.write_job(DECLARED, key=None, ledger=ledger.path, dataset="visits of 2027")
+    done = place.privatize()
+    assert (done.code, "exists" in done.err) == (2, True), done.said
+    assert len(states(ledger)) == 1
+
+
+def test_another_run_on_the_same_name_and_an_overwrite(place, ledger):
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    assert place.privatize().code == 0
+    place.write_job({"visits": {**DECLARED["visits"], "upper": 21}}, key=None, ledger=ledger.path)
+    done = place.privatize()
+    assert (done.code, "exists" in done.err) == (2, True), done.said
+    assert len(states(ledger)) == 1
+    assert place.privatize("--overwrite").code == 0
+    assert states(ledger) == [(1.0, "done", None)] * 2
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    done = place.privatize()
+    assert (done.code, "is not what is there now" in done.err) == (2, True), done.said
+    assert len(states(ledger)) == 2
+
+
+def test_a_charge_comes_before_the_first_row(place, ledger, monkeypatch):
+    from dpcore.batch import engine
+
+    def failing(*_args, **_kwargs):
+        assert states(ledger) == [(1.0, "reserved", None)]
+        raise MemoryError
+
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    monkeypatch.setattr(engine, "_stream", failing)
+    assert place.privatize().code == 4
+    assert states(ledger) == [(1.0, "failed", "memory")]
+    assert place.left_behind() == []
+
+
+def test_a_key_and_a_ledger_exclude_each_other(place, counter, ledger):
+    place.write_job(DECLARED, ledger=ledger.path)
+    done = place.privatize()
+    assert (done.code, "leave out [ledger] or [testing]" in done.err) == (2, True), done.said
+    assert states(ledger) == []
+
+
+@pytest.mark.parametrize("dataset", [None, "claims-2025"])
+def test_the_name_of_a_data_set(place, dataset):
+    ledger = Ledger.create(place.folder / "claims.ledger", epsilon=10.0, dataset="claims-2026")
+    place.write_job(DECLARED, key=None, ledger=ledger.path, dataset=dataset)
+    done = place.privatize()
+    assert (done.code, "is for the data set 'claims-2026'" in done.err) == (2, True), done.said
+    place.write_job(DECLARED, key=None, ledger=ledger.path, dataset="claims-2026")
+    assert place.privatize().code == 0
+    assert [entry.dataset for entry in ledger.entries()] == ["claims-2026"]
+
+
+# Published, and then something failed
+
+
+def published(done, target, *words):
+    assert done.code == 5, done.said
+    assert "published as" in done.err
+    assert str(target) in done.err
+    for word in words:
+        assert word in done.err, (word, done.err)
+    assert "nothing was left behind" not in done.err
+    assert target.exists()
+
+
+def test_a_report_that_fails(place, ledger, monkeypatch):
+    from dpcore.batch import report
+
+    def failing(*_args):
+        raise OSError(28, os.strerror(28), "page.html")
+
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    monkeypatch.setattr(report.Report, "write", failing)
+    published(place.privatize("--report", place.folder / "reports"), place.target, os.strerror(28))
+    assert states(ledger) == [(1.0, "done", None)]
+
+
+def test_a_ledger_that_cannot_be_told(place, ledger, monkeypatch):
+    """The next command that opens it finishes the run."""
+
+    def failing(_self):
+        raise TimeoutError(110, "the ledger stayed locked by another process", str(ledger.path))
+
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    with monkeypatch.context() as patch:
+        patch.setattr("dpcore.batch.charge.Charge.published", failing)
+        published(place.privatize(), place.target, "stayed locked")
+    assert states(ledger) == [(1.0, "sealed", None)]
+    done = place.privatize()
+    assert (done.code, "already published" in done.out) == (0, True), done.said
+    assert states(ledger) == [(1.0, "done", None)]
+    assert place.left_behind() == ["private.parquet"]
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("moment", ["sealed", "moved"])
+def test_a_burst_of_signals_inside_the_commit(place, ledger, monkeypatch, number, moment):
+    """Whether it comes between two files or before the ledger knows: the commit is whole, and the message is true of it."""
+    place.target = place.folder / "out" / "private.csv"
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    show, move = Publication._show, publication.move_into_place
+
+    def burst():
+        for each in (number, signal.SIGTERM, number):
+            signal.raise_signal(each)
+
+    def shown(self, files):
+        if moment == "sealed":
+            burst()
+        show(self, files)
+
+    def moved(file, *, overwrite):
+        move(file, overwrite=overwrite)
+        if moment == "moved":
+            burst()
+
+    monkeypatch.setattr(Publication, "_show", shown)
+    monkeypatch.setattr(publication, "move_into_place", moved)
+    words = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+    published(place.privatize(), place.target, words[number])
+    assert states(ledger) == [(1.0, "done", None)]
+    assert place.left_behind() == ["private.csv", "private.csv.dpcore.json"]
+    assert place.estimate().code == 0
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_burst_of_signals_before_the_commit(place, ledger, monkeypatch, number):
+    from dpcore.batch import engine
+
+    def burst(*_args, **_kwargs):
+        try:
+            signal.raise_signal(number)
+        finally:
+            for each in (number, signal.SIGTERM, signal.SIGINT):
+                signal.raise_signal(each)
+
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    monkeypatch.setattr(engine, "_stream", burst)
+    done = place.privatize()
+    assert done.code == 128 + number, done.said
+    assert "nothing was left behind" in done.err
+    assert "stays charged" in done.err
+    assert place.left_behind() == []
+    assert states(ledger) == [(1.0, "failed", "interrupted")]
+
+
+def test_deferred_signals_come_at_the_end_and_once():
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: seen.append(number))
+    try:
+        with Deferred():
+            signal.raise_signal(signal.SIGINT)
+            with Deferred():
+                signal.raise_signal(signal.SIGINT)
+            assert seen == []
+        assert seen == [signal.SIGINT]
+        signal.raise_signal(signal.SIGINT)
+        assert len(seen) == 2
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+CLOSED = {"stdin": "<&-", "stdout": ">&-", "stderr": "2>&-", "all": "<&- >&- 2>&-", "full": ">/dev/full", "full errors": "2>/dev/full"}
+
+
+@posix
+@pytest.mark.parametrize("streams", CLOSED)
+@pytest.mark.parametrize("command", ["privatize", "release"])
+def test_streams_that_are_closed_or_full(place, counter, ledger, command, streams):
+    """A stream that is closed at the start leaves its descriptor to the next file that is opened: what is printed went there."""
+    used = place if command == "privatize" else counter
+    if command == "privatize":
+        write_table(people(20), place.source)
+        place.write_job(DECLARED, key=None, ledger=ledger.path)
+    else:
+        counter.write_release(COUNT, key=None, ledger=ledger.path)
+    line = f'exec "{sys.executable}" -c "from dpcore.cli import main; main()" {command} "{used.job}" {CLOSED[streams]}'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=120)
+    silent = streams == "stdin" or (command == "privatize" and streams in {"stderr", "full errors"})
+    assert done.returncode == (0 if silent else 5), done
+    if done.returncode == 5 and streams in {"stdout", "full"}:
+        assert "published as" in done.stderr
+    assert states(ledger) == [(1.0, "done", None)]
+    assert used.left_behind() == [used.target.name]
+
+
+@posix
+def test_a_pipe_that_nobody_reads(counter, ledger):
+    counter.write_release(COUNT, key=None, ledger=ledger.path)
+    process = start("release", counter.job)
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 5, err
+    assert "published as" in err
+    assert states(ledger) == [(1.0, "done", None)]
+
+
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+from dpcore.cli import main
+main()
+"""
+
+
+@posix
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system allocates no room ahead")
+def test_without_room_for_the_output_nothing_is_spent(place, ledger):
+    write_table(people(20_000), place.source)
+    place.write_job({"income": {**COLUMNS["income"], "missing": 0}}, key=None, ledger=ledger.path)
+    process = start("privatize", place.job, script=LIMITED)
+    _, err = process.communicate()
+    assert process.returncode == 4, err
+    assert "there is no room for about" in err
+    assert states(ledger) == []
+    assert place.left_behind() == []
