@@ -147,13 +147,13 @@ def test_a_constant_functional_is_refused():
 
 
 def test_a_channel_without_a_certificate_is_not_given_out(monkeypatch):
-    monkeypatch.setattr(channels, "_directions", lambda of, pair: [np.where(np.arange(of.size) % 2 == 0, 1.0, -1.0)])
+    monkeypatch.setattr(channels, "_directions", lambda of, own, pair: [np.where(np.arange(of.size) % 2 == 0, 1.0, -1.0)])
     with pytest.raises(DpcoreError, match="no channel was certified"):
         optimal_channel(model("moment 2"), 5_000, 1.0)
 
 
 def test_the_middle_is_tried_first_and_the_vertex_is_the_way_out(monkeypatch):
-    monkeypatch.setattr(channels, "_in_the_middle", lambda of, pair, phi: np.roll(phi, 1))
+    monkeypatch.setattr(channels, "_in_the_middle", lambda of, own, pair, phi: np.roll(phi, 1))
     assert optimal_channel(model("moment 2"), 5_000, 1.0).certificate.holds
 
 

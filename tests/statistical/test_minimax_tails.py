@@ -39,9 +39,9 @@ def exact_tail(estimator: BinarySearchEstimator, p: np.ndarray, index: int) -> f
 
 def worst_of_two_outcomes(estimator: BinarySearchEstimator, index: int) -> np.ndarray:
     """The member of the polygon's boundary, near the ends of cells above all, with the largest exact probability of an error."""
-    polygon, low = estimator._search.polygon, estimator.theta_range[0]
-    ends = low + estimator.step * np.arange(estimator.N + 1)
-    thetas = np.concatenate([ends - 1e-6, ends + 1e-6, np.linspace(*estimator.theta_range, 60)])
+    search, polygon = estimator._search, estimator._search.polygon  # in the units of the model's standard form
+    ends = search.theta_range[0] + search.step * np.arange(estimator.N + 1)
+    thetas = np.concatenate([ends - 1e-6, ends + 1e-6, np.linspace(*search.theta_range, 60)])
     members = [polygon.member(theta, top=top) for theta in thetas for top in (False, True)]
     return max(members, key=lambda p: exact_tail(estimator, p, index))
 
@@ -77,7 +77,7 @@ def test_the_worst_risk_behind_a_binary_channel_is_the_bound(loss):
     estimator, chosen = binary(400, 0.15), losses.as_loss(loss)
     polygon = estimator._search.polygon
     estimates = estimator.estimate(np.arange(401))
-    thetas = np.linspace(*estimator.theta_range, 400)
+    thetas = np.linspace(*estimator._search.theta_range, 400)
     members = [polygon.member(theta, top=top) for theta in thetas for top in (False, True)]
     risks = [pmf(400, float(p @ estimator.matrix[:, 1])) @ chosen(np.abs(estimates - p @ GRID)) for p in members]
     bound = estimator.risk_bound(loss)

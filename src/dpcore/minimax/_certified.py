@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpcore.errors import DpcoreError
+from dpcore.minimax._frames import Frame, frame_of
 from dpcore.minimax._matrices import Array
 from dpcore.minimax._programs import Expression, Program, Region, Solution
 from dpcore.minimax.models import Model
@@ -40,7 +41,7 @@ class Maximiser:
     """
 
     def __init__(self, model: Model) -> None:
-        self._region, self._program = model.region, Program()
+        self._region, self._possible, self._program = model.region, model.possible, Program()
         self._member = self._program.member(model)
 
     def __call__(self, direction: Array) -> tuple[float, Array]:
@@ -63,30 +64,21 @@ class Maximiser:
         DpcoreError
             If the solver gives up.
         """
+        frame, shape = frame_of(direction, self._possible)
         if not self._region.below.shape[0] and not self._region.free.any():
-            place = int((self._region.image.T @ direction).argmax())  # a hull: the maximum is at a vertex
-            return self.bound(direction, np.zeros(0)), self._region.image[:, [place]].toarray()[:, 0]
-        shape, unit = in_units(direction)
+            place = int((self._region.image.T @ shape).argmax())  # a hull: the maximum is at a vertex
+            return self._up(frame, shape, np.zeros(0)), self._region.image[:, [place]].toarray()[:, 0]
         solution = self._program.maximise(shape @ self._member)
-        return self.bound(direction, unit * solution.duals), solution.value_of(self._member)
+        return self._up(frame, shape, solution.duals), solution.value_of(self._member)
+
+    def _up(self, frame: Frame, shape: Array, duals: Array) -> float:
+        """The bound in units of the direction, rounded up."""
+        found = frame.difference(dual_bound(self._region, shape, duals))
+        return frame.origin + found + 4 * 2.0**-53 * (abs(frame.origin) + abs(found))
 
     def bound(self, direction: Array, duals: Array) -> float:
         """Bound direction·p over the model by multipliers ≥ 0 of its conditions, whatever they are."""
-        return dual_bound(self._region, direction, duals)
-
-
-def centred(model: Model) -> Array:
-    """The functional around its middle: differences of θ stay the same, and rounding is least."""
-    return np.asarray(model.f - (model.f.min() / 2 + model.f.max() / 2))
-
-
-def in_units(functional: Array) -> tuple[Array, float]:
-    """A functional moved and scaled to [−1, 1], for a solver's absolute tolerances, and its unit."""
-    low, high = float(functional.min()), float(functional.max())
-    unit = (high - low) / 2
-    if not unit > 0:
-        return np.zeros_like(functional), 1.0
-    return np.clip((functional - low) / unit - 1, -1.0, 1.0), unit
+        return dual_bound(self._region, np.where(self._possible, direction, direction[self._possible].min()), duals)
 
 
 def dual_bound(region: Region, direction: Array, duals: Array) -> float:

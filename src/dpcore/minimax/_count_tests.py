@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore.minimax import _binomial
+from dpcore.minimax._frames import STANDARD, Frame
 from dpcore.minimax._searched import Searched, outcome_of_empty
 
 if TYPE_CHECKING:
@@ -113,11 +114,14 @@ class CountSearch(Searched):
         Δ > 0.
     polygon : Polygon
         Of (θ, P(+)), or mirrored where P(+) falls with θ: counts are then those of −z0.
+    frame : Frame
+        What brings estimates to the model's own units.
     """
 
     n: int
     step: float
     polygon: Polygon
+    frame: Frame = STANDARD
 
     @property
     def theta_range(self) -> tuple[float, float]:
@@ -153,7 +157,7 @@ class CountSearch(Searched):
     @cached_property
     def values(self) -> Array:
         """The estimate between any two thresholds."""
-        ascending: Array = self.theta_range[0] + self.grid
+        ascending: Array = self.frame.points(self.theta_range[0] + self.grid)
         return ascending[::-1].copy() if self.polygon.falls else ascending
 
     def estimates(self, counts: Counts, threads: int | None) -> Array:

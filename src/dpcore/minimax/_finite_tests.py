@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from dpcore import _backend
 from dpcore.errors import DpcoreError, ParameterError
 from dpcore.minimax._certified import Maximiser
+from dpcore.minimax._frames import STANDARD, Frame
 from dpcore.minimax._programs import Program
 from dpcore.minimax._searched import Searched, outcome_of_empty
 
@@ -181,10 +182,12 @@ class FiniteSearch(Searched):
         Number of reports.
     step : float
         Δ > 0.
+    frame : Frame, optional
+        What brings estimates to the model's own units.
     """
 
-    def __init__(self, projections: Projections, n: int, step: float) -> None:
-        self._projections, self.n, self.step = projections, n, step
+    def __init__(self, projections: Projections, n: int, step: float, frame: Frame = STANDARD) -> None:
+        self._projections, self.n, self.step, self.frame = projections, n, step, frame
         self._affinities: dict[int, float] = {}
         self._lock = threading.Lock()
         levels = max(self.intervals - 2, 0)
@@ -239,8 +242,7 @@ class FiniteSearch(Searched):
 
     @cached_property
     def values(self) -> Array:
-        found: Array = self.theta_range[0] + self.grid
-        return found
+        return self.frame.points(self.theta_range[0] + self.grid)
 
     def estimates(self, counts: Counts, threads: int | None) -> Array:
         if self.intervals <= 2:

@@ -12,6 +12,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpcore.minimax._frames import Frame
+
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
@@ -21,6 +23,8 @@ class Searched(ABC):
 
     n: int
     step: float
+    frame: Frame
+    """What brings the search, which is one of a model in its standard form, to the model's own units."""
 
     @property
     @abstractmethod
@@ -48,7 +52,7 @@ class Searched(ABC):
     @property
     @abstractmethod
     def values(self) -> Array:
-        """What can be estimated, in units of θ."""
+        """What can be estimated, in the model's own units."""
 
     @abstractmethod
     def estimates(self, counts: Counts, threads: int | None) -> Array:

@@ -19,6 +19,7 @@ from dpcore.minimax._searched import number_of_intervals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpcore.minimax._frames import Frame
     from dpcore.minimax._searched import Searched
     from dpcore.minimax.losses import Loss
     from dpcore.minimax.models import Model
@@ -39,30 +40,32 @@ AT_LEAST = 32
 
 def search_for(model: Model, matrix: Array, n: int, step: str | float, loss: Loss) -> Searched:
     """Make the search of a step, or of the step that a word stands for; a binary channel's polygon is found once."""
+    frame, model = model.frame, model.standard
     if matrix.shape[1] == 2:
         seen = trace_polygon(Maximiser(model), model.f, matrix[:, 1])
         polygon = seen if seen.rises else seen.mirrored()
         low, high = polygon.theta_range
-        width = _width(model, matrix, n, step, loss, high - low)
-        return CountSearch(n, width or _tuned(lambda trial: CountSearch(n, trial, polygon), high - low, loss), polygon)
+        width = _width(model, matrix, n, step, loss, high - low, frame)
+        return CountSearch(n, width or _tuned(lambda trial: CountSearch(n, trial, polygon), high - low, loss), polygon, frame)
     projections = Projections(model, matrix)
     low, high = projections.theta_range
-    width = _width(model, matrix, n, step, loss, high - low)
-    return FiniteSearch(projections, n, width or (high - low) / (tuned_intervals(projections, n, loss, MOST_TUNED_FINITE) - 0.5))
+    width = _width(model, matrix, n, step, loss, high - low, frame)
+    tuned = width or (high - low) / (tuned_intervals(projections, n, loss, MOST_TUNED_FINITE) - 0.5)
+    return FiniteSearch(projections, n, tuned, frame)
 
 
-def _width(model: Model, matrix: Array, n: int, step: str | float, loss: Loss, reach: float) -> float:
+def _width(model: Model, matrix: Array, n: int, step: str | float, loss: Loss, reach: float, frame: Frame) -> float:
     """The step, or 0 if it is still to be tuned."""
     if not isinstance(step, str):
-        width = check_positive("step", step)
-        if reach / width > MOST_INTERVALS:
-            least = reach / MOST_INTERVALS
-            raise ParameterError(f"step must be at least the range of θ divided by {MOST_INTERVALS}, {least!r}, got {width!r}")
+        width = frame.standard_difference(check_positive("step", step))
+        if reach > MOST_INTERVALS * width:
+            least = frame.difference(reach / MOST_INTERVALS)
+            raise ParameterError(f"step must be at least the range of θ divided by {MOST_INTERVALS}, {least!r}, got {float(step)!r}")
         return width
     check_choice("step", step, ("theory", "tuned"))
     low, high = model.theta_range
     if high - low <= CONSTANT * max(abs(low), abs(high)):
-        return 2 * reach  # θ is constant, up to the tolerance of the linear programmes
+        return 2 * reach or 1.0  # θ is constant, up to the tolerance of the linear programmes
     return theory_step(model, matrix, n, loss) if step == "theory" else 0.0
 
 

@@ -56,14 +56,16 @@ def trace_search(search: Searched, counts: npt.NDArray[np.int64]) -> Trace:
     """Follow one data set, shape (K,), through the tests."""
     low = search.theta_range[0]
     steps, place = [], 1
+
+    def theta(steps_up: int) -> float:
+        return search.frame.point(low + steps_up * search.step)
+
     for level in range(1, search.intervals - 1):
-        lower = low + (place - 1) * search.step
-        upper = low + (place - 1 + search.intervals - level + 1) * search.step
+        left = search.intervals - level
         outcome = search.decide(level, place, counts)
-        a, b = low + place * search.step, low + (place + search.intervals - level - 1) * search.step
-        steps.append(TraceStep(lower, upper, a, b, outcome))
+        steps.append(TraceStep(theta(place - 1), theta(place + left), theta(place), theta(place + left - 1), outcome))
         place += outcome
-    return Trace(tuple(steps), float(low + search.grid[place - 1]))
+    return Trace(tuple(steps), search.frame.point(low + float(search.grid[place - 1])))
 
 
 def plot_trace(trace: Trace, search: Searched, target: Any) -> Any:
@@ -83,7 +85,7 @@ def plot_trace(trace: Trace, search: Searched, target: Any) -> Any:
 
 
 def _draw(trace: Trace, search: Searched, axes: Any) -> None:
-    low, step = search.theta_range[0], search.step
+    low, step = search.frame.point(search.theta_range[0]), search.frame.difference(search.step)
     last = len(trace.intervals) + 1
     for level in range(1, last + 1):
         axes.plot([low, low + search.intervals * step], [level, level], color=SOFT, linewidth=0.8, zorder=1)
@@ -94,7 +96,7 @@ def _draw(trace: Trace, search: Searched, axes: Any) -> None:
         axes.plot(removed, [level, level], color=REMOVED, linewidth=2.6, solid_capstyle="butt", zorder=2)
         axes.plot([visited.a, visited.b], [level, level], linestyle="none", marker="|", markersize=9, color=INK, zorder=3)
     if trace.intervals:
-        half = step if search.intervals > 2 else search.reach / 2
+        half = step if search.intervals > 2 else search.frame.difference(search.reach) / 2
         axes.plot([trace.estimate - half, trace.estimate + half], [last, last], color=KEPT, linewidth=2.6, solid_capstyle="butt", zorder=2)
     axes.plot([trace.estimate], [last], linestyle="none", marker="o", markersize=6, color=INK, zorder=4)
     axes.set_ylim(last + 0.7, 0.3)

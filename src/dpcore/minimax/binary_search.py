@@ -13,6 +13,7 @@ from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.minimax._binomial import MOST_REPORTS
 from dpcore.minimax._count_tests import CountSearch
 from dpcore.minimax._finite_tests import FiniteSearch
+from dpcore.minimax._frames import times_power_of_two
 from dpcore.minimax._matrices import channel_matrix, check_inputs
 from dpcore.minimax._steps import search_for
 from dpcore.minimax._trace import Trace, plot_trace, trace_search
@@ -99,12 +100,12 @@ class BinarySearchEstimator:
         self.matrix = check_inputs(channel_matrix(channel, model.points), model.size)
         # sums of 1 within 10^-9·K are accepted, and made exact
         self.matrix = self.matrix / self.matrix.sum(axis=1, keepdims=True)
-        self._search: Searched = search_for(model, self.matrix, self.n, step, self.loss)
+        self._search: Searched = search_for(model, self.matrix, self.n, step, self.loss.scaled(model.frame.exponent)[0])
 
     @property
     def step(self) -> float:
         """Δ."""
-        return self._search.step
+        return self._search.frame.difference(self._search.step)
 
     @property
     def N(self) -> int:  # noqa: N802  the document's letter
@@ -114,7 +115,7 @@ class BinarySearchEstimator:
     @property
     def theta_range(self) -> tuple[float, float]:
         """Between these lies θ of every member of the model, rounded outwards."""
-        return self._search.theta_range
+        return self._search.frame.outwards(*self._search.theta_range)
 
     @property
     def values(self) -> Array:
@@ -281,7 +282,8 @@ class BinarySearchEstimator:
         float
             For K = 2 within half a percent of the supremum; for K > 2 what follows from `error_bound`.
         """
-        return self._search.risk_bound(self.loss if loss is None else as_loss(loss))
+        own, power = (self.loss if loss is None else as_loss(loss)).scaled(self._search.frame.exponent)
+        return times_power_of_two(self._search.risk_bound(own), power)
 
     def trace(self, counts: Any) -> Trace:
         """Follow one data set through the tests.

@@ -14,6 +14,7 @@ from dpcore.errors import ParameterTypeError
 from dpcore.local._one_bit import expansion
 from dpcore.local._parameters import check_epsilon
 from dpcore.minimax import _certified
+from dpcore.minimax._frames import times_power_of_two
 from dpcore.minimax._matrices import Array
 from dpcore.minimax._programs import TOLERANCE
 from dpcore.minimax.channels import MOST_RECORDS
@@ -151,6 +152,8 @@ def lower_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
     ('tv', '0.002741')
     """
     n, epsilon, loss = _check(model, n, epsilon, loss)
+    frame, model = model.frame, model.standard
+    loss, power = loss.scaled(frame.exponent)
     factor = min(math.sqrt(2.0), math.exp(epsilon) / math.sqrt(2.0)) * math.expm1(epsilon) * math.sqrt(n)
     routes = (
         _Distance("tv", lambda radius: largest_difference_tv(model, radius), lambda eta: (1 - eta) / factor, 1),
@@ -163,7 +166,8 @@ def lower_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
             value, eta, name = found, at, route.name
     radii = [float(route.radius(eta)) * (1 - ROUNDING) for route in routes]
     modulus = modulus_tv(model, radii[0]) if name == "tv" else modulus_hellinger(model, radii[1])
-    return LowerBound(_risk(loss, eta, _safe(model, modulus.value)), eta, radii[0], radii[1], modulus, name)
+    value = times_power_of_two(_risk(loss, eta, _safe(model, modulus.value)), power)
+    return LowerBound(value, eta, radii[0], radii[1], modulus.brought(frame), name)
 
 
 def upper_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "squared") -> UpperBound:
@@ -203,12 +207,15 @@ def upper_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
     ('427.148', '0.04134')
     """
     n, epsilon, loss = _check(model, n, epsilon, loss)
+    frame, model = model.frame, model.standard
+    loss, power = loss.scaled(frame.exponent)
     radius = math.sqrt(2.0 / n) * expansion(epsilon) * (1 + ROUNDING)
     modulus = modulus_tv(model, radius)
     a = loss.constant
     C = math.sqrt(2 * math.log(2 * a)) + 2
     C0 = (1 + 16 * a) * a ** math.ceil(2 * math.log(C) / math.log(1.5))
-    return UpperBound(C0 * float(loss(max(modulus.upper, 0.0))) * (1 + ROUNDING), C0, radius, modulus)
+    value = times_power_of_two(C0 * float(loss(max(modulus.upper, 0.0))) * (1 + ROUNDING), power)
+    return UpperBound(value, C0, radius, modulus.brought(frame))
 
 
 def _check(model: object, n: object, epsilon: object, loss: Loss | str) -> tuple[int, float, Loss]:

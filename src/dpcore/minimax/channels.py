@@ -14,6 +14,7 @@ from dpcore.local import BinaryChannel
 from dpcore.local._one_bit import expansion
 from dpcore.local._parameters import check_epsilon
 from dpcore.minimax import _certified
+from dpcore.minimax._frames import Frame
 from dpcore.minimax._matrices import Array
 from dpcore.minimax.models import Model
 from dpcore.minimax.moduli import Modulus, Pair, largest_difference_tv, modulus_of, nearest_pair, whole_range
@@ -54,6 +55,10 @@ class Certificate:
     def holds(self) -> bool:
         """Whether attained ≤ modulus·(1 + 1e-6)."""
         return self.attained <= self.modulus * (1 + SLACK)
+
+    def brought(self, frame: Frame) -> Certificate:
+        """The same in the units of a model that is not in its standard form; bounds stay bounds."""
+        return Certificate(self.radius, frame.difference(self.modulus), frame.difference(self.attained) * (1 + 2.0**-50))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +123,7 @@ def optimal_channel(model: Model, n: int, epsilon: float) -> OptimalChannel:
         raise ParameterTypeError(f"model must be a Model, got {type(model).__name__}")
     n = check_integer("n", n, low=1, high=MOST_RECORDS)
     radius = expansion(check_epsilon(epsilon)) / math.sqrt(n)
+    frame, own, model = model.frame, model.f, model.standard
     pair = largest_difference_tv(model, radius)
     modulus = modulus_of(model, radius, pair)
     if not modulus.value > CONSTANT * np.abs(model.f).max():
@@ -125,25 +131,25 @@ def optimal_channel(model: Model, n: int, epsilon: float) -> OptimalChannel:
     if pair.slope * min(radius, 1.0) < FLAT * modulus.value:
         # The radius reaches all of θ's range: the pair that does so at the least distance is what has to be told apart.
         pair = nearest_pair(model, modulus.value * (1 - FLAT))
-    found = [(_certificate(model, modulus, phi, pair.slope / 2), phi) for phi in _directions(model, pair)]
+    found = [(_certificate(model, modulus, phi, pair.slope / 2), phi) for phi in _directions(model, own, pair)]
     certificate, phi = next((each for each in found if each[0].holds), min(found, key=lambda each: each[0].attained))
     if not certificate.holds:
         raise DpcoreError(f"no channel was certified: the best one attains {certificate.ratio!r} times the modulus, not 1 + {SLACK:.0e}")
-    return OptimalChannel(BinaryChannel(epsilon, tuple(phi.tolist())), certificate, modulus.p0, modulus.p1)
+    return OptimalChannel(BinaryChannel(epsilon, tuple(phi.tolist())), certificate.brought(frame), modulus.p0, modulus.p1)
 
 
-def _directions(model: Model, pair: Pair) -> list[Array]:
+def _directions(model: Model, own: Array, pair: Pair) -> list[Array]:
     """Functions φ that the duals give, with norm 1, the preferred first."""
     vertex = np.clip(2 * pair.weights / pair.slope - 1, -1.0, 1.0)
-    found = [_in_the_middle(model, pair, vertex), vertex]
+    found = [_in_the_middle(model, own, pair, vertex), vertex]
     return [phi / np.abs(phi).max() for phi in found]
 
 
-def _in_the_middle(model: Model, pair: Pair, phi: Array) -> Array:
+def _in_the_middle(model: Model, own: Array, pair: Pair, phi: Array) -> Array:
     """The φ in the middle of what the multipliers leave open: for moments the clipped line, where a vertex of the dual need not rise.
 
     Dual feasible are the φ with f − μφ ≤ c1 + Aᵀy1 and μφ − f ≤ c0 + Aᵀy0 at every point. Clipping stays between the two bounds, because
-    they let one φ in [−1, 1] through.
+    they let one φ in [−1, 1] through. Where no mass is possible, everything is. `own` is the functional in the model's own units.
     """
     region, half = model.region, pair.slope / 2
     size = model.size
@@ -153,7 +159,8 @@ def _in_the_middle(model: Model, pair: Pair, phi: Array) -> Array:
     rest = model.f - half * phi
     lower = (model.f - ahead - (rest - ahead).max()) / half
     upper = (model.f + behind + (-rest - behind).max()) / half
-    return _rising(model.f, np.clip((lower + upper) / 2, -1.0, 1.0), np.clip(lower, -1.0, 1.0), np.clip(upper, -1.0, 1.0))
+    lower, upper = np.where(model.possible, lower, -1.0), np.where(model.possible, upper, 1.0)
+    return _rising(own, np.clip((lower + upper) / 2, -1.0, 1.0), np.clip(lower, -1.0, 1.0), np.clip(upper, -1.0, 1.0))
 
 
 def _rising(f: Array, phi: Array, lower: Array, upper: Array) -> Array:
@@ -174,7 +181,7 @@ def _rising(f: Array, phi: Array, lower: Array, upper: Array) -> Array:
 
 def _certificate(model: Model, modulus: Modulus, phi: Array, slope: float) -> Certificate:
     """Φ_φ(2η) ≤ 2ημ + max (f − μφ)·p1 + max (μφ − f)·p0 for every μ ≥ 0; and never more than the whole range."""
-    rest = _certified.centred(model) - slope * phi
+    rest = model.f - slope * phi
     twice = 2 * min(modulus.radius, 1.0)
     attained = twice * slope + _certified.largest(model, rest) + _certified.largest(model, -rest)
     return Certificate(modulus.radius, modulus.value, min(attained, whole_range(model)))

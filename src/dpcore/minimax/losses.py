@@ -65,6 +65,14 @@ class Loss:
         # Up to r = 33, 3^r and 2^r are integers that float64 holds, so the quotient is exact.
         return power if self.parameter == round(self.parameter) and self.parameter <= 33 else math.nextafter(power, math.inf)
 
+    def scaled(self, exponent: int) -> tuple[Loss, float]:
+        """Give the loss l' and the power r with l(2^exponent·t) = 2^r·l'(t)."""
+        if self.kind == "power":
+            return self, self.parameter * exponent
+        # Beyond these γ the loss of any error is t²/2, or γt, to the last digit.
+        gamma = math.ldexp(self.parameter, max(min(-exponent, 1000 - math.frexp(self.parameter)[1]), -1000 - math.frexp(self.parameter)[1]))
+        return Loss("huber", gamma), 2.0 * exponent
+
     def __call__(self, t: Any) -> Any:
         """Evaluate the loss.
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from dpcore._validation import REAL_DTYPES, check_array, check_finite, check_integer, check_positive, check_real
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
+from dpcore.minimax._frames import STANDARD, Frame, frame_of, possible_points
 from dpcore.minimax._programs import InfeasibleError, Program, Region
 
 Array = npt.NDArray[np.float64]
@@ -27,7 +28,7 @@ class Model:
     Parameters
     ----------
     f : array_like of float, shape (X,)
-        The functional's value at each point; X ≥ 2.
+        The functional's value at each point, in any unit and from any origin; X ≥ 2.
     A : array_like or scipy.sparse array, shape (m, X), optional
         Rows of the conditions; none by default: all distributions on the points.
     b : array_like of float, shape (m,), optional
@@ -213,6 +214,29 @@ class Model:
         return len(self.f)
 
     @cached_property
+    def possible(self) -> npt.NDArray[np.bool_]:
+        """Points that no condition alone forbids any mass, shape (X,); what f is elsewhere does not matter."""
+        return possible_points(self.region)
+
+    @property
+    def frame(self) -> Frame:
+        """What brings results about `standard` back to the model's own units."""
+        return self._standard[0]
+
+    @property
+    def standard(self) -> Model:
+        """The same distributions with the functional moved and scaled to [−1, 1]: what programmes are solved for."""
+        return self._standard[1]
+
+    @cached_property
+    def _standard(self) -> tuple[Frame, Model]:
+        frame, values = frame_of(self.f, self.possible)
+        model = Model.__new__(Model)
+        model.f, model.region, model.points = _frozen(values), self.region, self.points
+        vars(model).update(possible=self.possible, _standard=(STANDARD, model))
+        return frame, model
+
+    @cached_property
     def theta_range(self) -> tuple[float, float]:
         """The least and the largest θ of the model, by two linear programmes."""
         return 0.0 - self.extreme(-self.f)[0], self.extreme(self.f)[0]
@@ -246,10 +270,11 @@ class Model:
         row = _vector("direction", direction)
         if len(row) != self.size:
             raise ParameterError(f"direction must have {self.size} numbers, got {len(row)}")
+        frame, shape = frame_of(row, self.possible)
         program = Program()
         p = program.member(self)
-        solution = program.maximise(row @ p)
-        return solution.value, solution.value_of(p)
+        found = program.maximise(shape @ p).value_of(p)
+        return frame.point(float(shape @ found)), found
 
     def contains(self, p: Any, tolerance: float = 1e-9) -> bool:
         """Whether a distribution belongs to the model.

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from dpcore._validation import TINY_NORMAL, check_real
 from dpcore.errors import DpcoreError, ParameterTypeError
 from dpcore.minimax import _certified
-from dpcore.minimax._certified import Member, centred, in_units
+from dpcore.minimax._certified import Member
+from dpcore.minimax._frames import Frame, most_masses
 from dpcore.minimax._matrices import Array, channel_matrix, check_inputs
 from dpcore.minimax._programs import Program, Solution
 from dpcore.minimax.models import Model
@@ -50,6 +51,10 @@ class Modulus:
     radius: float
     upper: float
 
+    def brought(self, frame: Frame) -> Modulus:
+        """The same in the units of a model that is not in its standard form; the bounds stay bounds."""
+        return replace(self, value=frame.difference(self.value), upper=frame.difference(self.upper) * (1 + 2.0**-50))
+
 
 def modulus_tv(model: Model, radius: float) -> Modulus:
     """The total variation modulus ω(ε) = max{θ(p1) − θ(p0): p0, p1 in the model, tv(p0, p1) ≤ ε}, by linear programming.
@@ -83,7 +88,7 @@ def modulus_tv(model: Model, radius: float) -> Modulus:
     (1.0, 1.0)
     """
     radius = _check(model, radius)
-    return modulus_of(model, radius, largest_difference_tv(model, radius))
+    return modulus_of(model.standard, radius, largest_difference_tv(model.standard, radius)).brought(model.frame)
 
 
 def modulus_hellinger(model: Model, radius: float, channel: Any = None) -> Modulus:
@@ -125,6 +130,11 @@ def modulus_hellinger(model: Model, radius: float, channel: Any = None) -> Modul
     matrix = None if channel is None else check_inputs(channel_matrix(channel, model.points), model.size)
     if radius >= LARGEST:
         return replace(modulus_tv(model, 1.0), radius=radius)
+    return _modulus_hellinger(model.standard, radius, matrix).brought(model.frame)
+
+
+def _modulus_hellinger(model: Model, radius: float, matrix: Array | None) -> Modulus:
+    """The modulus of a model in its standard form."""
     pairs = hellinger_pairs(model, radius, matrix)
     best = next(pairs)
     upper = min(whole_range(model), _upper_hellinger(model, radius, matrix, best))
@@ -167,41 +177,41 @@ class Pair:
 
 
 def largest_difference_tv(model: Model, radius: float) -> Pair:
-    """The programme of `modulus_tv`: max θ(p1) − θ(p0), p1 − p0 ≤ t, Σt ≤ ε; the differences sum to 0, so Σt is the distance."""
-    program = Program()
+    """The programme of `modulus_tv`: max θ(p1) − θ(p0), p1 − p0 ≤ t, Σt ≤ ε; the differences sum to 0, so Σt is the distance.
+
+    Each t is in units of the largest mass that its point has in a mixture: HiGHS would drop smaller coefficients.
+    """
+    program, masses = Program(), most_masses(model.region)
     first, second, t = Member(program, model), Member(program, model), program.variables(model.size)
-    above = program.at_most(second.p - first.p - t, 0.0)
-    near = program.at_most(np.ones(model.size) @ t, min(radius, 1.0))
-    solution = program.maximise(in_units(model.f)[0] @ (second.p - first.p))
+    above = program.at_most(sp.diags_array(1 / masses) @ (second.p - first.p) - t, 0.0)
+    near = program.at_most(masses @ t, min(radius, 1.0))
+    solution = program.maximise(model.f @ (second.p - first.p))
     p0, p1 = _certified.solved(model, solution, first, second)
     distance = float(np.abs(p1 - p0).sum() / 2)
     p1 = p0 + (1.0 if distance <= radius else radius / distance) * (p1 - p0)
     slope = float(solution.dual(near)[0])
-    return _pair(model, solution, p0, p1, slope, np.minimum(solution.dual(above), slope))
+    return _pair(model, solution, p0, p1, slope, np.minimum(solution.dual(above) / masses, slope))
 
 
-def _pair(model: Model, solution: Solution, p0: Array, p1: Array, slope: float, weights: Array, unit: float | None = None) -> Pair:
-    """Put the duals into the functional's units."""
-    if unit is None:
-        unit = in_units(model.f)[1]
+def _pair(model: Model, solution: Solution, p0: Array, p1: Array, slope: float, weights: Array, unit: float = 1.0) -> Pair:
+    """Put the duals into units of θ."""
     rows = model.region.below.shape[0]
-    value = max(float(centred(model) @ (p1 - p0)), 0.0)
+    value = max(float(model.f @ (p1 - p0)), 0.0)
     return Pair(p0, p1, value, unit * slope, unit * weights, (unit * solution.duals[:rows], unit * solution.duals[rows : 2 * rows]))
 
 
 def nearest_pair(model: Model, difference: float) -> Pair:
     """Members whose θ differ by as much and whose total variation distance is least; slope, weights and costs in units of θ as above."""
-    program = Program()
+    program, masses = Program(), most_masses(model.region)
     first, second, t = Member(program, model), Member(program, model), program.variables(model.size)
-    above = program.at_most(second.p - first.p - t, 0.0)
-    functional, unit = in_units(model.f)
-    apart = program.at_most(-functional @ (second.p - first.p), -difference / unit)
-    solution = program.maximise(-np.ones(model.size) @ t)
+    above = program.at_most(sp.diags_array(1 / masses) @ (second.p - first.p) - t, 0.0)
+    apart = program.at_most(-model.f @ (second.p - first.p), -difference)
+    solution = program.maximise(-masses @ t)
     p0, p1 = _certified.solved(model, solution, first, second)
     price = float(solution.dual(apart)[0])
     if not price > 0:
         raise DpcoreError("the model is too thin for the linear programmes: they find no distance between its members")
-    return _pair(model, solution, p0, p1, 1.0, np.minimum(solution.dual(above), 1.0), unit / price)
+    return _pair(model, solution, p0, p1, 1.0, np.minimum(solution.dual(above) / masses, 1.0), 1.0 / price)
 
 
 def modulus_of(model: Model, radius: float, pair: Pair) -> Modulus:
@@ -209,14 +219,14 @@ def modulus_of(model: Model, radius: float, pair: Pair) -> Modulus:
 
     ω ≤ ε·λ + max (f − w)·p1 + max −(f − w)·p0 for all w in [0, λ], since Σ w(p1 − p0) ≤ λ·tv.
     """
-    rest = centred(model) - pair.weights
+    rest = model.f - pair.weights
     upper = min(radius, 1.0) * float(pair.weights.max()) + _certified.largest(model, rest) + _certified.largest(model, -rest)
     return Modulus(pair.value, pair.p0, pair.p1, radius, min(upper, whole_range(model)))
 
 
 def whole_range(model: Model) -> float:
     """The length of the functional's range, from above."""
-    return _certified.largest(model, centred(model)) + _certified.largest(model, -centred(model))
+    return _certified.largest(model, model.f) + _certified.largest(model, -model.f)
 
 
 def hellinger_pairs(model: Model, radius: float, matrix: Array | None) -> Iterator[Pair]:
@@ -254,7 +264,7 @@ def _within(model: Model, radius: float, allowed: float, matrix: Array | None) -
     e = program.variables(to_reports.shape[0])
     near = program.at_most(np.ones(to_reports.shape[0]) @ e, 1.0)
     program.rotated(math.sqrt(0.5) * (to_reports @ difference), e, to_reports @ (first.p + second.p) - (radius**2 / 2) * e)
-    solution = program.maximise(in_units(model.f)[0] @ difference)
+    solution = program.maximise(model.f @ difference)
     p0, p1 = _farthest(model, solution.value_of(first.variables), solution.value_of(second.variables), allowed, matrix)
     return _pair(model, solution, p0, p1, float(solution.dual(near)[0]), math.sqrt(0.5) * -solution.tilts)
 
@@ -265,7 +275,7 @@ def _indistinguishable(model: Model, matrix: Array | None) -> Pair:
     first, second = Member(program, model), Member(program, model)
     difference = second.p - first.p
     program.equal(difference if matrix is None else matrix.T @ difference, 0.0)
-    solution = program.maximise(in_units(model.f)[0] @ difference)
+    solution = program.maximise(model.f @ difference)
     p0, p1 = _certified.solved(model, solution, first, second)
     return _pair(model, solution, p0, p1, 0.0, np.zeros(0))
 
@@ -277,7 +287,7 @@ def _farthest(model: Model, v0: Array, v1: Array, radius: float, matrix: Array |
     for variables in ((v0, v1), (np.where(noise, middle, v0), np.where(noise, middle, v1))):
         p0, p1 = _certified.repaired(model, *variables)
         found.append((p0, p0 + _share_within(p0, p1, radius, matrix) * (p1 - p0)))
-    return max(found, key=lambda pair: float(centred(model) @ (pair[1] - pair[0])))
+    return max(found, key=lambda pair: float(model.f @ (pair[1] - pair[0])))
 
 
 def _share_within(p0: Array, p1: Array, radius: float, matrix: Array | None) -> float:
@@ -307,5 +317,5 @@ def _upper_hellinger(model: Model, radius: float, matrix: Array | None, pair: Pa
     slope, tau = pair.slope, pair.weights
     beta = tau**2 / (slope + np.sqrt(slope**2 + (radius * tau) ** 2))
     explained, excess = (tau, radius * beta) if matrix is None else (matrix @ tau, radius * (matrix @ beta))
-    away = centred(model) - explained
+    away = model.f - explained
     return radius * slope + _certified.largest(model, away + excess) + _certified.largest(model, excess - away)

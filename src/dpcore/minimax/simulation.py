@@ -320,8 +320,9 @@ def worst_distribution(
     if channel.shape[1] == 2:
         exact = _BinaryRisk(estimator, chosen)
         count = PLACES_EACH * len(getattr(estimator, "values", ()))
-        polygon = trace_polygon(Maximiser(model), model.f, channel[:, 1], tolerance=OUTLINE)
-        p = worst_on_boundary(exact.at, Boundary(polygon, max(PLACES, count)))
+        polygon = trace_polygon(Maximiser(model), model.standard.f, channel[:, 1], tolerance=OUTLINE)
+        frame = model.frame
+        p = worst_on_boundary(lambda theta, q: exact.at(frame.point(theta), q), Boundary(polygon, max(PLACES, count)))
         return WorstDistribution(p, exact.at(float(p @ model.f), float(p @ channel[:, 1])))
     return _worst_simulated(estimator, model, channel, loss=chosen, rng=resolve(rng), threads=threads)
 
@@ -335,7 +336,7 @@ def _worst_simulated(
 
     maximise, candidates = Maximiser(model), []
     for column in channel.T:
-        boundary = Boundary(trace_polygon(maximise, model.f, column, tolerance=1e-3, most=ROUGH), ROUGH)
+        boundary = Boundary(trace_polygon(maximise, model.standard.f, column, tolerance=1e-3, most=ROUGH), ROUGH)
         candidates += [boundary.member(int(edge), share) for edge, share in boundary.places]
     shortlist = np.array(candidates)
     for replicates, kept in ROUNDS:

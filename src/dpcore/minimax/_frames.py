@@ -1,0 +1,126 @@
+"""The units that programmes are solved in: the one place where a functional is centred and scaled.
+
+Solvers have absolute tolerances, drop small coefficients and refuse large ones. So every model has a standard form, in which its functional
+runs over [−1, 1] on the points that may have mass; all programmes are about that form, and a `Frame` brings their results back. The unit is
+a power of two and the origin is subtracted from each value with one rounding, so that what is proved in the standard form holds in the
+original one up to 2^−53 of the functional's length.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """θ = origin + 2^exponent·t, where t is θ in the standard form.
+
+    Attributes
+    ----------
+    origin : float
+        θ of t = 0.
+    exponent : int
+        Of the unit.
+    """
+
+    origin: float = 0.0
+    exponent: int = 0
+
+    def difference(self, t: float) -> float:
+        """A difference of θ, from one in the standard form."""
+        return times_power_of_two(t, self.exponent)
+
+    def standard_difference(self, theta: float) -> float:
+        """A difference in the standard form, from one of θ."""
+        return times_power_of_two(theta, -self.exponent)
+
+    def points(self, t: Array) -> Array:
+        """Values of θ."""
+        values: Array = self.origin + np.ldexp(t, self.exponent)
+        return values
+
+    def point(self, t: float) -> float:
+        """A value of θ."""
+        return self.origin + self.difference(t)
+
+    def outwards(self, low: float, high: float) -> tuple[float, float]:
+        """An interval of θ that holds this one of the standard form; its ends are rounded outwards unless they are exact."""
+        found = self.point(low), self.point(high)
+        if self == STANDARD:
+            return found
+        return math.nextafter(found[0], -math.inf), math.nextafter(found[1], math.inf)
+
+
+LEAST_MASS = 2.0**-29
+"""HiGHS takes coefficients below 1e-9 for zeros."""
+STANDARD = Frame()
+"""Of a model in its standard form."""
+
+
+def times_power_of_two(value: float, exponent: float) -> float:
+    """value·2^exponent for any real exponent, infinite where it leaves the range of float64."""
+    whole = math.floor(exponent)
+    try:
+        return math.ldexp(value * 2.0 ** (exponent - whole), whole)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def frame_of(f: Array, possible: npt.NDArray[np.bool_]) -> tuple[Frame, Array]:
+    """The frame of a functional, and the functional in it: within [−1, 1], and 0 where no mass is possible."""
+    own = f[possible]
+    shift = math.frexp(float(np.abs(own).max()))[1]
+    near = np.ldexp(own, -shift)  # |near| ≤ 1: no difference overflows
+    middle = float(near.min() / 2 + near.max() / 2)
+    centred = near - middle
+    spread = float(np.abs(centred).max())
+    # a constant has no length: its unit is that of its last digit
+    more = math.frexp(spread)[1] if spread > 0 else -52
+    standard = np.zeros(len(f))
+    standard[possible] = np.ldexp(centred, -more)
+    # The unit itself has to be a float64, and so does twice the unit.
+    return Frame(times_power_of_two(middle, shift), shift + more), standard
+
+
+def most_masses(region: Any) -> Array:
+    """The largest mass that a variable gives to each point, as a power of two, at least 2^−29; 1 where variables are masses."""
+    largest = abs(region.image).max(axis=1).toarray().ravel()
+    return np.asarray(np.exp2(np.round(np.log2(np.clip(largest, LEAST_MASS, 1.0)))))
+
+
+def possible_points(region: Any) -> npt.NDArray[np.bool_]:
+    """Points that some condition alone does not forbid any mass: exactly, without a tolerance.
+
+    As masses sum to 1, a row a·y ≤ b with b = min a leaves mass only where a is least. Conditions that forbid a point together are not
+    looked for; such a point then has a part in the unit.
+    """
+    usable = ~region.free
+    below = region.below.tocsr()
+    rows = np.repeat(np.arange(below.shape[0]), np.diff(below.indptr))
+    bounded = np.ones(below.shape[0], np.bool_)
+    bounded[rows[region.free[below.indices]]] = False  # a free variable may do anything
+    while True:
+        counted = usable[below.indices]
+        entries = np.bincount(rows[counted], minlength=below.shape[0])
+        least = np.where(entries < usable.sum(), 0.0, np.inf)
+        np.minimum.at(least, rows[counted], below.data[counted])
+        tight = bounded & (region.at_most == least)
+        if not tight.any():
+            break
+        before = int(usable.sum())
+        for row in np.flatnonzero(tight):
+            dense = np.zeros(len(usable))
+            part = slice(below.indptr[row], below.indptr[row + 1])
+            dense[below.indices[part]] = below.data[part]
+            usable &= (dense <= least[row]) | region.free
+        if int(usable.sum()) == before:
+            break
+    reached: npt.NDArray[np.bool_] = (np.abs(region.image[:, usable]) > 0).sum(axis=1) > 0
+    return reached if reached.any() else np.ones(region.image.shape[0], np.bool_)

@@ -1,0 +1,168 @@
+"""Units, origins, the order of points and points that are split change nothing but the rounding of what comes out."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from dpcore.local import BinaryChannel
+from dpcore.minimax import (
+    BinarySearchEstimator,
+    LinearEstimator,
+    Model,
+    exact_risk,
+    lower_bound,
+    modulus_hellinger,
+    modulus_tv,
+    optimal_channel,
+    upper_bound,
+    worst_distribution,
+)
+from dpcore.minimax._frames import STANDARD
+
+pytest.importorskip("clarabel")
+
+F = np.array([-0.75, 0.0, 0.5, 0.25, 1.0])
+A, B = np.array([[1.0, 0.0, 0.25, 0.0, 1.0], [0.0, -1.0, 0.0, -0.5, 0.0]]), np.array([0.6, -0.1])
+PHI = (-1.0, -0.2, 0.4, 0.1, 1.0)
+UNITS = (1e-300, 2.0**-40, 1e-13, 3.0, 1e200, 1e300)
+K3 = np.array([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.2, 0.5, 0.3], [0.3, 0.5, 0.2], [0.1, 0.2, 0.7]])
+
+
+def numbers(f, a=A, b=B, phi=PHI, channel=K3, unit=1.0):
+    """Everything that depends linearly on the unit of θ, and everything that does not."""
+    model = Model(f, a, b)
+    binary = BinarySearchEstimator(model, BinaryChannel(1.0, phi), 2000, step="tuned", loss="absolute")
+    finite = BinarySearchEstimator(model, channel, 500, step=0.2 * unit, loss="absolute")
+    optimal = optimal_channel(model, 1000, 1.0)
+    tv, hellinger = modulus_tv(model, 0.1), modulus_hellinger(model, 0.1)
+    differences = [
+        np.ptp(model.theta_range),
+        *(value for modulus in (tv, hellinger) for value in (modulus.value, modulus.upper)),
+        lower_bound(model, 1000, 1.0, "absolute").value,
+        upper_bound(model, 10**6, 1.0, "absolute").value,
+        optimal.certificate.modulus,
+        optimal.certificate.attained,
+        binary.step,
+        binary.risk_bound(),
+        finite.step,
+        finite.risk_bound(),
+        *np.diff(binary.estimate(np.array([0, 700, 1400, 2000]))),
+        *np.diff(finite.estimate(np.array([[500, 0, 0], [100, 300, 100], [0, 0, 500]]))),
+    ]
+    plain = [binary.N, finite.N, *(binary.error_bound(i) for i in range(3)), *(finite.error_bound(i) for i in range(3))]
+    return np.array(differences), np.array(plain), np.array(model.theta_range)
+
+
+@functools.cache
+def plain_numbers():
+    return numbers(F)
+
+
+def assert_same(found, unit=1.0, tolerance=5e-6):
+    differences, plain, ends = plain_numbers()
+    assert found[0] / unit == pytest.approx(differences, rel=tolerance)
+    assert found[1] == pytest.approx(plain, rel=tolerance, abs=1e-12)
+    assert found[2] / unit == pytest.approx(ends, abs=tolerance)
+
+
+@pytest.mark.parametrize("unit", [pytest.param(unit, marks=pytest.mark.long if unit in {3.0, 1e200, 2.0**-40} else ()) for unit in UNITS])
+def test_the_unit_of_the_functional_does_not_matter(unit):
+    assert_same(numbers(F * unit, unit=unit), unit)
+
+
+@pytest.mark.parametrize("origin", [1.7e9, -(2.0**40)])
+def test_the_origin_of_the_functional_does_not_matter(origin):
+    """Differences of estimates lose what float64 leaves of numbers this large; bounds lose nothing."""
+    found, (differences, plain, _) = numbers(F + origin), plain_numbers()
+    assert found[0][1:13] == pytest.approx(differences[1:13], rel=5e-6)
+    assert found[1] == pytest.approx(plain, rel=1e-6, abs=1e-12)
+    assert found[0][[0, *range(13, len(differences))]] == pytest.approx(
+        differences[[0, *range(13, len(differences))]], abs=4 * np.spacing(abs(origin))
+    )
+
+
+def test_a_turned_functional():
+    """Of −θ the moduli and bounds are the same."""
+    for modulus in (modulus_tv, modulus_hellinger):
+        assert modulus(Model(-F, A, B), 0.1).value == pytest.approx(modulus(Model(F, A, B), 0.1).value, rel=1e-6)
+
+
+def test_the_order_of_the_points_does_not_matter():
+    order = np.array([3, 0, 4, 1, 2])
+    assert_same(numbers(F[order], A[:, order], B, tuple(np.array(PHI)[order]), K3[order]))
+
+
+def test_points_may_be_split():
+    """Two points in place of one, alike in every condition and in the channel."""
+    twice = np.array([0, 1, 2, 3, 4, 4, 2])
+    assert_same(numbers(F[twice], A[:, twice], B, tuple(np.array(PHI)[twice]), K3[twice]))
+
+
+@pytest.mark.parametrize("huge", [1e12, pytest.param(1e300, marks=pytest.mark.long), pytest.param(-1e308, marks=pytest.mark.long)])
+def test_a_functional_may_be_anything_where_no_mass_is_allowed(huge):
+    rows = np.column_stack([np.vstack([A, np.zeros(5)]), [0.0, 0.0, 1.0]])
+    bounds = np.append(B, 0.0)
+    found = numbers(np.append(F, huge), rows, bounds, (*PHI, 1.0), np.vstack([K3, K3[-1]]))
+    assert_same(found)
+    assert not Model(np.append(F, huge), rows, bounds).possible[-1]
+
+
+def test_a_point_that_others_leave_no_mass():
+    """All of the mass is on the first points: no row says so of the last one alone."""
+    model = Model([0.0, 1.0, 1e12], [[-1.0, -1.0, 0.0]], [-1.0])
+    assert model.theta_range == pytest.approx((0.0, 1.0), abs=1e-9)
+    assert modulus_tv(model, 0.25).value == pytest.approx(0.25, rel=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-13, 2.0**60])
+def test_linear_estimators_on_models_in_any_unit(unit):
+    linear = [LinearEstimator(scale * F, None, 1.0).on(Model(scale * F, A, B), 1000) for scale in (1.0, unit)]
+    assert linear[1].risk_bound("absolute") / unit == pytest.approx(linear[0].risk_bound("absolute"), rel=1e-9)
+    worst = [worst_distribution(each, loss="absolute") for each in linear]
+    assert worst[1].risk / unit == pytest.approx(worst[0].risk, rel=1e-6)
+    assert exact_risk(linear[1], [0.2] * 5, loss="absolute") / unit == pytest.approx(exact_risk(linear[0], [0.2] * 5, loss="absolute"))
+
+
+def test_hulls_with_tiny_masses_have_a_certificate():
+    """Masses of 1e-10, which HiGHS drops as coefficients, at 10^8 records, whose distances are small."""
+    generator = np.random.default_rng(0)
+    vertices = generator.dirichlet(np.ones(20), size=8)
+    vertices[:, 3] *= 1e-9
+    vertices[:, 7] = 1e-10 * generator.random(8)
+    model = Model.hull(generator.normal(size=20), vertices / vertices.sum(axis=1, keepdims=True))
+    assert optimal_channel(model, 10**8, 1.0).certificate.holds
+
+
+def test_one_estimate_of_a_small_functional_is_within_its_range():
+    estimator = BinarySearchEstimator(Model([0.0, 5e-14, 1e-13]), BinaryChannel(1.0, (-1.0, 0.0, 1.0)), 1, step=1.0)
+    assert 0.0 <= estimator.estimate(np.array([0]))[0] <= 1e-13
+
+
+def test_members_and_weak_duality_hold_in_the_models_own_units():
+    """Whatever the solver did: the members give the value, and no two members of a sample differ by more than the bound."""
+    generator = np.random.default_rng(5)
+    f = 1e6 + 1e-3 * F
+    model = Model(f, A, B)
+    found = modulus_tv(model, 0.1)
+    assert (f - f[0]) @ (found.p1 - found.p0) == pytest.approx(found.value, rel=1e-9)
+    assert model.contains(found.p0)
+    assert model.contains(found.p1)
+    for p, q in generator.dirichlet(np.ones(5), size=(2000, 2)):
+        if (A @ p <= B).all() and (A @ q <= B).all() and np.abs(p - q).sum() / 2 <= 0.1:
+            assert (f - f[0]) @ (p - q) <= found.upper
+
+
+def test_the_twin_that_solves_in_the_models_own_units(monkeypatch):
+    """Without the standard form, f = 1.7e9 + (0, ½, 1) gives a risk bound a thousand times too large, or none."""
+    own = property(lambda self: (STANDARD, self))
+    monkeypatch.setattr(Model, "_standard", own)
+    model = Model(1.7e9 + np.array([0.0, 0.5, 1.0]))
+    bound = BinarySearchEstimator(model, BinaryChannel(1.0, (-1.0, 0.0, 1.0)), 10_000, step="tuned").risk_bound()
+    assert bound > 100 * 1.2e-4
+    monkeypatch.undo()
+    model = Model(1.7e9 + np.array([0.0, 0.5, 1.0]))
+    bound = BinarySearchEstimator(model, BinaryChannel(1.0, (-1.0, 0.0, 1.0)), 10_000, step="tuned").risk_bound()
+    assert bound == pytest.approx(1.2132e-4, rel=1e-3)
