@@ -13,6 +13,8 @@ from dpcore.batch.release_plan import make_release_plan
 from support.jobs import write_table
 from support.releases import QUERIES, Counter, clinic
 
+ALL_VISITS = {"kind": "count", "column": "visits", "lower": 0, "upper": 100}
+"""A count of all rows that is not declared to be one: their number alone is public and costs nothing."""
 GROUPS = {"group_by": "region", "groups": ["east", "west"]}
 
 
@@ -144,7 +146,10 @@ TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
         ({**TOP, "method": "best"}, ["query[0].method = 'best': must be 'gumbel', 'peeling' or 'oneshot_laplace'"]),
         ({**TOP, "method": "oneshot_laplace"}, ["query[0] ('x', top_s): epsilon must be in (0, 0.2)"]),
         ({**TOP, "group_by": "region", "groups": ["a"]}, ["query[0].group_by: unknown key"]),
-        ({"kind": "count", "epsilon": 1e-13}, ["query[0] ('x', count)", "must give a noise scale"]),
+        (
+            ALL_VISITS | {"epsilon": 1e-13},
+            ["query[0] ('x', count)", "must give a noise scale"],
+        ),
     ],
 )
 def test_mistakes_in_a_query(place, query, words):
@@ -222,13 +227,19 @@ def test_categories_in_files(place):
 
 
 def test_over_budget(place):
-    place.write_release(privacy={"max_epsilon": 8.5})
-    refused(place, "the job spends epsilon = 9.0, but privacy.max_epsilon = 8.5: 1.0 (rows) + 1.0 (in the east)")
-    place.write_release({"x": {"kind": "count", "delta": 1e-6}}, privacy={"max_delta": 0.0})
+    place.write_release(privacy={"max_epsilon": 7.5})
+    refused(place, "the job spends epsilon = 8.0, but privacy.max_epsilon = 7.5: 0.0 (rows) + 1.0 (in the east)")
+    place.write_release({"x": ALL_VISITS | {"delta": 1e-6}}, privacy={"max_delta": 0.0})
     refused(place, "the job spends delta = 1e-06, but privacy.max_delta = 0.0")
-    place.write_release({str(i): {"kind": "count", "epsilon": 0.1} for i in range(12)}, privacy={"max_epsilon": 1.0})
+    place.write_release(
+        {str(i): ALL_VISITS | {"epsilon": 0.1} for i in range(12)},
+        privacy={"max_epsilon": 1.0},
+    )
     refused(place, "epsilon = 1.2", "… (2 more queries)")
-    place.write_release({str(i): {"kind": "count", "epsilon": 0.1} for i in range(3)}, privacy={"max_epsilon": 0.3})
+    place.write_release(
+        {str(i): ALL_VISITS | {"epsilon": 0.1} for i in range(3)},
+        privacy={"max_epsilon": 0.3},
+    )
     assert place.release().code == 0
 
 
@@ -256,14 +267,14 @@ def test_a_dry_run_prints_the_plan_and_touches_nothing(place):
     for words in (
         "in.parquet (parquet, 1 file, 30 rows)",
         "answers.json (JSON)",
-        "budget  epsilon 9.0 of 1000000000.0",
+        "budget  epsilon 8.0 of 1000000000.0",
         "the guarantee protects one row",
         "what they say is protected",
         "Dry run: nothing was read but the schema",
     ):
         assert words in done.out, words
     lines = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
-    assert lines["rows"][1:] == ["count", "–", "1", "0", "discrete", "laplace", "1", "1", "1.357"]
+    assert lines["rows"][1:] == ["count", "–", "0", "0", "none:", "public", "–", "–", "0"]
     assert lines["regions"][-4:] == ["laplace", "2", "2", "2.799"]
     assert lines["visits"][-4:] == ["laplace", "20", "20", "28.28"]
     assert lines["mean cost"][-4:] == ["laplace", "80", "80", "3.771"]
@@ -316,7 +327,8 @@ def test_rho_of_every_query_is_within_that_of_its_epsilon(place, privacy):
     place.write_release(QUERIES | grouped, privacy=privacy, epsilon=0.1)
     for answer in make_release_plan(load_release_job(place.job)).answers:
         share = 0.25 if answer.section.kind == "quantile" else 1.0
-        assert 0 < answer.rho <= rho_pure(0.1) * share * (1 + 1e-9), answer.section.name
+        free = answer.section.name == "rows" and not privacy
+        assert (answer.rho == 0) if free else (0 < answer.rho <= rho_pure(0.1) * share * (1 + 1e-9)), answer.section.name
     only_chosen = QUERIES["codes"] | {"values": False}
     place.write_release({"x": only_chosen}, privacy=privacy, epsilon=0.1)
     (answer,) = make_release_plan(load_release_job(place.job)).answers
@@ -338,7 +350,7 @@ def test_the_end_of_a_run_is_told_on_standard_error(place):
     place.write_release(key=None)
     done = place.release()
     assert json.loads(done.out)["secure"] is True
-    for words in ("answers.json: 9 queries answered", "spent epsilon = 9.0, delta = 0.0: the guarantee", "spends this budget again"):
+    for words in ("answers.json: 9 queries answered", "spent epsilon = 8.0, delta = 0.0: the guarantee", "spends this budget again"):
         assert words in done.err, words
     assert "NOT PRIVATE" not in done.err
 
@@ -379,7 +391,7 @@ def test_help_lists_the_command(place):
     ("query", "words"),
     [
         ({"kind": "quantile", "column": "cost", "q": 0.5, "grid": [0, 1], "missing": 0}, "must give a noise scale in"),
-        ({"kind": "count"}, "epsilon"),
+        (ALL_VISITS, "epsilon"),
         ({"kind": "top_s", "column": "visits", "s": 1, "k": 3}, "must give a noise scale in"),
     ],
 )

@@ -22,7 +22,7 @@ from support.jobs import damage, peak_memory, start, write_table
 from support.releases import Counter, clinic
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file locks of POSIX are the subject")
-COUNT = {"n": {"kind": "count"}}
+COUNT = {"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 100}}
 SUM = {"s": {"kind": "sum", "column": "visits", "lower": 0, "upper": 20, "missing": 0}}
 
 
@@ -144,7 +144,7 @@ def test_over_the_ledgers_budget_nothing_is_read_or_written(place, ledger):
     place.write_release(COUNT | SUM, ledger=ledger.path, epsilon=1.75)
     failed(place, "the job needs epsilon 3.5, delta 0.0, but the ledger", "has epsilon 3.0, delta 1e-06 left", code=2)
     assert place.release("--dry-run").code == 2
-    place.write_release({"n": {"kind": "count", "delta": 1e-5}}, ledger=ledger.path)
+    place.write_release({"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 100, "delta": 1e-5}}, ledger=ledger.path)
     failed(place, "delta 1e-05, but the ledger", code=2)
     assert list(ledger.entries()) == []
     assert not place.target.parent.exists()

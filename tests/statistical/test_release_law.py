@@ -46,7 +46,7 @@ def drawn(answer, tally, key="value", draws=DRAWS):
 @pytest.mark.parametrize(
     ("query", "privacy", "sensitivity"),
     [
-        ({"kind": "count"}, {}, 1),
+        ({"kind": "count", "column": "visits", "lower": 0, "upper": 100}, {}, 1),
         ({"kind": "count"}, {"unit": "person", "max_rows_per_unit": 3}, 3),
         ({"kind": "histogram", "column": "visits", "k": 29}, {}, 2),
         ({"kind": "histogram", "column": "visits", "k": 29}, {"relation": "add_remove"}, 1),

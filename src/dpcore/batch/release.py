@@ -184,7 +184,7 @@ def _document(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int
 
 def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
     answer, key = plan.answers[place], key_of(plan.job.testing)
-    section = answer.section
+    section, spent = answer.section, plan.job.spent_on(answer.section)
     rng = None if key is None else QueryDraws(key, place)
     if isinstance(answer, SyntheticAnswer) and table is not None:
         synthesis = answer.synthesis(tally, rng)
@@ -196,7 +196,7 @@ def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, p
         "name": section.name,
         "kind": section.kind,
         "column": section.column,
-        "privacy": {"epsilon": section.epsilon, "delta": section.delta},
+        "privacy": {"epsilon": spent.epsilon, "delta": spent.delta},
         **answer.declared(),
         **said,
         "confidence": section.confidence,

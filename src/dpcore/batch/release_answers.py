@@ -52,6 +52,9 @@ class Noise:
         return {"law": self.law, "sensitivity": self.sensitivity, "scale": self.scale}
 
 
+FREE = "the number of rows is public, because neighbouring tables have equally many: this answer costs nothing"
+
+
 class Answer(Protocol):
     """A query made ready."""
 
@@ -201,6 +204,44 @@ class CountAnswer:
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise."""
         return standard_deviation(self.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicCountAnswer:
+    """The number of all rows where it is public, because neighbours have equally many: no noise, and nothing is spent."""
+
+    section: CountQuery
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """No column."""
+        return ()
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """None."""
+        return ()
+
+    @property
+    def rho(self) -> float | None:
+        """Nothing."""
+        return 0.0
+
+    def declared(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def tally(self, rows: int, read: list[Array]) -> int:  # noqa: ARG002
+        """All rows."""
+        return rows
+
+    def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
+        """The number itself."""
+        return {"value": tally, "stderr": 0.0, "interval": [tally, tally], "note": FREE}
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """None."""
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

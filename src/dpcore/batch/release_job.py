@@ -21,13 +21,14 @@ from dpcore.batch.job import (
 )
 from dpcore.batch.job_columns import Name, Section
 from dpcore.batch.job_errors import Entries, explain
-from dpcore.batch.release_queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, JobQuery
+from dpcore.batch.release_queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, CountQuery, JobQuery
 from dpcore.privacy import Privacy, Relation, composed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.batch.job_columns import Category
+    from dpcore.batch.release_queries import Query
 
 
 FORMAT = 1
@@ -111,10 +112,15 @@ class ReleaseJob(Section):
         """Whether neighbouring tables have equally many rows, so that their number needs no noise."""
         return self.privacy.unit == "row" and self.privacy.relation == "replace"
 
+    def spent_on(self, query: Query) -> Privacy:
+        """What a query spends: nothing for the number of all rows where that is public, whatever its section says; else what that says."""
+        free = self.n_is_public and isinstance(query, CountQuery) and not query.is_conditional and query.grouping is None
+        return Privacy(0.0) if free else query.privacy
+
     @property
     def total(self) -> Privacy:
         """Basic composition over all queries: each one's ε already covers a whole unit."""
-        return composed((query.privacy for query in self.query), relation=self.privacy.relation)
+        return composed((self.spent_on(query) for query in self.query), relation=self.privacy.relation)
 
     def head(self) -> dict[str, Any]:
         """What the document says about the whole job."""
@@ -133,7 +139,7 @@ class ReleaseJob(Section):
 
 def check_budget(job: ReleaseJob) -> None:
     """Raise `BudgetError` if the queries together spend more than `[privacy]` allows."""
-    spends = [(query.name, Privacy(query.epsilon, query.delta)) for query in job.query]
+    spends = [(query.name, job.spent_on(query)) for query in job.query]
     refuse_overspending(job.total, job.privacy, spends, "queries")
 
 

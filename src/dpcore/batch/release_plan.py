@@ -23,6 +23,7 @@ from dpcore.batch.release_answers import (
     CountAnswer,
     HistogramAnswer,
     PrivateMeanAnswer,
+    PublicCountAnswer,
     PublicMeanAnswer,
     SumAnswer,
 )
@@ -324,6 +325,8 @@ def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribu
     """The answer to the whole table, or to each of so many groups."""
     relation = job.privacy.relation
     match query, read:
+        case CountQuery(), None if job.n_is_public and not size:
+            return PublicCountAnswer(query)
         case CountQuery(), (None | Within() | Declared()) as cells:
             return CountAnswer.made(query, cells, bound, relation, size)
         case HistogramQuery(), (Binned() | Declared()) as cells:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release_job import ReleaseJob
     from dpcore.batch.release_plan import ReleasePlan
     from dpcore.batch.release_queries import Query
+    from dpcore.privacy import Privacy
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
 ERRORS = "Standard errors are those of the noise; – means that it depends on the data or on the number of rows."
@@ -54,18 +55,18 @@ def query_table(plan: ReleasePlan) -> Table:
     for heading in HEADINGS:
         table.add_column(heading, overflow="fold")
     for answer in plan.answers:
-        for line in _lines(answer, plan.rows):
+        for line in _lines(answer, plan.job.spent_on(answer.section), plan.rows):
             table.add_row(*(Text(printable(cell)) for cell in line))
     return table
 
 
-def _lines(answer: Answer, rows: int | None) -> list[tuple[str, ...]]:
+def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, ...]]:
     section = answer.section
     noise = list(dict.fromkeys(answer.noise))
     error = answer.expected_error(rows)
     shown = "–" if error is None else f"{error:.4g}"
-    head = (section.name, section.kind, columns_in_words(section), rounded_up(section.epsilon, 6), rounded_up(section.delta, 6))
-    first, *others = [_drawn(each) for each in noise]
+    head = (section.name, section.kind, columns_in_words(section), rounded_up(spent.epsilon, 6), rounded_up(spent.delta, 6))
+    first, *others = [_drawn(each) for each in noise] or [("none: public", "–", "–")]
     return [(*head, *first, shown), *(("",) * len(head) + other + ("",) for other in others)]
 
 

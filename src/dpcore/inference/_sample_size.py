@@ -26,33 +26,59 @@ def noisy_tail(gap: float, variance: float, scale: float) -> float:
     return float((cantelli + 0.5 * np.exp(-(1 - _SPLITS) * (gap / scale))).min())
 
 
-def error_bounds(n: int, d: int, alpha: float, epsilon: float, delta: float) -> tuple[float, float]:
-    """Bound P(reject | uniform) and the largest P(accept | product law with ‖ν‖₂ ≥ α), for a total budget."""
+def error_bounds(n: int, d: int, alpha: float, epsilon: float, delta: float, level: float | None = None) -> tuple[float, float]:
+    """Bound P(reject | uniform) and the largest P(accept | product law with ‖ν‖₂ ≥ α), for a total budget.
+
+    With a level the first is at most that by itself, and the limit of z₃ is the critical value instead of n(n − 1)α²/4.
+    """
     limits = thresholds(n, d, epsilon, delta)
-    return size_bound(n, d, alpha, limits), miss_bound(n, d, alpha, limits)
+    if level is None:
+        return size_bound(n, d, alpha, limits), miss_bound(n, d, alpha, limits)
+    limit = critical_value(n, d, limits, level)
+    return 0.0, 1.0 if limit is None else miss_bound(n, d, alpha, limits, limit)
 
 
 def size_bound(n: int, d: int, alpha: float, limits: Thresholds) -> float:
-    """Bound P(reject) under the uniform law."""
+    """Bound P(reject) under the uniform law, by the document's limit of z₃."""
+    return p_value_bound(float(n) * (n - 1) * alpha**2 / 4, n, d, limits)
+
+
+def p_value_bound(statistic: float, n: int, d: int, limits: Thresholds) -> float:
+    """Bound P(z₃ ≥ statistic, or a step before it rejects) under the uniform law: P(p ≤ t) ≤ t for this p of the test's own outcome."""
     share = limits.delta
-    pairs = float(n) * (n - 1)
     spread = 1.5 * d + math.sqrt(2.0 * n * d * math.log(2.0 * n / share)) + limits.reach
     if spread > limits.filter:
         return 1.0
     # z₁: 2δ and δ/2; a row beyond the filter: δ and δ; z₂: δ/2
-    gap = pairs * alpha**2 / 4 - limits.grid
-    return 1.0 if gap <= 0 else 5 * share + noisy_tail(gap, 2 * pairs * d, limits.third_scale)
+    gap = statistic - limits.grid
+    if gap <= 0:
+        return 1.0
+    return min(1.0, 5 * share + (0.0 if math.isinf(gap) else noisy_tail(gap, 2 * float(n) * (n - 1) * d, limits.third_scale)))
 
 
-def miss_bound(n: int, d: int, alpha: float, limits: Thresholds) -> float:
-    """Bound P(accept) for every product law with ‖ν‖₂ ≥ α."""
+def critical_value(n: int, d: int, limits: Thresholds, level: float) -> float | None:
+    """The least z₃, from above, whose `p_value_bound` is at most the level; None if none has."""
+    if p_value_bound(math.inf, n, d, limits) >= level:
+        return None
+    low, high = 0.0, limits.third_scale
+    while p_value_bound(high, n, d, limits) > level:
+        high *= 2
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if p_value_bound(middle, n, d, limits) <= level else (middle, high)
+    return high
+
+
+def miss_bound(n: int, d: int, alpha: float, limits: Thresholds, limit: float | None = None) -> float:
+    """Bound P(accept) for every product law with ‖ν‖₂ ≥ α; `limit` is that of z₃, by default the document's, n(n − 1)α²/4."""
     share, step = limits.delta, limits.epsilon
     # Beyond this n·max|ν_i| the first step accepts with probability at most 1/6 + 1/6.
     edge = limits.first + math.sqrt(2.0 * n * math.log(6.0)) + 2.0 / step * math.log(3.0)
     if not _nothing_filtered(n, d, edge, limits):
         return 1.0
     pairs = float(n) * (n - 1)
-    gap = 0.75 * pairs * alpha**2 - 1.5 * limits.grid  # T is rounded down, and the noise to the nearest
+    excess = 0.75 * pairs * alpha**2 if limit is None else pairs * alpha**2 - limit
+    gap = excess - 1.5 * limits.grid  # T is rounded down, and the noise to the nearest
     if gap <= 0:
         return 1.0
     variance = 2 * pairs * d + 4 * pairs * (n - 2) * alpha**2
@@ -70,9 +96,9 @@ def _nothing_filtered(n: int, d: int, edge: float, limits: Thresholds) -> bool:
 
 
 @lru_cache(maxsize=512)
-def least_sample_size(d: int, alpha: float, epsilon: float, delta: float) -> int:
-    """The least n, as bisection finds it, with both bounds at most 1/3."""
-    return least_allowed(lambda n: error_bounds(n, d, alpha, epsilon, delta))
+def least_sample_size(d: int, alpha: float, epsilon: float, delta: float, level: float | None = None) -> int:
+    """The least n, as bisection finds it, with both bounds at most 1/3; with a level the size is at most that for any n."""
+    return least_allowed(lambda n: error_bounds(n, d, alpha, epsilon, delta, level))
 
 
 def least_allowed(bounds: Callable[[int], tuple[float, ...]]) -> int:

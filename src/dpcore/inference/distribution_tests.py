@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dpcore import _backend, noise
 from dpcore._validation import check_integer, check_real, check_threads
 from dpcore.inference._parameters import check_records
-from dpcore.inference._sample_size import least_sample_size
+from dpcore.inference._sample_size import least_sample_size, p_value_bound
 from dpcore.inference._signs import SignRows, Sums, check_signs
 from dpcore.inference._thresholds import Thresholds, check_budget, check_ranges, thresholds
 from dpcore.inference._whitening import check_mean, signs_of_whitened, whitening_matrix
@@ -45,7 +45,12 @@ class TestOutcome:
     privacy : Privacy
         (ε, δ) of both together, for data sets that differ by the value of one record.
     sample_size_needed : int
-        Records from which on the test is wrong with probability at most 1/3 on either side.
+        Records from which on the test is wrong with probability at most 1/3 on either side; with `level`, at most that under the null
+        hypothesis, for any number of records, and at most 1/3 under the alternative, from this number on.
+    p_value : float or None
+        Bound of a p-value: under the null hypothesis it is at most t with probability at most t, for every t, in the randomness of records
+        and noise together. It is at least the probability with which the first two steps fail, up to δ. Post-processing of `statistic`.
+        None where no bound is derived.
     """
 
     __test__ = False  # the name is no test class of pytest's
@@ -54,6 +59,7 @@ class TestOutcome:
     statistic: float
     privacy: Privacy
     sample_size_needed: int
+    p_value: float | None = None
 
 
 def uniformity_test(
@@ -62,6 +68,7 @@ def uniformity_test(
     delta: float,
     alpha: float,
     *,
+    level: float | None = None,
     columns: int | None = None,
     rng: Stream | None = None,
     threads: int | None = None,
@@ -79,6 +86,9 @@ def uniformity_test(
         Total failure mass δ in [2^-900, 1/2].
     alpha : float
         Separation in [2^-40, √d]. It does not enter the noise.
+    level : float, optional
+        Reject if and only if `p_value` is at most this, in (δ, 1): the size is then at most `level` for any number of records. By default
+        the document's rule, z₃ > n(n − 1)α²/4, whose size is at most 1/3 from `sample_size_needed` records on.
     columns : int, optional
         d, for packed bits only; the bits beyond are not looked at.
     rng : Stream, optional
@@ -134,7 +144,7 @@ def uniformity_test(
     alpha = _check_alpha(alpha, math.sqrt(rows.d))
     check_threads(threads)
     rng = resolve(rng)
-    return _outcome(lambda: rows, rows.n, rows.d, budget, alpha, rng, threads)
+    return _outcome(lambda: rows, (rows.n, rows.d), budget, alpha, _check_level(level, budget), rng, threads)
 
 
 def identity_test(
@@ -145,6 +155,7 @@ def identity_test(
     delta: float,
     alpha: float,
     *,
+    level: float | None = None,
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> TestOutcome:
@@ -164,6 +175,8 @@ def identity_test(
         As in `uniformity_test`.
     alpha : float
         Separation √((μ − μ*)'Σ⁻¹(μ − μ*)) in [2^-39, 2^39].
+    level : float, optional
+        As in `uniformity_test`.
     rng : Stream, optional
         None is the secure source.
     threads : int, optional
@@ -218,7 +231,7 @@ def identity_test(
     def signs() -> SignRows:
         return SignRows(signs_of_whitened(array, centre, inverse, rng=rng), d, packed=True)
 
-    return _outcome(signs, n, d, budget, sign_separation(alpha), rng, threads)
+    return _outcome(signs, (n, d), budget, sign_separation(alpha), _check_level(level, budget), rng, threads)
 
 
 def sign_separation(alpha: float) -> float:
@@ -247,7 +260,7 @@ def sign_separation(alpha: float) -> float:
     return 0.84 * min(alpha / math.sqrt(2.0), 1.0)
 
 
-def sample_size_needed(d: int, alpha: float, epsilon: float, delta: float) -> int:
+def sample_size_needed(d: int, alpha: float, epsilon: float, delta: float, *, level: float | None = None) -> int:
     r"""Give the number of records from which on `uniformity_test` errs with probability at most 1/3 on either side.
 
     Parameters
@@ -260,6 +273,8 @@ def sample_size_needed(d: int, alpha: float, epsilon: float, delta: float) -> in
         Total privacy loss in [2^-60, 4].
     delta : float
         Total failure mass in [2^-900, 1/2].
+    level : float, optional
+        As in `uniformity_test`: its size is then at most this, and the other error at most 1/3 from this number of records on.
 
     Returns
     -------
@@ -284,7 +299,7 @@ def sample_size_needed(d: int, alpha: float, epsilon: float, delta: float) -> in
     """
     d = check_integer("d", d, low=1, high=2**40)
     epsilon, delta = check_budget(epsilon, delta)
-    return least_sample_size(d, _check_alpha(alpha, math.sqrt(d)), epsilon, delta)
+    return least_sample_size(d, _check_alpha(alpha, math.sqrt(d)), epsilon, delta, _check_level(level, (epsilon, delta)))
 
 
 def sample_size_order(d: int, alpha: float, epsilon: float) -> float:
@@ -324,16 +339,29 @@ def _check_alpha(alpha: object, largest: float) -> float:
     return check_real("alpha", alpha, low=SMALLEST_ALPHA, high=largest)
 
 
+def _check_level(level: object, budget: tuple[float, float]) -> float | None:
+    """Return a level that can be reached: the first steps fail with a probability of up to δ."""
+    return None if level is None else check_real("level", level, low=budget[1], high=1.0, include_low=False, include_high=False)
+
+
 def _outcome(
-    signs: Callable[[], SignRows], n: int, d: int, budget: tuple[float, float], alpha: float, rng: Stream | None, threads: int | None
+    signs: Callable[[], SignRows],
+    shape: tuple[int, int],
+    budget: tuple[float, float],
+    alpha: float,
+    level: float | None,
+    rng: Stream | None,
+    threads: int | None,
 ) -> TestOutcome:
     """Check what is public about the records, look at them, and run the test."""
+    n, d = shape
     limits = thresholds(n, d, *budget)
     check_ranges(n, d, limits)
-    needed = least_sample_size(d, alpha, *budget)
+    needed = least_sample_size(d, alpha, *budget, level)
     statistic = _noisy_statistic(signs(), limits, rng, threads)
-    reject = math.isinf(statistic) or statistic > Fraction(n * (n - 1), 4) * Fraction(alpha) ** 2
-    return TestOutcome(reject, float(statistic), Privacy(*budget), needed)
+    p_value = p_value_bound(float(statistic), n, d, limits)
+    exceeds = math.isinf(statistic) or statistic > Fraction(n * (n - 1), 4) * Fraction(alpha) ** 2
+    return TestOutcome(exceeds if level is None else p_value <= level, float(statistic), Privacy(*budget), needed, p_value)
 
 
 def _noisy_statistic(rows: SignRows, limits: Thresholds, rng: Stream | None, threads: int | None) -> float:
