@@ -8,6 +8,8 @@ VENV := .venv
 # Peers and instrumented kernels stay out of the environment that tests and linters use.
 VENV_PEERS := .venv-peers
 VENV_SANITIZE := .venv-sanitize
+VENV_TSAN := .venv-tsan
+VENV_FT := .venv-ft
 
 # Folders are listed too, so that a deleted file counts as a change. Cython writes its C beside the .pyx; that is not a source.
 SOURCES := pyproject.toml setup.py $(shell find src \( -name __pycache__ -o -path 'src/_kernels/_*.c' -o -name '*.so' \) -prune -o -print)
@@ -21,7 +23,7 @@ BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.t
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long ownership bench lint docs sanitize format hooks clean
+.PHONY: help demo test test-long test-ft ownership bench lint docs sanitize tsan format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +61,20 @@ sanitize: $(VENV_SANITIZE)/installed-sanitize  ## kernel tests under AddressSani
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	$(VENV_SANITIZE)/bin/python -m pytest tests/kernels $(PYTEST_ARGS)
 
+# As above, for races. What is suppressed belongs to the interpreter and to NumPy, which are not instrumented, and to nothing of ours.
+tsan: $(VENV_TSAN)/installed-tsan  ## threads on all kernels and shared objects under ThreadSanitizer (Linux, gcc)
+	LD_PRELOAD="$$($(CC) -print-file-name=libtsan.so)" PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 \
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/kernels/tsan.supp exitcode=66 die_after_fork=0 ignore_noninstrumented_modules=0" \
+	$(VENV_TSAN)/bin/python -m pytest -p no:cacheprovider tests/kernels/test_thread_stress.py tests/kernels/test_processes.py $(PYTEST_ARGS)
+
+# PYTHON_FT names a free-threaded interpreter, for instance python3.14t. Extras whose wheels it lacks are left out, and their tests with them.
+test-ft:  ## the default tests on the free-threaded interpreter that PYTHON_FT names, without the GIL
+	@test -n "$(PYTHON_FT)" || { echo 'PYTHON_FT names no interpreter: make test-ft PYTHON_FT=python3.14t'; exit 2; }
+	@$(PYTHON_FT) -c 'import sysconfig, sys; sys.exit(not sysconfig.get_config_var("Py_GIL_DISABLED"))' || \
+	{ echo '$(PYTHON_FT) is no free-threaded interpreter'; exit 2; }
+	$(MAKE) $(VENV_FT)/installed-ft PYTHON=$(PYTHON_FT)
+	PYTHON_GIL=0 $(VENV_FT)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
 format: $(VENV)/installed-lint  ## rewrite Python and C in the house style
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
@@ -68,7 +84,7 @@ hooks: $(VENV)/installed-lint  ## run the linters before every commit
 	$(VENV)/bin/pre-commit install
 
 clean:  ## remove everything that make has made
-	rm -rf .venv .venv-peers .venv-sanitize build dist wheelhouse *.egg-info docs/_build out
+	rm -rf .venv .venv-peers .venv-sanitize .venv-tsan .venv-ft build dist wheelhouse *.egg-info docs/_build out
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 	rm -f src/_kernels/_*.c
 	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
@@ -96,3 +112,11 @@ $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
 $(eval $(call install,$(VENV_SANITIZE),sanitize,test,DPCORE_SANITIZE=1))
+$(eval $(call install,$(VENV_TSAN),tsan,test,DPCORE_SANITIZE=thread))
+$(eval $(call install,$(VENV_FT),ft-core,test))
+
+# One extra at a time, from wheels only: which of them have wheels for a free-threaded interpreter changes from month to month.
+$(VENV_FT)/installed-ft: $(VENV_FT)/installed-ft-core
+	for package in pyarrow duckdb click rich pydantic matplotlib jinja2 clarabel dp-accounting; do \
+	$(VENV_FT)/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: $$package || echo "without $$package"; done
+	touch $@

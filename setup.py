@@ -17,9 +17,13 @@ HEADERS = [str(p) for p in sorted([*KERNELS.rglob("*.h"), *KERNELS.rglob("*.inc.
 INCLUDE = [str(KERNELS / "include")]
 MSVC = sys.platform == "win32"
 X86 = platform.machine().lower() in {"x86_64", "amd64"}
-# `make sanitize`: instrumented objects, in a build folder of their own so that the ordinary ones stay as they are.
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"]
-INSTRUMENT = SANITIZERS if os.environ.get("DPCORE_SANITIZE") == "1" else []
+# `make sanitize`, `make tsan`: instrumented objects, in build folders of their own so that the ordinary ones stay as they are.
+SANITIZERS = {
+    "1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"],
+    "thread": ["-fsanitize=thread", "-fno-omit-frame-pointer", "-g"],
+}
+SANITIZER = os.environ.get("DPCORE_SANITIZE", "")
+INSTRUMENT = SANITIZERS.get(SANITIZER, [])
 
 # Contraction stays off: the bounds in docs/exactness.md count every rounding, fused ones where the source says fma.
 COMMON = (
@@ -84,6 +88,6 @@ setup(
         include_path=INCLUDE,
         compiler_directives={"language_level": 3, "freethreading_compatible": True, "binding": False},
     ),
-    options={"build": {"build_base": "build/sanitize"}} if INSTRUMENT else {},
+    options={"build": {"build_base": f"build/sanitize-{SANITIZER}"}} if INSTRUMENT else {},
     cmdclass={"build_ext": BuildExt, "build_clib": build_clib},
 )

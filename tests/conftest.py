@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# A wheel without extras is complete (the core needs numpy, scipy and mpmath only); the tests of an extra then have no subject.
+# A wheel without extras is complete (the core needs numpy and scipy only); the tests of an extra then have no subject.
 collect_ignore_glob = []
 if importlib.util.find_spec("pyarrow") is None:
     collect_ignore_glob += ["*test_batch_*", "*test_cli_*", "*test_experiment*", "*test_ledger_command*", "*test_release_*"]

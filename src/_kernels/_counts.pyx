@@ -1,14 +1,13 @@
 """Aggregation: exact integer counts of reports. Every function may run on several threads."""
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from dpk cimport DPK_HASH_PRIME, dpk_kernels
+from dpk cimport (
+    DPK_HASH_PRIME, dpk_count_bytes, dpk_count_columns, dpk_hash, dpk_nonzero, dpk_support, dpk_walsh_hadamard,
+)
 
-from dpcore._kernels import _dispatch
-
-cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+include "level.pxi"
 
 HASH_PRIME = DPK_HASH_PRIME
 
@@ -44,7 +43,7 @@ def count_columns(const uint8_t[:, :] rows, int64_t[::1] counts):
     if <size_t> counts.shape[0] < 8 * width or (width > 1 and rows.strides[1] != 1) or (n > 1 and <Py_ssize_t> stride < rows.shape[1]):
         raise ValueError("rows must be contiguous and counts have room")
     with nogil:
-        level[0].response.count_columns(&rows[0, 0], n, width, stride if n > 1 else width, &counts[0])
+        dpk_count_columns(level(), &rows[0, 0], n, width, stride if n > 1 else width, &counts[0])
 
 
 cdef Py_ssize_t add_codes(const code_type *codes, Py_ssize_t n, Py_ssize_t stride, int64_t k, int64_t *counts) noexcept nogil:
@@ -52,7 +51,7 @@ cdef Py_ssize_t add_codes(const code_type *codes, Py_ssize_t n, Py_ssize_t strid
     cdef Py_ssize_t i
     cdef int64_t code
     if code_type is unsigned_char and stride == 1 and k > 0:
-        if level[0].search.bytes(codes, n, <int> (k if k < 256 else 256), counts) == 0:
+        if dpk_count_bytes(level(), codes, n, <int> (k if k < 256 else 256), counts) == 0:
             return -1
         for i in range(n):
             if codes[i] >= k:
@@ -95,7 +94,7 @@ def count_true(const uint8_t[:, :] rows, int64_t[::1] counts):
         for row in range(rows.shape[0]):
             total = 0
             if rows.strides[1] == 1 and n:
-                total = level[0].search.nonzero(&rows[row, 0], n)
+                total = dpk_nonzero(level(), &rows[row, 0], n)
             else:
                 for i in range(n):
                     total += rows[row, i] != 0
@@ -125,7 +124,7 @@ def count_support(const hashing_report[:] reports, uint32_t g, int64_t[::1] coun
                     break
             if impossible >= 0:
                 break
-            level[0].response.support(seeds, codes, m, g, counts.shape[0], &counts[0])
+            dpk_support(level(), seeds, codes, m, g, counts.shape[0], &counts[0])
             first += m
     return impossible
 
@@ -151,7 +150,7 @@ def walsh_hadamard(int64_t[::1] x):
     if (<Py_ssize_t> 1 << log2_n) != x.shape[0]:
         raise ValueError("the length must be a power of two")
     with nogil:
-        level[0].response.walsh_hadamard(&x[0], log2_n)
+        dpk_walsh_hadamard(level(), &x[0], log2_n)
 
 
 def hash_codes(const uint64_t[::1] seeds, const int64_t[::1] x, uint32_t g, int64_t[::1] out):
@@ -160,7 +159,7 @@ def hash_codes(const uint64_t[::1] seeds, const int64_t[::1] x, uint32_t g, int6
         raise ValueError("seeds, x and out must have one length")
     if x.shape[0]:
         with nogil:
-            level[0].response.hash(&seeds[0], &x[0], g, &out[0], x.shape[0])
+            dpk_hash(level(), &seeds[0], &x[0], g, &out[0], x.shape[0])
 
 
 cdef int64_t ones(const uint8_t *packed, int64_t n) noexcept nogil:
@@ -170,7 +169,7 @@ cdef int64_t ones(const uint8_t *packed, int64_t n) noexcept nogil:
     cdef uint64_t word
     if lines:
         memset(columns, 0, sizeof(columns))
-        level[0].response.count_columns(packed, lines, LINE, LINE, columns)
+        dpk_count_columns(level(), packed, lines, LINE, LINE, columns)
         for i in range(8 * LINE):
             total += columns[i]
     i = lines * LINE

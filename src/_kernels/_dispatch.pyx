@@ -7,8 +7,9 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from dpk cimport (
-    DPK_AES256, DPK_GROUP, DPK_STACK_DEPTH, dpk_best_level, dpk_build_flags, dpk_bulk_words, dpk_chacha20_block, dpk_compiler,
-    dpk_find_level, dpk_has_aes, dpk_kernels, dpk_more_words, dpk_stream, dpk_wipe, dpk_wipe_stack,
+    DPK_AES256, DPK_GROUP, DPK_STACK_DEPTH, dpk_aes256_block, dpk_build_flags, dpk_bulk_words, dpk_chacha20_block, dpk_compiler,
+    dpk_exponential_raw, dpk_has_aes, dpk_kernels, dpk_keystream_in_cache, dpk_keystream_into, dpk_level_now, dpk_level_use, dpk_more_words,
+    dpk_normal_raw, dpk_stream, dpk_usable_level, dpk_wipe, dpk_wipe_stack,
 )
 
 from dpcore._kernels import _memory
@@ -18,34 +19,42 @@ include "stream.pxi"
 
 LEVELS = ("baseline", "x86_v3", "x86_v4")
 
-cdef const dpk_kernels *current = dpk_best_level()
-capsule = PyCapsule_New(<void *> &current, "dpcore._kernels.level", NULL)
+cdef dpk_kernels usable[3]  # the levels this machine can run, least first; not changed after import
+cdef const dpk_kernels *slot = NULL
+numbers = {}
+for name_ in LEVELS:
+    if dpk_usable_level(name_.encode(), &usable[len(numbers)]):
+        numbers[name_] = len(numbers)
+slot = &usable[len(numbers) - 1]
+capsule = PyCapsule_New(<void *> &slot, "dpcore._kernels.level", NULL)
+
+
+cdef const dpk_kernels *level() noexcept nogil:
+    return dpk_level_now(&slot)
 
 
 def select(str name):
     """Use the level `name`; False, and nothing changes, if this machine cannot."""
-    global current
-    cdef bytes encoded = name.encode()
-    cdef const dpk_kernels *found = dpk_find_level(encoded)
-    if found == NULL:
+    cdef int number = numbers.get(name, -1)
+    if number < 0:
         return False
-    current = found
+    dpk_level_use(&slot, &usable[number])
     return True
 
 
 def selected():
     """Name of the level in use."""
-    return current.name.decode()
+    return level().name.decode()
 
 
 def available():
     """Names of the levels this machine can run."""
-    return tuple(name for name in LEVELS if dpk_find_level(name.encode()) != NULL)
+    return tuple(numbers)
 
 
 def has_aes():
     """Whether the level in use has AES-256 for the secure source."""
-    return bool(dpk_has_aes(current))
+    return bool(dpk_has_aes(level()))
 
 
 def build():
@@ -68,6 +77,7 @@ def chacha20_block(bytes key, uint32_t counter, bytes nonce):
 
 def aes256_block(bytes key, bytes block):
     """AES-256 of one 16-byte block."""
+    cdef const dpk_kernels *current = level()
     cdef dpk_stream stream
     cdef uint64_t source[2]
     cdef uint64_t out[2]
@@ -75,13 +85,14 @@ def aes256_block(bytes key, bytes block):
         raise ValueError("block must have 16 bytes")
     open_stream(&stream, current, key, 0, DPK_AES256)
     memcpy(source, PyBytes_AS_STRING(block), 16)
-    current.aes256_block(&stream, source, out)
+    dpk_aes256_block(current, &stream, source, out)
     close_stream(&stream)
     return PyBytes_FromStringAndSize(<char *> out, 16)
 
 
 def bulk_words(key, uint32_t nonce, int cipher, uint32_t domain, uint64_t group, size_t n_groups):
     """Keystream of whole groups, 1024 bytes each, in memory that is wiped when nobody reads it any more."""
+    cdef const dpk_kernels *current = level()
     cdef dpk_stream stream
     cdef Py_buffer buffer
     words = _memory.Wiped(n_groups * DPK_GROUP * 8)
@@ -99,31 +110,33 @@ def bulk_words(key, uint32_t nonce, int cipher, uint32_t domain, uint64_t group,
 
 def keystream_into(key, int cipher, uint64_t[::1] out):
     """Fill `out` (whole groups) with keystream, a block at a time: the bound that benchmarks compare with."""
+    cdef const dpk_kernels *current = level()
     cdef dpk_stream stream
-    cdef size_t g, n = out.shape[0] // DPK_GROUP
+    cdef size_t n = out.shape[0] // DPK_GROUP
+    if n == 0:
+        return
     open_stream(&stream, current, key, 0, cipher)
     with nogil:
-        for g in range(0, n, 4):
-            dpk_bulk_words(&stream, current, 0, g, 4 if n - g >= 4 else n - g, &out[g * DPK_GROUP])
+        dpk_keystream_into(&stream, current, n, &out[0])
     close_stream(&stream)
 
 
 def keystream_in_cache(key, int cipher, uint64_t n_words):
     """Make `n_words` of keystream in a buffer that stays in L1; returns their last word."""
+    cdef const dpk_kernels *current = level()
     cdef dpk_stream stream
     cdef uint64_t words[512]
-    cdef uint64_t g, n = n_words // 512
     open_stream(&stream, current, key, 0, cipher)
     words[511] = 0
     with nogil:
-        for g in range(n):
-            dpk_bulk_words(&stream, current, 0, 4 * g, 4, words)
+        dpk_keystream_in_cache(&stream, current, n_words // 512, words)
     close_stream(&stream)
     return words[511]
 
 
 def more_words(key, uint32_t nonce, int cipher, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk):
     """Eight further words of one element."""
+    cdef const dpk_kernels *current = level()
     cdef dpk_stream stream
     cdef uint64_t out[8]
     if attempt >= 4096 or chunk >= (1024 if cipher == DPK_AES256 else 4096):
@@ -141,7 +154,7 @@ def exponential_raw(const uint64_t[::1] words, double[::1] out):
     if words.shape[0] != out.shape[0] or words.shape[0] % DPK_GROUP:
         raise ValueError("words and out must have the same length, a multiple of the group")
     if words.shape[0]:
-        current.exponential_raw(&words[0], &out[0], words.shape[0])
+        dpk_exponential_raw(level(), &words[0], &out[0], words.shape[0])
 
 
 def normal_raw(const uint64_t[::1] words, double[::1] out):
@@ -149,4 +162,4 @@ def normal_raw(const uint64_t[::1] words, double[::1] out):
     if words.shape[0] != out.shape[0] or words.shape[0] % DPK_GROUP:
         raise ValueError("words and out must have the same length, a multiple of the group")
     if words.shape[0]:
-        current.normal_raw(&words[0], &out[0], words.shape[0])
+        dpk_normal_raw(level(), &words[0], &out[0], words.shape[0])

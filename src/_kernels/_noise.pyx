@@ -1,22 +1,18 @@
 """Exact noise: a `Law` holds the constants of one distribution, a `Call` one array's way through the kernels."""
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    dpk_bounds, dpk_call, dpk_first_nan, dpk_first_nonfinite, dpk_kernels, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
+    dpk_bounds, dpk_call, dpk_first_nan, dpk_first_nonfinite, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
     dpk_stream, dpk_wipe,
 )
 
-from dpcore._kernels import _dispatch
-
 include "attach.pxi"
+include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
-
-cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
 
 LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN_TABLE, GAUSSIAN_ROUNDED = range(5)
 CHACHA20, AES256 = 0, 1
@@ -101,8 +97,8 @@ cdef class Call:
         memset(self.laws, 0, (len(laws) + 1) * sizeof(dpk_law))
         for i in range(len(laws)):
             memcpy(&self.laws[i], &(<Law?> laws[i]).law, sizeof(dpk_law))
-        self.call.kernels = level[0]
-        open_stream(&self.call.stream, level[0], key, nonce, cipher)
+        self.call.kernels = level()
+        open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
         self.call.kind = kind
         self.call.tier = tier
@@ -179,8 +175,8 @@ cdef int run_scalar(Law law, void *x, int dtype, void *y, key, uint32_t nonce, u
     cdef int64_t count = 0, reached = 0
     cdef bint is_open
     memset(&call, 0, sizeof(dpk_call))
-    call.kernels = level[0]
-    open_stream(&call.stream, level[0], key, nonce, cipher)
+    call.kernels = level()
+    open_stream(&call.stream, call.kernels, key, nonce, cipher)
     call.first_element = first_element
     call.kind = law.law.kind
     call.bound_factor = 1.0

@@ -1,13 +1,12 @@
 """Releases of distributions: choices, cosines, paths inside a band, products with signs. Every function may run on several threads."""
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from dpk cimport DPK_COSINE_BLOCK, DPK_COSINE_LARGEST, DPK_PRODUCT_PLANES, dpk_band, dpk_choice, dpk_kernels
+from dpk cimport (
+    DPK_COSINE_LARGEST, DPK_PRODUCT_PLANES, dpk_band, dpk_band_rows, dpk_choice, dpk_choose, dpk_cosines, dpk_weigh_bits,
+)
 
-from dpcore._kernels import _dispatch
-
-cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+include "level.pxi"
 
 COSINE_LARGEST = DPK_COSINE_LARGEST
 
@@ -28,23 +27,20 @@ def choose(const uint64_t[::1] words, const uint64_t[::1] thresholds, const uint
     if guide[guide.shape[0] - 1] != <uint64_t> thresholds.shape[0]:
         raise ValueError("the guide must end with the number of thresholds")
     with nogil:
-        is_tie = level[0].release.choose(&choice, &words[0], &out[0], words.shape[0])
+        is_tie = dpk_choose(level(), &choice, &words[0], &out[0], words.shape[0])
     return is_tie != 0
 
 
 def cosines(const double[::1] x, int64_t[::1] sums, int64_t[:, ::1] out=None):
     """Add the rounded √2 cos(πjx), j = 1 …, of at most 2^21 numbers in [0, 1] to `sums`, and store them in the rows of `out`."""
-    cdef size_t n = x.shape[0], terms = sums.shape[0], start = 0, size
+    cdef size_t n = x.shape[0], terms = sums.shape[0]
     if n > <size_t> 1 << 21 or (out is not None and (<size_t> out.shape[0] != n or <size_t> out.shape[1] != terms)):
         raise ValueError("too many numbers, or out has another shape")
     cdef int64_t *rows = &out[0, 0] if out is not None and n and terms else NULL
     if n == 0 or terms == 0:
         return
     with nogil:
-        while start < n:
-            size = n - start if n - start < DPK_COSINE_BLOCK else DPK_COSINE_BLOCK
-            level[0].release.cosines(&x[start], size, terms, &sums[0], rows + start * terms if rows != NULL else NULL)
-            start += size
+        dpk_cosines(level(), &x[0], n, terms, &sums[0], rows)
 
 
 def band_rows(tuple band, tuple weights, double[::1] mantissas, double[::1] exponents, size_t start, size_t stop):
@@ -70,8 +66,7 @@ def band_rows(tuple band, tuple weights, double[::1] mantissas, double[::1] expo
     table.weights, table.weight_exponents = &factors[0], &powers[0]
     table.mantissas, table.exponents = &mantissas[0], &exponents[0]
     with nogil:
-        for row in range(start, stop):
-            level[0].release.band_row(&table, row)
+        dpk_band_rows(level(), &table, start, stop)
 
 
 def weigh_bits(const uint8_t[:, :] rows, const uint64_t[:, ::1] planes, int64_t[::1] out):
@@ -84,4 +79,4 @@ def weigh_bits(const uint8_t[:, :] rows, const uint64_t[:, ::1] planes, int64_t[
     if n == 0 or width == 0 or planes.shape[0] == 0:
         return
     with nogil:
-        level[0].release.weigh_bits(&rows[0, 0], n, width, rows.strides[0], &planes[0, 0], planes.shape[0], &out[0])
+        dpk_weigh_bits(level(), &rows[0, 0], n, width, rows.strides[0], &planes[0, 0], planes.shape[0], &out[0])

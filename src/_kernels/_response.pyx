@@ -1,22 +1,18 @@
 """Local randomisers: `Reals` are probabilities to many bits, a `Call` is one array's way through the kernels."""
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_MAX_LIMBS, dpk_bounded, dpk_first_nan, dpk_first_outside, dpk_kernels, dpk_pending, dpk_real, dpk_quantile, dpk_response,
+    DPK_MAX_LIMBS, dpk_bounded, dpk_bounded_set, dpk_first_nan, dpk_first_outside, dpk_pending, dpk_real, dpk_quantile, dpk_response,
     dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_wipe,
 )
 
-from dpcore._kernels import _dispatch
-
 include "attach.pxi"
+include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
-
-cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
 
 FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY, UNARY, SUBSET, HASHING, HADAMARD = range(9)
 DONE, NONFINITE, PENDING_FULL, BAD_LEVEL, NEED_LIMBS, EXHAUSTED = range(6)
@@ -67,8 +63,8 @@ cdef class Call:
                   int tier=0):
         memset(&self.call, 0, sizeof(dpk_response))
         self.kept = (real, own)
-        self.call.kernels = level[0]
-        open_stream(&self.call.stream, level[0], key, nonce, cipher)
+        self.call.kernels = level()
+        open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
         self.call.kind = kind
         self.call.tier = tier
@@ -90,8 +86,7 @@ cdef class Call:
     cdef int _set_bounded(self, tuple law) except -1:
         cdef dpk_bounded *b = &self.call.bounded
         b.lower, b.upper, b.missing, b.slack, b.start, b.rise, b.q_high, b.q_low = law
-        b.width = b.upper - b.lower
-        b.inverse_width = 1.0 / b.width
+        dpk_bounded_set(b)
         return 0
 
     cdef int _attach(self, dpk_view *view, array, bint writable) except -1:
@@ -146,7 +141,7 @@ def first_outside(codes, int64_t k, int64_t start, int64_t stop):
     attach(&view, &buffer, codes, False)
     try:
         with nogil:
-            found = dpk_first_outside(level[0], &view, k, start, stop)
+            found = dpk_first_outside(level(), &view, k, start, stop)
         return found
     finally:
         PyBuffer_Release(&buffer)

@@ -1,13 +1,10 @@
 """The look-up of estimates by counts, and the walk of data sets through a table of tests. Both may run on several threads."""
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t
 
-from dpk cimport DPK_WALK_LANES, dpk_kernels, dpk_tests
+from dpk cimport DPK_WALK_LANES, dpk_steps, dpk_tests, dpk_walk
 
-from dpcore._kernels import _dispatch
-
-cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+include "level.pxi"
 
 WALK_LANES = DPK_WALK_LANES
 
@@ -44,7 +41,7 @@ def walk(
         tests.rough, tests.centre = &rough[0, 0], &centre[0]
         tests.reports, tests.error, tests.error_fixed = numbers
     with nogil:
-        level[0].search.walk(&tests, &counts[0, 0], &levels[0], &places[0], n)
+        dpk_walk(level(), &tests, &counts[0, 0], &levels[0], &places[0], n)
 
 
 def first_wrong(const int64_t[:, :] counts, int64_t n):
@@ -75,4 +72,4 @@ def step_values(const int64_t[::1] counts, const int64_t[::1] thresholds, const 
     if counts.shape[0] == 0:
         return
     with nogil:
-        level[0].search.steps(&counts[0], &thresholds[0] if log2 else NULL, log2, &values[0], &out[0], counts.shape[0])
+        dpk_steps(level(), &counts[0], &thresholds[0] if log2 else NULL, log2, &values[0], &out[0], counts.shape[0])

@@ -1,23 +1,21 @@
 """Noisy selection: a `Call` is one array of scores, from which rounds of noise choose."""
 
 from cpython.buffer cimport PyBUF_WRITABLE
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_PIECES, DPK_SPARE_PLACES, DPK_STACK_DEPTH, DPK_UNIT_BLOCKS, dpk_candidate, dpk_kernels, dpk_selection, dpk_selection_bounds,
+    DPK_PIECES, DPK_SPARE_PLACES, DPK_STACK_DEPTH, DPK_UNIT_BLOCKS, dpk_candidate, dpk_selection, dpk_selection_bounds,
     dpk_selection_rebound, dpk_selection_run, dpk_selection_winner, dpk_threshold, dpk_wipe, dpk_wipe_stack,
 )
 
-from dpcore._kernels import _dispatch, _memory
+from dpcore._kernels import _memory
 
 include "attach.pxi"
+include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
-
-cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
 
 GUMBEL, EXPONENTIAL, TWO_SIDED = range(3)
 DONE, NONFINITE, PENDING_FULL = 0, 1, 2
@@ -39,8 +37,8 @@ cdef class Call:
         memset(&self.call, 0, sizeof(dpk_selection))
         attach(&self.call.scores, &self.buffer, scores, False)
         self.attached = True
-        self.call.kernels = level[0]
-        open_stream(&self.call.stream, level[0], key, nonce, cipher)
+        self.call.kernels = level()
+        open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
         self.call.noise = noise
         self.call.tier = tier

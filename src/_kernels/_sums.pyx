@@ -1,19 +1,15 @@
 """Exact sums of the columns of an array, as 128-bit integers in units of a grid."""
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from dpk cimport (
-    DPK_STACK_DEPTH, dpk_first_nan, dpk_kernels, dpk_sums, dpk_sums_pairs, dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
+    DPK_STACK_DEPTH, dpk_clamp_set, dpk_first_nan, dpk_sums, dpk_sums_pairs, dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
 )
 
-from dpcore._kernels import _dispatch
-
 include "attach.pxi"
-
-cdef const dpk_kernels **level = <const dpk_kernels **> PyCapsule_GetPointer(_dispatch.capsule, "dpcore._kernels.level")
+include "level.pxi"
 
 cdef enum:
     LINE = 64  # bytes of a cache line
@@ -34,10 +30,8 @@ cdef class Sums:
         if self.buffer.ndim != 2:
             raise ValueError("the array must have two dimensions")
         self.rows = self.buffer.shape[0]
-        self.sums.kernels = level[0]
-        self.sums.clamp.lower = lower
-        self.sums.clamp.upper = upper
-        self.sums.clamp.inverse_grid = 1.0 / grid
+        self.sums.kernels = level()
+        dpk_clamp_set(&self.sums.clamp, lower, upper, grid)
         self.sums.data = <char *> self.buffer.buf
         self.sums.columns = self.buffer.shape[1]
         self.sums.row_stride = self.buffer.strides[0]

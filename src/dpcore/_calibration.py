@@ -84,7 +84,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> Interval:
     # Both starts are below the solution: δ(s) < Φ(−u(s)) ≤ e^(−u²/2), and δ(s) ≤ s/√(2π).
     start = 2 * loss / (z + sqrt(z * z + 2 * loss))
     ratio = (start if (2.5 * target).at_most(start) else 2.5 * target).middle()
-    ratio.precision += 2 * max(0, -math.frexp(ratio.upper())[1])
+    ratio = Interval(ratio.low, ratio.high, precision + 2 * max(0, -math.frexp(ratio.upper())[1]))
     for _ in range(200):
         density, gap = _density_and_gap(epsilon, ratio)
         # d ln δ / d ln s = s/(R(u) − R(u+s)), which falls in s: from below, Newton's steps never pass the solution.

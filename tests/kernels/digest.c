@@ -53,8 +53,8 @@ static void run(const dpk_kernels *k, const char *name, const dpk_law *laws, int
 static void run_level(const dpk_kernels *k) {
     /* thresholds of a made-up symmetric law: the search is what is digested */
     static const uint32_t short_[] = {0x30000000, 0x58000000, 0x70000000, 0x7c000000, 0x7ff00000};
-    static const uint64_t high[] = {0x3000000000000000, 0x5800000000000000, 0x7000000000000000, 0x7c00000000000000, 0x7ff0000000000000,
-                                    0x7fffffffffffffff};
+    static const uint64_t high[] = {0x3000000000000000, 0x5800000000000000, 0x7000000000000000,
+                                    0x7c00000000000000, 0x7ff0000000000000, 0x7fffffffffffffff};
     static const uint64_t low[] = {1, 2, 3, 4, 5, 6};
     dpk_law law[5];
     memset(law, 0, sizeof law);
@@ -90,7 +90,8 @@ int main(void) {
         which[i] = i % 3 == 2;
     }
     for (int i = 0; i < 3; i++) {
-        const dpk_kernels *k = dpk_find_level(levels[i]);
+        dpk_kernels usable;
+        const dpk_kernels *k = dpk_usable_level(levels[i], &usable) ? &usable : NULL;
         if (k == NULL) continue;
         printf("level %s\n", levels[i]);
         run_level(k);

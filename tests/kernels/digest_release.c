@@ -83,7 +83,8 @@ static void run_level(const dpk_kernels *k) {
 int main(void) {
     static const char *const names[] = {"baseline", "x86_v3", "x86_v4"};
     for (int i = 0; i < 3; i++) {
-        const dpk_kernels *k = dpk_find_level(names[i]);
+        dpk_kernels usable;
+        const dpk_kernels *k = dpk_usable_level(names[i], &usable) ? &usable : NULL;
         if (k == NULL) continue;
         printf("level %s\n", names[i]);
         run_level(k);

@@ -131,7 +131,8 @@ int main(void) {
         bytes[i] = (uint8_t)(i % 3 == 0);
     }
     for (int i = 0; i < 3; i++) {
-        const dpk_kernels *k = dpk_find_level(levels[i]);
+        dpk_kernels usable;
+        const dpk_kernels *k = dpk_usable_level(levels[i], &usable) ? &usable : NULL;
         if (k == NULL) continue;
         printf("level %s\n", levels[i]);
         run_binary(k);

@@ -68,7 +68,8 @@ int main(void) {
     for (int i = 0; i < 64; i++) values[i] = 0.1 * i;
     for (int i = 0; i < SETS; i++) numbers[i] = (int64_t)i * 7 % 700 - 30;
     for (int i = 0; i < 3; i++) {
-        const dpk_kernels *k = dpk_find_level(names[i]);
+        dpk_kernels usable;
+        const dpk_kernels *k = dpk_usable_level(names[i], &usable) ? &usable : NULL;
         if (k == NULL) continue;
         for (int j = 0; j < BYTES; j++) codes[j] = (uint8_t)(j * 2654435761u >> 13);
         printf("level %s\n", names[i]);

@@ -104,7 +104,8 @@ int main(void) {
         counts[i] = (int64_t)(i * 2654435761u % 1009);
     }
     for (int i = 0; i < 3; i++) {
-        const dpk_kernels *k = dpk_find_level(levels[i]);
+        dpk_kernels usable;
+        const dpk_kernels *k = dpk_usable_level(levels[i], &usable) ? &usable : NULL;
         if (!k) continue;
         printf("level %s\n", k->name);
         for (int noise = DPK_GUMBEL; noise <= DPK_TWO_SIDED; noise++) {

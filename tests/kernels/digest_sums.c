@@ -58,7 +58,8 @@ int main(void) {
         integers[i] = (int64_t)i * 0x123456789 >> i % 40;
     }
     for (int i = 0; i < 3; i++) {
-        const dpk_kernels *k = dpk_find_level(levels[i]);
+        dpk_kernels usable;
+        const dpk_kernels *k = dpk_usable_level(levels[i], &usable) ? &usable : NULL;
         if (k == NULL) continue;
         printf("level %s\n", levels[i]);
         run_level(k);

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import ctypes
-import ctypes.util
 import os
 import pickle
 import platform
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ import pytest
 import dpcore
 from dpcore import _backend, noise
 from dpcore.testing import KeyedRandom
+from support.environments import MXCSR_AT, X86_ROUNDING, environment, flush_subnormals, libm, on_x86_linux, rounding
 from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
 
 CHILDREN = THREADS = 8
@@ -176,43 +175,6 @@ def test_no_source_shows_its_key() -> None:
 
 
 # The floating-point environment
-
-libm = ctypes.CDLL(ctypes.util.find_library("m")) if platform.system() == "Linux" and ctypes.util.find_library("m") else None
-X86_ROUNDING = {"down": 0x400, "up": 0x800, "toward zero": 0xC00}
-on_x86_linux = pytest.mark.skipif(
-    libm is None or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
-    reason="the environment's layout is known here for glibc on x86-64 only",
-)
-MXCSR_AT, FLUSH_TO_ZERO, DENORMALS_ARE_ZERO = 28, 0x8000, 0x40
-
-
-@contextmanager
-def environment(change: Callable[[ctypes.Array[ctypes.c_char]], None]) -> Iterator[None]:
-    """A changed floating-point environment on this thread."""
-    assert libm is not None
-    before, changed = ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)
-    libm.fegetenv(before)
-    libm.fegetenv(changed)
-    change(changed)
-    libm.fesetenv(changed)
-    try:
-        yield
-    finally:
-        libm.fesetenv(before)
-
-
-def flush_subnormals(env: ctypes.Array[ctypes.c_char]) -> None:
-    control = int.from_bytes(env.raw[MXCSR_AT : MXCSR_AT + 4], "little") | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO
-    env[MXCSR_AT : MXCSR_AT + 4] = control.to_bytes(4, "little")
-
-
-def rounding(mode: int) -> Callable[[ctypes.Array[ctypes.c_char]], None]:
-    def change(env: ctypes.Array[ctypes.c_char]) -> None:
-        control = int.from_bytes(env.raw[MXCSR_AT : MXCSR_AT + 4], "little") & ~0x6000 | mode << 3
-        env[MXCSR_AT : MXCSR_AT + 4] = control.to_bytes(4, "little")
-
-    return change
-
 
 ENVIRONMENTS = {"subnormals flushed": flush_subnormals, **{f"rounding {name}": rounding(mode) for name, mode in X86_ROUNDING.items()}}
 SENSITIVE = (

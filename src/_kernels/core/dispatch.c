@@ -24,7 +24,7 @@ static uint64_t saved_registers(void) {
 static int has_all(uint32_t r, uint32_t mask) { return (r & mask) == mask; }
 
 typedef struct {
-    int known, v3, v4, aes, vaes;
+    int v3, v4, aes, vaes;
 } features;
 
 /* A feature counts only if the operating system saves its registers (xgetbv), not just if the CPU has it. */
@@ -47,7 +47,7 @@ static features look(void) {
     };
     const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
     uint32_t one[4], seven[4], extended[4];
-    features f = {1, 0, 0, 0, 0};
+    features f = {0, 0, 0, 0};
     cpuid(1, 0, one);
     if (!has_all(one[2], OSXSAVE)) return f;
     cpuid(7, 0, seven);
@@ -60,55 +60,47 @@ static features look(void) {
     f.vaes = f.v4 && f.aes && has_all(seven[2], VAES);
     return f;
 }
-
-/* cpuid traps into the hypervisor on virtual machines, at tens of microseconds: ask once. Import does, before there are threads. */
-static features detect(void) {
-    static features seen;
-    if (!seen.known) seen = look();
-    return seen;
-}
 #endif
 
-static int supported(const dpk_kernels *k) {
+/* Pre: none. Post: if this machine can run the level of that name, its table, with the entries for AES only if the CPU has it too; returns
+   whether it can. Errors: none. cpuid traps into the hypervisor on virtual machines, at tens of microseconds: ask once, at import. */
+int dpk_usable_level(const char *name, dpk_kernels *usable) {
 #if defined(DPK_X86)
-    features f = detect();
-    if (k == &dpk_kernels_x86_v3) return f.v3;
-    if (k == &dpk_kernels_x86_v4) return f.v4;
+    features f = look();
+    const struct {
+        const dpk_kernels *kernels;
+        int runs, has_aes;
+    } levels[] = {{&dpk_kernels_baseline, 1, 1}, {&dpk_kernels_x86_v3, f.v3, f.aes}, {&dpk_kernels_x86_v4, f.v4, f.vaes}};
+#else
+    const struct {
+        const dpk_kernels *kernels;
+        int runs, has_aes;
+    } levels[] = {{&dpk_kernels_baseline, 1, 1}};
 #endif
-    return k == &dpk_kernels_baseline;
-}
-
-static const dpk_kernels *const levels[] = {
-#if defined(DPK_X86)
-    &dpk_kernels_x86_v4,
-    &dpk_kernels_x86_v3,
-#endif
-    &dpk_kernels_baseline,
-};
-enum { N_LEVELS = sizeof levels / sizeof levels[0] };
-
-const dpk_kernels *dpk_find_level(const char *name) {
-    for (int i = 0; i < N_LEVELS; i++)
-        if (strcmp(levels[i]->name, name) == 0) return supported(levels[i]) ? levels[i] : NULL;
-    return NULL;
-}
-
-const dpk_kernels *dpk_best_level(void) {
-    for (int i = 0; i < N_LEVELS; i++)
-        if (supported(levels[i])) return levels[i];
-    return &dpk_kernels_baseline;
-}
-
-int dpk_has_aes(const dpk_kernels *k) {
-#if defined(DPK_X86)
-    features f = detect();
-    /* by name: each extension module links its own copy of the tables */
-    if (strcmp(k->name, "x86_v3") == 0) return k->aes256 != NULL && f.aes;
-    if (strcmp(k->name, "x86_v4") == 0) return k->aes256 != NULL && f.vaes;
-#endif
-    (void)k;
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (strcmp(levels[i].kernels->name, name) != 0 || !levels[i].runs) continue;
+        *usable = *levels[i].kernels;
+        if (!levels[i].has_aes) {
+            usable->aes256 = NULL;
+            usable->aes256_more = NULL;
+            usable->aes256_schedule = NULL;
+            usable->aes256_block = NULL;
+        }
+        return 1;
+    }
     return 0;
 }
+
+int dpk_has_aes(const dpk_kernels *usable) { return usable->aes256 != NULL; }
+
+/* The level in use is one pointer that threads read while another one replaces it. */
+#if defined(_MSC_VER)
+const dpk_kernels *dpk_level_now(const dpk_kernels *const *level) { return *(const dpk_kernels *const volatile *)level; }
+void dpk_level_use(const dpk_kernels **level, const dpk_kernels *usable) { *(const dpk_kernels *volatile *)level = usable; }
+#else
+const dpk_kernels *dpk_level_now(const dpk_kernels *const *level) { return __atomic_load_n(level, __ATOMIC_ACQUIRE); }
+void dpk_level_use(const dpk_kernels **level, const dpk_kernels *usable) { __atomic_store_n(level, usable, __ATOMIC_RELEASE); }
+#endif
 
 #if !defined(DPK_BUILD_FLAGS)
 #define DPK_BUILD_FLAGS "not recorded"

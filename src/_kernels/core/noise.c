@@ -1,5 +1,4 @@
 /* The way of a call: blocks of words in L1, one kernel of the level, the undecided samples once more in the accurate tier. */
-#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -229,16 +228,11 @@ static void set_lanes(block *b) {
     b->inverse[0] = law->inverse_grid;
 }
 
-/* Pre: scale normal, grid a power of two. Post: the law in units of the grid, whatever the caller's floating-point environment.
-   Errors: none. */
+/* Pre: scale normal, grid a power of two. Post: the law in units of the grid. Errors: none. */
 void dpk_law_set_grid(dpk_law *law, double scale, double grid) {
-    fenv_t caller;
-    fegetenv(&caller);
-    fesetenv(FE_DFL_ENV);
     law->step_scale = scale / grid;
     law->grid = grid;
-    law->inverse_grid = 1.0 / grid; /* subnormal for the largest grid: lost if the caller flushes those */
-    fesetenv(&caller);
+    law->inverse_grid = 1.0 / grid; /* subnormal for the largest grid */
 }
 
 /* Lanes outside the array are computed too, and dropped: give them values that are numbers. */
@@ -287,17 +281,14 @@ static void wipe_block(block *b, size_t width) {
 /* Pre: 0 <= start <= stop <= size; out may be the values themselves. Post: out[start, *reached) is written, but for the pending items,
    and nothing else; the scratch is wiped.
    Errors: DPK_NONFINITE with *reached the position, nothing of that block written; DPK_PENDING_FULL: resume at *reached.
-   Source: docs/exactness.md. The floating-point environment is the default one inside, whatever the caller's is. */
+   Source: docs/exactness.md. */
 int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                   int64_t *reached) {
     block b;
-    fenv_t caller;
     pending_list list = {pending, capacity, 0};
     int status = DPK_OK;
     size_t width = 0; /* of the widest block */
     b.call = call;
-    fegetenv(&caller);
-    fesetenv(FE_DFL_ENV);
     set_lanes(&b);
     clear_spare_lanes(&b, stop - start);
     *reached = start;
@@ -316,7 +307,6 @@ int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending
         *reached += (int64_t)b.n;
     }
     wipe_block(&b, width);
-    fesetenv(&caller);
     *n_pending = list.count;
     return status;
 }

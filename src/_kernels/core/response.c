@@ -1,5 +1,4 @@
 /* One call of a binary randomiser: blocks of first bits, one kernel of the level, the few open lanes one by one. */
-#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -337,15 +336,18 @@ static int run_table(const dpk_response *call, int64_t start, int64_t stop, int6
     return DPK_OK;
 }
 
+/* Pre: finite lower < upper. Post: the width and its inverse. Errors: none. */
+void dpk_bounded_set(dpk_bounded *b) {
+    b->width = b->upper - b->lower;
+    b->inverse_width = 1.0 / b->width;
+}
+
 /* Pre: 0 <= start <= stop <= size; out may be the values where both have items of one size; subsets have `room` for a report. Post:
    out[start, *reached) is written, but for the pending items, and nothing raw ever; the stack is wiped. Errors: DPK_NONFINITE with *reached
    the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached. Source: docs/exactness-local.md. The floating-point environment is
    the default one inside. */
 int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
                      int64_t *n_pending, int64_t *reached) {
-    fenv_t caller;
-    fegetenv(&caller);
-    fesetenv(FE_DFL_ENV);
     int status;
     *n_pending = 0;
     switch (call->kind) {
@@ -365,6 +367,5 @@ int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint
         status = dpk_categories_run(call, start, stop, room, reached);
     }
     dpk_wipe_stack(DPK_STACK_DEPTH);
-    fesetenv(&caller);
     return status;
 }

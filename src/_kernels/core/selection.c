@@ -4,7 +4,6 @@
    noise <= -ln V - c, c = ln 2 for the two-sided kind and 0 for the others, so an element can reach the threshold T only if
    log2 h <= 16 + (score - T)/(scale ln 2) - c/ln 2. A float's bits, read as an integer, are a lower bound of its logarithm, which makes
    this one comparison; h = 0 always passes. docs/exactness-selection.md derives every bound. */
-#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -346,14 +345,10 @@ static int visit(selector *s, int64_t start, int64_t stop, int64_t *bad) {
 int dpk_selection_run(const dpk_selection *call, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
                       int64_t *count, dpk_threshold *threshold, int64_t *evaluated, int64_t *bad) {
     selector s;
-    fenv_t caller;
-    fegetenv(&caller);
-    fesetenv(FE_DFL_ENV);
     open_selector(&s, call, round, places, capacity);
     set_threshold(&s, *threshold);
     int status = visit(&s, start, stop, bad);
     if (status == DPK_OK && s.count > call->keep) drop_losers(&s);
-    fesetenv(&caller);
     *count = s.count;
     *evaluated = s.n_evaluated;
     *threshold = s.threshold;

@@ -1,5 +1,4 @@
 /* Exact sums of one column or many: which memory a kernel reads, and the carries into 128 bits. */
-#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,31 +111,31 @@ int64_t dpk_sums_room(int64_t columns) {
     return columns < least ? least : columns < DPK_SUM_COLUMNS ? columns : DPK_SUM_COLUMNS;
 }
 
+/* Pre: grid a power of two. Post: the clamp in units of the grid. Errors: none. */
+void dpk_clamp_set(dpk_clamp *c, double lower, double upper, double grid) {
+    c->lower = lower;
+    c->upper = upper;
+    c->inverse_grid = 1.0 / grid;
+}
+
 /* Pre: ranges inside the array; low and high have an item for each column of the range, room has dpk_sums_room of them. Post: the totals in
    units of the grid are added to high 2^64 + low. Errors: DPK_NONFINITE if there is a NaN among the values; the totals are then worthless.
-   Source: docs/exactness.md, "Exact sums". The floating-point environment is the default one inside, whatever the caller's is. */
+   Source: docs/exactness.md, "Exact sums". */
 int dpk_sums_run(const dpk_sums *s, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *room, uint64_t *low,
                  int64_t *high) {
     tile t = {room, 0};
-    fenv_t caller;
     memset(room, 0, (size_t)dpk_sums_room(last - first) * sizeof *room);
-    fegetenv(&caller);
-    fesetenv(FE_DFL_ENV);
     for (int64_t j = first; j < last && start < stop;) {
         int64_t m = last - j < DPK_SUM_COLUMNS ? last - j : DPK_SUM_COLUMNS;
         sum_tile(s, &t, start, stop, j, (size_t)m, low + (j - first), high + (j - first));
         j += m;
     }
-    fesetenv(&caller);
     return t.seen & DPK_SUM_NAN ? DPK_NONFINITE : DPK_OK;
 }
 
 /* Pre: |high 2^64 + low| <= 2^106; grid a power of two, so that nothing overflows or underflows. Post: pairs: the double nearest to each
    total times the grid, and the rest, which is a double too. Errors: none. */
 void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest, double *rest) {
-    fenv_t caller;
-    fegetenv(&caller);
-    fesetenv(FE_DFL_ENV);
     for (size_t i = 0; i < n; i++) {
         dd upper = two_sum((double)high[i] * 0x1p64, (double)(uint32_t)(low[i] >> 32) * 0x1p32);
         dd lower = two_sum(upper.low, (double)(uint32_t)low[i]);
@@ -145,5 +144,4 @@ void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double g
         nearest[i] = total.high * grid;
         rest[i] = total.low * grid;
     }
-    fesetenv(&caller);
 }

@@ -156,9 +156,10 @@ extern const dpk_kernels dpk_kernels_x86_v4;
 #endif
 
 /* core/dispatch.c */
-const dpk_kernels *dpk_find_level(const char *name); /* NULL if unknown, not built or not supported by this CPU and OS */
-const dpk_kernels *dpk_best_level(void);
-int dpk_has_aes(const dpk_kernels *);
+int dpk_usable_level(const char *name, dpk_kernels *usable); /* 0 if unknown, not built or not supported by this CPU and OS */
+int dpk_has_aes(const dpk_kernels *usable);
+const dpk_kernels *dpk_level_now(const dpk_kernels *const *level);
+void dpk_level_use(const dpk_kernels **level, const dpk_kernels *usable);
 const char *dpk_compiler(void);
 const char *dpk_build_flags(void);
 
@@ -242,6 +243,7 @@ typedef struct {
     dpk_view values;                            /* the same array, row by row */
 } dpk_sums;
 
+void dpk_clamp_set(dpk_clamp *, double lower, double upper, double grid);
 int64_t dpk_sums_room(int64_t columns); /* accumulators that a range of so many columns takes */
 int dpk_sums_run(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *room, uint64_t *low, int64_t *high);
 void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest, double *rest);
@@ -293,6 +295,7 @@ typedef struct {
 
 int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
                      int64_t *n_pending, int64_t *reached);
+void dpk_bounded_set(dpk_bounded *);                                                       /* what follows from the bounds */
 int64_t dpk_first_nan(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop); /* -1 if none */
 int dpk_ends_early(const dpk_real *); /* whether the first DPK_PLANES bits are all of it */
 int dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below);

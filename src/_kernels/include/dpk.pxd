@@ -1,7 +1,7 @@
-# Declarations of dpk.h for the Cython modules; nothing is defined here.
+# Declarations of dpk_entries.h for the Cython modules; nothing is defined here. Functions that compute stand for their entries.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-cdef extern from "dpk.h" nogil:
+cdef extern from "dpk_entries.h" nogil:
     enum:
         DPK_GROUP
         DPK_BLOCK
@@ -73,13 +73,6 @@ cdef extern from "dpk.h" nogil:
         double q_high
         double q_low
 
-    ctypedef struct dpk_response_kernels:
-        void (*hash)(const uint64_t *, const int64_t *, uint32_t, int64_t *, size_t) noexcept nogil
-        void (*support)(const uint64_t *, const uint32_t *, size_t, uint32_t, size_t, int64_t *) noexcept nogil
-        void (*count_columns)(const uint8_t *, size_t, size_t, size_t, int64_t *) noexcept nogil
-        void (*walsh_hadamard)(int64_t *, int) noexcept nogil
-        void (*pack)(const uint8_t *, uint64_t *, size_t) noexcept nogil
-
     ctypedef struct dpk_tests:
         const double *weights
         size_t width
@@ -89,12 +82,6 @@ cdef extern from "dpk.h" nogil:
         double reports
         double error
         double error_fixed
-
-    ctypedef struct dpk_search_kernels:
-        void (*walk)(const dpk_tests *, const double *, int32_t *, int32_t *, size_t) noexcept nogil
-        void (*steps)(const int64_t *, const int64_t *, int, const double *, double *, size_t) noexcept nogil
-        int64_t (*nonzero)(const uint8_t *, size_t) noexcept nogil
-        int (*bytes)(const uint8_t *, size_t, int, int64_t *) noexcept nogil
 
     enum:
         DPK_WALK_LANES
@@ -118,23 +105,12 @@ cdef extern from "dpk.h" nogil:
         double *mantissas
         double *exponents
 
-    ctypedef struct dpk_release_kernels:
-        int (*choose)(const dpk_choice *, const uint64_t *, int64_t *, size_t) noexcept nogil
-        void (*cosines)(const double *, size_t, size_t, int64_t *, int64_t *) noexcept nogil
-        void (*band_row)(const dpk_band *, size_t) noexcept nogil
-        void (*weigh_bits)(const uint8_t *, size_t, size_t, size_t, const uint64_t *, int, int64_t *) noexcept nogil
-
     ctypedef struct dpk_kernels:
         const char *name
-        dpk_response_kernels response
-        dpk_search_kernels search
-        dpk_release_kernels release
-        void (*aes256_block)(const dpk_stream *, const uint64_t *, uint64_t *) noexcept nogil
-        void (*exponential_raw)(const uint64_t *, double *, size_t) noexcept nogil
-        void (*normal_raw)(const uint64_t *, double *, size_t) noexcept nogil
 
-    const dpk_kernels *dpk_find_level(const char *name)
-    const dpk_kernels *dpk_best_level()
+    int dpk_usable_level(const char *name, dpk_kernels *usable)
+    const dpk_kernels *dpk_level_now(const dpk_kernels *const *level)
+    void dpk_level_use(const dpk_kernels **level, const dpk_kernels *usable)
     int dpk_has_aes(const dpk_kernels *)
     const char *dpk_compiler()
     const char *dpk_build_flags()
@@ -145,9 +121,10 @@ cdef extern from "dpk.h" nogil:
 
     void dpk_stream_init(dpk_stream *, const dpk_kernels *, int cipher, const uint8_t *key, uint32_t nonce)
     void dpk_chacha20_block(const uint32_t *key, uint32_t counter, const uint32_t *nonce, uint32_t *out)
-    void dpk_bulk_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups, uint64_t *words)
-    void dpk_more_words(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk,
-                        size_t n_words, uint64_t *out)
+    void dpk_bulk_words "dpk_entry_bulk_words"(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t group, size_t n_groups,
+                                               uint64_t *words)
+    void dpk_more_words "dpk_entry_more_words"(const dpk_stream *, const dpk_kernels *, uint32_t domain, uint64_t element, uint32_t attempt,
+                                               uint32_t chunk, size_t n_words, uint64_t *out)
 
     void dpk_view_coalesce(dpk_view *)
 
@@ -176,12 +153,13 @@ cdef extern from "dpk.h" nogil:
         dpk_view values
         dpk_view out
 
-    int dpk_noise_run(const dpk_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity, int64_t *n_pending, int64_t *reached)
-    void dpk_law_set_grid(dpk_law *, double scale, double grid)
-    int64_t dpk_first_outside(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop)
-    int64_t dpk_first_nan(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
+    int dpk_noise_run "dpk_entry_noise_run"(const dpk_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity,
+                                            int64_t *n_pending, int64_t *reached)
+    void dpk_law_set_grid "dpk_entry_law_set_grid"(dpk_law *, double scale, double grid)
+    int64_t dpk_first_outside "dpk_entry_first_outside"(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop)
+    int64_t dpk_first_nan "dpk_entry_first_nan"(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
     int64_t dpk_subset_words(int64_t w)
-    int64_t dpk_first_nonfinite(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
+    int64_t dpk_first_nonfinite "dpk_entry_first_nonfinite"(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
 
     ctypedef struct dpk_response:
         const dpk_kernels *kernels
@@ -200,8 +178,8 @@ cdef extern from "dpk.h" nogil:
         dpk_view values
         dpk_view out
 
-    int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *, int64_t capacity,
-                         int64_t *n_pending, int64_t *reached)
+    int dpk_response_run "dpk_entry_response_run"(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *,
+                                                  int64_t capacity, int64_t *n_pending, int64_t *reached)
     void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out)
 
     ctypedef struct dpk_clamp:
@@ -219,9 +197,10 @@ cdef extern from "dpk.h" nogil:
         dpk_view values
 
     int64_t dpk_sums_room(int64_t columns)
-    int dpk_sums_run(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *room, uint64_t *low,
-                     int64_t *high)
-    void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest, double *rest)
+    int dpk_sums_run "dpk_entry_sums_run"(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *room,
+                                          uint64_t *low, int64_t *high)
+    void dpk_sums_pairs "dpk_entry_sums_pairs"(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest,
+                                               double *rest)
 
     ctypedef struct dpk_quantile:
         double tau
@@ -232,7 +211,8 @@ cdef extern from "dpk.h" nogil:
         double when_true
         double when_false
 
-    void dpk_sequential_quantile(const dpk_quantile *, const double *x, const uint8_t *flips, uint8_t *bits, int64_t n, double *average)
+    void dpk_sequential_quantile "dpk_entry_sequential_quantile"(const dpk_quantile *, const double *x, const uint8_t *flips, uint8_t *bits,
+                                                                 int64_t n, double *average)
 
     enum:
         DPK_PIECES
@@ -269,8 +249,35 @@ cdef extern from "dpk.h" nogil:
         int64_t n_excluded
         const int64_t *excluded
 
-    int dpk_selection_run(const dpk_selection *, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
-                          int64_t *count, dpk_threshold *threshold, int64_t *evaluated, int64_t *bad)
-    int dpk_selection_bounds(const dpk_selection *, int64_t start, int64_t stop, int64_t *bad)
-    void dpk_selection_rebound(const dpk_selection *, int64_t block)
-    int dpk_selection_winner(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner, int64_t *bad)
+    int dpk_selection_run "dpk_entry_selection_run"(const dpk_selection *, uint64_t round, int64_t start, int64_t stop,
+                                                    dpk_candidate *places, int64_t capacity, int64_t *count, dpk_threshold *threshold,
+                                                    int64_t *evaluated, int64_t *bad)
+    int dpk_selection_bounds "dpk_entry_selection_bounds"(const dpk_selection *, int64_t start, int64_t stop, int64_t *bad)
+    void dpk_selection_rebound "dpk_entry_selection_rebound"(const dpk_selection *, int64_t block)
+    int dpk_selection_winner "dpk_entry_selection_winner"(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity,
+                                                          int64_t *winner, int64_t *bad)
+
+    void dpk_bounded_set "dpk_entry_bounded_set"(dpk_bounded *)
+    void dpk_clamp_set "dpk_entry_clamp_set"(dpk_clamp *, double lower, double upper, double grid)
+
+    void dpk_keystream_into "dpk_entry_keystream_into"(const dpk_stream *, const dpk_kernels *, size_t n_groups, uint64_t *out)
+    void dpk_keystream_in_cache "dpk_entry_keystream_in_cache"(const dpk_stream *, const dpk_kernels *, uint64_t n_blocks, uint64_t *words)
+    void dpk_aes256_block "dpk_entry_aes256_block"(const dpk_kernels *, const dpk_stream *, const uint64_t *block, uint64_t *out)
+    void dpk_exponential_raw "dpk_entry_exponential_raw"(const dpk_kernels *, const uint64_t *words, double *e, size_t n)
+    void dpk_normal_raw "dpk_entry_normal_raw"(const dpk_kernels *, const uint64_t *words, double *z, size_t n)
+    void dpk_hash "dpk_entry_hash"(const dpk_kernels *, const uint64_t *seeds, const int64_t *x, uint32_t g, int64_t *out, size_t n)
+    void dpk_support "dpk_entry_support"(const dpk_kernels *, const uint64_t *seeds, const uint32_t *codes, size_t n, uint32_t g, size_t k,
+                                         int64_t *counts)
+    void dpk_count_columns "dpk_entry_count_columns"(const dpk_kernels *, const uint8_t *rows, size_t n, size_t width, size_t stride,
+                                                     int64_t *counts)
+    void dpk_walsh_hadamard "dpk_entry_walsh_hadamard"(const dpk_kernels *, int64_t *x, int log2_n)
+    void dpk_walk "dpk_entry_walk"(const dpk_kernels *, const dpk_tests *, const double *counts, int32_t *levels, int32_t *places, size_t n)
+    void dpk_steps "dpk_entry_steps"(const dpk_kernels *, const int64_t *counts, const int64_t *thresholds, int log2_values,
+                                     const double *values, double *out, size_t n)
+    int64_t dpk_nonzero "dpk_entry_nonzero"(const dpk_kernels *, const uint8_t *x, size_t n)
+    int dpk_count_bytes "dpk_entry_count_bytes"(const dpk_kernels *, const uint8_t *x, size_t n, int k, int64_t *counts)
+    int dpk_choose "dpk_entry_choose"(const dpk_kernels *, const dpk_choice *, const uint64_t *words, int64_t *out, size_t n)
+    void dpk_cosines "dpk_entry_cosines"(const dpk_kernels *, const double *x, size_t n, size_t terms, int64_t *sums, int64_t *out)
+    void dpk_band_rows "dpk_entry_band_rows"(const dpk_kernels *, const dpk_band *, size_t start, size_t stop)
+    void dpk_weigh_bits "dpk_entry_weigh_bits"(const dpk_kernels *, const uint8_t *rows, size_t n, size_t width, size_t stride,
+                                               const uint64_t *planes, int n_planes, int64_t *out)

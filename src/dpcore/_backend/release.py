@@ -127,6 +127,7 @@ def step_weights(k: int) -> tuple[Floats, Floats]:
         leading, length = leading >> excess, length + excess
         mantissa, exponent = math.frexp(((1 << 318) // leading) * 2.0**-127)  # 2^191/leading, in (1/2, 1]
         mantissas[k - c], exponents[k - c] = 2 * mantissa, exponent - length
+    mantissas.flags.writeable = exponents.flags.writeable = False  # every caller gets the same
     return mantissas, exponents
 
 

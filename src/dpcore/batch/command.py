@@ -73,14 +73,11 @@ k = N for the codes 0 to N - 1.
 Try it with --dry-run first: it reads the schema only, and prints the plan and the total.
 
 Running a job again on the same data spends its budget again: two outputs of one table together protect it only at the sum of
-both. An output that exists is therefore refused unless --overwrite is given. With [ledger] path = "visits.ledger" the job is charged
-before its first row is read, and stays charged if it fails. The same run again then says "already published" and spends nothing; a new
-version of the data is declared by [input] dataset = "a new name".
+both. An output that exists is therefore refused unless --overwrite is given.
 
 \b
-Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation is at fault; 3 a row is;
-4 the system is (unreadable input, disk full, another job with this output);
-5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
+Exit codes: 0 done; 2 the job, the schema or the installation is at fault; 3 a row is;
+4 the system is (unreadable input, disk full); 130, 143 interrupted; 1 a bug in dpcore.
 A job that ends early leaves nothing under the output's name.
 """
 

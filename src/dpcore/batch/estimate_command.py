@@ -54,8 +54,8 @@ Estimating spends nothing: the reports are private already, whatever is computed
 
 \b
 Exit codes: 0 done; 2 files that do not belong together, no such column, or the installation;
-3 no metadata, damaged ones, those of another table, or a cell that is no report; 4 the system (unreadable input);
-129, 130, 143 interrupted; 1 a bug in dpcore.
+3 no metadata, damaged ones, or a cell that is no report; 4 the system (unreadable input);
+130, 143 interrupted; 1 a bug in dpcore.
 """
 
 

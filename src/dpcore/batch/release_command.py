@@ -96,13 +96,11 @@ A synthetic table looks like this, its numbers at random inside of their bins:
     ]
 
 Running a job again on the same data spends its budget again. An output that exists is therefore refused unless --overwrite is given.
-With a ledger the job is charged before its first row is read, and stays charged if it fails or is killed. The same run again then says
-"already published" and spends nothing; a new version of the data is declared by [input] dataset = "a new name".
+With a ledger the job is charged just before any noise is drawn; a job that is killed after that stays charged.
 
 \b
 Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation is at fault; 3 a row is;
-4 the system is (unreadable input, disk full, another job with these outputs);
-5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
+4 the system is (unreadable input, disk full); 130, 143 interrupted; 1 a bug in dpcore.
 A job that ends early leaves nothing under the names of its outputs.
 """
 

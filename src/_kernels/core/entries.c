@@ -1,0 +1,91 @@
+/* The ways in. Inside, floats round to nearest, subnormals are neither flushed nor taken for 0 and exceptions are masked, as every error
+   bound in docs/exactness.md needs; afterwards the caller's floating-point environment is as it was, its exceptions included. */
+#include <fenv.h>
+
+#include "dpk_entries.h"
+
+/* Whole groups, four at a time. */
+static void dpk_keystream_into(const dpk_stream *s, const dpk_kernels *k, size_t n_groups, uint64_t *out) {
+    for (size_t g = 0; g < n_groups; g += 4) dpk_bulk_words(s, k, 0, g, n_groups - g < 4 ? n_groups - g : 4, out + g * DPK_GROUP);
+}
+
+/* Four groups at a time, each into the same 512 words. */
+static void dpk_keystream_in_cache(const dpk_stream *s, const dpk_kernels *k, uint64_t n_blocks, uint64_t *words) {
+    for (uint64_t b = 0; b < n_blocks; b++) dpk_bulk_words(s, k, 0, 4 * b, 4, words);
+}
+
+static void dpk_aes256_block(const dpk_kernels *k, const dpk_stream *s, const uint64_t *in, uint64_t *out) { k->aes256_block(s, in, out); }
+
+static void dpk_exponential_raw(const dpk_kernels *k, const uint64_t *words, double *e, size_t n) { k->exponential_raw(words, e, n); }
+
+static void dpk_normal_raw(const dpk_kernels *k, const uint64_t *words, double *z, size_t n) { k->normal_raw(words, z, n); }
+
+static void dpk_hash(const dpk_kernels *k, const uint64_t *seeds, const int64_t *x, uint32_t g, int64_t *out, size_t n) {
+    k->response.hash(seeds, x, g, out, n);
+}
+
+static void dpk_support(const dpk_kernels *k, const uint64_t *seeds, const uint32_t *codes, size_t n, uint32_t g, size_t categories,
+                        int64_t *counts) {
+    k->response.support(seeds, codes, n, g, categories, counts);
+}
+
+static void dpk_count_columns(const dpk_kernels *k, const uint8_t *rows, size_t n, size_t width, size_t stride, int64_t *counts) {
+    k->response.count_columns(rows, n, width, stride, counts);
+}
+
+static void dpk_walsh_hadamard(const dpk_kernels *k, int64_t *x, int log2_n) { k->response.walsh_hadamard(x, log2_n); }
+
+static void dpk_walk(const dpk_kernels *k, const dpk_tests *tests, const double *counts, int32_t *levels, int32_t *places, size_t n) {
+    k->search.walk(tests, counts, levels, places, n);
+}
+
+static void dpk_steps(const dpk_kernels *k, const int64_t *counts, const int64_t *thresholds, int log2_values, const double *values,
+                      double *out, size_t n) {
+    k->search.steps(counts, thresholds, log2_values, values, out, n);
+}
+
+static int64_t dpk_nonzero(const dpk_kernels *k, const uint8_t *x, size_t n) { return k->search.nonzero(x, n); }
+
+static int dpk_count_bytes(const dpk_kernels *k, const uint8_t *x, size_t n, int categories, int64_t *counts) {
+    return k->search.bytes(x, n, categories, counts);
+}
+
+static int dpk_choose(const dpk_kernels *k, const dpk_choice *choice, const uint64_t *words, int64_t *out, size_t n) {
+    return k->release.choose(choice, words, out, n);
+}
+
+/* Pre: out NULL, or n rows of `terms`. Post: as the kernel's, a block of numbers at a time. Errors: none. */
+static void dpk_cosines(const dpk_kernels *k, const double *x, size_t n, size_t terms, int64_t *sums, int64_t *out) {
+    for (size_t start = 0; start < n; start += DPK_COSINE_BLOCK) {
+        size_t size = n - start < DPK_COSINE_BLOCK ? n - start : DPK_COSINE_BLOCK;
+        k->release.cosines(x + start, size, terms, sums, out ? out + start * terms : NULL);
+    }
+}
+
+static void dpk_band_rows(const dpk_kernels *k, const dpk_band *band, size_t start, size_t stop) {
+    for (size_t row = start; row < stop; row++) k->release.band_row(band, row);
+}
+
+static void dpk_weigh_bits(const dpk_kernels *k, const uint8_t *rows, size_t n, size_t width, size_t stride, const uint64_t *planes,
+                           int n_planes, int64_t *out) {
+    k->release.weigh_bits(rows, n, width, stride, planes, n_planes, out);
+}
+
+/* The only place where a call enters and leaves. */
+#define INSIDE(call)      \
+    fenv_t caller;        \
+    fegetenv(&caller);    \
+    fesetenv(FE_DFL_ENV); \
+    call;                 \
+    fesetenv(&caller);
+
+#define DPK_ENTRY(type, name, parameters, arguments) \
+    type dpk_entry_##name parameters {               \
+        type result;                                 \
+        INSIDE(result = dpk_##name arguments)        \
+        return result;                               \
+    }
+#define DPK_ENTRY_VOID(name, parameters, arguments) \
+    void dpk_entry_##name parameters { INSIDE(dpk_##name arguments) }
+
+#include "dpk_entries.inc"

@@ -1,0 +1,111 @@
+"""Every name under which a module keeps something between calls is known, with the reason why threads may share it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.module_state import state_of
+
+pytestmark = pytest.mark.source_tree
+
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+
+CACHE = "functools.lru_cache locks itself; keys are all that determine the value; values are numbers, tuples or frozen"
+CONSTANT = "made at import, changed by nothing"
+ALLOWED = {
+    "_backend/levels.py": {"_forced_cipher": "read from the environment at import, then constant"},
+    "_backend/noise.py": {"_discrete_law()": CACHE, "_float_law()": CACHE},
+    "_backend/release.py": {"step_weights()": f"{CACHE}; its arrays are read-only"},
+    "_backend/response.py": {"_bounded_law()": CACHE, "_kary_scale()": CACHE, "_reals()": CACHE},
+    "_backend/threads.py": {"_pool": "its lock guards every change; a child of fork gets a new one", "default_threads()": CACHE},
+    "_calibration.py": dict.fromkeys(
+        ("analytic_gaussian_scale()", "exact_discrete_gaussian_scale()", "gaussian_ratio()", "zcdp_discrete_gaussian_scale()"), CACHE
+    ),
+    "_elementary.py": {"_TABLE": CONSTANT, "_even_bernoulli()": CACHE},
+    "_exact.py": {"_laplace_offset()": CACHE, "acceptance_terms()": CACHE, "gaussian_thresholds()": CACHE},
+    "_probability.py": {"HALF": CONSTANT, "_floor()": CACHE, "_nearest()": CACHE},
+    "accounting/_amounts.py": {"NOTHING": CONSTANT, "_DIGITS": "a decimal context that is only copied"},
+    "accounting/_ledger_file.py": {"APPLICATION": CONSTANT},
+    "accounting/_optimal.py": {"_stirling_coefficient()": CACHE, "optimal_epsilon()": CACHE},
+    "batch/job.py": {"OutputSection.COMPRESSIONS": CONSTANT},
+    "batch/plots.py": {"VARIABLES": CONSTANT, "_ONE_AT_A_TIME": "the lock that plots take: matplotlib's settings are the process's"},
+    "batch/release_answers.py": {"_width()": CACHE},
+    "batch/reports.py": {"HEX": CONSTANT},
+    "bench/minimax.py": {"binary_estimator()": CACHE, "finite_estimator()": CACHE},
+    "bench/selection.py": {"_backend": "a test's hook, for a measurement that runs alone"},
+    "inference/_lipschitz.py": {"least_sample_size()": CACHE},
+    "inference/_sample_size.py": {"_SPLITS": CONSTANT, "least_sample_size()": CACHE},
+    "inference/_thresholds.py": {"thresholds()": CACHE},
+    "local/_mean_intervals.py": {"noise_width()": CACHE},
+    "local/_one_bit.py": {"CERTAIN": CONSTANT},
+    "local/hashing.py": {"best_codes()": CACHE},
+    "local/subset.py": {"best_size()": CACHE},
+    "minimax/_certified.py": {"_centres": "one item a model that its caller holds, set to the same value by every thread; never iterated"},
+    "release/_cosine_distances.py": {"largest_change()": CACHE, "largest_square()": CACHE},
+    "release/_ks_levels.py": {"_exponent()": CACHE, "_mass()": CACHE},
+    "reproduce/counterexamples.py": {"COARSE": CONSTANT, "FINE": CONSTANT, "PAIRS_APART": CONSTANT},
+    "reproduce/plots.py": {"SUPERSCRIPTS": CONSTANT},
+    "reproduce/rate_curves.py": {"LINE": CONSTANT, "SERIES": CONSTANT},
+    **{
+        f"reproduce/studies/{name}.py": {"STUDY": CONSTANT}
+        for name in ("blackwell", "figure1", "minimax", "overfitting", "privacy_cost", "rates")
+    },
+    "reproduce/studies/distribution_tests.py": {"BASE": CONSTANT, "STUDY": CONSTANT},
+    "rng.py": {"_SECURE": "holds nothing: every call reads its own entropy"},
+    "selection/_plan.py": {"make_plan()": CACHE},
+}
+
+
+def test_what_modules_keep_is_known() -> None:
+    """A new cache, registry or counter is added above, with a reason; one that is gone is removed."""
+    found = {str(path.relative_to(SOURCES / "dpcore")): state_of(path.read_text()) for path in (SOURCES / "dpcore").rglob("*.py")}
+    assert {name: state for name, state in found.items() if state} == {name: set(reasons) for name, reasons in ALLOWED.items()}
+
+
+@pytest.mark.parametrize(
+    ("source", "state"),
+    [
+        ("seen = {}\ndef f(x):\n    seen[x] = 1", {"seen"}),
+        ("seen = []\ndef f(x):\n    seen.append(x)", {"seen"}),
+        ("seen: dict[str, int] = {}\ndef f(x):\n    return seen.setdefault(x, 1)", {"seen"}),
+        ("n = 0\ndef f():\n    global n\n    n += 1", {"n"}),
+        ("class A:\n    n = 0\ndef f():\n    A.n += 1", {"A"}),
+        ("class A:\n    seen = []", {"A.seen"}),
+        ("from m import settings\ndef f():\n    settings.x = 1", {"settings"}),
+        ("import functools\n@functools.cache\ndef f(x):\n    return x", {"f()"}),
+        ("import threading\nhere = threading.local()", {"here"}),
+        ("from itertools import count\nnumbers = count()", {"numbers"}),
+        ("seen = {'a': 1}\ndef f(x):\n    seen = {}\n    seen[x] = 1\n    return seen", set()),
+        ("LIMIT = 3\nNAMES = {'a': 1}\ndef f(x):\n    return NAMES[x] + LIMIT", set()),
+    ],
+)
+def test_state_is_found(source: str, state: set[str]) -> None:
+    assert state_of(source) == state
+
+
+def test_intervals_are_not_changed() -> None:
+    """Caches hand out the same one to every thread."""
+    changed = re.compile(r"^\s*[\w.]+\.(low|high|precision)\s*([-+*/|]|//)?=(?!=)")
+    files = [path for path in (SOURCES / "dpcore").rglob("*.py") if "_intervals import" in path.read_text()]
+    assert len(files) > 10
+    assert [(path.name, line) for path in files for line in path.read_text().splitlines() if changed.search(line)] == []
+
+
+def test_kernels_keep_the_level_and_nothing_else() -> None:
+    """No static variable in C that is not constant; in Cython, the levels and which of them is in use."""
+    kernels = SOURCES / "_kernels"
+    static = re.compile(r"^\s*static\s+(?!.*\bconst\b)[^()]*(;|=)", re.MULTILINE)
+    files = [*(kernels / "core").glob("*.c"), *(kernels / "kernels").glob("*.c")]
+    assert len(files) > 15
+    assert [(path.name, match.group()) for path in files for match in static.finditer(path.read_text())] == []
+    variable = re.compile(r"^cdef (?!class|enum|extern|packed|fused)([^(=#\n]*[^(=#\n ])(?: +=.*| +#.*)?$", re.MULTILINE)
+    modules = [*kernels.glob("*.pyx"), *(kernels / "include").glob("*.pxi")]
+    found = {(path.name, match.group(1).strip()) for path in modules for match in variable.finditer(path.read_text())}
+    assert found == {
+        ("_dispatch.pyx", "dpk_kernels usable[3]"),
+        ("_dispatch.pyx", "const dpk_kernels *slot"),
+        ("level.pxi", "const dpk_kernels **slot"),
+    }
