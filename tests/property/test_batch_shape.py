@@ -80,14 +80,14 @@ def test_one_value_moves_the_report_of_its_row_and_nothing_else(shapes, tables):
 
 
 @pytest.mark.long
-@settings(max_examples=150, **MANY)
+@settings(max_examples=60, **MANY)
 @given(tables=neighbours(ALIKE))
 def test_many_tables_that_a_job_takes_for_one_another_come_out_as_the_same_bytes(shapes, tables):
     silent(tables, shapes)
 
 
 @pytest.mark.long
-@settings(max_examples=150, **MANY)
+@settings(max_examples=60, **MANY)
 @given(tables=neighbours(DIFFERENT))
 def test_many_values_move_the_report_of_their_row_and_nothing_else(shapes, tables):
     loud(tables, shapes)
