@@ -70,6 +70,9 @@ Mechanisms, by what can be estimated from them:
 Categories are declared, never learnt from the data: categories = [...], categories_file = "x.csv" (one column with a header) or
 k = N for the codes 0 to N - 1.
 
+missing stands for nulls and for cells of a CSV that do not parse, unknown for values that are no category. With both declared no row can
+end a job. Without, a job ends at such a cell and names its column; --curator says where the cell is.
+
 Try it with --dry-run first: it reads the schema only, and prints the plan and the total.
 
 Running a job again on the same data spends its budget again: two outputs of one table together protect it only at the sum of
