@@ -25,7 +25,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "visits": {"mechanism": "discrete_laplace", "epsilon": 0.5, "lower": 0, "upper": 20, "missing": 0},
     "state": {"mechanism": "hashing", "epsilon": 0.5, "categories": STATES, "missing": "state 0", "unknown": "state 0"},
 }
-COUNT: dict[str, dict[str, Any]] = {"n": {"kind": "count"}}
+COUNT: dict[str, dict[str, Any]] = {"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 100}}
 
 
 @dataclass(frozen=True)

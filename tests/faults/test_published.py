@@ -17,7 +17,7 @@ from support.jobs import COLUMNS, Workplace, people, start, write_table
 from support.releases import Counter, clinic
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors of POSIX are the subject")
-COUNT = {"n": {"kind": "count"}}
+COUNT = {"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 100}}
 DECLARED = {"visits": {**COLUMNS["visits"], "missing": 0}}
 
 
