@@ -114,7 +114,7 @@ RACE = "int shared; void touch(int n) { for (int i = 0; i < n; i++) shared = sha
 RACING = """
 import ctypes, sys, threading
 touch = ctypes.CDLL(sys.argv[1]).touch
-threads = [threading.Thread(target=touch, args=(100000,)) for _ in range(4)]
+threads = [threading.Thread(target=touch, args=(2_000_000,)) for _ in range(4)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 """
