@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -277,6 +278,22 @@ def test_a_forked_child_spends_from_the_same_budget(ledger):
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert ledger.remaining.epsilon == 0.75
+
+
+def test_threads_share_a_ledger(tmp_path):
+    ledger = Ledger.create(tmp_path / "x", epsilon=1.0)
+
+    def spend(_):
+        try:
+            ledger.spend(Privacy(0.1), what="x").done()
+        except BudgetError:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(6) as executor:
+        assert sum(executor.map(spend, range(12))) == 10
+    assert ledger.spent.epsilon == 1.0
+    assert [entry.state for entry in ledger.entries()] == ["done"] * 10
 
 
 # What does not agree

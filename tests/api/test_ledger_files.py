@@ -266,12 +266,26 @@ UNPRIVILEGED = textwrap.dedent("""
 
 
 @posix
-def test_a_ledger_that_may_be_read_only_is_read_and_not_spent_from():
-    """Root may write anywhere, so that the reader becomes nobody; pytest's own folders are closed to that one."""
+@pytest.mark.parametrize("mode", [0o444, 0o666])
+def test_a_ledger_that_may_be_read_only_is_read_and_not_spent_from(mode):
+    """The file, or its folder. Root may write anywhere, so that the reader becomes nobody; pytest's own folders are closed to that one."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         ledger = Ledger.create(Path(folder) / "ledger", epsilon=1.0)
-        ledger.path.chmod(0o444)
+        ledger.path.chmod(mode)
+        if os.geteuid():
+            Path(folder).chmod(0o555)
         done = subprocess.run([sys.executable, "-c", UNPRIVILEGED, str(ledger.path)], capture_output=True, text=True, check=False)
+        Path(folder).chmod(0o755)
     refused = "refused: the ledger or its folder cannot be written to"
     assert done.stdout.splitlines() == ["1.0", refused, refused], done.stderr
+
+
+def test_a_folder_that_goes_away(tmp_path):
+    (tmp_path / "folder").mkdir()
+    ledger = Ledger.create(tmp_path / "folder" / "ledger", epsilon=1.0)
+    (tmp_path / "folder").rename(tmp_path / "moved")
+    for use in (ledger.check_writable, lambda: ledger.spend(Privacy(0.1), what="x"), lambda: ledger.spent, lambda: Ledger(ledger.path)):
+        with pytest.raises(FileNotFoundError):
+            use()
+    assert not (tmp_path / "folder").exists()
