@@ -8,6 +8,7 @@ runs mutation after mutation until one kills it, and the next goes on behind tha
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -153,7 +154,14 @@ class Target:
         return code, said.getvalue()
 
     def try_mutation(self, number: int) -> tuple[int, str]:
-        self.damaged.write_bytes(mutated(self.content, number))
+        content = mutated(self.content, number)
+        self.damaged.write_bytes(content)
+        sidecar = self.damaged.with_name(f"{self.damaged.name}.dpcore.json")
+        if sidecar.exists():
+            # Whoever damages a table on purpose writes its digest, too; otherwise nothing behind that check would be tried.
+            said = json.loads(sidecar.read_bytes())
+            said["table"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            sidecar.write_text(json.dumps(said), encoding="utf-8")
         return self.run(self.arguments)
 
 

@@ -49,32 +49,29 @@ class Inputs:
         Of all of them.
     paths : tuple of Path
         Their names, each file once.
-    found : tuple of Version
+    found : dict of Path to Version
         What each was when the job was planned; a file that is another when it is read, or becomes another, ends the job.
     """
 
     format: Format
     paths: tuple[Path, ...]
-    found: tuple[Version, ...]
+    found: dict[Path, Version]
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of the files in bytes."""
-        return tuple(version.size for version in self.found)
+        return tuple(self.found[path].size for path in self.paths)
 
     def inspect(self, path: Path) -> FileInfo:
         """What one of the files says about itself."""
-        with opened(path, self._found(path)) as source:
+        with opened(path, self.found[path]) as source:
             return READERS[self.format].inspect(source)
 
     def pieces(self, path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns in `types` of one of the files, in pieces of bounded rows and bytes."""
-        with opened(path, self._found(path)) as source:
+        with opened(path, self.found[path]) as source:
             for whole in READERS[self.format].pieces(source, types, cut):
                 yield from slices(whole, cut.rows)
-
-    def _found(self, path: Path) -> Version:
-        return self.found[self.paths.index(path)]
 
     def versions(self) -> list[tuple[int, ...]]:
         """What tells each file from one that was written to since, or has taken its place."""
@@ -110,7 +107,7 @@ def discover(path: str, given: Format | None = None, key: str = "input.path") ->
     found = tuple(map(version_of, paths))
     _check_read_once(paths, found)
     check_no_log(paths)
-    return Inputs(given or _common_format(path, key, paths), tuple(paths), found)
+    return Inputs(given or _common_format(path, key, paths), tuple(paths), dict(zip(paths, found, strict=True)))
 
 
 def _named(path: str, given: Format | None, key: str) -> list[Path]:
