@@ -16,7 +16,7 @@ from support.jobs import COLUMNS, Workplace, people, start, write_table
 from support.releases import Counter, clinic
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, devices and named pipes of POSIX are the subject")
-COUNT = {"n": {"kind": "count"}}
+COUNT = {"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 5}}
 
 
 @pytest.fixture
