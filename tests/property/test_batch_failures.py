@@ -214,6 +214,29 @@ def test_with_a_ledger_what_is_not_declared_is_refused_whatever_the_rows_hold(ru
     assert list(Ledger(ledger).entries()) == []
 
 
+@settings(QUIET, max_examples=20)
+@given(case=neighbours(), data=st.data())
+def test_with_a_ledger_a_job_that_declares_too_little_is_refused_whatever_the_rows_hold(runs, case, data):
+    name = data.draw(st.sampled_from(list(COLUMNS)))
+    column = {"epsilon": 1.0, **data.draw(st.sampled_from(COLUMNS[name]))}
+    key = data.draw(st.sampled_from([key for key in ("missing", "unknown") if key in column and (name, key) != ("flag", "unknown")]))
+    source, target, ledger = runs.folder / f"in.{case[0]}", runs.folder / "out.parquet", runs.folder / "budget.ledger"
+    if not ledger.exists():
+        Ledger.create(ledger, epsilon=100.0, delta=0.1)
+    text = job_text(source, target, lacking({name: column}, name, key), key=None, privacy={"max_epsilon": 9.0, "max_delta": 0.1})
+    text = text.replace("[privacy]", f"[ledger]\npath = {json.dumps(str(ledger))}\n[privacy]")
+    ends = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs.Inputs, "pieces", never)
+        for clean in (True, False):
+            written(runs.folder, case, clean=clean)
+            ends.append(runs.run("privatize", text, target))
+            assert ends[-1][0] == 2, ends[-1]
+            assert f"{key} must be declared" in ends[-1][2]
+    assert ends[0] == ends[1]
+    assert list(Ledger(ledger).entries()) == []
+
+
 def never(*_arguments: object) -> None:
     raise AssertionError("a row was read")
 
