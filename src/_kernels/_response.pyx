@@ -5,8 +5,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_MAX_LIMBS, dpk_bounded, dpk_bounded_set, dpk_first_nan, dpk_first_outside, dpk_pending, dpk_real, dpk_quantile, dpk_response,
-    dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_wipe,
+    DPK_MAX_LIMBS, DPK_REAL_DEPTH, dpk_bounded, dpk_bounded_set, dpk_first_nan, dpk_first_outside, dpk_pending, dpk_real, dpk_quantile,
+    dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_wipe,
 )
 
 include "attach.pxi"
@@ -142,6 +142,7 @@ def first_outside(codes, int64_t k, int64_t start, int64_t stop):
     try:
         with nogil:
             found = dpk_first_outside(level(), &view, k, start, stop)
+            dpk_wipe_frames(DPK_REAL_DEPTH)
         return found
     finally:
         PyBuffer_Release(&buffer)

@@ -79,6 +79,7 @@ cdef class Call:
         cdef int64_t bad = -1
         with nogil:
             dpk_selection_bounds(&self.call, start, stop, &bad)
+            dpk_wipe_stack(DPK_STACK_DEPTH)
         return bad
 
     def exclude(self, const int64_t[::1] excluded, int64_t newest):
@@ -87,6 +88,7 @@ cdef class Call:
         self.call.excluded = &excluded[0]
         self.call.n_excluded = excluded.shape[0]
         dpk_selection_rebound(&self.call, newest // DPK_PIECES)
+        dpk_wipe_stack(DPK_STACK_DEPTH)
 
     def run(self, uint64_t round_, int64_t start, int64_t stop, threshold, int64_t spare):
         """Units at positions [start, stop): (status, candidates as a buffer of (index, high, low, error), threshold, evaluated, bad)."""

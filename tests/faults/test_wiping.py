@@ -6,10 +6,12 @@ nothing of how it is laid out. What is looked for is never written down in the c
 
 from __future__ import annotations
 
+import errno
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -63,6 +65,30 @@ USES = {
 }
 
 
+PAGE = 4096
+
+
+def area_of(memory: BinaryIO, start: int, stop: int) -> bytes:
+    """One mapping, from which pages are left out that hold no memory, as those beyond the end of a file."""
+    parts, size = [], stop - start
+    while start < stop:
+        memory.seek(start)
+        try:
+            part = memory.read(min(stop - start, size))
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            if size > PAGE:
+                size = PAGE
+                continue
+            part = bytes(PAGE)
+        parts.append(part)
+        start += len(part)
+        if not part:
+            break
+    return b"".join(parts)
+
+
 def memory_of(program: str, *, cipher: str | None = None) -> bytes:
     """All writable memory of a process that has run the program and waits."""
     environment = {"PATH": "/usr/bin:/bin"} | ({} if cipher is None else {"DPCORE_CIPHER": cipher})
@@ -70,23 +96,19 @@ def memory_of(program: str, *, cipher: str | None = None) -> bytes:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
-        parts = []
+        areas = []
         try:
             with Path(f"/proc/{child.pid}/mem").open("rb", buffering=0) as memory:
                 for line in Path(f"/proc/{child.pid}/maps").read_text().splitlines():
                     area, permissions, *rest = line.split()
-                    if not permissions.startswith("rw") or rest[-1].startswith("[v"):
-                        continue
-                    start, stop = (int(end, 16) for end in area.split("-"))
-                    memory.seek(start)
-                    while start < stop and (part := memory.read(min(stop - start, 1 << 24))):
-                        parts.append(part)
-                        start += len(part)
+                    if permissions.startswith("rw") and not rest[-1].startswith("[v"):
+                        start, stop = (int(end, 16) for end in area.split("-"))
+                        areas.append(area_of(memory, start, stop))
         except PermissionError:
             pytest.skip("this system forbids reading another process's memory")
         finally:
             child.communicate(b"\n")
-    return b"".join(parts)
+    return b"".join(areas)
 
 
 def expand(key: bytes) -> list[bytes]:
@@ -168,6 +190,8 @@ RECORD_USES = {
     "strided": "noise.laplace(x[::-1], 1e3)",
     "overlapping": "y = np.zeros(N + 1); y[1:] = x; noise.laplace(y[1:], 1e3, out=y[:-1]); y[:] = 0",
     "threads": "noise.laplace(np.broadcast_to(x, (100, N)), 1e3, threads=2)",
+    "selection": "selection.top_s(x, 3, 1.0, 1.0, method='peeling')",
+    "sums": "dpcore.sums.clipped_sum(x, radius=2e7)",
     "interrupted": """
 class Broken:
     secure = True

@@ -12,6 +12,7 @@ cdef extern from "dpk_entries.h" nogil:
         DPK_AES256
         DPK_STACK_DEPTH
         DPK_OPEN_DEPTH
+        DPK_REAL_DEPTH
 
     ctypedef struct dpk_stream:
         uint32_t key[8]
