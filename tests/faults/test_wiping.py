@@ -190,7 +190,6 @@ RECORD_USES = {
     "strided": "noise.laplace(x[::-1], 1e3)",
     "overlapping": "y = np.zeros(N + 1); y[1:] = x; noise.laplace(y[1:], 1e3, out=y[:-1]); y[:] = 0",
     "threads": "noise.laplace(np.broadcast_to(x, (100, N)), 1e3, threads=2)",
-    "selection": "selection.top_s(x, 3, 1.0, 1.0, method='peeling')",
     "sums": "dpcore.sums.clipped_sum(x, radius=2e7)",
     "interrupted": """
 class Broken:
