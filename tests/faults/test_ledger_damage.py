@@ -106,7 +106,8 @@ def test_a_journal_of_random_bytes_is_no_journal(whole, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", ["path = CAST('/elsewhere' AS BLOB)", "sha256 = 'x'", "replaces = '1'", "overwrite = 1", "place = 1", "digest = ''"]
+    "change",
+    ["path = CAST('/elsewhere' AS BLOB)", "sha256 = 'x'", "replaces = '1'", "overwrite = 1", "place = 1", "files = 2", "digest = ''"],
 )
 def test_outputs_that_nobody_sealed_are_damage(tmp_path, change):
     ledger = Ledger.create(tmp_path / "ledger", epsilon=1.0)
@@ -120,3 +121,16 @@ def test_outputs_that_nobody_sealed_are_damage(tmp_path, change):
         with pytest.raises(OSError, match="damaged"):
             use()
     assert file.temporary.exists()
+
+
+@pytest.mark.parametrize("change", ["state = 'done'", "state = 'failed'", "reason = 'data'", "changed = ''", "mark = ''"])
+def test_a_fate_that_nobody_wrote_is_damage(tmp_path, change):
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=1.0)
+    reservation = ledger.spend(Privacy(0.25), what="x")
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute(f"UPDATE spend SET {change}")
+    connection.close()
+    for use in (lambda: list(ledger.entries()), reservation.done):
+        with pytest.raises(OSError, match="damaged"):
+            use()
+    assert ledger.spent.epsilon == 0.25

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from dpcore import Privacy
-from dpcore.accounting import Ledger
+from dpcore.accounting import Ledger, _ledger_rows
+from dpcore.accounting._amounts import Amount
 from dpcore.errors import BudgetError
 
 PROCESSES = 8
@@ -44,8 +45,8 @@ SPENDER = textwrap.dedent("""
         os.write(log, b"done\\n")
 """)
 
-INSERT = """INSERT INTO spend (what, reserved, epsilon, delta, version, relation, unit, secure, digest)
-    VALUES ('x', '2026-01-01T00:00:00+00:00', ?, '0', '0', 'replace', 'row', 1, '')"""
+INSERT = """INSERT INTO spend (what, reserved, epsilon, delta, version, relation, unit, secure, digest, state, changed, mark)
+    VALUES ('x', '2026-01-01T00:00:00+00:00', ?, '0', '0', 'replace', 'row', 1, '', 'reserved', '', '')"""
 
 
 class Round:
@@ -143,13 +144,15 @@ def test_a_hundred_rounds_with_killed_processes(tmp_path):
 def test_a_ledger_that_forgets_the_lock_overspends(tmp_path):
     """The twin: totals read in one transaction and the reservation written in another. The same check must catch it."""
     ledger = Ledger.create(tmp_path / "ledger", epsilon=1.0)
-    seen = [ledger.remaining.epsilon for _ in range(2)]
-    for left in seen:  # two spenders have both looked before either writes
-        assert left >= 0.75
-        with sqlite3.connect(ledger.path) as connection:
-            connection.execute(INSERT, ("0.75",))
-        connection.close()
+    fitting = [ledger.fits(Privacy(0.75)) for _ in range(2)]
+    for fits in fitting:  # two spenders have both looked before either writes
+        assert fits
+        with ledger._transaction(write=True) as connection:
+            values = ("x", _ledger_rows.now(), None, None, "0", "replace", "row", None)
+            _ledger_rows.add(connection, ledger._check_spends(connection), Amount(Fraction(3, 4), Fraction(0), None), values)
     assert sum(Fraction(repr(entry.epsilon)) for entry in ledger.entries()) > 1
+    with pytest.raises(BudgetError):
+        ledger.spend(Privacy(1e-300), what="one more")
 
 
 @posix

@@ -34,10 +34,11 @@ SCHEMA = (
         id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, reserved TEXT NOT NULL, epsilon TEXT, delta TEXT NOT NULL, rho TEXT,
         job TEXT, run TEXT, version TEXT NOT NULL, relation TEXT NOT NULL, unit TEXT NOT NULL, dataset TEXT,
         secure INTEGER NOT NULL CHECK (secure = 1), digest TEXT NOT NULL,
-        state TEXT NOT NULL DEFAULT 'reserved', reason TEXT, changed TEXT)""",
+        state TEXT NOT NULL, reason TEXT, changed TEXT NOT NULL, mark TEXT NOT NULL)""",
     """CREATE TABLE sealed (
-        spend INTEGER NOT NULL REFERENCES spend (id), place INTEGER NOT NULL, temporary BLOB NOT NULL, path BLOB NOT NULL,
-        sha256 TEXT NOT NULL, replaces TEXT, overwrite INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (spend, place))""",
+        spend INTEGER NOT NULL REFERENCES spend (id), place INTEGER NOT NULL, files INTEGER NOT NULL, temporary BLOB NOT NULL,
+        path BLOB NOT NULL, sha256 TEXT NOT NULL, replaces TEXT, overwrite INTEGER NOT NULL, digest TEXT NOT NULL,
+        PRIMARY KEY (spend, place))""",
     "CREATE TABLE checked (one INTEGER PRIMARY KEY CHECK (one = 1), at TEXT NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
@@ -111,6 +112,8 @@ def transaction(path: Path, timeout: float, *, write: bool = False, create: bool
             connection.close()  # rolls back what was not committed
     except sqlite3.Error as error:
         raise translated(error, path) from error
+    except UnicodeDecodeError as error:  # of SQLite's message about a schema that is no text
+        raise damaged(path) from error
 
 
 def translated(error: sqlite3.Error, path: Path) -> Exception:

@@ -21,7 +21,7 @@ from dpcore._version import __version__
 from dpcore.accounting import _ledger_file
 from dpcore.accounting._amounts import NOTHING, Amount, amount_in_file
 from dpcore.accounting._sealed_files import SealedFile, identity, sync_folder
-from dpcore.accounting._states import State, after
+from dpcore.accounting._states import START, State, after
 from dpcore.privacy import written_up
 
 if TYPE_CHECKING:
@@ -37,16 +37,19 @@ STATES = frozenset(get_args(State))
 READ_HEADER = "SELECT identity, kind, epsilon, delta, rho, relation, unit, dataset, created, version, digest FROM ledger"
 WRITE_HEADER = """INSERT INTO ledger (one, identity, kind, epsilon, delta, rho, relation, unit, dataset, created, version, digest)
     VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-# A spend's digest covers all columns that never change.
+# A spend's digest covers all columns that never change, its mark those that say what became of it.
 READ_SPENDS = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, digest
     FROM spend WHERE id > ? ORDER BY id"""
-WRITE_SPEND = """INSERT INTO spend (id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, digest)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-READ_SEALED = """SELECT spend, place, temporary, path, sha256, replaces, overwrite, digest FROM sealed ORDER BY spend, place"""
-WRITE_SEALED = """INSERT INTO sealed (spend, place, temporary, path, sha256, replaces, overwrite, digest)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
-READ_ENTRIES = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, state, reason
-    FROM spend ORDER BY id"""
+WRITE_SPEND = """INSERT INTO spend (id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, digest,
+    state, changed, mark) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+WRITE_STATE = "UPDATE spend SET state = ?, reason = ?, changed = ?, mark = ? WHERE id = ?"
+READ_STATE = "SELECT id, state, reason, changed, mark FROM spend WHERE id = ?"
+READ_UNFINISHED = "SELECT id, state, reason, changed, mark FROM spend WHERE state IN ('sealed', 'published') ORDER BY id"
+READ_SEALED = "SELECT spend, place, files, temporary, path, sha256, replaces, overwrite, digest FROM sealed ORDER BY spend, place"
+WRITE_SEALED = """INSERT INTO sealed (spend, place, files, temporary, path, sha256, replaces, overwrite, digest)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+READ_ENTRIES = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, state, reason,
+    changed, mark FROM spend ORDER BY id"""
 
 
 def now() -> str:
@@ -92,8 +95,7 @@ def create(path: Path, timeout: float, header: Header, carried: Iterable[tuple[A
         connection.execute(WRITE_HEADER, (*row, digest))
         checked = Checked(0, digest, NOTHING)
         for amount, values, state in carried:
-            checked = add(connection, checked, amount, values)
-            connection.execute("UPDATE spend SET state = ? WHERE id = ?", (state, checked.id))
+            checked = add(connection, checked, amount, values, state)
     sync_folder(path.parent)
     return True
 
@@ -149,25 +151,33 @@ def _amount(texts: Sequence[str | None]) -> Amount:
     return Amount(epsilon, delta, rho)
 
 
-def add(connection: sqlite3.Connection, checked: Checked, amount: Amount, values: Sequence[object]) -> Checked:
-    """Write a reservation; `values` are what, the time, job, run, version, relation, unit and data set."""
+def add(connection: sqlite3.Connection, checked: Checked, amount: Amount, values: Sequence[object], state: State = START) -> Checked:
+    """Write a spend; `values` are what, the time, job, run, version, relation, unit and data set."""
     what, reserved, *rest = values
     row = (checked.id + 1, what, reserved, *amount.texts(), *rest, 1)
-    digest = _digest(checked.digest, row)
-    connection.execute(WRITE_SPEND, (*row, digest))
+    digest, changed = _digest(checked.digest, row), now()
+    connection.execute(WRITE_SPEND, (*row, digest, state, changed, _mark(checked.id + 1, state, None, changed)))
     return Checked(checked.id + 1, digest, checked.total + amount)
 
 
 # States
 
 
+def _mark(number: int, state: str, reason: str | None, changed: str) -> str:
+    return _digest(str(number), (state, reason, changed))
+
+
+def _state(row: Sequence[Any] | None, path: Path) -> State:
+    """Check number, state, reason, time and mark; return the state."""
+    if row is None or row[1] not in STATES or _mark(*row[:-1]) != row[-1]:
+        raise _ledger_file.damaged(path)
+    state: State = row[1]
+    return state
+
+
 def state_of(connection: sqlite3.Connection, path: Path, number: int) -> State:
     """Read the state of a spend."""
-    row = connection.execute("SELECT state FROM spend WHERE id = ?", (number,)).fetchone()
-    if row is None or row[0] not in STATES:
-        raise _ledger_file.damaged(path)
-    state: State = row[0]
-    return state
+    return _state(connection.execute(READ_STATE, (number,)).fetchone(), path)
 
 
 def advance(connection: sqlite3.Connection, path: Path, number: int, event: Event, reason: str | None = None) -> None:
@@ -175,14 +185,15 @@ def advance(connection: sqlite3.Connection, path: Path, number: int, event: Even
     state = state_of(connection, path, number)
     following = after(state, event)
     if following != state:
-        connection.execute("UPDATE spend SET state = ?, reason = ?, changed = ? WHERE id = ?", (following, reason, now(), number))
+        changed = now()
+        connection.execute(WRITE_STATE, (following, reason, changed, _mark(number, following, reason, changed), number))
 
 
 def seal(connection: sqlite3.Connection, number: int, files: Sequence[SealedFile], *, overwrite: bool) -> None:
     """Write down what a sealed run's outputs are."""
     for place, file in enumerate(files):
         names = (os.fsencode(file.temporary), os.fsencode(file.path))
-        row = (number, place, *names, file.sha256, identity(file.path) if overwrite else None, int(overwrite))
+        row = (number, place, len(files), *names, file.sha256, identity(file.path) if overwrite else None, int(overwrite))
         connection.execute(WRITE_SEALED, (*row, _digest_of_sealed(row)))
 
 
@@ -201,23 +212,27 @@ class Outputs:
 
 def unfinished(connection: sqlite3.Connection, path: Path) -> list[tuple[int, State, Outputs]]:
     """Read all runs that were sealed and are not done: number, state and outputs."""
-    rows = connection.execute("SELECT id, state FROM spend WHERE state IN ('sealed', 'published') ORDER BY id").fetchall()
+    rows = connection.execute(READ_UNFINISHED).fetchall()
     outputs = sealed_outputs(connection, path) if rows else {}
-    if not all(number in outputs for number, _ in rows):
+    if not all(row[0] in outputs for row in rows):
         raise _ledger_file.damaged(path)
-    return [(number, state, outputs[number]) for number, state in rows]
+    return [(row[0], _state(row, path), outputs[row[0]]) for row in rows]
 
 
 def sealed_outputs(connection: sqlite3.Connection, path: Path) -> dict[int, Outputs]:
     """Read the outputs of all runs that were sealed, by the number of the spend."""
     found: dict[int, Outputs] = {}
+    numbers: dict[int, int] = {}
     for *row, said in connection.execute(READ_SEALED):
-        number, place, temporary, name, sha256, replaces, overwrite = row
+        number, place, files, temporary, name, sha256, replaces, overwrite = row
         before = found.get(number, Outputs())
         if _digest_of_sealed(row) != said or place != len(before.files):
             raise _ledger_file.damaged(path)
         file = SealedFile(Path(os.fsdecode(temporary)), Path(os.fsdecode(name)), sha256)
         found[number] = Outputs((*before.files, file), (*before.replaces, replaces), bool(overwrite))
+        numbers[number] = files
+    if any(numbers[number] != len(outputs.files) for number, outputs in found.items()):
+        raise _ledger_file.damaged(path)
     return found
 
 
@@ -231,12 +246,11 @@ def entries(connection: sqlite3.Connection, path: Path) -> list[tuple[Any, ...]]
 
 
 def _entry(row: Sequence[Any], path: Path) -> tuple[Any, ...]:
-    number, what, reserved, *amounts, job, run, version, relation, unit, dataset, secure, state, reason = row
+    number, what, reserved, *amounts, job, run, version, relation, unit, dataset, secure, _, reason, _, _ = row
+    state = _state((number, *row[-4:]), path)
     try:
         epsilon, delta, rho = (None if exact is None else written_up(exact) for exact in map(amount_in_file, amounts))
         when = datetime.fromisoformat(reserved)
     except (ArithmeticError, ValueError, TypeError) as error:
         raise _ledger_file.damaged(path) from error
-    if state not in STATES:
-        raise _ledger_file.damaged(path)
     return number, what, when, epsilon, delta, rho, job, run, version, relation, unit, dataset, bool(secure), state, reason
