@@ -446,8 +446,8 @@ class Runs(RuleBasedStateMachine):
 
     def _completed(self):
         """What the next opening for writing makes of the model, in the order of the runs."""
-        for key, file in [(key, value) for key, value in self.state.items() if isinstance(key, tuple)]:
-            number = key[1]
+        dead = {key[1]: file for key, file in self.state.items() if isinstance(key, tuple)}
+        for number, file in sorted(dead.items()):
             if self.state[number] == "sealed" and (file.path not in self.foreign or self.foreign[file.path] == self.content[number]):
                 self.foreign[file.path] = self.content[number]
                 self.state[number] = "done"
