@@ -30,6 +30,9 @@ LABEL_BYTES = 64 << 20
 MOST_THRIFT_BYTES = 100 << 20
 MOST_THRIFT_ITEMS = 1_000_000
 
+Readers = dict[tuple[int | str, ...], pq.ParquetFile]
+"""The same file, opened for few columns, or with the text of some in dictionaries."""
+
 
 def inspect(source: Source) -> FileInfo:
     """Read the footer."""
@@ -43,11 +46,12 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
     A row group is decoded page by page as it is consumed, which pyarrow.dataset does not do (it decodes whole row groups, so its
     memory is up to whoever wrote the file), and an unreadable one can be named.
     """
+    readers: Readers = {}
     with _opened(source, len(types)) as file:
         total, done, groups = file.metadata.num_rows, 0, file.num_row_groups
         for group in range(groups):
             end = done + file.metadata.row_group(group).num_rows
-            for batch in _batches(source, file, group, types, cut):
+            for batch in _batches(source, file, readers, group, types, cut):
                 yield Piece(batch, done, (done + len(batch)) / total)
                 done += len(batch)
             if done != end:
@@ -76,11 +80,13 @@ def _opened(source: Source, columns: int, encoded: list[str] | None = None) -> p
     return file
 
 
-def _batches(source: Source, file: pq.ParquetFile, group: int, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[pa.RecordBatch]:
+def _batches(
+    source: Source, file: pq.ParquetFile, readers: Readers, group: int, types: Mapping[str, pa.DataType], cut: Cut
+) -> Iterator[pa.RecordBatch]:
     """The rows of a row group, as many as it has."""
     groups, left = file.num_row_groups, file.metadata.row_group(group).num_rows
     try:
-        reading, size = _way_to_read(source, file, group, types, cut.rows)
+        reading, size = _way_to_read(source, file, readers, group, types, cut.rows)
         batches = reading.iter_batches(size, row_groups=[group], columns=list(types), use_threads=cut.use_threads)
         while left > 0 and (batch := next(batches, None)) is not None:
             batch = checked(batch, types)
@@ -93,28 +99,38 @@ def _batches(source: Source, file: pq.ParquetFile, group: int, types: Mapping[st
 
 
 def _way_to_read(
-    source: Source, file: pq.ParquetFile, group: int, types: Mapping[str, pa.DataType], rows: int
+    source: Source, file: pq.ParquetFile, readers: Readers, group: int, types: Mapping[str, pa.DataType], rows: int
 ) -> tuple[pq.ParquetFile, int]:
     """The file, opened in the way that keeps text small, and the rows of a piece, at most `rows`."""
     varying = [name for name, kind in types.items() if varies(kind) and not pa.types.is_dictionary(kind)]
     if not varying:
         return file, rows
     # The first row comes before any look at the chunks: of a damaged chunk pyarrow's reader raises, its metadata object ends the process.
-    first = _first_row(source, group, varying, [name for name in varying if types[name] in TEXTS])
+    first = _first_row(source, readers, group, varying, [name for name in varying if types[name] in TEXTS])
     if first is None:
         return file, rows
     chunks = _chunks(file, group, varying)
     rows = min(rows, _rows_per_piece(file, group, chunks))
     labelled = [name for name in varying if pa.types.is_dictionary(first.column(name).type) and all(map(_is_labelled, chunks[name]))]
     long = [name for name in labelled if _longest(first.column(name)) * rows > LABEL_BYTES]
-    return (_opened(source, len(types), long) if long else file), rows
+    return (_reader(source, readers, len(types), long) if long else file), rows
 
 
-def _first_row(source: Source, group: int, names: list[str], texts: list[str]) -> pa.RecordBatch | None:
+def _reader(source: Source, readers: Readers, columns: int, encoded: list[str]) -> pq.ParquetFile:
+    """The file, opened once for each choice of columns whose text stays in dictionaries: its footer may list thousands of groups."""
+    key: tuple[int | str, ...] = (columns, *encoded)
+    if key not in readers:
+        readers[key] = _opened(source, columns, encoded)
+    return readers[key]
+
+
+def _first_row(source: Source, readers: Readers, group: int, names: list[str], texts: list[str]) -> pa.RecordBatch | None:
     """The first row of a row group, texts with the dictionaries that their chunks begin with where pyarrow can hand them out."""
 
     def first(encoded: list[str]) -> pa.RecordBatch | None:
-        batch = next(_opened(source, len(names), encoded).iter_batches(1, row_groups=[group], columns=names, use_threads=False), None)
+        batch = next(
+            _reader(source, readers, len(names), encoded).iter_batches(1, row_groups=[group], columns=names, use_threads=False), None
+        )
         return None if batch is None else checked(batch, names)
 
     try:

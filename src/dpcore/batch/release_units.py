@@ -49,11 +49,14 @@ create temp table chosen as select unit, grp from (
     )
 ) where place <= {groups}
 """
-BY_UNIT_AND_GROUP = """
-select drawn.unit, row, drawn.grp < 0 or chosen.grp is not null as stays
-from drawn left join chosen on drawn.unit = chosen.unit and drawn.grp = chosen.grp
-order by drawn.unit, not stays, word, row
+# A step at a time, since those that run together share the memory.
+PLACED = """
+create temp table placed as select drawn.unit, row, word, drawn.grp < 0 or chosen.grp is not null as stays
+from drawn left join chosen on drawn.unit = chosen.unit and drawn.grp = chosen.grp;
+drop table drawn;
+drop table chosen;
 """
+BY_UNIT_AND_GROUP = "select unit, row, stays from placed order by unit, not stays, word, row"
 FETCHED_ROWS = 1 << 16
 WRITTEN_BYTES = 1 << 20
 CHANGED = "the input changed while it was read: the pass that chose rows and the one that adds them up must see the same rows"
@@ -182,6 +185,7 @@ def choose_rows(
         database.register("units", pa.RecordBatchReader.from_batches(schema, batches))
         database.execute("create temp table drawn as select * from units")
         database.execute(CHOSEN_GROUPS.format(groups=getattr(privacy, "max_groups_per_unit", None) or privacy.rows_per_unit))
+        database.execute(PLACED)
         found = database.sql(BY_UNIT_AND_GROUP)
         return _collected(found, spill, reading, privacy.rows_per_unit, own=privacy.null_rows_are_units)
 
