@@ -73,10 +73,6 @@ class Inputs:
             for whole in READERS[self.format].pieces(source, types, cut):
                 yield from slices(whole, cut.rows)
 
-    def versions(self) -> list[tuple[int, ...]]:
-        """What tells each file from one that was written to since, or has taken its place."""
-        return [tuple(version_of(path)) for path in self.paths]
-
 
 def discover(path: str, given: Format | None = None, key: str = "input.path") -> Inputs:
     """Find files: one, every file of a folder and its subfolders, or what a glob matches.
