@@ -18,8 +18,8 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 def tables(text: str) -> list[list[list[str]]]:
     """The cells of every table, its head first."""
-    found = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
-    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if set(line) - set("|- ")] for table in found]
+    found = [table.splitlines() for table in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)]
+    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in table if set(line) - set("|- ")] for table in found]
 
 
 def promises(text: str) -> list[list[str]]:
@@ -43,7 +43,7 @@ def functions(file: Path) -> set[str]:
     if not file.is_file():
         return set()
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.lower().startswith("test")}
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
 
 
 def test_every_promise_has_a_test_that_exists():

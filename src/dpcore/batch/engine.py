@@ -11,7 +11,6 @@ from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch import metadata
 from dpcore.batch.columns import NoisyColumn
-from dpcore.batch.errors import StorageError
 from dpcore.batch.kept import kept
 from dpcore.batch.output import Output
 from dpcore.batch.pieces import Cut
