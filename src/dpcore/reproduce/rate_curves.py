@@ -243,7 +243,7 @@ def exponential_l2(setting: Setting) -> Curve:
         return np.array([error(n, stream) for _ in range(replicates)])
 
     return curve(
-        ("exponential mechanism, L2", "l2_exponential", "l2"), setting.sized((4, 8, 16, 32, 48), (8, 32)), errors, smoothness=gamma
+        ("exponential mechanism, L2", "l2_exponential", "l2"), setting.sized((4, 8, 16, 24, 36), (8, 32)), errors, smoothness=gamma
     )
 
 
