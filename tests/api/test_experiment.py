@@ -257,7 +257,7 @@ def test_a_seed_that_is_no_integer_is_refused():
 
 def test_streams_are_told_apart_by_seed_and_by_names():
     streams = [setting.stream(*names) for setting in (Setting(0), Setting(1)) for names in (("a",), ("a", 1), ("a", 2), ("a1",), ("b",))]
-    assert len({stream.position().key for stream in streams}) == len(streams)
+    assert len({bytes(stream.position().key) for stream in streams}) == len(streams)
     assert Setting(5).stream("a").position() == Setting(5).stream("a").position()
 
 

@@ -477,7 +477,7 @@ def test_the_page_is_written_though_nobody_reads_what_is_printed(tmp_path, monke
     with start("release", "job.toml", "--report", "report") as process:
         process.stdout.close()
         said = process.stderr.read()
-    assert process.returncode == 4, said
+    assert process.returncode == 5, said
     assert (tmp_path / "report/numbers.html").exists()
     assert (tmp_path / "report/numbers.json").exists()
 

@@ -116,4 +116,5 @@ def test_tables_in_the_way(place):
     place.write_release({"x": query | {"output": str(place.folder / "made.csv")}})
     done = place.release()
     assert done.code == 2
-    assert "would write what output.path does; give each a file of its own" in done.err
+    assert "is the same file as" in done.err
+    assert "made.csv.dpcore.json" in done.err

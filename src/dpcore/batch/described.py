@@ -144,7 +144,7 @@ def _check_claims(described: Described, size: int) -> None:
     """Raise `DataError` if estimates would take far more memory than the file could make anybody expect."""
     claims = [said["k"] for said in described.fields.values() if isinstance(said.get("k"), int)]
     if sum(claims) > max(MANY_CATEGORIES, CATEGORIES_PER_BYTE * size):
-        raise DataError(f"{described.path}: the dpcore metadata speak of {sum(claims)} categories, more than {size} bytes can tell about")
+        raise DataError(f"{described.path}: the dpcore metadata speak of more categories than {size} bytes can tell about")
     for name in described.fields:
         if UNPRINTABLE.search(name):
             raise DataError(f"{described.path}: the name of column {name!r} holds control characters, which dpcore does not write")
