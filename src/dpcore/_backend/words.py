@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 import numpy as np
@@ -55,11 +55,16 @@ class KernelWords:
 
     def __init__(self, key: bytes | Key, nonce: int, cipher: int) -> None:
         self._address = (key, nonce, cipher)
-        self._groups = lru_cache(maxsize=64)(partial(_group_words, self._address))  # locks itself, with the GIL and without
+        self._groups: Callable[[int, int], tuple[int, ...]] | None = None
 
     def group(self, domain: int, group: int) -> Sequence[int]:
         """The 128 words of one group."""
-        return self._groups(domain, group)
+        groups = self._groups
+        if groups is None:
+            # Made on first use, for few calls need it. The cache locks itself, with the GIL and without; threads that come first together
+            # make one each, and all but the last are forgotten: a word is the same in all of them.
+            groups = self._groups = lru_cache(maxsize=64)(partial(_group_words, self._address))
+        return groups(domain, group)
 
     def more(self, domain: int, element: int, attempt: int, chunk: int) -> list[int]:
         words: list[int] = _dispatch.more_words(*self._address, domain, element, attempt, chunk)
