@@ -163,12 +163,12 @@ def estimated(place: Workplace, table: pa.Table):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"k": 2**24}, "more than"),
+        ({"k": 2**24}, "more categories than"),
         ({"k": 31}, None),
         ({"k": None, "categories_file": "/etc/hostname"}, "are damaged"),
         ({"epsilon": float("nan")}, "are damaged"),
         ({"epsilon": 1e308}, None),
-        ({"k": 10**30}, "more than"),
+        ({"k": 10**30}, "more categories than"),
         ({"categories": ["\x1b[2J", "b"], "k": 2}, None),
     ],
 )

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -258,14 +258,16 @@ def leaving_threads(work: Callable[[int, int], None], size: int, threads: int | 
             hold.wait()
             work(start, min(start + 8, size))
 
-    hold, pool = threading.Event(), ThreadPoolExecutor(4)
+    class Slow(ThreadPoolExecutor):
+        """Threads that go on when somebody waits for them, which is after the call."""
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            hold.set()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    hold, pool = threading.Event(), Slow(4)
     _backend.threads._pool._executor = pool
-    futures: list[Future[None]] = []
-    try:
-        futures = [pool.submit(drain) for _ in range(3)]
-        wait(futures)
-    finally:
-        hold.set()
+    wait([pool.submit(drain) for _ in range(3)])
 
 
 def test_a_thread_that_goes_on_writing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,11 +106,13 @@ def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None,
         while (start := ranges.take()) >= 0:
             work(start, min(start + chunk, size))
 
+    tasks = [drain]  # emptied at the end: a job that a thread takes up later must not keep the call alive, whose keys go with it
+
     def help_out() -> None:
         if not ranges.join():
             return
         try:
-            drain()
+            tasks[0]()
         except BaseException as error:
             errors.append(error)
             ranges.stop()
@@ -122,6 +124,7 @@ def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None,
         drain()
     finally:
         ranges.close()
+        tasks.clear()
     try:
         for error in errors:
             raise error
