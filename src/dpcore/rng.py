@@ -49,7 +49,7 @@ def _os_key() -> Key:
         key = fresh_key(os.urandom)
     except (OSError, NotImplementedError) as error:
         raise EntropyError(f"the operating system's random source failed: {type(error).__name__}") from error
-    if not isinstance(key, Key):
+    if type(key) is not Key:
         raise EntropyError(f"the operating system's random source gave {len(key)} bytes instead of {KEY_BYTES}")
     return key
 
@@ -76,7 +76,7 @@ class SecureRandom:
 
     def position(self) -> StreamPosition:
         """Take a fresh key; raises `EntropyError` if the operating system gives none."""
-        return StreamPosition(_os_key())
+        return tuple.__new__(StreamPosition, (_os_key(), 0, 0))  # as StreamPosition(_os_key()), in less time, which single numbers notice
 
     def __repr__(self) -> str:
         return "SecureRandom()"

@@ -109,18 +109,36 @@ static int run_kary(const dpk_response *call, int64_t start, int64_t stop, int64
 
 enum { MOST_SEEDS = 8 * 1024 }; /* as many as AES has addresses for; that all are refused has a probability below 2^-100000 */
 
-/* A seed from the element's bulk word: a in [1, P), b in [0, P), in two 31-bit halves; other values are drawn again. 0, which is none, if
-   nothing is left to draw from. */
-static uint64_t draw_seed(const dpk_response *call, uint64_t element, uint64_t word) {
-    const uint64_t mask = 0x3fffffffffffffffu;
+/* Whether a word gives a in [1, P) and b in [0, P), in two 31-bit halves. */
+static int is_seed(uint64_t word) {
+    const uint64_t a = word & DPK_HASH_PRIME, b = word >> 31 & DPK_HASH_PRIME;
+    return (a != 0) & (a != DPK_HASH_PRIME) & (b != DPK_HASH_PRIME);
+}
+
+/* A word that is a seed, drawn again for an element whose bulk word is none. 0 if nothing is left to draw from. */
+static uint64_t draw_seed(const dpk_response *call, uint64_t element) {
     uint64_t more[8];
-    for (uint32_t i = 0;; i++) {
-        uint64_t a = word & DPK_HASH_PRIME, b = word >> 31 & DPK_HASH_PRIME;
-        if (a != 0 && a != DPK_HASH_PRIME && b != DPK_HASH_PRIME) return word & mask;
-        if (i == MOST_SEEDS) return 0;
+    for (uint32_t i = 0; i < MOST_SEEDS; i++) {
         if (i % 8 == 0) dpk_more_words(&call->stream, call->kernels, DPK_DOMAIN_MORE, element, 0, i / 8, 8, more);
-        word = more[i % 8];
+        if (is_seed(more[i % 8])) return more[i % 8];
     }
+    return 0;
+}
+
+/* Seeds from n elements' bulk words, one pass without a branch, for one block in three million a second one. */
+static int draw_seeds(const dpk_response *call, uint64_t element, const uint64_t *words, size_t n, uint64_t *seeds) {
+    const uint64_t mask = 0x3fffffffffffffffu;
+    int all = 1;
+    for (size_t i = 0; i < n; i++) {
+        seeds[i] = words[i] & mask;
+        all &= is_seed(words[i]);
+    }
+    for (size_t i = 0; !all && i < n; i++) {
+        if (is_seed(words[i])) continue;
+        seeds[i] = draw_seed(call, element + i) & mask;
+        if (seeds[i] == 0) return DPK_EXHAUSTED;
+    }
+    return DPK_OK;
 }
 
 static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
@@ -132,14 +150,12 @@ static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, in
         uint64_t group = b.element / DPK_GROUP;
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, 1 + (size_t)((b.element + b.n - 1) / DPK_GROUP - group),
                        words);
-        for (size_t i = 0; i < b.n; i++) {
-            seeds[i] = draw_seed(call, b.element + i, words[b.element % DPK_GROUP + i]);
-            if (seeds[i] == 0) return DPK_EXHAUSTED;
-        }
+        int status = draw_seeds(call, b.element, words + b.element % DPK_GROUP, b.n, seeds);
+        if (status) return status;
         call->kernels->response.hash(seeds, b.codes, (uint32_t)call->g, b.answers, b.n);
         memcpy(b.loaded, b.answers, 8 * b.n);
         b.codes = b.loaded;
-        int status = answer_block(call, &b, call->g);
+        status = answer_block(call, &b, call->g);
         if (status) return status;
         for (size_t i = 0; i < b.n; i++, out += HASH_BYTES) {
             uint32_t code = (uint32_t)b.answers[i];

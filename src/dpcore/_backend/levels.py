@@ -53,7 +53,7 @@ def secure_cipher() -> str:
 
 def cipher_code(*, secure: bool) -> int:
     """The keyed source is always ChaCha20: its results must not depend on the machine."""
-    return int(AES256 if secure and secure_cipher() == "aes256" else CHACHA20)
+    return AES256 if secure and secure_cipher() == "aes256" else CHACHA20
 
 
 def make_keystream(n_words: int, cipher: str = "chacha20") -> None:

@@ -168,7 +168,7 @@ def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, posi
     if not Testing.tier:
         result = _noise.scalar(_float_law(code, scale, grid), value, key, nonce, first, cipher)
         if result is not None:
-            return float(result)
+            return result
     return _exact_real(kind, KernelWords(key, nonce, cipher), Pending(0, first, value, 0.0, 0, 0), scale, grid)
 
 
@@ -179,7 +179,7 @@ def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position, *
     if not Testing.tier:
         result = _noise.scalar_int(_discrete_law(kind, scale), value, key, nonce, first, cipher)
         if result is not None:
-            return int(result)
+            return result
     return _exact_integer(kind, KernelWords(key, nonce, cipher), Pending(0, first, 0.0, 0.0, value, 0), scale)
 
 
