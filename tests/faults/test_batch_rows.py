@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 import pytest
 
 from dpcore.batch import engine, load_job, make_plan, privatize
 from dpcore.errors import DataError
 from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
+from support.refusals import refused_row
 
 SECRET = "48151623"
 INTEGERS = {"n": {"mechanism": "discrete_laplace", "epsilon": 1.0, "lower": 0, "upper": 20}}
@@ -23,23 +22,7 @@ def place(tmp_path, capsys):
 
 
 def refused(place, *words):
-    """Exit code 3 with a position and no value for a curator, with neither for anybody else; nothing is written."""
-    before = place.source.read_bytes() if place.source.is_file() else None
-    told = place.privatize("--curator")
-    done = place.privatize()
-    assert (told.code, done.code) == (3, 3), told.said + done.said
-    for word in words:
-        assert word in told.err, (word, told.err)
-    assert "outside the guarantee" in told.err
-    assert str(place.source) not in done.err
-    assert re.search(r"\d", done.err.splitlines()[-1].replace("neither 0 nor 1", "")) is None, done.err
-    for said in (told.said, done.said):
-        assert SECRET not in said
-        assert "Traceback" not in said
-    assert told.out == done.out == ""
-    assert place.left_behind() == []
-    if before is not None:
-        assert place.source.read_bytes() == before
+    refused_row(place, place.privatize, SECRET, *words)
 
 
 @pytest.mark.parametrize("columns", [INTEGERS, REALS])

@@ -12,25 +12,10 @@ import pytest
 from dpcore.accounting import Ledger
 from dpcore.batch.errors import JobError
 from dpcore.batch.places import check_distinct
-from support.jobs import COLUMNS, Workplace, people, start, write_table
-from support.releases import Counter, clinic
+from support.jobs import COLUMNS, people, start, write_table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, devices and named pipes of POSIX are the subject")
 COUNT = {"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 5}}
-
-
-@pytest.fixture
-def place(tmp_path, capsys):
-    place = Workplace(tmp_path, capsys)
-    write_table(people(20), place.source)
-    return place
-
-
-@pytest.fixture
-def counter(tmp_path, capsys):
-    place = Counter(tmp_path, capsys)
-    write_table(clinic(20), place.source)
-    return place
 
 
 @pytest.fixture

@@ -13,26 +13,11 @@ from dpcore.accounting import Ledger
 from dpcore.batch import publication
 from dpcore.batch.publication import Publication
 from dpcore.batch.signals import Deferred
-from support.jobs import COLUMNS, Workplace, people, start, write_table
-from support.releases import Counter, clinic
+from support.jobs import COLUMNS, people, start, write_table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors of POSIX are the subject")
 COUNT = {"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 100}}
 DECLARED = {"visits": {**COLUMNS["visits"], "missing": 0}}
-
-
-@pytest.fixture
-def place(tmp_path, capsys):
-    place = Workplace(tmp_path, capsys)
-    write_table(people(20), place.source)
-    return place
-
-
-@pytest.fixture
-def counter(tmp_path, capsys):
-    place = Counter(tmp_path, capsys)
-    write_table(clinic(20), place.source)
-    return place
 
 
 @pytest.fixture

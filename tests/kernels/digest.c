@@ -1,32 +1,12 @@
 /* Prints a digest of every kernel's keyed output, for each level this machine has: the same lines on every platform. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "dpk.h"
+#include "driver.h"
 
 enum { N = 100003 };
 static double x[N], y[N];
 static int64_t xi[N], yi[N], which[N];
 static dpk_pending pending[4096];
-
-static uint64_t digest(const void *data, size_t size) {
-    const unsigned char *p = data;
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3u;
-    return h;
-}
-
-static dpk_view view(void *data, int dtype) {
-    dpk_view v;
-    memset(&v, 0, sizeof v);
-    v.data = data;
-    v.dtype = dtype;
-    v.ndim = 1;
-    v.shape[0] = N;
-    v.strides[0] = 8;
-    return v;
-}
 
 static void run(const dpk_kernels *k, const char *name, const dpk_law *laws, int64_t n_laws, int tier) {
     static const uint8_t key[32] = "a key of thirty-two bytes, known";
@@ -41,10 +21,10 @@ static void run(const dpk_kernels *k, const char *name, const dpk_law *laws, int
     call.bound_factor = 1.0;
     call.n_laws = n_laws;
     call.laws = laws;
-    call.which = view(which, DPK_I64);
+    call.which = vector(which, DPK_I64, N);
     int real = law.kind <= DPK_GAUSSIAN;
-    call.values = view(real ? (void *)x : (void *)xi, real ? DPK_F64 : DPK_I64);
-    call.out = view(real ? (void *)y : (void *)yi, real ? DPK_F64 : DPK_I64);
+    call.values = vector(real ? (void *)x : (void *)xi, real ? DPK_F64 : DPK_I64, N);
+    call.out = vector(real ? (void *)y : (void *)yi, real ? DPK_F64 : DPK_I64, N);
     int status = dpk_noise_run(&call, 0, N, pending, 4096, &n, &reached);
     printf("%s tier %d status %d pending %d %016llx\n", name, tier, status, (int)n,
            (unsigned long long)digest(real ? (void *)y : (void *)yi, sizeof y));

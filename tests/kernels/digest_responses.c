@@ -1,9 +1,6 @@
 /* Prints a digest of every local randomiser's keyed reports and of their counts, for each level this machine has: the same lines on every
    platform. */
-#include <stdio.h>
-#include <string.h>
-
-#include "dpk.h"
+#include "driver.h"
 
 enum { N = 50003, K = 100, WIDTH = 13, LIMBS = 8 };
 static double x[N];
@@ -13,28 +10,6 @@ static uint64_t seeds[N];
 static uint32_t hashed[N];
 static uint8_t room[1 << 12];
 static dpk_pending pending[512];
-
-static uint64_t digest(const void *data, size_t size) {
-    const unsigned char *p = data;
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3u;
-    return h;
-}
-
-static void print(const char *name, int status, const void *data, size_t size) {
-    printf("%s status %d %016llx\n", name, status, (unsigned long long)digest(data, size));
-}
-
-static dpk_view view(void *data, int dtype, int64_t size) {
-    dpk_view v;
-    memset(&v, 0, sizeof v);
-    v.data = data;
-    v.dtype = dtype;
-    v.ndim = 1;
-    v.shape[0] = N;
-    v.strides[0] = size;
-    return v;
-}
 
 /* Limbs of 1/9, of 1/3 and of 1/2. */
 static const uint32_t ninth[LIMBS] = {0x1c71c71c, 0x71c71c71, 0xc71c71c7, 0x1c71c71c, 0x71c71c71, 0xc71c71c7, 0x1c71c71c, 0x71c71c71};
@@ -55,20 +30,21 @@ static dpk_response response(const dpk_kernels *k, int kind, const dpk_real *rea
     call.w = 30;
     call.real = real;
     call.own = &reals[2];
-    call.values = view(codes, DPK_I64, 8);
-    call.out = view(reports, DPK_U8, 1);
+    call.values = vector(codes, DPK_I64, N);
+    call.out = vector(reports, DPK_U8, N);
     return call;
 }
 
 static void run(const char *name, const dpk_response *call, size_t size) {
     int64_t n = 0, reached = 0;
     memset(reports, 0, sizeof reports);
-    print(name, dpk_response_run(call, 0, N, room, pending, 512, &n, &reached), reports, size);
+    const int status = dpk_response_run(call, 0, N, room, pending, 512, &n, &reached);
+    print(name, status, digest(reports, size));
 }
 
 static void run_binary(const dpk_kernels *k) {
     dpk_response call = response(k, DPK_FLIP, &reals[0]);
-    call.values = view(bytes, DPK_U8, 1);
+    call.values = vector(bytes, DPK_U8, N);
     run("flip", &call, N);
     call.kind = DPK_FLIP_PACKED;
     run("flip_packed", &call, (N + 7) / 8);
@@ -77,7 +53,7 @@ static void run_binary(const dpk_kernels *k) {
     call.unknown = 1;
     run("table", &call, N);
     call = response(k, DPK_BOUNDED, NULL);
-    call.values = view(x, DPK_F64, 8);
+    call.values = vector(x, DPK_F64, N);
     /* q = 1/4 in [-1000, 3000] */
     call.bounded = (dpk_bounded){-1000.0, 3000.0, 0.0, 4000.0, 1.0 / 4000.0, 16384.0, 32768.0, 0x1p-31, 0.25, 0.0};
     for (call.tier = DPK_TIER_FAST; call.tier <= DPK_TIER_ACCURATE; call.tier++) run("bounded", &call, N);
@@ -88,13 +64,13 @@ static void run_categories(const dpk_kernels *k) {
     call.k = 7; /* e^epsilon = 3 */
     call.unknown = 2;
     call.scale = 9 * 0x1p-32;
-    call.out = view(reports, DPK_I64, 8);
+    call.out = vector(reports, DPK_I64, N);
     run("kary", &call, 8 * N);
     call = response(k, DPK_UNARY, &reals[0]);
     run("unary", &call, N * WIDTH);
     memset(counts, 0, sizeof counts);
     k->response.count_columns(reports, N, WIDTH, WIDTH, counts);
-    print("columns", 0, counts, sizeof counts);
+    print("columns", 0, digest(counts, sizeof counts));
     call = response(k, DPK_SUBSET, &reals[0]);
     run("subset", &call, N * WIDTH);
     call = response(k, DPK_HASHING, &reals[1]);
@@ -107,20 +83,20 @@ static void run_categories(const dpk_kernels *k) {
     }
     memset(counts, 0, sizeof counts);
     k->response.support(seeds, hashed, N, 4, K, counts);
-    print("supports", 0, counts, sizeof counts);
+    print("supports", 0, digest(counts, sizeof counts));
     call = response(k, DPK_HADAMARD, &reals[0]);
     call.g = 128;
     run("hadamard", &call, N * 5);
     for (int i = 0; i < 1 << 13; i++) transformed[i] = (int64_t)i * 7919 % 1009 - 500;
     k->response.walsh_hadamard(transformed, 13);
-    print("walsh_hadamard", 0, transformed, sizeof transformed);
+    print("walsh_hadamard", 0, digest(transformed, sizeof transformed));
 }
 
 static void run_quantile(void) {
     dpk_quantile law = {0.3, -1000.0, 3000.0, 0.0, 500.0, 1.6, -0.6};
     double average;
     dpk_sequential_quantile(&law, x, bytes, reports, N, &average);
-    print("quantile", 0, &average, sizeof average);
+    print("quantile", 0, digest(&average, sizeof average));
 }
 
 int main(void) {

@@ -1,8 +1,5 @@
 /* Prints a digest of exact sums of arrays of every layout, for each level this machine has: the same lines on every platform. */
-#include <stdio.h>
-#include <string.h>
-
-#include "dpk.h"
+#include "driver.h"
 
 enum { N = 60007, MOST_COLUMNS = 2051 };
 static uint64_t room[MOST_COLUMNS];
@@ -11,12 +8,6 @@ static int64_t integers[N];
 static uint64_t low[MOST_COLUMNS];
 static int64_t high[MOST_COLUMNS];
 static double nearest[MOST_COLUMNS], rest[MOST_COLUMNS];
-
-static uint64_t digest(uint64_t h, const void *data, size_t size) {
-    const unsigned char *p = data;
-    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3u; /* FNV-1a */
-    return h;
-}
 
 /* Sums of the columns of an array of `rows` rows; strides in bytes. */
 static void run(const dpk_kernels *k, const char *name, void *data, int dtype, int64_t columns, int64_t row_stride, int64_t column_stride,
@@ -35,9 +26,9 @@ static void run(const dpk_kernels *k, const char *name, void *data, int dtype, i
     memset(high, 0, sizeof high);
     int status = dpk_sums_run(&s, 0, rows, 0, columns, room, low, high);
     dpk_sums_pairs(low, high, (size_t)columns, 0x1p-44, nearest, rest);
-    uint64_t h = digest(0xcbf29ce484222325u, low, 8 * (size_t)columns);
-    h = digest(digest(digest(h, high, 8 * (size_t)columns), nearest, 8 * (size_t)columns), rest, 8 * (size_t)columns);
-    printf("%s status %d %016llx\n", name, status, (unsigned long long)h);
+    uint64_t h = digest_on(EMPTY_DIGEST, low, 8 * (size_t)columns);
+    h = digest_on(digest_on(digest_on(h, high, 8 * (size_t)columns), nearest, 8 * (size_t)columns), rest, 8 * (size_t)columns);
+    print(name, status, h);
 }
 
 static void run_level(const dpk_kernels *k) {

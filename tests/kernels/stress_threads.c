@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dpk_entries.h"
+#include "driver.h"
 
 enum { N = 40000, THREADS = 8, ROUNDS = 6, RANGE = N / THREADS };
 
@@ -19,23 +20,6 @@ static dpk_selection selection;
 static uint64_t expected[4];
 static volatile int is_racy;
 static int shared_memo; /* the mistake itself: looked up and stored by every thread, without order */
-
-static uint64_t digest(const void *bytes, size_t n) {
-    uint64_t h = 1469598103934665603u;
-    for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
-    return h;
-}
-
-static dpk_view view(void *data, int32_t dtype) {
-    dpk_view v;
-    memset(&v, 0, sizeof v);
-    v.data = data;
-    v.dtype = dtype;
-    v.ndim = 1;
-    v.shape[0] = N;
-    v.strides[0] = 8;
-    return v;
-}
 
 static void noise_range(const dpk_call *c, int64_t start, int64_t stop) {
     dpk_pending pending[512];
@@ -93,10 +77,10 @@ static void set_up(void) {
     call.n_laws = 1;
     call.laws = &law;
     dpk_stream_init(&call.stream, level, DPK_CHACHA20, key, 1);
-    call.values = view(x, DPK_F64);
-    call.out = view(noisy, DPK_F64);
+    call.values = vector(x, DPK_F64, N);
+    call.out = vector(noisy, DPK_F64, N);
     laplace_call = call;
-    laplace_call.out = view(second, DPK_F64);
+    laplace_call.out = vector(second, DPK_F64, N);
     laplace_call.kind = DPK_LAPLACE;
     selection.kernels = level;
     selection.stream = call.stream;
@@ -108,7 +92,7 @@ static void set_up(void) {
     selection.stride = N + DPK_PIECES;
     selection.n_units = (N + DPK_PIECES * DPK_UNIT_BLOCKS - 1) / (DPK_PIECES * DPK_UNIT_BLOCKS);
     selection.step = 1;
-    selection.scores = view(x, DPK_F64);
+    selection.scores = vector(x, DPK_F64, N);
     expected[0] = select_one(9);
     expected[1] = cosine_sums();
     expected[2] = words_of_all_levels();
