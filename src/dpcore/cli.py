@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from types import FrameType, TracebackType
@@ -37,13 +38,20 @@ class Terminated(BaseException):
 
 
 class _Signals:
-    """The first signal ends the command; the others of a burst must not end its cleaning up."""
+    """The first signal ends the command; the others of a burst must not end its cleaning up.
+
+    While modules are loaded it waits: an extension that is loaded by halves may abort the process.
+    """
 
     def __init__(self) -> None:
         self._arrived = False
+        self._is_held = True
+        self._held: int | None = None
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # signals are the main thread's
         for name, ours in (("SIGINT", signal.default_int_handler), ("SIGTERM", signal.SIG_DFL), ("SIGHUP", signal.SIG_DFL)):
             number = getattr(signal, name, None)
             # What a shell or nohup ignores stays ignored, and what the caller handles stays the caller's.
@@ -56,12 +64,24 @@ class _Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
+    def let_through(self) -> None:
+        """Let signals end the command from here on; raises if one has arrived."""
+        self._is_held = False
+        if self._held is not None and not self._arrived:
+            self._take(self._held, None)
+
     def end(self) -> None:
-        """Let no signal change what the command has come to."""
+        """Let no signal change what the command has come to, not even while the interpreter ends."""
         self._arrived = True
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+        self._before.clear()
 
     def _take(self, number: int, _frame: FrameType | None) -> None:
         if self._arrived:
+            return
+        if self._is_held:
+            self._held = number if self._held is None else self._held
             return
         self._arrived = True
         if number == signal.SIGINT:
@@ -73,7 +93,7 @@ def main() -> None:
     """Run the command line and leave the process with its exit code."""
     _open_closed_streams()
     with _Signals() as signals:
-        code = _run(sys.argv[1:])
+        code = _run(sys.argv[1:], signals)
         signals.end()
         for stream in (sys.stdout, sys.stderr):
             _flush(stream)
@@ -119,17 +139,23 @@ def run(arguments: list[str]) -> int:
         The exit code: 0 done; 1 a bug; 2 job file, schema, or installation; 3 found in rows; 4 the system; 5 published, and then
         something failed; 129, 130, 143 interrupted.
     """
-    with _Signals():
-        return _run(arguments)
+    with _Signals() as signals:
+        return _run(arguments, signals)
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], signals: _Signals) -> int:
     absent = [name for name in BATCH_EXTRA if importlib.util.find_spec(name) is None]
     if absent:
         print(f"dpcore: the command line needs the extra `batch` (not installed: {', '.join(absent)}):", file=sys.stderr)
         print("    pip install 'dpcore[batch]'", file=sys.stderr)
         return REFUSED
-    return _with_exit_code(lambda: command_group().main(arguments, prog_name="dpcore", standalone_mode=False))
+
+    def action() -> object:
+        group = command_group()
+        signals.let_through()
+        return group.main(arguments, prog_name="dpcore", standalone_mode=False)
+
+    return _with_exit_code(action)
 
 
 def _with_exit_code(action: Callable[[], object]) -> int:

@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from dpcore import cli
 from dpcore.accounting import Ledger
 from dpcore.batch import publication
 from dpcore.batch.publication import Publication
@@ -197,6 +199,55 @@ def test_a_burst_of_signals_before_the_commit(place, ledger, monkeypatch, number
     assert "stays charged" in done.err
     assert place.left_behind() == []
     assert states(ledger) == [(1.0, "failed", "interrupted")]
+
+
+WHILE_LOADING = """
+import os, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r} and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            for number in {numbers!r}:
+                os.kill(os.getpid(), number)
+
+sys.meta_path.insert(0, Finder())
+from dpcore.cli import main
+main()
+"""
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("module", ["pyarrow.lib", "pydantic.fields", "dpcore.batch.output"])
+def test_a_burst_of_signals_while_modules_are_loaded(place, number, module):
+    """A module loaded by halves ended in lines of a traceback and exit code 1, or in an abort."""
+    place.write_job()
+    numbers = [int(each) for each in (number, signal.SIGTERM, signal.SIGINT)]
+    job = start("privatize", place.job, script=WHILE_LOADING.format(module=module, numbers=numbers))
+    out, err = job.communicate()
+    assert (job.returncode, out) == (128 + number, ""), err
+    assert err.startswith("dpcore: "), err
+    assert len(err.splitlines()) == 1
+    assert place.left_behind() == []
+
+
+@posix
+def test_a_signal_while_the_interpreter_ends_changes_no_exit_code(place):
+    script = "import atexit, os, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))\nfrom dpcore.cli import main\nmain()"
+    place.write_job()
+    job = start("privatize", place.job, script=script)
+    assert (job.communicate()[1].count("Traceback"), job.returncode) == (0, 0)
+
+
+def test_a_command_in_another_thread(place):
+    """Signals are the main thread's."""
+    place.write_job()
+    codes = []
+    thread = threading.Thread(target=lambda: codes.append(cli.run(["privatize", str(place.job)])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
 
 
 def test_deferred_signals_come_at_the_end_and_once():
