@@ -70,9 +70,13 @@ class _Signals:
         if self._held is not None and not self._arrived:
             self._take(self._held, None)
 
-    def end(self) -> None:
-        """Let no signal change what the command has come to, not even while the interpreter ends."""
+    def settle(self) -> None:
+        """Let no signal change what the command has come to."""
         self._arrived = True
+
+    def end(self) -> None:
+        """The same, while the interpreter ends, too."""
+        self.settle()
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
         self._before.clear()
@@ -151,9 +155,12 @@ def _run(arguments: list[str], signals: _Signals) -> int:
         return REFUSED
 
     def action() -> object:
-        group = command_group()
-        signals.let_through()
-        return group.main(arguments, prog_name="dpcore", standalone_mode=False)
+        try:
+            group = command_group()
+            signals.let_through()
+            return group.main(arguments, prog_name="dpcore", standalone_mode=False)
+        finally:
+            signals.settle()  # in here a signal still ends in a message
 
     return _with_exit_code(action)
 

@@ -101,9 +101,7 @@ class _Text:
         except OSError as error:
             raise StorageError(f"{self._path}: unreadable after row {self._rows} (counted from 0){reason(error)}") from None
 
-    def _begin(
-        self,
-    ) -> None:
+    def _begin(self) -> None:
         """Pass over the header."""
         self._file.seek(0)
         self._read()
@@ -129,9 +127,7 @@ class _Text:
                 self._pass_over()
                 return _backend.TextRecords(1, 0, is_open=False, cells=[(np.zeros(2, np.int32), np.empty(0, np.uint8))] * len(self._wanted))
 
-    def _pass_over(
-        self,
-    ) -> None:
+    def _pass_over(self) -> None:
         """Drop the record that the buffer begins with, however long it is."""
         end, state = _backend.end_of_record(self._buffer)
         while end < 0 and not self._ended:
