@@ -113,7 +113,8 @@ $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
 $(eval $(call install,$(VENV_SANITIZE),sanitize,test,DPCORE_SANITIZE=1))
 $(eval $(call install,$(VENV_TSAN),tsan,test,DPCORE_SANITIZE=thread))
-$(eval $(call install,$(VENV_FT),ft-core,test))
+# The newest release of a package may have no wheel for a free-threaded interpreter; then an older one that has.
+$(eval $(call install,$(VENV_FT),ft-core,test,PIP_PREFER_BINARY=1))
 
 # One extra at a time, from wheels only: which of them have wheels for a free-threaded interpreter changes from month to month.
 $(VENV_FT)/installed-ft: $(VENV_FT)/installed-ft-core

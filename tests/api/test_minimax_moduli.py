@@ -184,8 +184,8 @@ def broken_solver(seed: int, size: float):
     def noisy(array):
         return array + size * generator.normal(size=array.shape) * np.maximum(np.abs(array), 1e-3)
 
-    def maximise(program, expression):
-        found = real(program, expression)
+    def maximise(program, expression, *, refined=False):
+        found = real(program, expression, refined=refined)
         return Solution(found.value, noisy(found.point), np.maximum(noisy(found.duals), 0.0), noisy(found.tilts))
 
     return maximise
@@ -237,7 +237,7 @@ def test_multipliers_that_leave_something_of_a_free_variable():
 
 
 def test_a_solver_that_gives_up_leaves_a_bound(monkeypatch):
-    def gives_up(self, expression):
+    def gives_up(self, expression, *, refined=False):
         raise DpcoreError("no")
 
     of = model("moment 2")

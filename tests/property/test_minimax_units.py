@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from dpcore.local import BinaryChannel
 from dpcore.minimax import (
@@ -21,6 +22,7 @@ from dpcore.minimax import (
     worst_distribution,
 )
 from dpcore.minimax._frames import STANDARD
+from dpcore.minimax._linear_programs import InfeasibleError, LinearProgram
 
 pytest.importorskip("clarabel")
 
@@ -126,14 +128,58 @@ def test_linear_estimators_on_models_in_any_unit(unit):
     assert exact_risk(linear[1], [0.2] * 5, loss="absolute") / unit == pytest.approx(exact_risk(linear[0], [0.2] * 5, loss="absolute"))
 
 
-def test_hulls_with_tiny_masses_have_a_certificate():
-    """Masses of 1e-10, which HiGHS drops as coefficients, at 10^8 records, whose distances are small."""
-    generator = np.random.default_rng(0)
-    vertices = generator.dirichlet(np.ones(20), size=8)
-    vertices[:, 3] *= 1e-9
-    vertices[:, 7] = 1e-10 * generator.random(8)
-    model = Model.hull(generator.normal(size=20), vertices / vertices.sum(axis=1, keepdims=True))
-    assert optimal_channel(model, 10**8, 1.0).certificate.holds
+def hulls(seed):
+    """Mixtures with masses far below 1e-9, or that differ by so little, in every place where that can matter."""
+    generator = np.random.default_rng(seed)
+    points, count = int(generator.integers(4, 30)), int(generator.integers(2, 12))
+    f, plain = generator.normal(size=points), generator.dirichlet(np.ones(points), size=count)
+    tiny = 1e-10 * generator.random((count, points))
+    last = np.where(np.arange(points) == points - 1, 1.0, 0.0)
+    small = np.hstack([np.ones((count, 1)), tiny[:, 1:]])
+    return {
+        "one mass": (f, np.where(np.arange(points) == points // 2, tiny, plain)),
+        "every other mass": (f, plain * np.where(np.arange(points) % 2, 1.0, 1e-10)),
+        "sparse masses": (f, generator.dirichlet(np.full(points, 0.05), size=count)),
+        "masses of all sizes": (f, np.exp(-30 * generator.random((count, points)))),
+        "powers": (f, plain**12),
+        "neighbours": (f, plain[:1] * (1 + 1e-10 * generator.normal(size=plain.shape))),
+        "all masses but one": (f, small),
+        "the functional": (last, small),
+    }
+
+
+@pytest.mark.parametrize("kind", hulls(0))
+@pytest.mark.parametrize("seed", [1, 4, 23, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(30, 60))])
+def test_hulls_with_tiny_masses_have_a_certificate(kind, seed):
+    """At 10^8 records distances are 2e-4, of which HiGHS's tolerance of 1e-10 is more than the 1e-6 that a certificate leaves."""
+    f, vertices = hulls(seed)[kind]
+    found = optimal_channel(Model.hull(f, vertices / vertices.sum(axis=1, keepdims=True)), 10**8, 1.0)
+    assert found.certificate.holds
+    assert found.certificate.ratio > 1 - 1e-9
+
+
+def test_coefficients_that_the_solver_drops_count():
+    """x + 1e-12·y ≤ 2 where y is 1e12."""
+    rows, most, cost = sp.csr_array([[1.0, 1e-12], [0.0, 1e-6]]), np.array([2.0, 1e6]), np.array([-1.0, -1e-11])
+    program = LinearProgram(cost, rows, most, sp.csr_array((0, 2)), np.zeros(0), np.zeros(2))
+    point, duals = program.refined()
+    assert point == pytest.approx([1.0, 1e12], rel=1e-9)
+    assert duals == pytest.approx(np.linalg.solve(rows.toarray().T, -cost), rel=1e-9)
+    assert program.solved()[0][0] == 2.0  # the twin
+
+
+def test_what_the_tolerance_of_the_solver_leaves_is_found():
+    """Right-hand sides of the size of its tolerance: every digit of the solution is below it."""
+    rows, most, cost = sp.csr_array([[1.0, 1e-3], [1e-3, 1.0]]), np.array([1e-10, 2e-10]), np.array([-1.0, -1.0])
+    point, duals = LinearProgram(cost, rows, most, sp.csr_array((0, 2)), np.zeros(0), np.zeros(2)).refined()
+    assert point == pytest.approx(np.linalg.solve(rows.toarray(), most), rel=1e-5, abs=0)
+    assert duals == pytest.approx(np.linalg.solve(rows.toarray().T, -cost), rel=1e-9)
+
+
+def test_programmes_without_a_solution_stay_so_when_they_are_refined():
+    nothing = LinearProgram(np.ones(1), sp.csr_array([[1.0]]), np.array([-1.0]), sp.csr_array((0, 1)), np.zeros(0), np.zeros(1))
+    with pytest.raises(InfeasibleError):
+        nothing.refined()
 
 
 def test_one_estimate_of_a_small_functional_is_within_its_range():

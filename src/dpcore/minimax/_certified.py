@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpcore.errors import DpcoreError
-from dpcore.minimax._frames import Frame, frame_of
+from dpcore.minimax._frames import Frame, frame_of, moves
 from dpcore.minimax._matrices import Array
 from dpcore.minimax._programs import Expression, Program, Region, Solution
 from dpcore.minimax.models import Model
@@ -19,12 +19,26 @@ LEAST_SLACK = 1e-9
 _centres: WeakKeyDictionary[Model, Array | None] = WeakKeyDictionary()
 
 
-def largest(model: Model, direction: Array) -> float:
+def spread(model: Model, direction: Array, *, refined: bool = False) -> float:
+    """A number that max direction·(p1 − p0) over pairs of members does not exceed, and exceeds it by little, unless the solver gave up.
+
+    Pre: direction holds finite numbers (X,). Post: an upper bound, by weak duality; for mixtures it is one of what their vertices differ
+    by, so that it loses no digits to what they have in common.
+    """
+    region = model.region
+    if region.below.shape[0] or region.free.any():
+        return largest(model, direction, refined=refined) + largest(model, -direction, refined=refined)
+    moving = moves(region).T
+    gains, rounding = moving @ direction, (region.image.shape[0] + 4) * 2.0**-53 * (abs(moving) @ np.abs(direction))
+    return float(((gains + rounding).max() - (gains - rounding).min()) * (1 + 2.0**-50))
+
+
+def largest(model: Model, direction: Array, *, refined: bool = False) -> float:
     """A number that max direction·p over the model does not exceed, and exceeds it by little, unless the solver gave up.
 
     Pre: direction holds finite numbers (X,). Post: an upper bound, by weak duality.
     """
-    maximise = Maximiser(model)
+    maximise = Maximiser(model, refined=refined)
     try:
         return maximise(direction)[0]
     except DpcoreError:
@@ -38,10 +52,12 @@ class Maximiser:
     ----------
     model : Model
         The model, whose one programme is built once.
+    refined : bool, default False
+        Whether it is solved below the solver's tolerance.
     """
 
-    def __init__(self, model: Model) -> None:
-        self._region, self._possible, self._program = model.region, model.possible, Program()
+    def __init__(self, model: Model, *, refined: bool = False) -> None:
+        self._region, self._possible, self._program, self._refined = model.region, model.possible, Program(), refined
         self._member = self._program.member(model)
 
     def __call__(self, direction: Array) -> tuple[float, Array]:
@@ -68,7 +84,7 @@ class Maximiser:
         if not self._region.below.shape[0] and not self._region.free.any():
             place = int((self._region.image.T @ shape).argmax())  # a hull: the maximum is at a vertex
             return self._up(frame, shape, np.zeros(0)), self._region.image[:, [place]].toarray()[:, 0]
-        solution = self._program.maximise(shape @ self._member)
+        solution = self._program.maximise(shape @ self._member, refined=self._refined)
         return self._up(frame, shape, solution.duals), solution.value_of(self._member)
 
     def _up(self, frame: Frame, shape: Array, duals: Array) -> float:
@@ -134,7 +150,13 @@ class Member:
 
 
 def repaired(model: Model, first: Array, second: Array) -> tuple[Array, Array]:
-    """Two members of the model, from the variables that a solver says are two.
+    """Two members of the model, from the variables that a solver says are two; see `repaired_variables`."""
+    p0, p1 = np.stack(repaired_variables(model, first, second)) @ model.region.image.T
+    return np.asarray(p0), np.asarray(p1)
+
+
+def repaired_variables(model: Model, first: Array, second: Array) -> tuple[Array, Array]:
+    """Variables of two members of the model, from those that a solver says are some.
 
     Their difference is a share of what it was, a little less than 1: both go the same part of the way to a point inside the model, as
     far as it takes to satisfy every condition. In a model without an inside they go to the nearest vertices that the simplex method finds:
@@ -151,8 +173,7 @@ def repaired(model: Model, first: Array, second: Array) -> tuple[Array, Array]:
         both = both + way * (centre - both)
     elif region.below.shape[0]:
         both = np.stack([_projected(model, variables) for variables in both])
-    p0, p1 = both @ region.image.T
-    return np.asarray(p0), np.asarray(p1)
+    return both[0], both[1]
 
 
 def _projected(model: Model, variables: Array) -> Array:

@@ -8,19 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from dpcore.errors import DpcoreError
+from dpcore.minimax._linear_programs import TOLERANCE, Array, InfeasibleError, LinearProgram
 
-Array = npt.NDArray[np.float64]
-TOLERANCE = 1e-10
-"""Feasibility that the solvers are asked for: the least that HiGHS takes."""
 EXTRA_MISSING = "Hellinger distances of models need the extra `minimax`: pip install 'dpcore[minimax]'"
 _ACCEPTED = {"Solved", "AlmostSolved"}
-
-
-class InfeasibleError(DpcoreError):
-    """No point satisfies all rows."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -237,8 +230,8 @@ class Program:
         """Demand s² ≤ a·b with a, b ≥ 0, row by row."""
         self._cones.append((s, a, b))
 
-    def maximise(self, expression: Expression) -> Solution:
-        """Find the largest value of a single row.
+    def maximise(self, expression: Expression, *, refined: bool = False) -> Solution:
+        """Find the largest value of a single row; `refined` far below the tolerance of the solver of linear programmes.
 
         Raises
         ------
@@ -250,7 +243,7 @@ class Program:
         objective = expression.matrix(self.width).toarray()[0]
         # The solvers' tolerances of multipliers are absolute: the functional's unit must not matter.
         unit = float(np.abs(objective).max(initial=0.0)) or 1.0
-        point, duals, cones = self._solve_conic(objective / unit) if self._cones else self._solve_linear(objective / unit)
+        point, duals, cones = self._solve_conic(objective / unit) if self._cones else self._solve_linear(objective / unit, refined=refined)
         # The rows of a cone are a + b, 2s and a − b.
         total, tilts, difference = unit * cones.T
         rates = np.stack([total + difference, total - difference], axis=1)
@@ -264,29 +257,15 @@ class Program:
         matrix = sp.vstack([rows.matrix(width) for rows in expressions], format="csr")
         return matrix, -np.concatenate([rows.constant for rows in expressions])
 
-    def _solve_linear(self, objective: Array) -> tuple[Array, Array, Array]:
+    def _solve_linear(self, objective: Array, *, refined: bool) -> tuple[Array, Array, Array]:
         equal, equal_to = self._stacked(self._equations)
         below, at_most = self._stacked(self._inequalities)
-        lower = np.where(np.concatenate(self._free), -np.inf, 0.0)
-        bounds: Any = np.column_stack([lower, np.full(len(lower), np.inf)])
         sizes = _column_sizes(equal, below)
         scaled: Any = sp.diags_array(1 / sizes)
-        found = linprog(
-            -objective / sizes,
-            A_ub=below @ scaled,
-            b_ub=at_most,
-            A_eq=equal @ scaled,
-            b_eq=equal_to,
-            bounds=bounds,
-            method="highs",
-            options={"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE},
-        )
-        if found.status == 2:
-            raise InfeasibleError("no distribution satisfies all the conditions")
-        if found.status != 0:
-            raise DpcoreError(f"the linear programme was not solved: {found.message}")
-        point = np.asarray(found.x, np.float64) / sizes
-        return point, np.maximum(-np.asarray(found.ineqlin.marginals, np.float64), 0.0), np.zeros((0, 3))
+        lower = np.where(np.concatenate(self._free), -np.inf, 0.0)
+        program = LinearProgram(-objective / sizes, below @ scaled, at_most, equal @ scaled, equal_to, lower)
+        point, duals = program.refined() if refined else program.solved()
+        return point / sizes, duals, np.zeros((0, 3))
 
     def _solve_conic(self, objective: Array) -> tuple[Array, Array, Array]:
         return self.cone_rows().maximise(objective)

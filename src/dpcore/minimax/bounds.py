@@ -15,8 +15,8 @@ from dpcore.local._one_bit import expansion
 from dpcore.local._parameters import check_epsilon
 from dpcore.minimax import _certified
 from dpcore.minimax._frames import times_power_of_two
+from dpcore.minimax._linear_programs import TOLERANCE
 from dpcore.minimax._matrices import Array
-from dpcore.minimax._programs import TOLERANCE
 from dpcore.minimax.channels import MOST_RECORDS
 from dpcore.minimax.losses import Loss, as_loss
 from dpcore.minimax.models import Model

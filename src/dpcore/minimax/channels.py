@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -124,18 +125,38 @@ def optimal_channel(model: Model, n: int, epsilon: float) -> OptimalChannel:
     n = check_integer("n", n, low=1, high=MOST_RECORDS)
     radius = expansion(check_epsilon(epsilon)) / math.sqrt(n)
     frame, own, model = model.frame, model.f, model.standard
-    pair = largest_difference_tv(model, radius)
-    modulus = modulus_of(model, radius, pair)
+    found = _found(model, own, radius, refined=False)
+    if not found.certificate.holds:
+        found = _found(model, own, radius, refined=True)
+    if not found.certificate.holds:
+        raise DpcoreError(
+            f"no channel was certified: the best one attains {found.certificate.ratio!r} times the modulus, not 1 + {SLACK:.0e}"
+        )
+    phi, modulus = found.phi, found.modulus
+    return OptimalChannel(BinaryChannel(epsilon, tuple(phi.tolist())), found.certificate.brought(frame), modulus.p0, modulus.p1)
+
+
+class _Found(NamedTuple):
+    """A channel's φ, what it has to tell apart, and what proves it."""
+
+    phi: Array
+    modulus: Modulus
+    certificate: Certificate
+
+
+def _found(model: Model, own: Array, radius: float, *, refined: bool) -> _Found:
+    """The best φ; programmes that are `refined` cost four times as much, and decide where 1e-10 is not a small distance."""
+    pair = largest_difference_tv(model, radius, refined=refined)
+    modulus = modulus_of(model, radius, pair, refined=refined)
     if not modulus.value > CONSTANT * np.abs(model.f).max():
         raise ParameterError("the model's functional must not be constant: there is nothing to tell apart")
     if pair.slope * min(radius, 1.0) < FLAT * modulus.value:
         # The radius reaches all of θ's range: the pair that does so at the least distance is what has to be told apart.
-        pair = nearest_pair(model, modulus.value * (1 - FLAT))
-    found = [(_certificate(model, modulus, phi, pair.slope / 2), phi) for phi in _directions(model, own, pair)]
-    certificate, phi = next((each for each in found if each[0].holds), min(found, key=lambda each: each[0].attained))
-    if not certificate.holds:
-        raise DpcoreError(f"no channel was certified: the best one attains {certificate.ratio!r} times the modulus, not 1 + {SLACK:.0e}")
-    return OptimalChannel(BinaryChannel(epsilon, tuple(phi.tolist())), certificate.brought(frame), modulus.p0, modulus.p1)
+        pair = nearest_pair(model, modulus.value * (1 - FLAT), refined=refined)
+    tried = [
+        _Found(phi, modulus, _certificate(model, modulus, phi, pair.slope / 2, refined=refined)) for phi in _directions(model, own, pair)
+    ]
+    return next((each for each in tried if each.certificate.holds), min(tried, key=lambda each: each.certificate.attained))
 
 
 def _directions(model: Model, own: Array, pair: Pair) -> list[Array]:
@@ -179,9 +200,7 @@ def _rising(f: Array, phi: Array, lower: Array, upper: Array) -> Array:
     return risen
 
 
-def _certificate(model: Model, modulus: Modulus, phi: Array, slope: float) -> Certificate:
+def _certificate(model: Model, modulus: Modulus, phi: Array, slope: float, *, refined: bool) -> Certificate:
     """Φ_φ(2η) ≤ 2ημ + max (f − μφ)·p1 + max (μφ − f)·p0 for every μ ≥ 0; and never more than the whole range."""
-    rest = model.f - slope * phi
-    twice = 2 * min(modulus.radius, 1.0)
-    attained = twice * slope + _certified.largest(model, rest) + _certified.largest(model, -rest)
-    return Certificate(modulus.radius, modulus.value, min(attained, whole_range(model)))
+    attained = 2 * min(modulus.radius, 1.0) * slope + _certified.spread(model, model.f - slope * phi, refined=refined)
+    return Certificate(modulus.radius, modulus.value, min(attained, whole_range(model, refined=refined)))

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from dpcore._validation import REAL_DTYPES, check_array, check_finite, check_integer, check_positive, check_real
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.minimax._frames import STANDARD, Frame, frame_of, possible_points
-from dpcore.minimax._programs import InfeasibleError, Program, Region
+from dpcore.minimax._linear_programs import InfeasibleError
+from dpcore.minimax._programs import Program, Region
 
 Array = npt.NDArray[np.float64]
 MOST_PAIRS = 100_000

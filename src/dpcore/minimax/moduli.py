@@ -14,7 +14,7 @@ from dpcore._validation import TINY_NORMAL, check_real
 from dpcore.errors import DpcoreError, ParameterTypeError
 from dpcore.minimax import _certified
 from dpcore.minimax._certified import Member
-from dpcore.minimax._frames import Frame, most_masses
+from dpcore.minimax._frames import Frame, most_moved, moves
 from dpcore.minimax._matrices import Array, channel_matrix, check_inputs
 from dpcore.minimax._programs import Program, Solution
 from dpcore.minimax.models import Model
@@ -25,6 +25,8 @@ ENOUGH = 1e-6
 """Two bounds of a modulus this close, relatively, need no further programme."""
 WIDEST = 1000.0
 """How much larger a radius may be that a programme is solved for instead."""
+LEAST_UNIT = 2.0**-30
+"""A radius is measured in its own size, but in none smaller than this: coefficients would grow too large for the solver."""
 NOISE = 1e-9
 """What an interior-point solver leaves of a mass that should be 0."""
 
@@ -176,57 +178,84 @@ class Pair:
     costs: tuple[Array, Array]
 
 
-def largest_difference_tv(model: Model, radius: float) -> Pair:
-    """The programme of `modulus_tv`: max θ(p1) − θ(p0), p1 − p0 ≤ t, Σt ≤ ε; the differences sum to 0, so Σt is the distance.
-
-    Each t is in units of the largest mass that its point has in a mixture: HiGHS would drop smaller coefficients.
-    """
-    program, masses = Program(), most_masses(model.region)
-    first, second, t = Member(program, model), Member(program, model), program.variables(model.size)
-    above = program.at_most(sp.diags_array(1 / masses) @ (second.p - first.p) - t, 0.0)
-    near = program.at_most(masses @ t, min(radius, 1.0))
-    solution = program.maximise(model.f @ (second.p - first.p))
-    p0, p1 = _certified.solved(model, solution, first, second)
-    distance = float(np.abs(p1 - p0).sum() / 2)
-    p1 = p0 + (1.0 if distance <= radius else radius / distance) * (p1 - p0)
-    slope = float(solution.dual(near)[0])
-    return _pair(model, solution, p0, p1, slope, np.minimum(solution.dual(above) / masses, slope))
+def largest_difference_tv(model: Model, radius: float, *, refined: bool = False) -> Pair:
+    """The programme of `modulus_tv`: max θ(p1) − θ(p0), p1 − p0 ≤ t, Σt ≤ ε; the differences sum to 0, so Σt is the distance."""
+    two, radius = _Two(model), min(radius, 1.0)
+    unit = _near_power_of_two(max(min(radius, float(two.units.sum())), LEAST_UNIT))
+    near = two.program.at_most((two.units / unit) @ two.t, radius / unit)
+    solution = two.program.maximise(two.gain, refined=refined)
+    slope = float(solution.dual(near)[0]) / unit
+    return two.pair(solution, slope, radius)
 
 
-def _pair(model: Model, solution: Solution, p0: Array, p1: Array, slope: float, weights: Array, unit: float = 1.0) -> Pair:
-    """Put the duals into units of θ."""
-    rows = model.region.below.shape[0]
-    value = max(float(model.f @ (p1 - p0)), 0.0)
-    return Pair(p0, p1, value, unit * slope, unit * weights, (unit * solution.duals[:rows], unit * solution.duals[rows : 2 * rows]))
-
-
-def nearest_pair(model: Model, difference: float) -> Pair:
+def nearest_pair(model: Model, difference: float, *, refined: bool = False) -> Pair:
     """Members whose θ differ by as much and whose total variation distance is least; slope, weights and costs in units of θ as above."""
-    program, masses = Program(), most_masses(model.region)
-    first, second, t = Member(program, model), Member(program, model), program.variables(model.size)
-    above = program.at_most(sp.diags_array(1 / masses) @ (second.p - first.p) - t, 0.0)
-    apart = program.at_most(-model.f @ (second.p - first.p), -difference)
-    solution = program.maximise(-masses @ t)
-    p0, p1 = _certified.solved(model, solution, first, second)
-    price = float(solution.dual(apart)[0])
+    two = _Two(model)
+    size, unit = _near_power_of_two(float(np.abs(two.gains).max())), _near_power_of_two(float(two.units.max()))
+    apart = two.program.at_most((-1.0 / size) * two.gain, -difference / size)
+    solution = two.program.maximise((-two.units / unit) @ two.t, refined=refined)
+    price = float(solution.dual(apart)[0]) * unit / size
     if not price > 0:
         raise DpcoreError("the model is too thin for the linear programmes: they find no distance between its members")
-    return _pair(model, solution, p0, p1, 1.0, np.minimum(solution.dual(above) / masses, 1.0), 1.0 / price)
+    return two.pair(solution, 1.0 / price, math.inf, unit / price)
 
 
-def modulus_of(model: Model, radius: float, pair: Pair) -> Modulus:
+class _Two:
+    """A programme about two members p0 and p1, and t with p1 − p0 ≤ t.
+
+    Each t is in units of the largest mass that a variable moves to its point, and the mass that all variables have in common is left out:
+    HiGHS would drop what is small beside it.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model, self._moving, self.program = model, moves(model.region), Program()
+        self.units = most_moved(self._moving)
+        self._members = Member(self.program, model), Member(self.program, model)
+        self.t = self.program.variables(model.size)
+        step = self._members[1].variables - self._members[0].variables
+        self._above = self.program.at_most((sp.diags_array(1 / self.units) @ self._moving) @ step - self.t, 0.0)
+        self.gains: Array = np.asarray(self._moving.T @ model.f)
+        self.gain = self.gains @ step
+
+    def pair(self, solution: Solution, slope: float, radius: float, unit: float = 1.0) -> Pair:
+        """The members of a solution, not farther apart than the radius, and its duals; `unit` is what one of the objective is of θ."""
+        model = self._model
+        v0, v1 = _certified.repaired_variables(model, *(solution.value_of(member.variables) for member in self._members))
+        p0, step = model.region.image @ v0, self._moving @ (v1 - v0)
+        distance = float(np.abs(step).sum() / 2)
+        step *= 1.0 if distance <= radius else radius / distance
+        weights = np.minimum(unit * solution.dual(self._above) / self.units, slope)
+        return Pair(p0, p0 + step, max(float(model.f @ step), 0.0), slope, weights, _costs(model, solution, unit))
+
+
+def _near_power_of_two(value: float) -> float:
+    """1 of 0."""
+    return math.ldexp(1.0, round(math.log2(value))) if value > 0 else 1.0
+
+
+def _costs(model: Model, solution: Solution, unit: float = 1.0) -> tuple[Array, Array]:
+    """Duals of the inequalities of two members, in units of θ."""
+    rows = model.region.below.shape[0]
+    return unit * solution.duals[:rows], unit * solution.duals[rows : 2 * rows]
+
+
+def _pair(model: Model, solution: Solution, p0: Array, p1: Array, slope: float, weights: Array) -> Pair:
+    return Pair(p0, p1, max(float(model.f @ (p1 - p0)), 0.0), slope, weights, _costs(model, solution))
+
+
+def modulus_of(model: Model, radius: float, pair: Pair, *, refined: bool = False) -> Modulus:
     """What `modulus_tv` makes of its pair.
 
     ω ≤ ε·λ + max (f − w)·p1 + max −(f − w)·p0 for all w in [0, λ], since Σ w(p1 − p0) ≤ λ·tv.
     """
     rest = model.f - pair.weights
-    upper = min(radius, 1.0) * float(pair.weights.max()) + _certified.largest(model, rest) + _certified.largest(model, -rest)
-    return Modulus(pair.value, pair.p0, pair.p1, radius, min(upper, whole_range(model)))
+    upper = min(radius, 1.0) * float(pair.weights.max()) + _certified.spread(model, rest, refined=refined)
+    return Modulus(pair.value, pair.p0, pair.p1, radius, min(upper, whole_range(model, refined=refined)))
 
 
-def whole_range(model: Model) -> float:
+def whole_range(model: Model, *, refined: bool = False) -> float:
     """The length of the functional's range, from above."""
-    return _certified.largest(model, model.f) + _certified.largest(model, -model.f)
+    return _certified.spread(model, model.f, refined=refined)
 
 
 def hellinger_pairs(model: Model, radius: float, matrix: Array | None) -> Iterator[Pair]:
