@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -290,3 +291,32 @@ def test_a_copy_would_have_a_budget_of_its_own(copied):
     queries = AdaptiveQueries(np.zeros(10), 0.5, 1e-6, 3)
     with pytest.raises(ParameterTypeError, match="must not be copied or pickled"):
         copied(queries)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_of_fork_answers_nothing():
+    asked = queries(k=2)
+
+    def answers_of_child(ask):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            given = 0
+            try:
+                ask()
+                given = 1
+            except BudgetError as error:
+                given = 2 if "process" in str(error) else 3
+            finally:
+                os.write(writing, bytes([given]))
+                os._exit(0)
+        os.close(writing)
+        os.waitpid(child, 0)
+        told = os.read(reading, 2)
+        os.close(reading)
+        return told
+
+    assert answers_of_child(lambda: asked.answer(np.abs)) == b"\2"
+    assert answers_of_child(lambda: asked.best_of(EVERY, 0.1)) == b"\2"
+    asked.answer(np.abs)
+    assert asked.remaining == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
@@ -61,6 +62,8 @@ class AdaptiveQueries:
     2kγ² + √(2k ln(1/δ))γ = ε²/(4 ln(1/δ)) + ε/2, which is at most ε just if ε ≤ 2 ln(1/δ). The document's corollary leaves this condition
     out; it is checked here. The mean is an exact sum over n, so that its sensitivity really is 1/n.
 
+    The count of answers is this process's: in a child of fork, as in a copy, nothing is answered.
+
     Two things are the caller's: a query must look at each record by itself (``lambda x: x > x.mean()`` does not, and its answer is not
     private), and what else it does is not noticed, an exception that tells of the data for instance. A query that raises counts as asked.
 
@@ -91,6 +94,7 @@ class AdaptiveQueries:
         self._data, self.n = data, _length(data)
         self._scale = math.sqrt(8 * self.k * -math.log(self.delta)) / self.epsilon * _UP
         self._asked, self._failed, self._lock = 0, False, threading.Lock()
+        self._process = os.getpid()
         self._selections: list[float] = []
         self._ledger = ledger
         self._reservation = self._reserve(Privacy(self.epsilon, self.delta), f"{self.k} adaptive queries")
@@ -143,7 +147,8 @@ class AdaptiveQueries:
         Raises
         ------
         BudgetError
-            If k queries were asked, or a ledger pays and the first draw failed; the query is not called then.
+            If k queries were asked, a ledger pays and the first draw failed, or another process made this object; the query is not called
+            then.
         ParameterError, ParameterTypeError
             If the query does not give n numbers.
         EntropyError
@@ -151,6 +156,7 @@ class AdaptiveQueries:
         """
         if not callable(query):
             raise ParameterTypeError(f"query must be a function of the data, got {type(query).__name__}")
+        self._refuse_elsewhere()
         with self._lock:
             if self._asked >= self.k:
                 raise BudgetError(f"k = {self.k} queries were asked; there is no budget for another one")
@@ -182,7 +188,7 @@ class AdaptiveQueries:
         Raises
         ------
         BudgetError
-            If the ledger has not enough left; nothing is drawn then.
+            If the ledger has not enough left, or another process made this object; nothing is drawn then.
         ParameterError, ParameterTypeError, EntropyError
             As in `answer`.
 
@@ -196,6 +202,7 @@ class AdaptiveQueries:
             raise ParameterTypeError(f"queries must be a sequence of functions of the data, got {type(given).__name__}")
         if not queries:
             raise ParameterError("queries must hold at least one query, got none")
+        self._refuse_elsewhere()
         reservation = self._reserve(Privacy(epsilon), f"choice among {len(queries)} queries")
         with self._lock:
             self._selections.append(epsilon)
@@ -287,6 +294,10 @@ class AdaptiveQueries:
                 yield
         finally:
             self._failed = reservation.state == "failed"
+
+    def _refuse_elsewhere(self) -> None:
+        if os.getpid() != self._process:
+            raise BudgetError("queries are answered by the process that made this object: a child of fork would answer k more of them")
 
     def __reduce__(self) -> NoReturn:
         raise ParameterTypeError("AdaptiveQueries must not be copied or pickled: two copies would answer 2k queries with the budget of k")
