@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -183,6 +184,27 @@ def test_numbers_that_float64_holds_are_taken_as_they_are(tmp_path):
     assert Ledger.create(tmp_path / "tenth", epsilon=Decimal("0.1")).budget == Budget(0.1, 0.0)
 
 
+def test_decimals_of_any_size_are_rounded_in_no_time(tmp_path):
+    tiny, huge = Decimal("1e-99999999"), Decimal("1e99999999")  # as fractions, numbers of a hundred million digits
+    ledger = Ledger.create(tmp_path / "tiny", rho=1.0, failure_delta=tiny)
+    assert ledger.budget.delta == 0.0
+    assert ledger.cost(tiny).rho == 5e-324
+    for number in (huge, Decimal("-1e99999999"), -1):
+        with pytest.raises(ParameterError, match=r"amount must be in \[0.0, inf\)"):
+            ledger.cost(number)
+
+
+def test_no_amount_is_negative(ledger, zcdp):
+    loss, uses, several = Privacy(0.5), Uses("pure", 1, epsilon=0.5), Uses("gaussian", 1, rho=0.01)
+    object.__setattr__(loss, "epsilon", -0.5)  # pickles, too, are not checked when they are read
+    object.__setattr__(uses, "k", -3)
+    object.__setattr__(several, "rho", -0.01)
+    for which, amount in ((ledger, loss), (ledger, uses), (ledger, [Privacy(0.75), loss]), (zcdp, uses), (zcdp, several)):
+        with pytest.raises(ParameterError, match=r"negative|must be in"):
+            which.spend(amount, what="x")
+        assert list(which.entries()) == []
+
+
 # Reservations and records
 
 
@@ -201,6 +223,25 @@ def test_a_block_that_ends_well_is_done_and_one_that_fails_has_failed(ledger):
     assert abs(datetime.now(UTC) - first.when) < timedelta(minutes=5)
     assert ledger.spent.epsilon == 0.5  # both count
     assert repr(spend) == "Reservation(id=1, state='done')"
+
+
+def test_a_spend_pays_for_one_block(ledger):
+    done, failed = ledger.spend(Privacy(0.25), what="done"), ledger.spend(Privacy(0.25), what="failed")
+    with done:
+        pass
+    with pytest.raises(ZeroDivisionError), failed:
+        _ = 1 // 0
+    for spend, state in ((done, "done"), (failed, "failed")):
+        with pytest.raises(ParameterError, match=f"pays for one release, and this one is '{state}': spend again"), spend:
+            pytest.fail("a second release for one charge")
+
+
+def test_the_error_of_a_block_is_told_whatever_became_of_its_spend(ledger):
+    spend = ledger.spend(Privacy(0.25), what="x")
+    pickle.loads(pickle.dumps(spend)).done()  # as a child of fork may have done
+    with pytest.raises(ZeroDivisionError), spend:
+        _ = 1 // 0
+    assert [entry.state for entry in ledger.entries()] == ["done"]
 
 
 @pytest.mark.parametrize(

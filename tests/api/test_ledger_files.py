@@ -224,6 +224,40 @@ def test_an_unknown_state_is_damage(ledger):
     assert ledger.spent.epsilon == 0.1
 
 
+# Journals that other programs set
+
+
+def test_a_journal_of_the_write_ahead_kind_is_undone(ledger, tmp_path):
+    edit(ledger, "PRAGMA journal_mode = WAL")
+    spend_and_die = """
+        import os, sqlite3, sys
+        from dpcore import Privacy
+        from dpcore.accounting import Ledger
+        Ledger(sys.argv[1]).spend(Privacy(0.25), what="x")
+        viewer = sqlite3.connect(sys.argv[1])  # an open connection: nobody clears a journal away
+        viewer.execute("SELECT * FROM ledger").fetchall()
+        Ledger(sys.argv[1]).spend(Privacy(0.25), what="y")
+        os._exit(0)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(spend_and_die), str(ledger.path)], check=True, timeout=60)
+    moved = ledger.path.rename(tmp_path / "elsewhere")
+    assert Ledger(moved).spent == Budget(0.5, 0.0)  # all of it was in the file itself
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+
+
+def test_a_journal_that_another_program_keeps_open_is_an_error(ledger):
+    viewer = sqlite3.connect(ledger.path)
+    assert viewer.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+    viewer.execute("BEGIN")
+    viewer.execute("SELECT * FROM ledger").fetchall()
+    for use in (lambda: ledger.spend(Privacy(0.25), what="x"), lambda: ledger.spent, lambda: Ledger(ledger.path)):
+        with pytest.raises(OSError, match="write-ahead kind, and has it open"):
+            use()
+    viewer.close()
+    ledger.spend(Privacy(0.25), what="x")
+    assert ledger.spent == Budget(0.25, 0.0)
+
+
 # Locks and permissions
 
 

@@ -27,7 +27,7 @@ ALLOWED = {
     "_elementary.py": {"_TABLE": CONSTANT, "_even_bernoulli()": CACHE},
     "_exact.py": {"_laplace_offset()": CACHE, "acceptance_terms()": CACHE, "gaussian_thresholds()": CACHE},
     "_probability.py": {"HALF": CONSTANT, "_floor()": CACHE, "_nearest()": CACHE},
-    "accounting/_amounts.py": {"NOTHING": CONSTANT, "_DIGITS": "a decimal context that is only copied"},
+    "accounting/_amounts.py": {"NOTHING": CONSTANT, "_SMALLEST": CONSTANT, "_DIGITS": "a decimal context that is only copied"},
     "accounting/_ledger_file.py": {"APPLICATION": CONSTANT},
     "accounting/_optimal.py": {"_stirling_coefficient()": CACHE, "optimal_epsilon()": CACHE},
     "batch/job.py": {"OutputSection.COMPRESSIONS": CONSTANT},

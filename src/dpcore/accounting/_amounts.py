@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # The least float64 has 751 digits and a use may count 10^18 times: what does not fit into 2000 digits is no amount of ours.
 _DIGITS = Context(prec=2000, Emin=-(10**6), Emax=10**6, traps=[Inexact])
 _ZERO = Fraction(0)
+_SMALLEST = Decimal("1e-400")
+"""Nearer to 0 than any other float64; what is smaller still rounds as it does."""
 
 
 def read_number(name: str, value: object, rounded: Callable[[Fraction], float]) -> float:
@@ -34,8 +36,7 @@ def read_number(name: str, value: object, rounded: Callable[[Fraction], float]) 
         number = float(value)
     else:
         try:
-            exact = int(value) if isinstance(value, numbers.Integral) else Fraction(*value.as_integer_ratio())  # type: ignore[union-attr]
-            number = rounded(Fraction(exact))
+            number = rounded(_exactly(value))
         except (OverflowError, ValueError):  # infinite, NaN, or beyond float64
             raise ParameterError(f"{name} must be in [0.0, inf), got {value!r}") from None
     if not 0 <= number < math.inf:
@@ -43,13 +44,29 @@ def read_number(name: str, value: object, rounded: Callable[[Fraction], float]) 
     return number
 
 
+def _exactly(value: numbers.Real | Decimal) -> Fraction:
+    """A number as a fraction. That of a decimal far below float64's range could have billions of digits: `_SMALLEST` rounds as it does."""
+    if isinstance(value, numbers.Integral):
+        return Fraction(int(value))
+    if isinstance(value, Decimal) and value.is_finite() and value:
+        if value.adjusted() > 400:
+            raise OverflowError
+        if value.adjusted() < _SMALLEST.adjusted():
+            value = _SMALLEST.copy_sign(value)
+    return Fraction(*value.as_integer_ratio())  # type: ignore[union-attr]
+
+
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """An exact (ε, δ) and ρ; None for what is not known, or does not count."""
+    """An exact (ε, δ) and ρ; None for what is not known, or does not count. Nothing is negative: no amount gives a budget back."""
 
     epsilon: Fraction | None
     delta: Fraction
     rho: Fraction | None
+
+    def __post_init__(self) -> None:
+        if self.delta < 0 or (self.epsilon or _ZERO) < 0 or (self.rho or _ZERO) < 0:
+            raise ParameterError("amount must not be negative: a guarantee or a use was changed after it was checked")
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(_sum(self.epsilon, other.epsilon), self.delta + other.delta, _sum(self.rho, other.rho))

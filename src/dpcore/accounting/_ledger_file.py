@@ -105,6 +105,7 @@ def transaction(path: Path, timeout: float, *, write: bool = False, create: bool
             # What stands in the file is not trusted to call functions, and the cells of a page are checked when it is read.
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
+            _check_journal(connection, path)
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             yield connection
             connection.execute("COMMIT")
@@ -114,6 +115,20 @@ def transaction(path: Path, timeout: float, *, write: bool = False, create: bool
         raise translated(error, path) from error
     except UnicodeDecodeError as error:  # of SQLite's message about a schema that is no text
         raise damaged(path) from error
+
+
+def _check_journal(connection: sqlite3.Connection, path: Path) -> None:
+    """Undo a journal of the write-ahead kind, which another program has set: what it holds is lost where the file alone is moved."""
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if mode != "wal":
+        return
+    try:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        words = "another program has given the ledger a journal of the write-ahead kind, and has it open: close it there"
+        raise OSError(errno.EBUSY, words, str(path)) from error
 
 
 def translated(error: sqlite3.Error, path: Path) -> Exception:

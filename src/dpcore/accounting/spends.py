@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dpcore.accounting._states import START, after, check_reason, reason_of
-from dpcore.errors import ParameterTypeError
+from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,7 +96,8 @@ class Reservation:
     """A spend that the ledger has on disk. Whatever becomes of it, it is spent for good.
 
     As a context manager it is done if the block ends without an exception. If the block raises, it failed, unless it was sealed before:
-    then its outputs are complete, and whoever opens the ledger next publishes them.
+    then its outputs are complete, and whoever opens the ledger next publishes them. It pays for one block: one that is done or failed
+    opens no other.
 
     Attributes
     ----------
@@ -166,6 +167,8 @@ class Reservation:
             self.state = following
 
     def __enter__(self) -> Self:
+        if self.state in {"done", "failed"}:
+            raise ParameterError(f"a spend pays for one release, and this one is {self.state!r}: spend again")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -175,8 +178,8 @@ class Reservation:
         elif self.state == START:
             try:
                 self.failed(reason_of(error))
-            except OSError:
-                return  # it stays reserved, which counts as much; the block's own error is the one to tell
+            except (OSError, ParameterError):
+                return  # it stays what it is, reserved or what a child of fork made of it; the block's own error is the one to tell
 
     def __repr__(self) -> str:
         return f"Reservation(id={self.id}, state={self.state!r})"
