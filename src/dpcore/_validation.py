@@ -61,7 +61,7 @@ def _nearest(exact: Any) -> float | None:
         number = float(exact)
     except (OverflowError, ValueError):
         return None
-    return None if math.isinf(number) and abs(exact) != math.inf else number  # a decimal becomes infinite without a word
+    return None if math.isinf(number) and exact not in (math.inf, -math.inf) else number  # a decimal becomes infinite without a word
 
 
 def _rounded(name: str, value: object, rounding: Rounding) -> float:
@@ -74,9 +74,11 @@ def _rounded(name: str, value: object, rounding: Rounding) -> float:
         raise ParameterError(f"{name} must be representable as float64, got {value!r}")
     if math.isnan(number) or number == exact or rounding == "nearest":
         return number
+    # A context may forbid both to compare a decimal with a float and to make one of it in any other way.
+    given: Any = Decimal.from_float(number) if isinstance(exact, Decimal) else number  # noqa: FURB164
     if rounding == "down":
-        return number if number <= exact else math.nextafter(number, -math.inf)
-    return number if number >= exact else math.nextafter(number, math.inf)
+        return number if given <= exact else math.nextafter(number, -math.inf)
+    return number if given >= exact else math.nextafter(number, math.inf)
 
 
 def check_positive(name: str, value: object) -> float:
@@ -124,12 +126,14 @@ def check_array(name: str, value: object, dtypes: Sequence[str]) -> npt.NDArray[
     """Return `value` as an array if its dtype is among `dtypes`, in native byte order.
 
     Masked arrays are refused wherever they hide, and so are object arrays and integers that would lose digits on their way into an array.
+    What is given back is a plain array: other classes index, reduce and multiply by rules of their own.
     """
     if type(value) is not np.ndarray:
         value = _as_array(name, value)
     if value.dtype.name not in dtypes or not value.dtype.isnative:
         order = "" if value.dtype.isnative else " in foreign byte order"
-        raise ParameterTypeError(f"{name} must have one of the dtypes {', '.join(dtypes)}, got {value.dtype.name}{order}")
+        found = {"U": "str", "S": "bytes"}.get(value.dtype.kind, value.dtype.name)  # the names say how long the longest text is
+        raise ParameterTypeError(f"{name} must have one of the dtypes {', '.join(dtypes)}, got {found}{order}")
     return value
 
 
@@ -142,7 +146,7 @@ def _as_array(name: str, value: object) -> npt.NDArray[Any]:
     check_unmasked(name, array)  # what an object's __array__ gave
     if array.dtype.kind == "f" and not isinstance(value, np.ndarray):
         _check_digits(name, value, array.dtype)
-    return array
+    return np.asarray(array)
 
 
 def check_unmasked(name: str, value: object) -> None:
@@ -233,7 +237,7 @@ def check_scale(
     if type(value) is float or np.ndim(value) == 0:  # type: ignore[arg-type]
         number = value.item() if isinstance(value, np.ndarray) else value
         return check_real("scale", number, low=low, high=high, include_low=include_low)
-    scales = check_array("scale", value, REAL_DTYPES).astype(np.float64)
+    scales = _scales(check_array("scale", value, REAL_DTYPES))
     inside = (scales >= low if include_low else scales > low) & (scales <= high)
     if not inside.all():
         index = tuple(int(i) for i in np.argwhere(~inside)[0])
@@ -243,6 +247,15 @@ def check_scale(
         np.broadcast_to(scales, shape)
     except ValueError:
         raise ParameterError(f"scale must broadcast to the shape {shape} of the values, got shape {scales.shape}") from None
+    return scales
+
+
+def _scales(given: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Scales as a new array of float64; integers that it does not hold are rounded up, as single ones are."""
+    scales = given.astype(np.float64)
+    if given.dtype.name == "int64":
+        large = given > 2**53
+        scales[large] = [check_real("scale", number, low=0.0, high=math.inf) for number in given[large].tolist()]
     return scales
 
 

@@ -96,13 +96,9 @@ class Laplace:
 
     def __post_init__(self) -> None:
         check_choice("relation", self.relation, ("replace", "add_remove"))
-        scale = accounting.laplace_scale(self.epsilon, self.sensitivity)
-        _settle(
-            self,
-            {"epsilon": check_positive("epsilon", self.epsilon), "sensitivity": check_sensitivity(self.sensitivity)},
-            scale,
-            noise.FLOAT_SCALE,
-        )
+        # Each number is read once: the scale is made of what `privacy` states, whatever object it was given as.
+        parameters = {"epsilon": check_positive("epsilon", self.epsilon), "sensitivity": check_sensitivity(self.sensitivity)}
+        _settle(self, parameters, accounting.laplace_scale(**parameters), noise.FLOAT_SCALE)
 
     @overload
     def release(self, values: Real, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...
@@ -225,9 +221,8 @@ class Gaussian:
         check_choice("calibration", self.calibration, ("analytic", "classical"))
         check_choice("relation", self.relation, ("replace", "add_remove"))
         calibrate = accounting.analytic_gaussian_scale if self.calibration == "analytic" else accounting.classical_gaussian_scale
-        scale = calibrate(self.epsilon, self.delta, self.sensitivity)
         parameters = _budget(self.epsilon, self.delta) | {"sensitivity": check_sensitivity(self.sensitivity)}
-        _settle(self, parameters, scale, noise.FLOAT_SCALE)
+        _settle(self, parameters, calibrate(**parameters), noise.FLOAT_SCALE)
 
     @overload
     def release(self, values: Real, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...
@@ -344,9 +339,8 @@ class DiscreteLaplace:
     def __post_init__(self) -> None:
         check_choice("relation", self.relation, ("replace", "add_remove"))
         sensitivity = check_integer("sensitivity", self.sensitivity, low=1, high=accounting.MAX_INTEGER_SENSITIVITY)
-        scale = accounting.laplace_scale(self.epsilon, sensitivity)
         parameters: dict[str, float] = {"epsilon": check_positive("epsilon", self.epsilon), "sensitivity": sensitivity}
-        _settle(self, parameters, scale, noise.DISCRETE_SCALE, include_low=False)
+        _settle(self, parameters, accounting.laplace_scale(**parameters), noise.DISCRETE_SCALE, include_low=False)
 
     @overload
     def release(self, values: Integer, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> int: ...
@@ -464,15 +458,15 @@ class DiscreteGaussian:
     def __post_init__(self) -> None:
         check_choice("calibration", self.calibration, ("zcdp", "exact"))
         check_choice("relation", self.relation, ("replace", "add_remove"))
-        parameters: dict[str, float] = {}
+        budget = _budget(self.epsilon, self.delta)
+        sensitivity: float
         if self.calibration == "exact":
             sensitivity = check_integer("sensitivity", self.sensitivity, low=1, high=accounting.MAX_INTEGER_SENSITIVITY)
-            scale = accounting.exact_discrete_gaussian_scale(self.epsilon, self.delta, sensitivity)
-            parameters["sensitivity"] = sensitivity
+            scale = accounting.exact_discrete_gaussian_scale(**budget, sensitivity=sensitivity)
         else:
-            scale = accounting.zcdp_discrete_gaussian_scale(self.epsilon, self.delta, self.sensitivity)
-            parameters["sensitivity"] = check_sensitivity(self.sensitivity)
-        parameters |= _budget(self.epsilon, self.delta)
+            sensitivity = check_sensitivity(self.sensitivity)
+            scale = accounting.zcdp_discrete_gaussian_scale(**budget, sensitivity=sensitivity)
+        parameters = {"sensitivity": sensitivity} | budget
         _settle(self, parameters, scale, noise.DISCRETE_SCALE, include_low=False)
 
     @overload

@@ -140,7 +140,7 @@ class ExactSum:
         (0.5, 2.0)
         """
         steps = max(1, self.n) * int(self.radius / self.grid)
-        coarse = self.grid * 2.0 ** max(0, steps.bit_length() - 53)
+        coarse = math.ldexp(self.grid, max(0, steps.bit_length() - 53))  # a power in floats is exact for one rounding direction only
         whole = np.floor(np.asarray(self.high) / coarse)
         # exact: both parts are multiples of the grid below 2^53 steps, and so is each sum below
         rest = (np.asarray(self.high) - whole * coarse) + self.low

@@ -209,3 +209,12 @@ def test_infinities_and_huge_numbers_clip():
     assert np.isfinite(fit.value).all()
     assert np.isfinite(fit.stderr).all()
     assert np.isfinite(mean(x, 1.0, 1e-6, 1.0).value).all()
+
+
+def test_what_numpy_raises_does_not_depend_on_records():
+    tame, y = np.ones((300, 3)), np.ones(300)
+    wild = np.array([[5e-324, 1e308, 1.0], [np.inf, -1e308, 5e-324], [5e-324, 5e-324, 5e-324]])
+    with np.errstate(all="raise"):
+        for rows in (tame, np.vstack([wild, tame[3:]])):
+            linear_regression(rows, y, 1.0, 1e-6, x_radius=1.0, y_radius=1.0)
+        linear_regression(tame, np.array([5e-324, 1e308, np.inf, *y[3:]]), 1.0, 1e-6, x_radius=1.0, y_radius=2.0**300)

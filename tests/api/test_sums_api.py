@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from dpcore import DataError, ParameterError, ParameterTypeError
 from dpcore.sums import ExactSum, clamped_sum, clipped_sum, grid_of
 from dpcore.testing import KeyedRandom
+from support.environments import X86_ROUNDING, environment, on_x86_linux, rounding
 
 
 def test_fields():
@@ -168,3 +170,17 @@ def test_grid_of():
     assert [grid_of(bound) for bound in (1.0, 1.99, 2.0, 2.0**-900)] == [2.0**-50, 2.0**-50, 2.0**-49, 2.0**-950]
     with pytest.raises(ParameterError, match="bound"):
         grid_of(0.0)
+
+
+@on_x86_linux
+@pytest.mark.parametrize("direction", X86_ROUNDING)
+def test_rounded_sums_are_the_same_in_every_direction_of_rounding(direction):
+    total = clipped_sum(np.random.default_rng(5).normal(size=(400, 30)), 0.3)
+    values, sensitivity = total.rounded()
+    with environment(rounding(X86_ROUNDING[direction])):
+        others, other = total.rounded()
+    assert other.hex() == sensitivity.hex()
+    assert others.tobytes() == values.tobytes()
+    coarse = math.ldexp(total.grid, (400 * int(total.radius / total.grid)).bit_length() - 53)
+    assert coarse > total.grid
+    assert (values / coarse % 1 == 0).all()

@@ -49,13 +49,13 @@ def _rows(x: Array, radius: float, start: int) -> npt.NDArray[np.float64]:
     rows = np.clip(x.astype(np.float64), -np.finfo(np.float64).max, np.finfo(np.float64).max)
     _refuse_nan("x", rows, start)
     largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), radius)
-    unit = rows / largest
-    norm = np.sqrt((unit * unit).sum(axis=1, keepdims=True))
     # Rounding moves a row by at most √d/2; one step more covers the floats on the way.
     room = RADIUS - math.sqrt(x.shape[1]) / 2 - 1
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(all="ignore"):  # a caller may have NumPy raise, which would tell of a record
+        unit = rows / largest
+        norm = np.sqrt((unit * unit).sum(axis=1, keepdims=True))
         factor = np.minimum(largest / radius * RADIUS, room / norm)
-    whole: npt.NDArray[np.float64] = np.rint(unit * factor)
+        whole: npt.NDArray[np.float64] = np.rint(unit * factor)
     whole[(whole * whole).sum(axis=1) > RADIUS**2] = 0.0  # exact integers: what cannot happen would not break the guarantee
     return whole
 
@@ -63,7 +63,8 @@ def _rows(x: Array, radius: float, start: int) -> npt.NDArray[np.float64]:
 def _responses(y: Array, radius: float, start: int) -> npt.NDArray[np.float64]:
     values: npt.NDArray[np.float64] = y.astype(np.float64)
     _refuse_nan("y", values, start)
-    return np.rint(np.clip(values, -radius, radius) / radius * RADIUS)
+    with np.errstate(all="ignore"):
+        return np.rint(np.clip(values, -radius, radius) / radius * RADIUS)
 
 
 def _refuse_nan(name: str, block: npt.NDArray[np.float64], start: int) -> None:
