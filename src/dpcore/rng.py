@@ -7,7 +7,8 @@ import threading
 from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 
 from dpcore._backend import Key, fresh_key
-from dpcore.errors import EntropyError, ParameterTypeError
+from dpcore._validation import check_integer
+from dpcore.errors import EntropyError, ParameterError, ParameterTypeError
 
 KEY_BYTES = 32
 STREAM_VERSION = 2
@@ -99,7 +100,7 @@ class _CallStream:
 
     def position(self) -> StreamPosition:
         """The stream's own position; where it repeats the call's first one, a key derived from that and the number of the draw."""
-        position = self._stream.position()
+        position = _checked(self._stream.position())
         with self._lock:
             if self._first is None:
                 self._first = position
@@ -108,6 +109,22 @@ class _CallStream:
                 return position
             self._repeats += 1
             return _derived(position, self._repeats, secure=self.secure)
+
+
+def _checked(position: StreamPosition) -> StreamPosition:
+    """The position that a stream of whoever's making gave, if it is one."""
+    given: object = position
+    if not isinstance(given, tuple) or len(given) != 3:
+        raise ParameterTypeError(f"rng must give positions of a key, a nonce and a first element, got {type(given).__name__}")
+    key, nonce, first = given
+    if type(key) is Key and type(nonce) is int and type(first) is int and 0 <= nonce < 2**32 and 0 <= first < 2**64:
+        return position
+    if not isinstance(key, Key | bytes):
+        raise ParameterTypeError(f"rng must give a key of bytes, got {type(key).__name__}")
+    if isinstance(key, bytes) and len(key) != KEY_BYTES:
+        raise ParameterError(f"rng must give a key of {KEY_BYTES} bytes, got {len(key)}")
+    nonce = check_integer("the nonce of rng", nonce, low=0, high=2**32 - 1)
+    return StreamPosition(key, nonce, check_integer("the first element of rng", first, low=0, high=2**64 - 1))
 
 
 def _derived(position: StreamPosition, draw: int, *, secure: bool) -> StreamPosition:
@@ -124,7 +141,7 @@ def resolve(rng: Stream | None) -> Stream:
     """
     if rng is None:
         return _SECURE
-    if isinstance(rng, SecureRandom | _CallStream):
+    if type(rng) is SecureRandom or isinstance(rng, _CallStream):  # a subclass may stand still
         return rng
     if isinstance(rng, type) or not isinstance(rng, Stream):
         _refuse(rng)

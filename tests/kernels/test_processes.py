@@ -7,16 +7,20 @@ import ctypes
 import os
 import pickle
 import platform
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dpcore
-from dpcore import _backend, noise
+from dpcore import _backend, local, noise
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.testing import KeyedRandom
 from support.environments import MXCSR_AT, X86_ROUNDING, environment, flush_subnormals, libm, on_x86_linux, rounding
 from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, same_bits
@@ -168,6 +172,62 @@ def test_a_fixed_position_is_the_same_after_copying(duplicate: Callable[[object]
     assert same_bits(noise.gaussian(np.zeros(10), 1.0, rng=duplicate(rng)), Law("gaussian", 1.0).draw(10, 1000, nonce=3))
 
 
+class Still(dpcore.SecureRandom):
+    """A source that claims to be the secure one, and stands still."""
+
+    __slots__ = ()
+
+    def position(self) -> dpcore.rng.StreamPosition:
+        return dpcore.rng.StreamPosition(KEY)
+
+
+def test_a_source_that_stands_still_gives_no_draw_of_a_call_the_words_of_another() -> None:
+    channel = local.SequentialChannel(1.0, lambda _: local.LocalLaplace(1.0, 0.0, 1.0))
+    assert len(set(channel.privatize([0.5] * 8, rng=Still()))) == 8
+
+
+class Given:
+    """A source that gives what it was given."""
+
+    secure = False
+
+    def __init__(self, position: object) -> None:
+        self._position = position
+
+    def position(self) -> Any:
+        return self._position
+
+
+@pytest.mark.parametrize(
+    ("position", "error", "message"),
+    [
+        (None, ParameterTypeError, "positions of a key, a nonce and a first element, got NoneType"),
+        ((KEY, 0), ParameterTypeError, "positions of a key"),
+        (("x" * 32, 0, 0), ParameterTypeError, "a key of bytes, got str"),
+        ((KEY[1:], 0, 0), ParameterError, "a key of 32 bytes, got 31"),
+        ((KEY, -1, 0), ParameterError, "nonce of rng must be in"),
+        ((KEY, 2**32, 0), ParameterError, "nonce of rng must be in"),
+        ((KEY, 0.0, 0), ParameterTypeError, "nonce of rng must be an integer"),
+        ((_backend.Key(KEY), 0, -1), ParameterError, "first element of rng must be in"),
+        ((KEY, 0, 2**64), ParameterError, "first element of rng must be in"),
+    ],
+)
+def test_positions_that_are_none_are_refused(position: object, error: type[Exception], message: str) -> None:
+    draws: tuple[Callable[[Any], object], ...] = (
+        lambda rng: noise.laplace(0.0, 1.0, rng=rng),
+        lambda rng: noise.laplace(np.zeros(3), 1.0, rng=rng),
+        lambda rng: local.UnaryEncoding(1.0, 4).privatize([1, 2], rng=rng),
+    )
+    for draw in draws:
+        with pytest.raises(error, match=message):
+            draw(Given(position))
+
+
+def test_positions_of_any_integers_are_taken() -> None:
+    position = (KEY, np.uint32(7), np.int64(300))
+    assert noise.laplace(0.0, 1.0, rng=Given(position)) == noise.laplace(0.0, 1.0, rng=KeyedRandom(KEY).at(7, 300))
+
+
 def test_no_source_shows_its_key() -> None:
     for rng in (KeyedRandom(KEY), KeyedRandom(KEY).at(1)):
         assert KEY.hex() not in repr(rng)
@@ -247,3 +307,51 @@ def test_the_callers_environment_is_given_back() -> None:
             libm.fegetenv(after)  # type: ignore[union-attr]
         controls = [int.from_bytes(env.raw[MXCSR_AT : MXCSR_AT + 4], "little") & ~0x3F for env in (before, after)]
         assert controls[0] == controls[1]
+
+
+# Signals
+
+
+HANDLER = """
+import faulthandler, random, signal, time
+import numpy as np
+from dpcore import noise
+from dpcore._backend import threads
+
+faulthandler.dump_traceback_later(60, exit=True)
+x, handled, noisy = np.zeros(1 << 18), 0, random.Random(1)
+
+
+def handle(number, frame):
+    global handled
+    handled += 1
+    noise.laplace(x, 1.0, threads=2)
+
+
+signal.signal(signal.SIGALRM, handle)
+while handled < 400:
+    signal.setitimer(signal.ITIMER_REAL, 1e-6 + 2e-3 * noisy.random())
+    noise.laplace(x, 1.0, threads=2)
+    if handled % 7 == 0:
+        threads._pool.forget()
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals of POSIX")
+def test_a_signal_handler_may_draw_while_the_pool_is_at_work() -> None:
+    subprocess.run([sys.executable, "-c", HANDLER], check=True, timeout=120)
+
+
+def test_a_start_within_a_start_leaves_the_work_to_its_caller() -> None:
+    pool, nested = _backend.threads._Pool(), list[bool]()
+
+    class Executor:
+        def submit(self, job: Callable[[], None]) -> None:
+            pool.start(lambda: nested.append(True), 1)  # as a handler of a signal that arrives here
+            job()
+
+    pool.get = lambda workers: Executor()  # type: ignore[assignment, method-assign, return-value]
+    done = list[bool]()
+    for _ in range(2):
+        pool.start(lambda: done.append(True), 1)
+    assert (len(done), nested) == (2, [])

@@ -61,12 +61,18 @@ class _Pool:
 
     def start(self, job: Callable[[], None], workers: int) -> None:
         """Give a job to so many threads, or to fewer where the system starts no more."""
-        executor = self.get(workers)
+        if getattr(self._here, "starts", False):
+            return  # a signal handler has interrupted this very function, which may hold locks: it works alone
+        self._here.starts = True
         try:
-            for _ in range(workers):
-                executor.submit(job)
-        except RuntimeError:  # no thread can be started, or the interpreter ends; the caller does alone what nobody helps with
-            self._drop(executor)
+            executor = self.get(workers)
+            try:
+                for _ in range(workers):
+                    executor.submit(job)
+            except RuntimeError:  # no thread can be started, or the interpreter ends; the caller does alone what nobody helps with
+                self._drop(executor)
+        finally:
+            self._here.starts = False
 
     def _drop(self, executor: ThreadPoolExecutor) -> None:
         """Forget an executor and the jobs that wait in it, which nobody may ever take up."""
@@ -78,6 +84,7 @@ class _Pool:
     def forget(self) -> None:
         """Start without threads: a child of fork has the object but not its threads, and perhaps a lock that no one will open."""
         self._lock = threading.Lock()
+        self._here = threading.local()
         self._executor = None
         self._workers = 0
 
