@@ -20,6 +20,8 @@ _WORDS = re.compile("[a-z]+")
 _ROUNDED_DOWN = {"epsilon", "delta", "rho"}
 _ROUNDED_UP = {"sensitivity", "scale", "amount"}
 """Which words of a parameter's name say that a smaller, or a larger, number protects more."""
+NO_NUMBERS = (bool, np.bool_, np.timedelta64)
+"""What Python or NumPy takes for integers, and is none of ours."""
 TINY_NORMAL = 2.0**-1022
 MOST_THREADS = 4096
 _SEARCHED = 2**16
@@ -66,7 +68,7 @@ def _nearest(exact: Any) -> float | None:
 
 def _rounded(name: str, value: object, rounding: Rounding) -> float:
     """A real number of any type as a float: decimals, fractions and large integers are compared exactly with what they become."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
+    if isinstance(value, NO_NUMBERS) or not isinstance(value, (numbers.Real, Decimal)):
         raise ParameterTypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
     exact: Any = int(value) if isinstance(value, numbers.Integral) else value  # NumPy would compare its integers with a float as floats
     number = _nearest(exact)
@@ -93,7 +95,7 @@ def check_sensitivity(sensitivity: float) -> float:
 
 def check_integer(name: str, value: object, *, low: int, high: int | None = None) -> int:
     """Return `value` as an int if it is an integer in [low, high], else raise."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+    if isinstance(value, NO_NUMBERS) or not isinstance(value, numbers.Integral):
         raise ParameterTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
     number = int(value)
     if number < low or (high is not None and number > high):

@@ -119,6 +119,19 @@ def test_a_file_with_two_names_is_refused(ledger, tmp_path):
     ledger.spend(Privacy(0.01), what="anything")
 
 
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+def test_names_of_journals_are_no_names_of_ledgers(tmp_path, ending):
+    """SQLite removed the one ledger as a journal of the other, and with it every spend."""
+    beside = tmp_path / f"ledger{ending}"
+    for use in (Ledger, lambda path: Ledger.create(path, epsilon=1.0)):
+        with pytest.raises(ParameterError, match="names of another ledger's journals"):
+            use(beside)
+    beside.write_text("a diary of somebody's")
+    with pytest.raises(FileExistsError, match=f"for its journal, and remove it.*ledger{ending}"):
+        Ledger.create(tmp_path / "ledger", epsilon=1.0)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(beside.name, "a diary of somebody's")]
+
+
 # One path, once
 
 

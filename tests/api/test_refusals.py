@@ -192,11 +192,28 @@ def test_roundings_are_directed_and_tight(exact: Fraction, decimal: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    "bad", [Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("1e400"), Fraction(10**400), -Fraction(1, 3), "1"]
+    "bad",
+    [
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        Decimal("Infinity"),
+        Decimal("1e400"),
+        Fraction(10**400),
+        -Fraction(1, 3),
+        "1",
+        np.timedelta64(1, "s"),
+    ],
 )
 def test_budgets_that_are_no_numbers_are_refused(bad: Any) -> None:
     with pytest.raises((ParameterError, ParameterTypeError), match="epsilon"):
         local.BinaryResponse(bad)
+
+
+def test_a_span_of_time_is_no_number(tmp_path: Any) -> None:
+    span = np.timedelta64(2, "s")  # NumPy has it among its integers
+    for use in (lambda: local.KaryResponse(1.0, span), lambda: accounting.Ledger.create(tmp_path / "ledger", epsilon=span)):
+        with pytest.raises(ParameterTypeError, match=r"must be (an integer|a real number)"):
+            use()
 
 
 # A value for each parameter that a constructor has besides its budget.

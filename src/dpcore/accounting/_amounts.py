@@ -10,6 +10,7 @@ from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpcore._validation import NO_NUMBERS
 from dpcore.accounting import _rules
 from dpcore.accounting.concentrated import rho_pure
 from dpcore.accounting.uses import Uses
@@ -30,7 +31,7 @@ _SMALLEST = Decimal("1e-400")
 
 def read_number(name: str, value: object, rounded: Callable[[Fraction], float]) -> float:
     """Return a finite real number ≥ 0 as a float that is `rounded` where float64 does not hold the number, else raise."""
-    if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
+    if isinstance(value, NO_NUMBERS) or not isinstance(value, (numbers.Real, Decimal)):
         raise ParameterTypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
     if isinstance(value, float):  # NumPy's float64 too
         number = float(value)
@@ -104,7 +105,7 @@ def amount_of(amount: object, kind: str, relation: Relation) -> Amount:
             raise ParameterError("amount must have at least one part, got none")
         parts = [amount_of(part, kind, relation) for part in amount]
         return sum(parts[1:], parts[0])
-    if isinstance(amount, bool) or not isinstance(amount, (numbers.Real, Decimal)):
+    if isinstance(amount, NO_NUMBERS) or not isinstance(amount, (numbers.Real, Decimal)):
         raise ParameterTypeError(f"amount must be a Privacy, a Uses, a number rho, or a sequence of these, got {amount!r}")
     if kind != "zcdp":
         raise ParameterTypeError(f"amount must be a Privacy or Uses in a ledger of kind 'basic', which adds no rho, got {amount!r}")

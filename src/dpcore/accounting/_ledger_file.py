@@ -24,6 +24,8 @@ APPLICATION = int.from_bytes(b"dpcl", "big")
 """What `file` and other tools know a ledger by: SQLite's application id."""
 FORMAT = 2
 OLD_FORMAT = 1
+JOURNALS = ("-journal", "-wal", "-shm")
+"""What SQLite adds to a ledger's name for files of its own, which it removes without looking whose they are."""
 DAMAGED = "the ledger is damaged: restore it from a copy, and count what was spent since as spent"
 SCHEMA = (
     """CREATE TABLE ledger (
@@ -56,19 +58,22 @@ _ERRNO = {
 }
 
 
-def resolve(path: object) -> Path:
+def resolve(given: object) -> Path:
     """Return the absolute path of the file itself: a later change of a link or of the working directory does not lead elsewhere."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise ParameterTypeError(f"path must be a str or a path, got {path!r}")
-    text = os.fspath(path)
+    if not isinstance(given, (str, os.PathLike)):
+        raise ParameterTypeError(f"path must be a str or a path, got {given!r}")
+    text = os.fspath(given)
     if not isinstance(text, str):
-        raise ParameterTypeError(f"path must be a str or a path, got {path!r}")
+        raise ParameterTypeError(f"path must be a str or a path, got {given!r}")
     if not text or "\0" in text:
         raise ParameterError(f"path must be the name of a file, got {text!r}")
     try:
-        return Path(text).resolve()
+        path = Path(text).resolve()
     except RuntimeError:  # a circle of links, before Python 3.13
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), text) from None
+    if path.name.endswith(JOURNALS):
+        raise ParameterError(f"path must not end in {', '.join(JOURNALS)}, which are the names of another ledger's journals, got {text!r}")
+    return path
 
 
 def size(path: Path) -> int | None:
@@ -87,6 +92,13 @@ def size(path: Path) -> int | None:
         # SQLite names the journal after the path: what a crash left under one name would be missed under the other.
         raise ParameterError(f"path must name a file that has no other name (hard link), got {str(path)!r}")
     return status.st_size
+
+
+def check_beside(path: Path) -> None:
+    """Raise if files stand where a ledger that is not there yet will have its journals: SQLite would remove them."""
+    for beside in (path.with_name(path.name + ending) for ending in JOURNALS):
+        if os.path.lexists(beside):
+            raise FileExistsError(errno.EEXIST, "a ledger of this name would take this file for its journal, and remove it", str(beside))
 
 
 @contextmanager

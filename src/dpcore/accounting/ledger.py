@@ -151,7 +151,7 @@ class Ledger:
         Raises
         ------
         FileExistsError
-            If the file exists, whatever it is.
+            If the file exists, whatever it is, or one with the name of its journal.
         ParameterError, ParameterTypeError, OSError
             As in `Ledger`, or if both ε and ρ are given, or neither.
         """
@@ -443,8 +443,11 @@ def make(
     _check_text("unit", unit)
     _check_optional("dataset", dataset)
     where, seconds = _ledger_file.resolve(path), _check_timeout(timeout)
-    if _ledger_file.size(where):  # an empty file is what a process leaves that dies before its ledger is complete
+    size = _ledger_file.size(where)
+    if size:  # an empty file is what a process leaves that dies before its ledger is complete
         raise FileExistsError(errno.EEXIST, "a ledger is never overwritten, and there is a file already", str(where))
+    if size is None:
+        _ledger_file.check_beside(where)
     if not where.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder to make a ledger in", str(where.parent))
     if not _ledger_rows.create(where, seconds, _ledger_rows.Header(kind, budget, relation, unit, dataset), carried):

@@ -12,8 +12,6 @@ from dpcore.batch.local_paths import check_local
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-JOURNALS = ("-journal", "-wal", "-shm")
-"""What SQLite puts beside a ledger."""
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe"),
@@ -65,6 +63,8 @@ def output_place(path: str | Path, key: str) -> Path:
 
 def ledger_places(path: str | Path, key: str = "ledger.path") -> list[Place]:
     """A ledger, and the journals that its database keeps beside it."""
+    from dpcore.accounting._ledger_file import JOURNALS  # loads SQLite
+
     return [(key, Path(path)), *((f"the journal of {key}", Path(f"{Path(path).resolve()}{ending}")) for ending in JOURNALS)]
 
 
