@@ -111,6 +111,19 @@ def test_rho_is_shown_where_it_adds_up(place):
     assert re.search(r"Z +3 +0\.03 +0 +failed +storage +lost", shown)
 
 
+def test_a_terminal_is_shown_what_was_written_and_obeys_none_of_it(place):
+    wild = "\x1b[2J\x1b]0;title\x07\n\u202e"
+    ledger = Ledger.create("w", epsilon=1.0, dataset=wild, unit=wild)
+    ledger.spend(Privacy(0.5), what=wild, job=wild, run=wild)
+    for arguments in (("show", "w"), ("show", "w", "--json"), ("complete", "w"), ("export", "w")):
+        done = place.dpcore("ledger", *arguments)
+        assert done.code == 0, done.err
+        assert not set(done.out + done.err) & set("\x1b\x07\u202e")
+    done = place.dpcore("ledger", "create", "v", "--epsilon", 1, "--dataset", wild)
+    assert done.code == 0, done.err
+    assert not set(done.out + done.err) & set("\x1b\x07\u202e")
+
+
 def test_showing_changes_nothing(spent):
     before = (spent.folder / "b.ledger").read_bytes()
     spent.dpcore("ledger", "show", "b.ledger")

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from dpcore.batch.errors import JobError, StorageError
 from dpcore.batch.ledger_state import exported, ledger_state
+from dpcore.batch.printable import printable, printable_lines
 from dpcore.batch.publication import make_folder
 from dpcore.batch.readable import json_text, plain_number
 
@@ -167,9 +168,9 @@ def create(
         raise JobError(f"{path} exists already, made just now by another process") from None
     state = ledger_state(ledger, path)
     about = f"kind {ledger.kind}, relation {relation}, unit {unit}, {_dataset(state)}"
-    click.echo(f"{path}: a ledger with a budget of {_amount(state['budget'])}; {about}")
+    _echo(f"{path}: a ledger with a budget of {_amount(state['budget'])}; {about}")
     if epsilon is not None and ledger.kind == "zcdp":
-        click.echo(f"All that it pays for is (epsilon {plain_number(epsilon)}, delta {plain_number(delta)})-private together.")
+        _echo(f"All that it pays for is (epsilon {plain_number(epsilon)}, delta {plain_number(delta)})-private together.")
     click.echo("Jobs that name it under [ledger] spend from it, and none can spend more than remains.")
 
 
@@ -218,13 +219,13 @@ def complete(path: Path, abandon: int | None) -> None:
     ledger = Ledger(path)
     if abandon is not None:
         ledger.abandon(abandon)
-        click.echo(f"{path}: entry {abandon} is given up; its charge stays")
+        _echo(f"{path}: entry {abandon} is given up; its charge stays")
         return
     for entry in ledger.complete():
-        click.echo(f"{path}: entry {entry.id} is published: {entry.what}")
+        _echo(f"{path}: entry {entry.id} is published: {entry.what}")
     left = [entry for entry in ledger.entries() if entry.state == "sealed"]
     for entry in left:
-        click.echo(f"{path}: entry {entry.id} stays sealed: {entry.what}", err=True)
+        _echo(f"{path}: entry {entry.id} stays sealed: {entry.what}", err=True)
     if left:
         raise StorageError("their names are taken, their files are not here, or their jobs run: see dpcore ledger complete --help")
 
@@ -247,18 +248,23 @@ def export(path: Path, into: Path | None, failure_delta: float | None, dataset: 
         raise JobError(f"{into} exists already: a ledger is never replaced")
     ledger = old_ledgers.carry_over(path, into, failure_delta=failure_delta, dataset=dataset)
     state = ledger_state(ledger, into)
-    click.echo(f"{into}: kind {ledger.kind}, a budget of {_amount(state['budget'])}; {len(state['entries'])} spends of {path}")
-    click.echo(f"remaining  {_amount(state['remaining'])}")
+    _echo(f"{into}: kind {ledger.kind}, a budget of {_amount(state['budget'])}; {len(state['entries'])} spends of {path}")
+    _echo(f"remaining  {_amount(state['remaining'])}")
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """Print a text that others wrote parts of: what a spend is for, names of files and data sets."""
+    click.echo(printable_lines(text), err=err)
 
 
 def _print_state(state: Mapping[str, Any]) -> None:
     rule = "rho and the delta of failures add up" if state["kind"] == "zcdp" else "epsilon and delta add up"
     about = f"kind {state['kind']}: {rule}; relation {state['relation']}; unit {state['unit']}; {_dataset(state)}"
-    click.echo(f"ledger      {state['path']} ({about})")
+    _echo(f"ledger      {state['path']} ({about})")
     notes = {"unfinished": " (part of spent: jobs that run or were killed)", "failed": " (part of spent)"}
     for part in ("budget", "spent", "unfinished", "failed", "remaining"):
         note = notes.get(part, "") if any(state[part].values()) else ""
-        click.echo(f"{part:<10}  {_amount(state[part])}{note}")
+        _echo(f"{part:<10}  {_amount(state[part])}{note}")
     click.echo()
     if not state["entries"]:
         click.echo("Nothing has been spent.")
@@ -280,7 +286,7 @@ def _entries_table(state: Mapping[str, Any]) -> Table:
     for entry in state["entries"]:
         cells = [entry["when"], *(plain_number(entry[key]) if key in numbers else entry[key] for key in keys)]
         # Text, not markup: what a caller wrote in brackets would be taken for a style.
-        table.add_row(*(Text("–" if cell is None else str(cell)) for cell in cells))
+        table.add_row(*(Text("–" if cell is None else printable(str(cell))) for cell in cells))
     return table
 
 
