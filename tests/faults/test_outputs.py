@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -255,19 +254,14 @@ def leaving_threads(work: Callable[[int, int], None], size: int, threads: int | 
                 start = next(starts, None)
             if start is None:
                 return
-            hold.wait()
+            while pool._jobs.qsize() == 0:  # until somebody waits for the threads, which is after the call
+                time.sleep(0.001)
             work(start, min(start + 8, size))
 
-    class Slow(ThreadPoolExecutor):
-        """Threads that go on when somebody waits for them, which is after the call."""
-
-        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-            hold.set()
-            super().shutdown(wait, cancel_futures=cancel_futures)
-
-    hold, pool = threading.Event(), Slow(4)
-    _backend.threads._pool._executor = pool
-    wait([pool.submit(drain) for _ in range(3)])
+    pool = _backend.threads._pool
+    pool.start(drain, 3)
+    if pool._workers < 3:
+        raise RuntimeError("can't start new thread")
 
 
 def test_a_thread_that_goes_on_writing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

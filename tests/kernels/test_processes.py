@@ -333,7 +333,7 @@ while handled < 400:
     signal.setitimer(signal.ITIMER_REAL, 1e-6 + 2e-3 * noisy.random())
     noise.laplace(x, 1.0, threads=2)
     if handled % 7 == 0:
-        threads._pool.forget()
+        threads._pool.dismiss()
 """
 
 
@@ -342,15 +342,38 @@ def test_a_signal_handler_may_draw_while_the_pool_is_at_work() -> None:
     subprocess.run([sys.executable, "-c", HANDLER], check=True, timeout=120)
 
 
+def test_threads_that_die_at_their_start_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`threading.Thread.start` waits for a sign of life, which a thread that lacks the memory to begin never gives."""
+    threads, values = _backend.threads, np.zeros(1 << 18)
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    monkeypatch.setattr(threads, "start_new_thread", lambda _work, _arguments: 0)
+    expected = noise.laplace(values, 1.0, rng=KeyedRandom(bytes(32)), threads=1)
+    for _ in range(3):
+        assert noise.laplace(values, 1.0, rng=KeyedRandom(bytes(32)), threads=4).tobytes() == expected.tobytes()
+    assert threads._pool._workers == 1
+
+
+def test_jobs_that_nobody_takes_up_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = _backend.threads._Pool()
+    monkeypatch.setattr(_backend.threads, "start_new_thread", lambda _work, _arguments: 0)
+    monkeypatch.setattr(_backend.threads, "MOST_WAITING", 8)
+    for _ in range(100):
+        pool.start(lambda: None, 3)
+    assert pool._jobs.qsize() <= 8 + 3
+
+
 def test_a_start_within_a_start_leaves_the_work_to_its_caller() -> None:
     pool, nested = _backend.threads._Pool(), list[bool]()
 
-    class Executor:
-        def submit(self, job: Callable[[], None]) -> None:
+    class Jobs:
+        def qsize(self) -> int:
+            return 0
+
+        def put(self, job: Callable[[], None]) -> None:
             pool.start(lambda: nested.append(True), 1)  # as a handler of a signal that arrives here
             job()
 
-    pool.get = lambda workers: Executor()  # type: ignore[assignment, method-assign, return-value]
+    pool._jobs, pool._workers = Jobs(), 1  # type: ignore[assignment]
     done = list[bool]()
     for _ in range(2):
         pool.start(lambda: done.append(True), 1)

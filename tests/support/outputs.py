@@ -157,32 +157,32 @@ def check_past_or_released(out: Array, past: Array, released: Array) -> None:
 def check_nobody_writes(out: Array) -> None:
     """Fail if the array changes once the call is over: all threads of the pool are let finish what they have."""
     snapshot = out.copy()
-    executor = _backend.threads._pool._executor
-    if executor is not None:
-        executor.shutdown(wait=True)
-    _backend.threads._pool.forget()
+    pool = _backend.threads._pool
+    everybody = threading.Barrier(pool._workers + 1)
+    for _ in range(pool._workers):
+        pool._jobs.put(lambda: everybody.wait(60) and None)
+    everybody.wait(60)
+    pool.dismiss()
     assert out.tobytes() == snapshot.tobytes(), "a thread has written after the call had raised"
 
 
 @contextmanager
 def threads_that_fail(after: int) -> Iterator[None]:
     """The system starts so many threads and then no more; the pool begins without any."""
-    start, started, lock = threading.Thread.start, [0], threading.Lock()
+    start, started = _backend.threads.start_new_thread, [0]
 
-    def limited(self: threading.Thread) -> None:
-        with lock:
-            started[0] += 1
-            is_refused = started[0] > after
-        if is_refused:
+    def limited(work: Callable[..., object], arguments: tuple[object, ...]) -> int:
+        started[0] += 1
+        if started[0] > after:
             raise RuntimeError("can't start new thread")
-        start(self)
+        return start(work, arguments)
 
-    _backend.threads._pool.forget()
-    threading.Thread.start = limited  # type: ignore[method-assign]
+    _backend.threads._pool.dismiss()
+    _backend.threads.start_new_thread = limited
     try:
         yield
     finally:
-        threading.Thread.start = start  # type: ignore[method-assign]
+        _backend.threads.start_new_thread = start
 
 
 class Lines:

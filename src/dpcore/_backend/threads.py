@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
+from queue import SimpleQueue
 
 from dpcore._kernels._ranges import Ranges
 from dpcore.errors import ParameterError
@@ -18,6 +19,8 @@ CHUNK = 1 << 17
 """Elements a thread takes at once: a fraction of a millisecond, so that Ctrl-C is honoured soon."""
 SMALL = 1 << 15
 """Arrays up to this size stay on the calling thread."""
+MOST_WAITING = 1 << 12
+"""Jobs that threads may have left lying."""
 
 
 def _cgroup_quota() -> float:
@@ -43,50 +46,61 @@ def default_threads() -> int:
 
 
 class _Pool:
-    """The process's worker threads, made on first use and made anew after fork."""
+    """The process's worker threads, which take jobs from one queue; made on first use and made anew after fork.
 
-    _executor: ThreadPoolExecutor | None
+    Nobody waits for a thread to start, as `threading.Thread` does: one that dies before it begins, because memory is short, would be waited
+    for without end.
+    """
+
+    _jobs: SimpleQueue[Callable[[], None] | None]
     _workers: int
 
     def __init__(self) -> None:
         self.forget()
 
-    def get(self, workers: int) -> ThreadPoolExecutor:
-        """An executor with at least this many threads."""
-        with self._lock:
-            if self._executor is None or workers > self._workers:
-                self._executor = ThreadPoolExecutor(workers, thread_name_prefix="dpcore")
-                self._workers = workers
-            return self._executor
-
     def start(self, job: Callable[[], None], workers: int) -> None:
         """Give a job to so many threads, or to fewer where the system starts no more."""
         if getattr(self._here, "starts", False):
-            return  # a signal handler has interrupted this very function, which may hold locks: it works alone
-        self._here.starts = True
+            return  # a signal handler has interrupted this very function, which may hold the lock: it works alone
+        here = self._here
+        here.starts = True
         try:
-            executor = self.get(workers)
-            try:
-                for _ in range(workers):
-                    executor.submit(job)
-            except RuntimeError:  # no thread can be started, or the interpreter ends; the caller does alone what nobody helps with
-                self._drop(executor)
+            with self._lock:
+                if self._jobs.qsize() > MOST_WAITING:  # nobody takes them up: the threads have died at their start
+                    self._jobs, self._workers = SimpleQueue(), 0
+                jobs = self._jobs
+                self._hire(workers)
+            for _ in range(min(workers, self._workers)):
+                jobs.put(job)
         finally:
-            self._here.starts = False
+            here.starts = False
 
-    def _drop(self, executor: ThreadPoolExecutor) -> None:
-        """Forget an executor and the jobs that wait in it, which nobody may ever take up."""
-        with self._lock:
-            if self._executor is executor:
-                self._executor = None
-        executor.shutdown(wait=False, cancel_futures=True)
+    def _hire(self, workers: int) -> None:
+        try:
+            while self._workers < workers:
+                start_new_thread(_work, (self._jobs,))
+                self._workers += 1
+        except RuntimeError:  # the system starts no more, or the interpreter ends; the caller does alone what nobody helps with
+            return
+
+    def dismiss(self) -> None:
+        """Let all threads end when they have done what waits, and begin without any."""
+        for _ in range(self._workers):
+            self._jobs.put(None)
+        self.forget()
 
     def forget(self) -> None:
         """Start without threads: a child of fork has the object but not its threads, and perhaps a lock that no one will open."""
         self._lock = threading.Lock()
         self._here = threading.local()
-        self._executor = None
+        self._jobs = SimpleQueue()
         self._workers = 0
+
+
+def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job()
+        del job  # it is not kept while the thread waits for the next
 
 
 _pool = _Pool()
