@@ -69,6 +69,32 @@ def test_parts_of_a_record_batch_make_the_batch(tmp_path, monkeypatch, names, ba
         assert len(parts) > ROWS // batch_rows * 2
 
 
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("i64", (pa.int64(), pa.int32(), pa.int8())),
+        ("f", (pa.float64(), pa.float32(), pa.int64())),
+        ("text", (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))),
+    ],
+)
+def test_files_of_other_types_are_read_by_their_own(tmp_path, monkeypatch, ending, name, kinds):
+    """The type of the last file was taken for that of the first: of 64-bit numbers each half was a row's, and one record moved two."""
+    monkeypatch.setattr(arrow_input, "WHOLE_BYTES", 0)
+    values = pa.array([i % 100 for i in range(ROWS)]) if name != "text" else pa.array([f"label {i % 100}" for i in range(ROWS)])
+    for one in kinds:
+        path = tmp_path / f"{one.id}.{ending}"
+        write_table(
+            pa.table({name: values.cast(one) if one.id != pa.dictionary(pa.int32(), pa.string()).id else values.dictionary_encode()}), path
+        )
+        inputs = discover(str(path))
+        for other in kinds:
+            found = pa.concat_arrays(
+                [piece.batch.column(name).cast(values.type) for piece in inputs.pieces(path, {name: other}, Cut(ROWS))]
+            )
+            assert found.equals(values), (one, other)
+
+
 def test_a_message_without_bitmaps_and_files_of_older_versions(tmp_path, monkeypatch):
     monkeypatch.setattr(arrow_input, "WHOLE_BYTES", 0)
     monkeypatch.setattr(arrow_input, "PART_BYTES", 100)

@@ -37,7 +37,9 @@ def inspect(source: Source) -> FileInfo:
 
 def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:  # noqa: ARG001  # its batches are cut afterwards
     """Read the columns named in `types`, batch by batch."""
-    schema, reader = _open(source).schema, _open(source, types)
+    schema = _open(source).schema
+    types = {name: schema.field(name).type for name in types}  # Another file of the input may have others of the same kind.
+    reader = _open(source, types)
     done, blocks = 0, _blocks(source)
     for index in range(reader.num_record_batches):
         row = 0

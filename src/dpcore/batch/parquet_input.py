@@ -48,6 +48,7 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
     """
     readers: Readers = {}
     with _opened(source, len(types)) as file:
+        types = {name: file.schema_arrow.field(name).type for name in types}  # Another file of the input may have others of the same kind.
         total, done, groups = file.metadata.num_rows, 0, file.num_row_groups
         for group in range(groups):
             end = done + file.metadata.row_group(group).num_rows
