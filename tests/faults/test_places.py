@@ -101,6 +101,43 @@ def test_a_report_that_is_another_file(place, ledger, way):
     assert everything(place.folder) == before
 
 
+@pytest.mark.parametrize("command", ["privatize", "release"])
+@pytest.mark.parametrize("way", ["itself", pytest.param("symbolic link", marks=posix), pytest.param("hard link", marks=posix), "folder"])
+def test_an_input_that_is_the_file_of_categories(place, counter, ledger, command, way):
+    """Which categories are listed twice, and how often, was said of the rows for nothing; those that are not, by what was published."""
+    folder = place.folder / "rows"
+    folder.mkdir()
+    table = folder / "table.csv"
+    categories = {"symbolic link": folder / "_link.csv", "hard link": folder / ".other.csv"}.get(way, table)
+    table.write_text("place\nnorth\nnorth\n")
+    if way == "symbolic link":
+        categories.symlink_to(table)
+    elif way == "hard link":
+        os.link(table, categories)
+    declared = {"categories_file": str(categories), "missing": "north", "unknown": "north"}
+    place.source = counter.source = folder if way == "folder" else table
+    if command == "release":
+        counter.write_release({"x": {"kind": "histogram", "column": "place", **declared}}, key=None, ledger=ledger.path)
+    else:
+        place.write_job({"place": {"mechanism": "kary", "epsilon": 1.0, **declared}}, key=None, ledger=ledger.path)
+    before = everything(place.folder)
+    done = place.dpcore(command, place.job)
+    refused(done, "input.path", "the same file as a file of categories")
+    assert "north" not in done.said
+    assert everything(place.folder) == before
+
+
+@pytest.mark.parametrize("which", ["ledger", "job"])
+def test_an_input_that_is_no_table(counter, ledger, which):
+    """Both are text or bytes, which a reader of CSV takes for records."""
+    counter.source = ledger.path if which == "ledger" else counter.job
+    query = {"x": {"kind": "count", "column": "version = 1", "lower": 0, "upper": 1}}
+    counter.write_release(query, key=None, ledger=ledger.path)
+    text = counter.job.read_text(encoding="utf-8").replace("[output]", 'format = "csv"\n[output]')
+    counter.job.write_text(text, encoding="utf-8")
+    refused(counter.release(), "the same file as " + {"ledger": "ledger.path", "job": "the job file"}[which])
+
+
 def test_a_release_whose_report_is_its_output(counter, ledger):
     """Both are the same JSON object, so that one file is both."""
     counter.write_release(COUNT, key=None, ledger=ledger.path)
@@ -177,6 +214,17 @@ def test_an_output_that_is_no_regular_file(place, monkeypatch, kind, overwrite):
     refused(place.privatize(*overwrite), "strange.parquet")
     assert everything(place.folder) == before
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["new/", "new/.", "new/..", "."])
+def test_an_output_that_is_named_like_a_folder(place, monkeypatch, name):
+    """A file was written under the name without the slash."""
+    monkeypatch.chdir(place.folder)
+    place.target = name
+    place.write_job(format="parquet")
+    before = everything(place.folder)
+    refused(place.dpcore("privatize", place.job), "is a folder; name a file")
+    assert everything(place.folder) == before
 
 
 @posix

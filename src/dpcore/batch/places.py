@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +54,7 @@ def output_place(path: str | Path, key: str) -> Path:
     """
     check_local(key, str(path))
     place = Path(path)
-    if place.name in {"", ".."}:
+    if os.path.basename(path) in {"", ".", ".."}:  # noqa: PTH119  # A Path forgets the slash at its end.
         raise JobError(f"{key} = {str(path)!r} is a folder; name a file")
     if place.is_symlink():
         raise JobError(f"{key} = {str(path)!r} is a symbolic link; name the file itself")

@@ -100,8 +100,9 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
         If the input or the ledger cannot be read.
     """
     check_curator(job, curator=curator)
-    columns = tuple(ready(position, column) for position, column in enumerate(job.column))
     inputs = discover(job.input.path, job.input.format)
+    check_inputs_are_tables(job, inputs.paths, others)
+    columns = tuple(ready(position, column) for position, column in enumerate(job.column))
     output = output_place(job.output.path, "output.path")
     check_output_is_not_input(output, job.input, inputs)
     files = [("output.path", path) for path in metadata.output_files(output, job.output.resolved_format)]
@@ -120,14 +121,26 @@ def _what(job: Job) -> str:
     return f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}"
 
 
+def check_inputs_are_tables(job: Job | ReleaseJob, inputs: Iterable[Path], others: Sequence[Place]) -> None:
+    """Raise `JobError` if a file of the input is also another one that the command reads.
+
+    It comes before a file of categories is read: messages about that quote it, and what is made of it costs nothing.
+    """
+    check_distinct([("input.path", path) for path in inputs], _read_beside(job, others))
+
+
 def check_places(job: Job | ReleaseJob, inputs: Iterable[Path], written: Sequence[Place], others: Sequence[Place]) -> None:
     """Raise `JobError` if a file that the job writes is also another one of the command."""
-    read = [("input.path", path) for path in inputs]
-    read += [("a file of categories", Path(path)) for path in declared_files(settings_of(job))]
+    reports = [place for place in others if place[0] == REPORT]
+    check_distinct([*written, *reports], [*(("input.path", path) for path in inputs), *_read_beside(job, others)])
+
+
+def _read_beside(job: Job | ReleaseJob, others: Sequence[Place]) -> list[Place]:
+    """What a command reads beside its input."""
+    read = [("a file of categories", Path(path)) for path in declared_files(settings_of(job))]
     if job.ledger is not None:
         read += ledger_places(job.ledger.path)
-    reports = [place for place in others if place[0] == REPORT]
-    check_distinct([*written, *reports], [*read, *(place for place in others if place[0] != REPORT)])
+    return [*read, *(place for place in others if place[0] != REPORT)]
 
 
 def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:

@@ -15,7 +15,15 @@ from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import Inputs, check_output_is_not_input, discover
 from dpcore.batch.job import OutputSection
 from dpcore.batch.places import output_place
-from dpcore.batch.plan import check_curator, check_names, check_output_is_free, check_places, type_of_unit, undeclared
+from dpcore.batch.plan import (
+    check_curator,
+    check_inputs_are_tables,
+    check_names,
+    check_output_is_free,
+    check_places,
+    type_of_unit,
+    undeclared,
+)
 from dpcore.batch.printable import check_no_formula
 from dpcore.batch.publication import Publication
 from dpcore.batch.release_answers import (
@@ -125,9 +133,10 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
         If the input, the ledger or a file of categories cannot be read.
     """
     check_curator(job, curator=curator)
+    inputs = discover(job.input.path, job.input.format)
+    check_inputs_are_tables(job, inputs.paths, others)
     reads = [_Read(_reads(position, query), _groups(query)) for position, query in enumerate(job.query)]
     _check_declared(job, reads)
-    inputs = discover(job.input.path, job.input.format)
     output = output_place(job.output.path, "output.path")
     files = _files_of(job, output)
     for key, path in files:
