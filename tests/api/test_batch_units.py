@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
@@ -99,6 +100,41 @@ def test_a_release_drops_rows_that_name_no_unit_or_takes_each_for_one(tmp_path, 
     place.write_release({"x": sum_of_ones}, privacy={"unit": "person", "max_rows_per_unit": 2, **policy}, epsilon=120.0)
     assert place.answered()["x"]["value"] == pytest.approx(count, abs=0.5)
     assert place.answers()["unit"] == ("person" if count == 5 else "person, or one row without")
+
+
+FAR = pa.array([0, 2**63 - 1, -(2**63), 0], pa.int64())
+ODD_UNITS = {
+    **{f"time {unit} {zone}": FAR.view(pa.timestamp(unit, zone)) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "No/Where")},
+    "day": pa.array([0, 2**31 - 1, -(2**31), 0], pa.int32()).view(pa.date32()),
+    "day of milliseconds": FAR.view(pa.date64()),
+    "whole": pa.array([0, 2**64 - 1, 2**63, 0], pa.uint64()),
+    "labels": pa.array(["a", "b", "", "a"]).dictionary_encode(),
+    "not UTF-8": pa.Array.from_buffers(pa.string(), 4, pa.array([b"a", b"\xff", b"\xc3", b"a"]).buffers()),
+    "long": pa.array(["n" * 300, "n" * 299 + "m", "n" * 257, "n" * 300], pa.large_string()),
+    "a digest": pa.array([hashlib.sha256(b"n" * 300).digest().ljust(257, b"\0").decode("latin-1"), "n" * 300, "x", "n"]),
+}
+
+
+@pytest.mark.parametrize("name", ODD_UNITS)
+def test_no_name_of_a_unit_ends_a_job(place, name):
+    """A time beyond what a database can tell ended the job, as did a name that takes all of its memory."""
+    units = ODD_UNITS[name]
+    place.source = write_table(pa.table({"person": units, "n": np.ones(4, np.int64)}), place.folder / "in.arrow")
+    place.write_job(NOISELESS, privacy={"max_epsilon": 60.0, "unit": "person", "max_rows_per_unit": 1}, key=None)
+    done = place.privatize("--overwrite")
+    assert done.code == 0, done.said
+    found = read_table(place.target).column("n").to_pylist()
+    assert (found[0] + found[3], found[1:3]) == ((1 if units[0].equals(units[3]) else 2), [1, 1])
+
+
+def test_a_name_of_a_unit_does_not_outgrow_the_database(place, monkeypatch):
+    monkeypatch.setattr(contributions, "MEMORY", "64MB")
+    names = [letter * (40 << 20) for letter in "abc"]
+    place.source = write_table(pa.table({"person": names, "n": np.ones(3, np.int64)}), place.source)
+    place.write_job(NOISELESS, privacy={"max_epsilon": 60.0, "unit": "person", "max_rows_per_unit": 1}, key=None)
+    done = place.privatize("--overwrite")
+    assert done.code == 0, done.said
+    assert read_table(place.target).column("n").to_pylist() == [1, 1, 1]
 
 
 def skewed(rows: int) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore.batch.checked import BYTES
 from dpcore.batch.csv_input import NULLS
 from dpcore.batch.errors import StorageError
 from dpcore.batch.pieces import Cut
-from dpcore.batch.pipeline import POLL_SECONDS
+from dpcore.batch.pipeline import POLL_SECONDS, UNFINISHED
 from dpcore.batch.rows import Rows
 from dpcore.errors import DpcoreError
 
@@ -31,6 +33,8 @@ MEMORY = "256MB"
 COUNTING_THREADS = 2
 """Each thread of the count needs a share of `MEMORY`; with more of them the shares are too small to spill from."""
 PIECE_ROWS = 1 << 16
+LONGEST_NAME = 256
+"""Bytes of a unit's name that are counted as they are. Of a longer one it is the digest: a name must not outgrow the database's memory."""
 
 
 @dataclass(slots=True)
@@ -82,8 +86,8 @@ def in_database(
         counting = worker.submit(work, database, plan, reading)
         try:
             while not wait([counting], POLL_SECONDS).done:
-                update(reading.rows, reading.done)
-            return counting.result()
+                update(reading.rows, min(reading.done, UNFINISHED))
+            answer = counting.result()
         except duckdb.Error:
             if reading.failure is not None:
                 raise reading.failure from None
@@ -91,6 +95,8 @@ def in_database(
         except BaseException:
             database.interrupt()
             raise
+    update(reading.rows, 1.0)
+    return answer
 
 
 def unit_batches(
@@ -108,7 +114,7 @@ def unit_batches(
             start = reading.rows
             reading.starts.append(start)
             for piece in plan.inputs.pieces(path, types, Cut(PIECE_ROWS, use_threads=False)):
-                units = _named(piece.batch.column(name).cast(plan.unit_type))
+                units = _comparable(_named(piece.batch.column(name).cast(plan.unit_type)))
                 first = start + piece.row
                 positions = pa.array(np.arange(first, first + len(units)))
                 others = [] if more is None else more(Rows(piece, path, first, 0.0))
@@ -127,6 +133,26 @@ def _named(units: pa.Array) -> pa.Array:
         return units
     nulls = pa.array([null.encode() for null in NULLS], pa.binary())
     return pc.if_else(pc.is_in(units, value_set=nulls), pa.scalar(None, pa.binary()), units)
+
+
+def compared_type(kind: pa.DataType) -> pa.DataType:
+    """What a database is given for units of a type: integers or bytes, of which no value can end its work, as it would that of a time."""
+    if pa.types.is_temporal(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    return BYTES.get(kind, kind)
+
+
+def _comparable(units: pa.Array) -> pa.Array:
+    """The units as values of `compared_type`, equal where they were."""
+    units = units.view(compared_type(units.type))
+    if pa.types.is_integer(units.type):
+        return units
+    long = pc.fill_null(pc.greater(pc.binary_length(units), LONGEST_NAME), False)  # noqa: FBT003
+    if not pc.any(long).as_py():
+        return units
+    # Longer than any name that is left as it is, so that no digest is the name of somebody else.
+    digests = [hashlib.sha256(name).digest().ljust(LONGEST_NAME + 1, b"\0") for name in units.filter(long).to_pylist()]
+    return pc.replace_with_mask(units, long, pa.array(digests, units.type))
 
 
 def place_of(plan: Plan | ReleasePlan, reading: Reading, row: int) -> str:

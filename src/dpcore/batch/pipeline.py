@@ -15,6 +15,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 POLL_SECONDS = 0.05
 """How long a stage waits before it looks whether the job was stopped."""
+UNFINISHED = 0.999
+"""The most that is said to be done before all of it is: a file can have been read to its end when few of its rows are written."""
 
 
 class _StoppedError(Exception):

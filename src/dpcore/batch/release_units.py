@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore import _backend
-from dpcore.batch.contributions import Reading, in_database, place_of, unit_batches
+from dpcore.batch.contributions import Reading, compared_type, in_database, place_of, unit_batches
 from dpcore.batch.errors import StorageError, reason
 from dpcore.errors import DataError
 from dpcore.rng import SecureRandom
@@ -159,7 +159,7 @@ def choose_rows(
     """
     words, further = _Words(key, ROW_NONCE), _Words(key, GROUP_NONCE)
     privacy = plan.job.privacy
-    fields = [("unit", plan.unit_type), ("row", pa.int64()), ("word", pa.uint64())]
+    fields = [("unit", compared_type(plan.unit_type)), ("row", pa.int64()), ("word", pa.uint64())]
 
     def choose(database: duckdb.DuckDBPyConnection, plan: Plan | ReleasePlan, reading: Reading) -> Kept:
         batches = unit_batches(plan, reading, schema := pa.schema(fields), lambda rows: [words.of(rows)])
