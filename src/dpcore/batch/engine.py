@@ -14,7 +14,7 @@ from dpcore.batch.columns import NoisyColumn
 from dpcore.batch.kept import kept
 from dpcore.batch.output import Output
 from dpcore.batch.pieces import Cut
-from dpcore.batch.pipeline import Pipeline
+from dpcore.batch.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.release_units import choose_rows
 from dpcore.batch.rows import Rows, piece_rows_for, read_rows, refused_cell
 from dpcore.batch.values import CellError
@@ -164,7 +164,7 @@ def _stream(plan: Plan, output: Output, chosen: Kept | None, threads: int, progr
         done = result[1]
 
     def tick() -> None:
-        progress.update(output.rows, done)
+        progress.update(output.rows, min(done, UNFINISHED))
 
     source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows, use_threads=threads > 1))
     Pipeline(source, transform, write, threads=threads).run(tick)

@@ -20,7 +20,7 @@ from dpcore.batch.errors import JobError
 from dpcore.batch.inputs import discover
 from dpcore.batch.near_names import near_name
 from dpcore.batch.pieces import Cut
-from dpcore.batch.pipeline import Pipeline
+from dpcore.batch.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.readable import plain_number
 from dpcore.batch.rows import Rows, piece_rows_for, read_rows
 from dpcore.batch.values import CellError
@@ -294,7 +294,7 @@ def _count(inputs: Inputs, columns: list[NoisyColumn], threads: int, progress: P
         rows = totals[0].n
 
     def tick() -> None:
-        progress.update(rows, done)
+        progress.update(rows, min(done, UNFINISHED))
 
     source = read_rows(inputs, types, Cut(piece_rows_for(types), use_threads=threads > 1))
     Pipeline(source, transform, add, threads=threads).run(tick)

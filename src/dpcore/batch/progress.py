@@ -1,4 +1,4 @@
-"""How far a job is: a bar on a terminal, plain lines elsewhere, both on standard error."""
+"""How far a job is: a bar on a terminal, a plain line elsewhere, both on standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpcore.batch.engine import Progress
 
 STEPS = 10
-"""Plain lines that a job prints."""
+"""Parts of the input that a line tells of."""
 
 
 class _Bar:
@@ -40,29 +40,42 @@ class _Bar:
 
 
 class _Lines:
-    """One line for each tenth of the input."""
+    """A line for each stage, which every tenth of the input makes longer.
+
+    Who keeps it in a log sees the same words whatever the rows hold: how much of a file lies before a row depends on their text, and the
+    shares of a table that is read piece by piece on their number.
+    """
 
     def __init__(self, stream: TextIO, *, count_rows: bool) -> None:
         self._stream, self._count_rows = stream, count_rows
-        self.begin("")
+        self._step = STEPS
 
     def begin(self, stage: str) -> None:
-        """Start the clock anew."""
-        self._stage = stage
-        self._start = time.monotonic()
-        self._step = 0
+        """Start a line."""
+        self.end()
+        self._stage, self._step = stage, 0
 
     def update(self, rows: int, fraction: float) -> None:
-        """Print if another tenth is done."""
-        if int(fraction * STEPS) <= self._step:
+        """Print the tenths that are done, each by itself, and at the end the number of rows."""
+        reached = int(fraction * STEPS)
+        words = "".join(f" {step / STEPS:4.0%}" for step in range(self._step + 1, reached + 1))
+        if not words:
             return
-        self._step = int(fraction * STEPS)
-        elapsed = max(time.monotonic() - self._start, 1e-9)
-        left = elapsed * (1 - fraction) / fraction
-        line = f"{self._stage}{fraction:5.0%}" + (f"  {rows:,} rows  {rows / elapsed:,.0f} rows/s" if self._count_rows else "")
+        self._write((self._stage if self._step == 0 else "") + words)
+        self._step = reached
+        if reached == STEPS:
+            self._write(f"  {rows:,} rows\n" if self._count_rows else "\n")
+
+    def end(self) -> None:
+        """End a line that a failure has cut off."""
+        if 0 < self._step < STEPS:
+            self._write("\n")
+        self._step = STEPS
+
+    def _write(self, words: str) -> None:
         # Nobody may be there to read it, which is no reason to end a job that has paid.
         with suppress(OSError):
-            self._stream.write(f"{line}  {left:,.0f} s left\n" if fraction < 1 else f"{line}\n")
+            self._stream.write(words)
             self._stream.flush()
 
 
@@ -71,7 +84,11 @@ def shown_on(stream: TextIO, *, count_rows: bool = True) -> Iterator[Progress]:
     """Show progress on `stream` for as long as the context lasts; without rows if their number is private, as logs are kept."""
     console = Console(file=stream)
     if not console.is_terminal:
-        yield _Lines(stream, count_rows=count_rows)
+        lines = _Lines(stream, count_rows=count_rows)
+        try:
+            yield lines
+        finally:
+            lines.end()
         return
     counts = (TextColumn("{task.fields[rows]:,} rows"), TextColumn("{task.fields[rate]:,.0f} rows/s"))
     columns = (

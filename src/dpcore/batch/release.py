@@ -13,7 +13,7 @@ from dpcore._validation import check_integer
 from dpcore.batch.engine import Progress, Silent, key_of
 from dpcore.batch.errors import StorageError
 from dpcore.batch.pieces import Cut
-from dpcore.batch.pipeline import Pipeline
+from dpcore.batch.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.readable import json_text
 from dpcore.batch.release_cells import read_column
 from dpcore.batch.release_queries import MAX_QUERIES
@@ -105,7 +105,7 @@ def measure(
     progress.begin("adding up")
     tallies = _Tallies(plan, kept)
     source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types), use_threads=threads > 1))
-    Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, tallies.done))
+    Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))
     progress.update(tallies.rows, 1.0)
     if kept is not None and tallies.rows != kept.rows:
         raise StorageError(CHANGED)
