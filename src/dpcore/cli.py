@@ -96,6 +96,9 @@ class _Signals:
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
     _open_closed_streams()
+    # What an encoding of the environment cannot write is no reason to fail.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     with _Signals() as signals:
         code = _run(sys.argv[1:], signals)
         signals.end()

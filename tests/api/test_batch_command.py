@@ -14,7 +14,7 @@ import pytest
 import dpcore
 from dpcore import _backend
 from dpcore.batch.progress import shown_on
-from support.jobs import COLUMNS, FORMATS, Workplace, damage, people, write_table
+from support.jobs import COLUMNS, FORMATS, Workplace, damage, job_text, people, start, write_table
 
 WORDS = "the guarantee protects one row; a person with k rows is protected at k·ε"
 SPENT_AGAIN = "Running this job again on the same data spends this budget again"
@@ -150,17 +150,66 @@ def test_a_bar_on_a_terminal():
     assert "privatising" in shown
 
 
-def test_plain_lines_elsewhere_one_for_each_tenth():
+TENTHS = "  10%  20%  30%  40%  50%  60%  70%  80%  90% 100%"
+
+
+@pytest.mark.parametrize("steps", [[1.0], [0.05, 0.44, 0.999, 1.0], [step / 100 for step in range(101)]])
+@pytest.mark.parametrize("count_rows", [True, False])
+def test_a_plain_line_elsewhere_is_the_same_however_the_input_was_read(steps, count_rows):
+    """How much of a file lies before a row is an answer about other rows, and shares of a private number tell the number."""
     stream = io.StringIO()
-    with shown_on(stream) as progress:
+    with shown_on(stream, count_rows=count_rows) as progress:
         for stage in ("counting", "privatising"):
             progress.begin(stage)
-            for step in range(101):
-                progress.update(10 * step, step / 100)
-    lines = stream.getvalue().splitlines()
-    assert len(lines) == 20
-    assert re.fullmatch(r"counting  10%  100 rows  [\d,]+ rows/s  [\d,]+ s left", lines[0])
-    assert re.fullmatch(r"privatising 100%  1,000 rows  [\d,]+ rows/s", lines[-1])
+            for step in steps:
+                progress.update(int(1000 * step), step)
+    rows = "  1,000 rows" if count_rows else ""
+    assert stream.getvalue() == f"counting{TENTHS}{rows}\nprivatising{TENTHS}{rows}\n"
+
+
+def test_a_plain_line_that_is_cut_off_ends():
+    def fail(stream):
+        with shown_on(stream) as progress:
+            progress.begin("counting")
+            progress.update(5, 0.25)
+            raise MemoryError
+
+    stream = io.StringIO()
+    with pytest.raises(MemoryError):
+        fail(stream)
+    assert stream.getvalue() == "counting  10%  20%\n"
+
+
+@pytest.mark.parametrize("command", ["privatize", "release"])
+def test_progress_does_not_tell_how_long_the_text_before_a_row_is(place, monkeypatch, command):
+    """A file that was read to its end is not one whose rows are all written, and a long cell puts the others elsewhere."""
+    monkeypatch.setattr("dpcore.batch.pipeline.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("dpcore.batch.csv_input.BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("dpcore.batch.rows.MAX_PIECE_ROWS", 64)
+    source, said = place.folder / "in.csv", []
+    text = job_text(source, place.target, {"visits": COLUMNS["visits"]}).partition("[[column]]")
+    if command == "release":
+        query = 'name = "n"\nkind = "sum"\ncolumn = "visits"\nlower = 0\nupper = 1\nmissing = 0\nepsilon = 1.0\n'
+        text = (text[0].replace("keep = []", "").replace(str(place.target), str(place.folder / "out.json")), "[[query]]\n", query)
+    place.job.write_text("".join(text), encoding="utf-8")
+    for cell in ("x", "x" * 50_000):
+        source.write_text("visits,note\n" + f"1,{cell}\n" + "1,x\n" * 5000, encoding="utf-8")
+        done = place.dpcore(command, place.job, "--overwrite")
+        assert done.code == 0, done.said
+        said.append([line for line in done.err.splitlines() if "%" in line])
+    stage = {"privatize": "privatising", "release": "adding up"}[command]
+    assert said == [[f"{stage}{TENTHS}  5,001 rows"]] * 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+def test_an_output_stream_that_cannot_write_every_character(place, encoding):
+    write_table(people(5).rename_columns(["person", "größe 🙂", "age", "income", "cost", "state", "note"]), place.source)
+    place.write_job({"größe 🙂": COLUMNS["visits"]})
+    for options in (["--dry-run"], []):
+        process = start("privatize", place.job, *options, environment={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}, text=False)
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        assert "gr" in out.decode(encoding, errors="replace"), out
 
 
 def test_info(place):

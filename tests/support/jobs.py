@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -225,10 +226,13 @@ class Workplace:
         return sorted(path.name for path in self.target.parent.iterdir()) if self.target.parent.exists() else []
 
 
-def start(*arguments: object, script: str = "from dpcore.cli import main; main()") -> subprocess.Popen[str]:
+def start(
+    *arguments: object, script: str = "from dpcore.cli import main; main()", environment: Mapping[str, str] | None = None, text: bool = True
+) -> subprocess.Popen[Any]:
     """Run the command in a process of its own; `script` may break something before it calls `main`."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with_these = None if environment is None else {**os.environ, **environment}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text, env=with_these)
 
 
 PEAK = """

@@ -95,7 +95,7 @@ def _check_levels(value: object) -> tuple[float, ...]:
 
 
 def _check_stand_in(value: object) -> Category | float:
-    if type(value) not in {str, int, float} or (isinstance(value, float) and not math.isfinite(value)):
+    if type(value) not in {str, int, float} or (isinstance(value, int | float) and not abs(value) <= sys.float_info.max):
         raise ValueError(f"must be a string or a finite number, got {reprlib.repr(value)}")
     return value  # type: ignore[return-value]
 
