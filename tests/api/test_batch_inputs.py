@@ -130,7 +130,12 @@ def test_sockets_devices_and_links_to_nothing_are_refused(place, folder, monkeyp
 
 @pytest.mark.parametrize(
     ("log", "kind"),
-    [("_delta_log/0.json", "Delta Lake"), ("metadata/v1.metadata.json", "Iceberg"), (".hoodie/hoodie.properties", "Hudi")],
+    [
+        ("_delta_log/0.json", "Delta Lake"),
+        ("metadata/v1.metadata.json", "Iceberg"),
+        ("metadata/v1.metadata.json.gz", "Iceberg"),
+        (".hoodie/hoodie.properties", "Hudi"),
+    ],
 )
 def test_a_table_with_a_log_is_refused_wherever_it_is_entered(place, folder, log, kind):
     (folder / log).parent.mkdir()

@@ -84,6 +84,61 @@ def test_nothing_that_lies_beside_the_values_is_written(place, name, target):
     assert MARK.encode() not in written(place)
 
 
+TICKS = pa.array([0, 2**63 - 1, -(2**63), None])
+DAYS = pa.array([0, 2**31 - 1, -(2**31), None], pa.int32())
+BYTES = pa.array([b"a", b"\xff", b"\0", None])
+NOT_UTF8 = pa.Array.from_buffers(pa.string(), 4, BYTES.buffers(), null_count=1)
+EXTREMES = {
+    **{
+        f"time {unit} {zone}": TICKS.view(pa.timestamp(unit, zone))
+        for unit in ("s", "ms", "us", "ns")
+        for zone in (None, "UTC", "No/Where")
+    },
+    **{f"duration {unit}": TICKS.view(pa.duration(unit)) for unit in ("s", "ns")},
+    **{str(kind): TICKS.view(kind) for kind in (pa.date64(), pa.time64("us"), pa.time64("ns"))},
+    **{str(kind): DAYS.view(kind) for kind in (pa.date32(), pa.time32("s"), pa.time32("ms"))},
+    "decimal": pa.Array.from_buffers(pa.decimal128(5, 2), 4, [None, pa.py_buffer(b"\xff" * 15 + b"\x7f" + bytes(48))]),
+    "bytes": BYTES,
+    "large bytes": BYTES.cast(pa.large_binary()),
+    "bytes of one length": pa.array([b"ab", b"\xff\xfe", b"\0\0", None], pa.binary(2)),
+    "bytes of no length": pa.array([b""] * 4, pa.binary(0)),
+    "text": NOT_UTF8,
+    "structs of text": pa.StructArray.from_arrays([NOT_UTF8], ["a"]),
+    "lists of text": pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), NOT_UTF8),
+    "structs of days": pa.StructArray.from_arrays([TICKS.view(pa.date64())], ["a"]),
+    "structs of nothing": pa.array([{}, {}, {}, None], pa.struct([])),
+    "intervals": pa.array([(1, 2, 3), (2**31 - 1, -(2**31), 2**63 - 1), (0, 0, 0), None], pa.month_day_nano_interval()),
+    "nothing": pa.nulls(4),
+}
+
+
+@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize("name", EXTREMES)
+def test_no_kept_value_ends_a_job(place, name, target):
+    """What a writer cannot take is known from its type: the job is refused before it is charged, or ends well."""
+    table = pa.table({"x": EXTREMES[name], "visits": np.arange(4)})
+    place.source, place.target = write_table(table, place.folder / "in.arrow"), place.folder / f"out/private.{target}"
+    place.write_job(JOB, keep=["x"])
+    codes = {place.privatize("--dry-run").code, place.privatize().code}
+    assert codes in ({0}, {2}), codes
+    if codes == {0} and target != "csv":
+        found = pq.read_table(place.target) if target == "parquet" else read_table(place.target)
+        assert found.num_rows == 4
+        assert found["x"].null_count >= EXTREMES[name].null_count
+
+
+def test_kept_bytes_and_seconds_of_other_formats(place):
+    table = pa.table({"bytes": BYTES, "times": TICKS.view(pa.timestamp("s")), "visits": np.arange(4)})
+    place.source = write_table(table, place.folder / "in.arrow")
+    place.write_job(JOB, keep=["times"])
+    assert place.privatize().code == 0
+    assert pq.read_table(place.target)["times"].cast(pa.int64()).to_pylist() == [0, None, None, None]
+    place.target = place.folder / "out/private.csv"
+    place.write_job(JOB, keep=["bytes"])
+    assert place.privatize().code == 0
+    assert read_table(place.target)["bytes"].to_pylist() == ["a", "\ufffd", "\0", ""]
+
+
 def test_a_type_that_cannot_be_made_anew_is_refused_by_name(place):
     union = pa.UnionArray.from_sparse(pa.array([0] * 3, pa.int8()), [pa.array([1, 2, 3])])
     place.source, place.target = write_table(pa.table({"x": union}), place.folder / "in.arrow"), place.folder / "out/private.arrow"

@@ -43,4 +43,26 @@ def _check(values: pa.Array) -> None:
     elif pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
         values.validate()  # A full one looks at values only: whether a date is a whole number of days.
     else:
-        values.validate(full=True)
+        _as_laid_out(values).validate(full=True)
+
+
+def _as_laid_out(values: pa.Array) -> pa.Array:
+    """Lists and structs with other types of the same layout inside of them, of which any bits are a value; others as they are."""
+    kind = _laid_out(values.type)
+    try:
+        return values if kind == values.type else values.view(kind)
+    except pa.ArrowException:
+        return values
+
+
+def _laid_out(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_laid_out(field.type)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        made = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return made(kind.value_field.with_type(_laid_out(kind.value_type)))
+    if pa.types.is_decimal(kind):
+        return pa.binary(kind.bit_width // 8)
+    if pa.types.is_temporal(kind) and kind.bit_width <= 64:
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    return BYTES.get(kind, kind)

@@ -18,6 +18,7 @@ from dpcore.batch.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.release_units import choose_rows
 from dpcore.batch.rows import Rows, piece_rows_for, read_rows, refused_cell
 from dpcore.batch.values import CellError
+from dpcore.batch.writers import written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,7 +138,7 @@ def privatize_rows(
     CellError
         If a cell is missing and its column declares no `missing`.
     """
-    arrays = [kept(batch.column(field.name)) for field in schema if not metadata.is_noisy(field)]
+    arrays = [written(kept(batch.column(field.name)), field.type) for field in schema if not metadata.is_noisy(field)]
     for position, column in enumerate(columns):
         rng = None if key is None else key.at(nonce=position, element=first)
         try:

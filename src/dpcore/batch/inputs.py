@@ -164,7 +164,7 @@ def _kind_of_log(folder: Path) -> str | None:
         return "Delta Lake"
     if (folder / ".hoodie").is_dir():
         return "Hudi"
-    return "Iceberg" if any(folder.glob("metadata/*.metadata.json")) else None
+    return "Iceberg" if any(folder.glob("metadata/*.metadata.json*")) else None
 
 
 def _refuse_folder(error: OSError) -> None:

@@ -59,6 +59,8 @@ def kept(values: pa.Array) -> pa.Array:
         return kept(values.dictionary_decode())
     if pa.types.is_run_end_encoded(kind):
         return kept(pc.run_end_decode(values))
+    if pa.types.is_struct(kind) and not kind.num_fields:
+        return _gathered(values)
     if pa.types.is_struct(kind):
         # `flatten` hands the nulls of the struct down to its fields.
         parts = [kept(part) for part in values.flatten()]

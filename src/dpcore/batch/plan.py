@@ -21,12 +21,12 @@ from dpcore.batch.places import REPORT, check_distinct, ledger_places, output_pl
 from dpcore.batch.printable import check_no_formula
 from dpcore.batch.publication import Publication
 from dpcore.batch.reports import CategoryReports
-from dpcore.batch.writers import open_writer
+from dpcore.batch.writers import open_writer, written_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dpcore.batch.job import Job
+    from dpcore.batch.job import Format, Job
     from dpcore.batch.pieces import FileInfo
     from dpcore.batch.places import Place
     from dpcore.batch.release_job import ReleaseJob
@@ -283,7 +283,7 @@ def _noisy_type(info: FileInfo, path: Path, column: NoisyColumn) -> pa.DataType:
 
 def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[str, pa.DataType]) -> pa.Schema:
     """Kept columns in the order of `keep`, then those with reports in the order of the job."""
-    fields = [_kept_field(name, read_types[name]) for name in job.keep]
+    fields = [_kept_field(name, read_types[name], job.output.resolved_format) for name in job.keep]
     for field in fields:
         _check_writable(job, field)
     for column in columns:
@@ -300,9 +300,9 @@ def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[
     return pa.schema(fields, metadata=metadata.encode(metadata.schema_metadata(job)))
 
 
-def _kept_field(name: str, kind: pa.DataType) -> pa.Field:
+def _kept_field(name: str, kind: pa.DataType, output_format: Format) -> pa.Field:
     try:
-        return pa.field(name, kept(pa.array([], kind)).type)
+        return pa.field(name, written_type(kept(pa.array([], kind)).type, output_format))
     except pa.ArrowException:
         raise JobError(f"keep: column {name!r} of type {kind} cannot be kept; cast it to a plain type") from None
 
@@ -310,8 +310,8 @@ def _kept_field(name: str, kind: pa.DataType) -> pa.Field:
 def _check_writable(job: Job, field: pa.Field) -> None:
     try:
         writer = open_writer(job.output.resolved_format, io.BytesIO(), pa.schema([field]), job.output.resolved_compression)
-        writer.write(pa.RecordBatch.from_pylist([], schema=pa.schema([field])))
+        writer.write(pa.RecordBatch.from_arrays([pa.array([None], field.type)], schema=pa.schema([field])))
         writer.close()
-    except (pa.ArrowException, ValueError):
+    except (pa.ArrowException, ValueError, OSError):
         message = f"keep: column {field.name!r} of type {field.type} cannot be written as {job.output.resolved_format}"
         raise JobError(message) from None

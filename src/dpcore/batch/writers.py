@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from dpcore.batch import metadata
+from dpcore.batch.csv_input import decoded
 from dpcore.batch.recut import Recut, rows_for
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ BATCH_BYTES = 8 << 20
 """The same of a record batch."""
 DICTIONARY_BYTES = 1 << 20
 """A dictionary that outgrows this is given up. A label takes its own length and four bytes in it, as it does in the metadata."""
+
+FARTHEST_SECOND = (2**63 - 1) // 1000
+"""In either direction, of those that 64 bits hold as milliseconds: Parquet has no seconds."""
 
 
 class TableWriter(Protocol):
@@ -155,3 +160,24 @@ def open_writer(output_format: Format, sink: Any, schema: pa.Schema, compression
             return ArrowTable(sink, schema, compression)
         case "csv":
             return CsvTable(sink, schema)
+
+
+def written_type(kind: pa.DataType, output_format: Format) -> pa.DataType:
+    """The type as which kept values of a type are written: one of which the writer can take every value."""
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    if output_format == "csv" and is_bytes:
+        return pa.string()
+    if output_format == "parquet" and pa.types.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms", kind.tz)
+    return kind
+
+
+def written(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return kept values as their `written_type`: U+FFFD stands for bytes that are not UTF-8, null for times that it cannot tell."""
+    if values.type == kind:
+        return values
+    if not pa.types.is_timestamp(kind):
+        return decoded(values.cast(pa.binary()))
+    seconds = values.view(pa.int64())
+    told = pc.and_(pc.greater_equal(seconds, -FARTHEST_SECOND), pc.less_equal(seconds, FARTHEST_SECOND))
+    return pc.if_else(told, values, pa.scalar(None, values.type)).cast(kind)
