@@ -80,7 +80,7 @@ both. An output that exists is therefore refused unless --overwrite is given.
 
 \b
 Exit codes: 0 done; 2 the job, the schema or the installation is at fault; 3 a row is;
-4 the system is (unreadable input, disk full); 130, 143 interrupted; 1 a bug in dpcore.
+4 the system is (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
 A job that ends early leaves nothing under the output's name.
 """
 

@@ -100,7 +100,7 @@ With a ledger the job is charged just before any noise is drawn; a job that is k
 
 \b
 Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation is at fault; 3 a row is;
-4 the system is (unreadable input, disk full); 130, 143 interrupted; 1 a bug in dpcore.
+4 the system is (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
 A job that ends early leaves nothing under the names of its outputs.
 """
 
