@@ -13,9 +13,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 # A wheel without extras is complete (the core needs numpy and scipy only); the tests of an extra then have no subject.
 EXTRAS = {
-    "pyarrow click rich pydantic": "batch_ cli_ commit_steps experiment ledger_command places published release_ totals",
-    "duckdb": "batch_units release_units",
-    "clarabel": "experiment minimax_",
+    "pyarrow click rich pydantic duckdb": "batch_ cli_ commit_steps experiment ledger_command places published release_ totals",
+    "pyarrow click rich pydantic duckdb clarabel dp_accounting": "docstrings documents",
+    "build": "distributions",
+    "clarabel": "bench experiment minimax_",
     "dp_accounting": "accounting_pld",
     "z3": "address_proof",
 }

@@ -61,7 +61,12 @@ USES = {
     "secure categories": "local.KaryResponse(1.0, 5).privatize(np.zeros(1000, int))",
     "secure selection": "selection.top_s(np.arange(1000.0), 3, 1.0, 1.0, values=True)",
     "secure threads": "noise.laplace(np.zeros(600_000), 1.0, threads=3)",
-    "keyed": "noise.laplace(np.zeros(1000), 1.0, rng=KeyedRandom(read(32)))",
+    "keyed": """
+import ctypes
+key = read(32)
+noise.laplace(np.zeros(1000), 1.0, rng=KeyedRandom(key))
+ctypes.memset(id(key) + bytes.__basicsize__ - 1, 0, 32)  # these bytes are the caller's
+""",
 }
 
 

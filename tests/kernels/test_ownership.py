@@ -359,6 +359,7 @@ def test_rounds_of_a_selection_read_apart(keystream: Keystream) -> None:
 def test_columns_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], keystream: Keystream) -> None:
     """Under one key a column is a nonce, and its rows are elements: no two columns read a common word."""
     pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
     from support.jobs import KEY as JOB_KEY
     from support.jobs import Workplace, write_table
 

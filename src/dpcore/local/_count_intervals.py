@@ -45,6 +45,11 @@ def frequency_interval(counts: Any, n: int, support: Support, *, confidence: flo
     if rare.any():
         distinct, place = np.unique(flat[rare], return_inverse=True)
         interval[rare] = law.exact_limits(distinct, tail)[place]
+    if not law.population:  # a sample has no other frequencies
+        interval = np.clip(interval, 0.0, 1.0)
+    # What the reports say may be no frequency; then the interval reaches as far as that.
+    value = law.value(flat)
+    interval = np.stack([np.minimum(interval[:, 0], value), np.maximum(interval[:, 1], value)], axis=-1)
     return interval.reshape((*found.shape, 2))
 
 
@@ -123,10 +128,8 @@ class _Law:
         least = _least_holders(counts, self.n, (miss, q), tail)
         # the reports that do not support it are those of n − m holders, of a category that others support with probability 1 − p
         greatest = self.n - _least_holders(self.n - counts, self.n, (q, miss), tail)
-        value = self.value(counts)
-        # a count that no sample is likely to give leaves nothing between the two: the value and the nearest possible one remain
-        low, high = np.minimum(least, greatest) / self.n, np.maximum(least, greatest) / self.n
-        return np.stack([np.minimum(low, value), np.maximum(high, value)], axis=-1)
+        # a count that no sample is likely to give leaves nothing between the two: the nearest possible one remains
+        return np.stack([np.minimum(least, greatest), np.maximum(least, greatest)], axis=-1) / self.n
 
 
 def _least_share(counts: Reals, n: int, tail: float) -> Reals:
