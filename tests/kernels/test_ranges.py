@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -143,6 +145,30 @@ def test_further_interrupts_do_not_end_the_wait_for_the_others() -> None:
         go_on.set()
         other.join()
     assert running == 0
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.usefixtures("small_chunks")
+def test_errors_of_other_threads_keep_nothing_of_the_call_alive(both: bool) -> None:
+    class Owner:
+        """What a call holds: arrays and keys."""
+
+    main, together, owner = threading.get_ident(), threading.Barrier(2, timeout=60), Owner()
+    alive = weakref.ref(owner)
+
+    def work(start: int, stop: int, *, owned: Owner = owner) -> None:
+        together.wait()
+        if both or threading.get_ident() != main:
+            raise ZeroDivisionError
+
+    gc.disable()
+    try:
+        with pytest.raises(ZeroDivisionError):
+            _backend.for_ranges(work, 200, 2)
+        del work, owner
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_default_threads_is_at_least_one() -> None:

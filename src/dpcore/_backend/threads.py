@@ -141,13 +141,13 @@ def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None,
             ranges.leave()
 
     try:
-        _pool.start(help_out, workers - 1)
-        drain()
+        try:
+            _pool.start(help_out, workers - 1)
+            drain()
+        finally:
+            ranges.close()
+            tasks.clear()
+        if errors:
+            raise errors[0]
     finally:
-        ranges.close()
-        tasks.clear()
-    try:
-        for error in errors:
-            raise error
-    finally:
-        errors.clear()  # they hold this frame, which holds the arrays
+        errors.clear()  # they hold this frame, which holds the arrays, and so no other name of it may hold them
