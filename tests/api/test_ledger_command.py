@@ -332,7 +332,8 @@ def test_an_old_zcdp_ledger_fixes_its_failures_when_it_is_carried_over(place):
     assert done.code == 0, done.err
     assert Ledger("more").remaining.delta == 4e-7
     assert Ledger("more").privacy(1e-6).epsilon <= 1.0
-    for failures, words in ((5e-8, "at least what was spent, 1e-07"), (1e-6, "leave enough of delta")):
+    refused = ((5e-8, "at least what was spent, 1e-07"), (1e-6, "leave enough of delta"), ("nan", "must be in [0.0, inf), got nan"))
+    for failures, words in refused:
         done = place.dpcore("ledger", "export", "old", "--into", "none", "--failure-delta", failures)
         assert (done.code, words in done.err) == (2, True)
     assert not (place.folder / "none").exists()

@@ -123,7 +123,21 @@ def test_outputs_that_nobody_sealed_are_damage(tmp_path, change):
     assert file.temporary.exists()
 
 
-@pytest.mark.parametrize("change", ["state = 'done'", "state = 'failed'", "reason = 'data'", "changed = ''", "mark = ''"])
+@pytest.mark.parametrize("column", ["identity", "epsilon", "delta", "relation", "unit", "dataset", "created", "version", "digest"])
+def test_a_header_that_is_no_text_is_damage(tmp_path, column):
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=1.0)
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute(f"UPDATE ledger SET {column} = x'00ff'")
+    connection.close()
+    for use in (lambda: Ledger(ledger.path), lambda: ledger.spend(Privacy(0.25), what="x")):
+        with pytest.raises(OSError, match="damaged"):
+            use()
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["state = 'done'", "state = 'failed'", "reason = 'data'", "changed = ''", "mark = ''", "reason = x'00ff'", "changed = x'00ff'"],
+)
 def test_a_fate_that_nobody_wrote_is_damage(tmp_path, change):
     ledger = Ledger.create(tmp_path / "ledger", epsilon=1.0)
     reservation = ledger.spend(Privacy(0.25), what="x")

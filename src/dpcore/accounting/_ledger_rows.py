@@ -58,7 +58,8 @@ def now() -> str:
 
 
 def _digest(previous: str, values: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps([previous, *values]).encode()).hexdigest()
+    # dpcore writes text and numbers here; of anything else, which damage may leave, the digest is another one
+    return hashlib.sha256(json.dumps([previous, *values], default=repr).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

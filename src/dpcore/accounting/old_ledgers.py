@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpcore.accounting import _ledger_file, _promises
-from dpcore.accounting._amounts import NOTHING, Amount, amount_in_file
+from dpcore.accounting._amounts import NOTHING, Amount, amount_in_file, read_number
 from dpcore.accounting.ledger import make
 from dpcore.errors import ParameterError
 from dpcore.privacy import Privacy, as_written, written_down, written_up
@@ -130,7 +130,7 @@ def carry_over(
 
 def _zcdp_limits(old: OldLedger, failure_delta: float | None) -> dict[str, float]:
     total = old.total
-    failures = written_up(total.delta) if failure_delta is None else failure_delta
+    failures = written_up(total.delta) if failure_delta is None else read_number("failure_delta", failure_delta, written_down)
     if as_written(failures) < total.delta:
         raise ParameterError(f"failure_delta must be at least what was spent, {written_up(total.delta)!r}, got {failures!r}")
     usable = as_written(old.budget.delta) - as_written(failures)
