@@ -123,6 +123,18 @@ def test_a_move_never_takes_the_name_of_another_file(tmp_path):
     assert file.path.read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_move_that_was_made_already_has_nothing_left_to_do(tmp_path, overwrite):
+    file = sealed(tmp_path, "out", b"new")
+    file.path.write_bytes(b"new")
+    move_into_place(file, overwrite=overwrite)
+    assert file.path.read_bytes() == b"new"
+    file.path.write_bytes(b"old")
+    with pytest.raises(FileNotFoundError):
+        move_into_place(file, overwrite=overwrite)
+    assert file.path.read_bytes() == b"old"
+
+
 def test_a_file_system_without_links(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(1, "no links")

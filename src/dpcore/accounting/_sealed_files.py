@@ -87,11 +87,15 @@ def move_into_place(file: SealedFile, *, overwrite: bool) -> None:
     OSError
         If the system does not allow it.
     """
-    if overwrite:
-        file.temporary.replace(file.path)
-    else:
-        _link(file)
-        file.temporary.unlink(missing_ok=True)
+    try:
+        if overwrite:
+            file.temporary.replace(file.path)
+        else:
+            _link(file)
+            file.temporary.unlink(missing_ok=True)
+    except FileNotFoundError:
+        if not _has_content(file):
+            raise
     sync_folder(file.path.parent)
 
 
