@@ -18,7 +18,7 @@ from dpcore.errors import DataError, ParameterError, ParameterTypeError
 Rounding = Literal["down", "up", "nearest"]
 _WORDS = re.compile("[a-z]+")
 _ROUNDED_DOWN = {"epsilon", "delta", "rho"}
-_ROUNDED_UP = {"sensitivity", "scale", "amount"}
+_ROUNDED_UP = {"sensitivity", "scale"}
 """Which words of a parameter's name say that a smaller, or a larger, number protects more."""
 NO_NUMBERS = (bool, np.bool_, np.timedelta64)
 """What Python or NumPy takes for integers, and is none of ours."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath
 import pytest
 
 from dpcore import accounting
+from dpcore.errors import ParameterError
 
 MP = mpmath.MPContext()
 MP.dps = 60
@@ -95,6 +97,23 @@ def test_rho_of_gaussian_noise():
     assert accounting.rho_gaussian(2.0, 1.0) == 0.125
     assert accounting.rho_gaussian(1e-200, 1e200) == math.inf
     assert accounting.rho_gaussian(3.0, 1.0) * 18 >= 1
+
+
+def test_what_float64_does_not_hold_is_rounded_against_the_user():
+    between = (Fraction(0.3) + Fraction(math.nextafter(0.3, 0.0))) / 2
+    assert Fraction(accounting.rho_gaussian(between, 1.0)) >= 1 / (2 * between**2)
+    small = Fraction(math.nextafter(0.03, 0.0)) + Fraction(1, 10**30)
+    assert accounting.gaussian_delta(1.0, small, 1.0) == accounting.gaussian_delta(1.0, math.nextafter(0.03, 0.0), 1.0)
+    assert accounting.advanced(0.1, between, 1, 0.1).delta >= between + Fraction(0.1)
+
+
+def test_the_part_of_failures_is_rounded_up():
+    delta = 1e-6
+    left = Fraction(delta) - Fraction(math.nextafter(delta, 0.0))
+    rho = accounting.zcdp_rho(1.0, delta, failure_delta=math.nextafter(delta, 0.0))
+    assert accounting.zcdp_delta(rho, 1.0) <= 2 * left
+    with pytest.raises(ParameterError, match="failure_delta must be in"):
+        accounting.zcdp_rho(1.0, delta, failure_delta=Fraction(delta) - left / 1000)  # rounded down, it would leave all of `left`
 
 
 def test_peeling_with_the_printed_noise_is_private_only_in_its_range():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpcore._validation import check_integer, check_real
+from dpcore._validation import TINY_NORMAL, check_integer, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 
@@ -36,6 +36,11 @@ def check_nonnegative(name: str, value: object) -> float:
 def check_loss(name: str, value: object, *, high: float = math.inf) -> float:
     """Return what has been lost already, in [0, high), as a float rounded up, else raise; what is to be kept to is rounded down."""
     return check_real(name, value, low=0.0, high=high, include_high=False, rounding="up")
+
+
+def check_noise_scale(scale: object) -> float:
+    """Return the scale of noise that is given, positive and normal, as a float rounded down, else raise: less noise protects less."""
+    return check_real("scale", scale, low=TINY_NORMAL, high=math.inf, include_high=False, rounding="down")
 
 
 def check_uses(k: object) -> int:

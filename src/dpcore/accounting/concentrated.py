@@ -6,8 +6,8 @@ adaptive uses. Source: Bun and Steinke, arXiv:1605.02065.
 
 from __future__ import annotations
 
-from dpcore._validation import check_positive, check_real, check_sensitivity
-from dpcore.accounting._checks import check_loss, check_nonnegative, check_open_delta
+from dpcore._validation import check_positive, check_sensitivity
+from dpcore.accounting._checks import check_loss, check_noise_scale, check_nonnegative, check_open_delta
 from dpcore.privacy import as_written, written_down
 
 
@@ -118,7 +118,7 @@ def zcdp_rho(epsilon: float, delta: float, *, failure_delta: float = 0.0) -> flo
     from dpcore.accounting import _promises
 
     epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
-    failures = check_real("failure_delta", failure_delta, low=0.0, high=delta, include_high=False)
+    failures = check_loss("failure_delta", failure_delta, high=delta)
     return _promises.largest_rho(epsilon, written_down(as_written(delta) - as_written(failures)))
 
 
@@ -194,7 +194,7 @@ def rho_gaussian(scale: float, sensitivity: float) -> float:
 
     from dpcore._intervals import fraction_up
 
-    ratio = Fraction(check_sensitivity(sensitivity)) / Fraction(check_positive("scale", scale))
+    ratio = Fraction(check_sensitivity(sensitivity)) / Fraction(check_noise_scale(scale))
     return fraction_up(ratio * ratio / 2)
 
 

@@ -179,7 +179,7 @@ def _check_sampling(uses: tuple[Uses, ...], sampling: Sampling, relation: Relati
 
 def _check_rate(sampling: Sampling, rate: object) -> float:
     if sampling == "poisson":
-        return check_real("rate", rate, low=0.0, high=1.0, include_low=False)
+        return check_real("rate", rate, low=0.0, high=1.0, include_low=False, rounding="up")
     if rate is not None:
         raise ParameterTypeError(f"rate must be left out for sampling={sampling!r}, got {rate!r}")
     return 1.0

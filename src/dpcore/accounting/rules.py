@@ -144,7 +144,7 @@ def advanced(
     from dpcore.accounting import _composition
 
     check_choice("form", form, ("standard", "lecture"))
-    delta, k = check_delta("delta", delta), check_uses(k)
+    delta, k = check_loss("delta", delta, high=1.0), check_uses(k)
     if form == "standard":
         epsilon = check_loss("epsilon", epsilon)
         extra = check_open_delta("delta_prime", delta_prime)

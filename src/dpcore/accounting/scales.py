@@ -8,7 +8,7 @@ through the sensitivity alone.
 from __future__ import annotations
 
 from dpcore._validation import check_integer, check_positive, check_real, check_sensitivity
-from dpcore.accounting._checks import check_nonnegative, check_open_delta
+from dpcore.accounting._checks import check_noise_scale, check_nonnegative, check_open_delta
 from dpcore.errors import ParameterError
 
 MAX_INTEGER_SENSITIVITY = 2**53
@@ -92,7 +92,7 @@ def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
     from dpcore import _calibration
 
     epsilon = check_nonnegative("epsilon", epsilon)
-    ratio = Fraction(check_sensitivity(sensitivity)) / Fraction(check_positive("scale", scale))
+    ratio = Fraction(check_sensitivity(sensitivity)) / Fraction(check_noise_scale(scale))
     return _calibration.gaussian_delta(epsilon, ratio)
 
 
