@@ -1,4 +1,4 @@
-"""The CPU level in use, and the random words themselves. `_noise` takes the level from here by a capsule."""
+"""The CPU level in use, which other modules take from here by a capsule, and the random words themselves."""
 
 from cpython.buffer cimport PyBUF_WRITABLE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

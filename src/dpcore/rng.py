@@ -6,7 +6,7 @@ import os
 import threading
 from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 
-from dpcore._backend import Key, fresh_key
+from dpcore._backend import Key, derived_key, fresh_key
 from dpcore._validation import check_integer
 from dpcore.errors import EntropyError, ParameterError, ParameterTypeError
 
@@ -128,10 +128,8 @@ def _checked(position: StreamPosition) -> StreamPosition:
 
 
 def _derived(position: StreamPosition, draw: int, *, secure: bool) -> StreamPosition:
-    from dpcore import _backend
-
     key, nonce, first = position
-    return StreamPosition(_backend.derived_key((key, nonce, first), draw, secure=secure), nonce)
+    return StreamPosition(derived_key((key, nonce, first), draw, secure=secure), nonce)
 
 
 def resolve(rng: Stream | None) -> Stream:

@@ -35,7 +35,6 @@ OTHERS = {
     "dpk_chacha20_block": "integers; only tests call it",
     "dpk_view_coalesce": "integers: shapes and strides",
     "dpk_subset_words": "an integer quotient",
-    "dpk_load_int": "copies integers",
     "dpk_sums_room": "an integer product",
     "dpk_wipe": "writes zeros",
     "dpk_wipe_stack": "writes zeros",

@@ -344,8 +344,7 @@ void dpk_bounded_set(dpk_bounded *b) {
 
 /* Pre: 0 <= start <= stop <= size; out may be the values where both have items of one size; subsets have `room` for a report. Post:
    out[start, *reached) is written, but for the pending items, and nothing raw ever; the stack is wiped. Errors: DPK_NONFINITE with *reached
-   the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached. Source: docs/exactness-local.md. The floating-point environment is
-   the default one inside. */
+   the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached. Source: docs/exactness-local.md. */
 int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
                      int64_t *n_pending, int64_t *reached) {
     int status;

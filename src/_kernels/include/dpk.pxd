@@ -86,7 +86,6 @@ cdef extern from "dpk_entries.h" nogil:
 
     enum:
         DPK_WALK_LANES
-        DPK_COSINE_BLOCK
         DPK_PRODUCT_PLANES
 
     int64_t DPK_COSINE_LARGEST
@@ -181,7 +180,6 @@ cdef extern from "dpk_entries.h" nogil:
 
     int dpk_response_run "dpk_entry_response_run"(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *,
                                                   int64_t capacity, int64_t *n_pending, int64_t *reached)
-    void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out)
 
     ctypedef struct dpk_clamp:
         double lower

@@ -86,7 +86,6 @@ def frame_of(f: Array, possible: npt.NDArray[np.bool_]) -> tuple[Frame, Array]:
     more = math.frexp(spread)[1] if spread > 0 else -52
     standard = np.zeros(len(f))
     standard[possible] = np.ldexp(centred, -more)
-    # The unit itself has to be a float64, and so does twice the unit.
     return Frame(times_power_of_two(middle, shift), shift + more), standard
 
 
