@@ -3,7 +3,8 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from dpk cimport (
-    DPK_COSINE_LARGEST, DPK_PRODUCT_PLANES, dpk_band, dpk_band_rows, dpk_choice, dpk_choose, dpk_cosines, dpk_weigh_bits,
+    DPK_COSINE_LARGEST, DPK_PRODUCT_PLANES, DPK_STACK_DEPTH, dpk_band, dpk_band_rows, dpk_choice, dpk_choose, dpk_cosines, dpk_weigh_bits,
+    dpk_wipe_stack,
 )
 
 include "level.pxi"
@@ -41,6 +42,7 @@ def cosines(const double[::1] x, int64_t[::1] sums, int64_t[:, ::1] out=None):
         return
     with nogil:
         dpk_cosines(level(), &x[0], n, terms, &sums[0], rows)
+        dpk_wipe_stack(DPK_STACK_DEPTH)
 
 
 def band_rows(tuple band, tuple weights, double[::1] mantissas, double[::1] exponents, size_t start, size_t stop):

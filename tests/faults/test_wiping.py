@@ -229,6 +229,13 @@ def test_no_use_of_records_leaves_them(use: str) -> None:
     assert records_in(memory_of("x = records()\n" + RECORD_USES[use] + "\nx[:] = 0")) == 0
 
 
+def test_phases_of_cosines_go_with_the_records() -> None:
+    """The kernel makes integers of the records of a block, which say as much as they do."""
+    program = "from dpcore import _backend\nx = records()\nx /= 2e7\n_backend.rounded_cosines(x, 3)\nx[:] = 0"
+    memory = memory_of(program)
+    assert [value for value in (RECORDS / 2e7)[-400::8].tolist() if struct.pack("<Q", int(value * 2.0**63)) in memory] == []
+
+
 def test_records_that_are_clamped_into_a_failed_result_are_found() -> None:
     """The old way: a result of clamped records that a failure leaves behind is freed and not wiped."""
     program = "x = records()\ny = np.clip(x, 0.0, 2e7)\ndel y\nx[:] = 0"
