@@ -133,10 +133,16 @@ def arrayed(values: list[Any], kind: pa.DataType | None) -> pa.Array:
         return pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
     if any(isinstance(value, bytes) for value in values):
         raw = pa.array([value.encode() if isinstance(value, str) else value for value in values], pa.binary())
-        return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
+        text = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
+        return text if kind is None else encoded(text, kind)
     if kind is not None and pa.types.is_dictionary(kind):
-        return pa.array(values).dictionary_encode()
+        return encoded(pa.array(values), kind)
     return pa.array(values, kind)
+
+
+def encoded(values: pa.Array, kind: pa.DataType) -> pa.DictionaryArray:
+    labels = values.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(labels.indices.cast(kind.index_type), labels.dictionary)
 
 
 def labelled(*extra: list[str | None], ending: str = "arrow") -> tuple[Cell, ...]:
@@ -208,6 +214,15 @@ ORACLES = [
     Oracle("bytes that are zero", texts("ill", b"\0", b"flu\0", b"gone"), columns=KARY, target="csv"),
     Oracle("bytes that are no UTF-8", texts("ill", b"fl\xffu", b"\xc3", b"gone"), {"h": HISTOGRAM | TABULAR}),
     Oracle("the same where text has a type", typed("ill", b"fl\xffu", b"gone", ending="arrow"), columns=KARY),
+    *(
+        Oracle(
+            f"the same among labels of {ending} numbered by {kind}",
+            typed("ill", b"fl\xffu", b"gone", kind=pa.dictionary(kind, pa.string()), ending=ending),
+            columns=KARY,
+        )
+        for ending in ("parquet", "arrow")
+        for kind in (pa.int8(), pa.int32(), pa.uint16())
+    ),
     Oracle("a very long cell", texts("ill", b"y" * 300_000, b"gone"), columns=KARY, target="arrow"),
     Oracle("a long cell that nobody reads, by the cut of the output", texts("note", b"y" * 300_000, b"-"), columns=LAPLACE, target="arrow"),
     Oracle("the same, by compression and statistics", typed("note", "y" * 300_000, "-"), columns=KARY | LAPLACE),

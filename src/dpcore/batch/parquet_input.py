@@ -47,7 +47,7 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
     memory is up to whoever wrote the file), and an unreadable one can be named.
     """
     readers: Readers = {}
-    with _opened(source, len(types)) as file:
+    with _opened(source, len(types), _labels(types)) as file:
         types = {name: file.schema_arrow.field(name).type for name in types}  # Another file of the input may have others of the same kind.
         total, done, groups = file.metadata.num_rows, 0, file.num_row_groups
         for group in range(groups):
@@ -114,7 +114,15 @@ def _way_to_read(
     rows = min(rows, _rows_per_piece(file, group, chunks))
     labelled = [name for name in varying if pa.types.is_dictionary(first.column(name).type) and all(map(_is_labelled, chunks[name]))]
     long = [name for name in labelled if _longest(first.column(name)) * rows > LABEL_BYTES]
-    return (_reader(source, readers, len(types), long) if long else file), rows
+    return (_reader(source, readers, len(types), [*_labels(types), *long]) if long else file), rows
+
+
+def _labels(types: Mapping[str, pa.DataType]) -> list[str]:
+    """Columns that Arrow wrote as labels.
+
+    Asked for as such they come as they are. Otherwise pyarrow casts them into the type they had, which one that is not UTF-8 would end.
+    """
+    return [name for name, kind in types.items() if pa.types.is_dictionary(kind) and kind.value_type in TEXTS]
 
 
 def _reader(source: Source, readers: Readers, columns: int, encoded: list[str]) -> pq.ParquetFile:

@@ -13,13 +13,13 @@ import contextlib
 from typing import TYPE_CHECKING, Literal, Self
 
 from dpcore.accounting import move_into_place
+from dpcore.accounting._states import reason_of
 from dpcore.batch import metadata
 from dpcore.batch.atomic import AtomicFile, remove_stale, sync_folder
 from dpcore.batch.errors import JobError, PublishedError, StorageError, reason
 from dpcore.batch.locks import NameLock
 from dpcore.batch.places import check_regular
 from dpcore.batch.signals import Deferred
-from dpcore.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ class Publication:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with Deferred():
             if error is not None and self.state == "reserved":
-                self.charge.failed(reason_class(error))
+                self.charge.failed(reason_of(error))
             self._clean_up()
 
     def already(self) -> str | None:
@@ -210,14 +210,6 @@ class Publication:
                 file.abort()
         for lock in self._locks:
             lock.release(keep=kept)
-
-
-def reason_class(error: BaseException) -> str:
-    """What a ledger keeps of a failure: never a text, which could tell of the data."""
-    for kinds, word in (((DataError,), "data"), ((OSError,), "storage"), ((MemoryError,), "memory")):
-        if isinstance(error, kinds):
-            return word
-    return "error" if isinstance(error, Exception) else "interrupted"
 
 
 def make_folder(folder: Path) -> None:
