@@ -258,7 +258,7 @@ def test_an_interrupted_job_cleans_up(place, target, number, code):
     place.write_job()
     process = start("privatize", place.job, script=SLOW)
     # It has some forty seconds to go when the signal arrives.
-    while process.stderr.readline() != "writing\n":
+    while not process.stderr.readline().endswith("writing\n"):
         assert process.poll() is None
     assert temporaries(place)
     process.send_signal(number)
