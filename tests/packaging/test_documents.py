@@ -110,11 +110,13 @@ def test_every_name_of_releases_is_on_their_page():
 @pytest.mark.parametrize(
     "page",
     [
+        "start-here",
         "tutorial",
         "tutorial-local",
         "tutorial-release",
         "how-to",
         "threat-model",
+        "memory",
         "stability",
         "platforms",
         "exactness",
@@ -141,6 +143,11 @@ def test_every_name_of_releases_is_on_their_page():
 def test_pages_of_the_contract_exist_and_are_listed(page):
     assert (ROOT / "docs" / f"{page}.md").is_file()
     assert re.search(rf"^{page}$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_index_has_four_parts():
+    captions = re.findall(r"^:caption: (.*)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert captions == ["Start here", "How-to", "Reference", "Explanation"]
 
 
 def test_readme_names_commands_that_exist():
