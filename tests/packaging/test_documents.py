@@ -117,6 +117,7 @@ def test_every_name_of_releases_is_on_their_page():
         "how-to",
         "threat-model",
         "memory",
+        "speed",
         "stability",
         "platforms",
         "exactness",
@@ -148,6 +149,54 @@ def test_pages_of_the_contract_exist_and_are_listed(page):
 def test_index_has_four_parts():
     captions = re.findall(r"^:caption: (.*)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert captions == ["Start here", "How-to", "Reference", "Explanation"]
+
+
+def test_readme_is_one_screen():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 80
+
+
+def times_of_the_speed_page() -> dict[str, str]:
+    """The rows of each benchmark, from its own row down to the next one's."""
+    rows: dict[str, str] = {}
+    name = ""
+    for line in (ROOT / "docs" / "speed.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("| "):
+            name = line.split(" | ")[0].strip("| ") or name
+            rows[name] = rows.get(name, "") + line
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("row", "timed"),
+    [
+        ("Laplace noise", "`laplace`"),
+        ("Gaussian noise", "`gaussian`"),
+        ("a randomised answer, 16 categories", "`KaryResponse`, k = 16, int64"),
+        ("exponential mechanism", "`exponential_mechanism`"),
+        ("the best 100 of 10⁶ scores", "`top_s`, Gumbel, s = 100"),
+    ],
+)
+def test_readme_repeats_times_of_the_speed_page(row, timed):
+    found = re.search(
+        rf"^\| {row} \| (\S+) \| (\S+) \| ([\w-]+).* (\S+) \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    ours, of_numpy, peer, of_peer = found.groups()
+    measured = times_of_the_speed_page()[timed]
+    assert measured.startswith(f"| {timed} | {ours} |")
+    assert all(re.search(rf"{name}[^|;]* {re.escape(time)}[ ;]", measured) for name, time in (("NumPy", of_numpy), (peer, of_peer)))
+
+
+def test_job_file_of_the_readme_is_the_example_and_runs(monkeypatch, tmp_path):
+    pytest.importorskip("pyarrow")
+    from dpcore.cli import run
+
+    ((_, shown),) = blocks(ROOT / "README.md", "toml")
+    assert shown == (ROOT / "examples" / "health.toml").read_text(encoding="utf-8")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    assert run(["release", "examples/health.toml", "--dry-run"]) == 0
+    assert run(["release", "examples/health.toml", "--report", "out"]) == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["health.html", "health.json"]
 
 
 def test_readme_names_commands_that_exist():
