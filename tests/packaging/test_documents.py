@@ -139,6 +139,7 @@ def test_every_name_of_releases_is_on_their_page():
         "auditing",
         "batch",
         "experiments",
+        "literature",
     ],
 )
 def test_pages_of_the_contract_exist_and_are_listed(page):
