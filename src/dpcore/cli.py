@@ -257,7 +257,7 @@ def command_group() -> click.Group:
             dpcore estimate OUTPUT                what the private rows say, with intervals
             dpcore release --help                 noisy answers about a table that you are trusted with
             dpcore ledger --help                  a budget that no number of releases exceeds
-            dpcore experiment all --report out    what the documents claim, measured again
+            dpcore experiment all --report out    what the literature claims, measured again
         """
 
     @dpcore.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import re
@@ -17,63 +18,64 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("clarabel")
 
 SECTIONS = {
-    "minimax": [
-        "Document 000, Abbildung 3.1: the intervals of a binary search of tests",
-        "Document 000, Abbildung 3.2: the course of a binary search of tests",
-        "Document 000, Beispiel 3.6 A: the mean of bounded numbers",
-        "Document 000, Beispiel 3.6 B: the mean of numbers with heavy tails",
-        "Document 000, Beispiel 3.7: the end of a uniform distribution",
-        "Document 000, Beispiel 3.8, density: a smooth density at a point",
-        "Document 000, Beispiel 3.8, derivative: the derivative of a smooth density at a point",
-        "Document 000, Satz 3.13: one bit of a record is enough",
-        "Document 000, Lemma 3.16: how often a binary search errs by how much",
-    ],
-    "figure1": [
-        "Document 001, Figure 1: error of original and of perturbed histograms of Beta(10, 10)",
-        "Document 001, Figure 1, bimodal: error of original and of perturbed histograms of a mixture",
-    ],
-    "rates": [
-        "Document 001, Section 1.1, first table: rates of histograms and of the exponential mechanism",
-        "Document 001, Section 1.1, second table: rates of orthogonal series",
-        "Document 001, Theorem 3.2: no private release is consistent at a point mass",
-        "Document 001, Theorem 4.2: KS distance of smoothed histograms",
-        "Document 001, Theorem 4.3: squared L2 distance of smoothed histograms",
-        "Document 001, Theorem 4.4, L2: squared L2 distance of perturbed histograms",
-        "Document 001, Theorem 4.4, KS: KS distance of perturbed histograms",
-        "Document 001, Theorem 5.4: KS distance of the exponential mechanism",
-        "Document 001, Theorem 6.2: squared L2 distance of the exponential mechanism, of few records",
-        "Document 001, Theorem 6.3: squared L2 distance of orthogonal series",
-    ],
-    "overfitting": [
-        "Document 002, Claim 6: private answers stay near the sample's averages",
-        "Document 002, Claim 8: NoisyArgmax finds a query that is nearly the best",
-        "Document 002, Theorem 9: private answers stay near the population's averages",
-        "Document 002, Theorem 10: a query chosen by private answers does not overfit",
-    ],
     "blackwell": [
-        "Document 003, Theorem 1: an experiment is more informative exactly if the other one is a garbling of it",
-        "Document 003, Theorem 2: a mechanism is private exactly if no test is better than its profile allows",
-        "Document 003, Theorem 2, audited: what tests find in outputs stays below what is claimed",
-        "Document 003, Theorem 3: testing regions lie inside the region of the guarantee",
-        "Document 003, Theorem 4: equal testing regions do not make experiments equal",
-        "Document 003, Lemma 1: under distributions of data bases the order is kept, and may be made up",
-        "Document 003, Theorem 5: testing regions of distributions say nothing of the mechanism",
+        "Mechanisms as experiments (2014), Theorem 1: an experiment is more informative exactly if the other one is a garbling of it",
+        "Mechanisms as experiments (2014), Theorem 2: a mechanism is private exactly if no test is better than its profile allows",
+        "Mechanisms as experiments (2014), Theorem 2, audited: what tests find in outputs stays below what is claimed",
+        "Mechanisms as experiments (2014), Theorem 3: testing regions lie inside the region of the guarantee",
+        "Mechanisms as experiments (2014), Theorem 4: equal testing regions do not make experiments equal",
+        "Mechanisms as experiments (2014), Lemma 1: under distributions of data bases the order is kept, and may be made up",
+        "Mechanisms as experiments (2014), Theorem 5: testing regions of distributions say nothing of the mechanism",
     ],
     "privacy-cost": [
-        "Document 004, Theorem 9.2.2, bounded values: risk of a private mean",
-        "Document 004, Theorem 9.2.2, sub-Gaussian values: risk of a private mean",
-        "Document 004, Theorem 9.2.4: risk of a private sparse mean",
+        "Private inference (chapter 9), Theorem 9.2.2, bounded values: risk of a private mean",
+        "Private inference (chapter 9), Theorem 9.2.2, sub-Gaussian values: risk of a private mean",
+        "Private inference (chapter 9), Theorem 9.2.4: risk of a private sparse mean",
     ],
     "tests": [
-        "Document 004, Theorem 9.3.1: a private test of the mean of normal records",
-        "Document 004, Theorem 9.3.2: the test by Lipschitz extension, on data that can be enumerated",
-        "Document 004, Theorem 9.3.4, power: how often the private test of uniformity rejects",
-        "Document 004, Theorem 9.3.4, sample size: how many records the private test of uniformity needs",
+        "Private inference (chapter 9), Theorem 9.3.1: a private test of the mean of normal records",
+        "Private inference (chapter 9), Theorem 9.3.2: the test by Lipschitz extension, on data that can be enumerated",
+        "Private inference (chapter 9), Theorem 9.3.4, power: how often the private test of uniformity rejects",
+        "Private inference (chapter 9), Theorem 9.3.4, sample size: how many records the private test of uniformity needs",
+    ],
+    "minimax": [
+        "Steinberger (2019), Abbildung 3.1: the intervals of a binary search of tests",
+        "Steinberger (2019), Abbildung 3.2: the course of a binary search of tests",
+        "Steinberger (2019), Beispiel 3.6 A: the mean of bounded numbers",
+        "Steinberger (2019), Beispiel 3.6 B: the mean of numbers with heavy tails",
+        "Steinberger (2019), Beispiel 3.7: the end of a uniform distribution",
+        "Steinberger (2019), Beispiel 3.8, density: a smooth density at a point",
+        "Steinberger (2019), Beispiel 3.8, derivative: the derivative of a smooth density at a point",
+        "Steinberger (2019), Satz 3.13: one bit of a record is enough",
+        "Steinberger (2019), Lemma 3.16: how often a binary search errs by how much",
+    ],
+    "overfitting": [
+        "Stemmer (lecture 6), Claim 6: private answers stay near the sample's averages",
+        "Stemmer (lecture 6), Claim 8: NoisyArgmax finds a query that is nearly the best",
+        "Stemmer (lecture 6), Theorem 9: private answers stay near the population's averages",
+        "Stemmer (lecture 6), Theorem 10: a query chosen by private answers does not overfit",
+    ],
+    "figure1": [
+        "Wasserman & Zhou (2010), Figure 1: error of original and of perturbed histograms of Beta(10, 10)",
+        "Wasserman & Zhou (2010), Figure 1, bimodal: error of original and of perturbed histograms of a mixture",
+    ],
+    "rates": [
+        "Wasserman & Zhou (2010), Section 1.1, first table: rates of histograms and of the exponential mechanism",
+        "Wasserman & Zhou (2010), Section 1.1, second table: rates of orthogonal series",
+        "Wasserman & Zhou (2010), Theorem 3.2: no private release is consistent at a point mass",
+        "Wasserman & Zhou (2010), Theorem 4.2: KS distance of smoothed histograms",
+        "Wasserman & Zhou (2010), Theorem 4.3: squared L2 distance of smoothed histograms",
+        "Wasserman & Zhou (2010), Theorem 4.4, L2: squared L2 distance of perturbed histograms",
+        "Wasserman & Zhou (2010), Theorem 4.4, KS: KS distance of perturbed histograms",
+        "Wasserman & Zhou (2010), Theorem 5.4: KS distance of the exponential mechanism",
+        "Wasserman & Zhou (2010), Theorem 6.2: squared L2 distance of the exponential mechanism, of few records",
+        "Wasserman & Zhou (2010), Theorem 6.3: squared L2 distance of orthogonal series",
     ],
 }
 """Every figure, table and theorem that `dpcore experiment all` reproduces."""
 PLACE = re.compile(
-    r"Document 00[0-4], (Claim|Corollary|Figure|Lemma|Section|Theorem|Abbildung|Beispiel|Satz) \d+(\.\d+)*( [AB])?(, [\w -]+)?: [^:]+"
+    r"[A-Z][\w &]+ \(\w+( \d)?\), (Claim|Corollary|Figure|Lemma|Section|Theorem|Abbildung|Beispiel|Satz) "
+    r"\d+(\.\d+)*( [AB])?(, [\w -]+)?: [^:]+"
 )
 
 
@@ -138,7 +140,7 @@ def test_the_report_is_one_page_and_the_json_of_standard_output(quick_run):
     assert (folder / "experiments.json").read_text(encoding="utf-8") == "".join(printed["out"]) + "\n"
     page = (folder / "experiments.html").read_text(encoding="utf-8")
     titles = [title for titles in SECTIONS.values() for title in titles]
-    assert re.findall(r"<h2>(Document.*?)</h2>", page) == [title.replace("'", "&#39;") for title in titles]
+    assert list(map(html.unescape, re.findall(r'id="section-\d+">\n<h2>(.*?)</h2>', page))) == titles
     document = json.loads("".join(printed["out"]))
     sections = [section for study in document["experiments"] for section in study["sections"]]
     assert page.count("<svg") == sum(len(section["figures"]) for section in sections) > len(titles)
@@ -173,7 +175,7 @@ def test_a_wrong_command_exits_2(arguments, capsys):
 
 def test_an_unknown_name_is_answered_with_the_known_ones(capsys):
     assert cli.run(["experiment", "figure9"]) == 2
-    known = "minimax, figure1, rates, overfitting, blackwell, privacy-cost, tests, all"
+    known = "blackwell, privacy-cost, tests, minimax, overfitting, figure1, rates, all"
     assert f"must be one of {known}, got 'figure9'" in capsys.readouterr().err
 
 
@@ -206,7 +208,7 @@ def test_help_names_the_studies(capsys):
 MADE_UP = """
 from dpcore.reproduce import Check, Figure, Panel, Section, Series, Slope, Study
 
-TITLE = "Document 001, Figure 1: made up"
+TITLE = "Wasserman & Zhou (2010), Figure 1: made up"
 
 def sections(setting):
     series = Series("measured", (1.0, 10.0), (2.0, 0.2), (0.1, 0.01)), Series("theory", (1.0, 10.0), (1.0, 0.1), None, "theory")
@@ -229,11 +231,12 @@ def made_up(tmp_path, monkeypatch):
 
 
 def test_adding_a_study_is_adding_a_file(made_up):
-    # in the order of the documents
-    assert list(known_studies()) == ["minimax", "figure1", "made-up", "rates", "overfitting", "blackwell", "privacy-cost", "tests"]
+    # in the order of the titles
+    assert list(known_studies()) == ["blackwell", "privacy-cost", "tests", "minimax", "overfitting", "figure1", "made-up", "rates"]
     findings = run(["made-up"], Setting())
     assert not findings.kept
-    assert [section.title for sections in findings.studies.values() for section in sections] == ["Document 001, Figure 1: made up"]
+    titles = [section.title for sections in findings.studies.values() for section in sections]
+    assert titles == ["Wasserman & Zhou (2010), Figure 1: made up"]
 
 
 def test_a_name_that_is_no_study_is_refused():

@@ -1,4 +1,7 @@
-"""What the studies of documents 001 and 004, Section 9.3, are made of: densities, errors, rejections; each check refuses a broken twin."""
+"""What studies are made of: densities, errors, rejections; each check refuses a broken twin.
+
+The studies of Wasserman & Zhou (2010) and Private inference (chapter 9), Section 9.3.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the studies of documents 000 and 003 are made of: testing regions, searches, pictures; each check refuses a broken twin."""
+"""What studies are made of: testing regions, searches, pictures; each check refuses a broken twin.
+
+The studies of Steinberger (2019) and Mechanisms as experiments (2014).
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def test_polygons_end_where_they_begin():
     assert scientific(-2.34e-16) == "−2.3e−16"
 
 
-# Document 003
+# Mechanisms as experiments (2014)
 
 
 def test_all_sets_are_tried():
@@ -123,7 +126,7 @@ def test_the_counterexamples_are_what_they_are_said_to_be():
     assert is_sufficient(*under).holds
 
 
-# Document 000
+# Steinberger (2019)
 
 
 def test_the_first_error_of_a_course_is_where_theta_is_removed(stream):

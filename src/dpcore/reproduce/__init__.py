@@ -1,4 +1,4 @@
-"""The documents' figures, tables and theorems, measured again on simulated data.
+"""The figures, tables and theorems of the five sources of dpcore, measured again on simulated data.
 
 `dpcore experiment` is a thin shell over these names::
 

@@ -1,4 +1,4 @@
-"""The analyst of document 002 who overfits: asks how well each feature predicts a label, then for the accuracy of their majority vote.
+"""The analyst of Stemmer (lecture 6) who overfits: asks how well each feature predicts a label, then how accurate their majority vote is.
 
 The data are noise: no feature knows anything about the label, so every query of this analyst has the population average ½.
 """

@@ -15,7 +15,7 @@ from dpcore.reproduce.setting import LARGEST_SEED, SIMULATED, Setting
 if TYPE_CHECKING:
     from dpcore.reproduce.page import ReproducedPages
 
-HELP = """Measure the documents' figures, tables and theorems again, on simulated data.
+HELP = """Measure figures, tables and theorems of the literature again, on simulated data.
 
 NAME is one of the experiments below, or `all`.
 
@@ -26,7 +26,7 @@ NAME is one of the experiments below, or `all`.
     dpcore experiment all --report out
     dpcore experiment overfitting --seed 7 > overfitting.json
 
-The result is JSON on standard output, with one section for each figure, table or theorem: what the document says, what was measured with
+The result is JSON on standard output, with one section for each figure, table or theorem: what the source says, what was measured with
 its standard errors, slopes beside those of the theory, and whether promises were kept. The page of --report has the plots.
 
 Data and noise come from the seed. The same seed gives the same result on every machine; nothing here is private.
@@ -48,7 +48,7 @@ class _Experiment(click.Command):
         super().format_help_text(ctx, formatter)
 
 
-@click.command("experiment", cls=_Experiment, help=HELP, short_help="Measure what the documents claim, on simulated data.")
+@click.command("experiment", cls=_Experiment, help=HELP, short_help="Measure what the literature claims, on simulated data.")
 @click.argument("name")
 @click.option(
     "--report",

@@ -1,4 +1,4 @@
-"""Document 003's Theorem 4, Lemma 1 and Theorem 5: what of them holds, and experiments for which the rest does not."""
+"""Mechanisms as experiments (2014), Theorem 4, Lemma 1 and Theorem 5: what of them holds, and experiments for which the rest does not."""
 
 from __future__ import annotations
 

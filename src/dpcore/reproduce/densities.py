@@ -244,7 +244,7 @@ class Cosines(Density):
 
         Notes
         -----
-        n Var β̂_j = 1 + β_2j/√2 − β_j² (document 001, Section 9.11). Nothing is cut at 0.
+        n Var β̂_j = 1 + β_2j/√2 − β_j² (Wasserman & Zhou, 2010, Section 9.11). Nothing is cut at 0.
         """
         beta = self.coefficients
         kept = np.arange(terms)

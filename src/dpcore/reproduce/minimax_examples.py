@@ -1,4 +1,4 @@
-"""Document 000's examples 3.6 to 3.8 at a sample size: model, linear estimator, tuned search, and their risks at the worst distribution."""
+"""Steinberger (2019), Beispiele 3.6 to 3.8, at a sample size: model, linear estimator, tuned search, risks at the worst distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `dpcore experiment --report`: for each section what the document says, what was measured, and how far they agree."""
+"""The page of `dpcore experiment --report`: for each section what the source says, what was measured, and how far they agree."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _number(studies: Sequence[Mapping[str, Any]]) -> None:
 
 
 BODY = """{% extends "frame" %}
-{% block title %}Experiments of the documents{% endblock %}
+{% block title %}Experiments of the literature{% endblock %}
 {% block style %}
 {% include "plot style" %}
 figcaption { margin: 0 0 .6rem; color: var(--muted); font-size: .85rem; }
@@ -101,7 +101,7 @@ figcaption { margin: 0 0 .6rem; color: var(--muted); font-size: .85rem; }
 .broken { color: var(--alarm); font-weight: 600; }
 {% endblock %}
 {% block main %}
-<p class="eyebrow">Reproduced from the documents</p>
+<p class="eyebrow">Reproduced from the literature</p>
 <h1>{{ studies|map(attribute="name")|join(", ") }}</h1>
 <p class="facts">Seed {{ report.seed }}{% if report.quick %}, quick: fewer replicates and smaller grids{% endif %}. The same seed gives the
 same numbers on every machine.</p>

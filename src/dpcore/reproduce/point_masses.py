@@ -1,4 +1,4 @@
-"""How far releases stay from a point mass (document 001, Theorem 3.2)."""
+"""How far releases stay from a point mass (Wasserman & Zhou, 2010, Theorem 3.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often the private tests of document 004, Section 9.3, reject, and what they must."""
+"""How often the private tests of Private inference (chapter 9), Section 9.3, reject, and what they must."""
 
 from __future__ import annotations
 

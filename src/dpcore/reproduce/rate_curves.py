@@ -1,4 +1,4 @@
-"""Errors of document 001's releases against the number of records, beside their rates."""
+"""Errors of the releases of Wasserman & Zhou (2010) against the number of records, beside their rates."""
 
 from __future__ import annotations
 

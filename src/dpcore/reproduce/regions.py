@@ -1,4 +1,4 @@
-"""What both kinds of sections on document 003 share: random experiments, and testing regions as lines of a plot."""
+"""What both kinds of sections on Mechanisms as experiments (2014) share: random experiments, and testing regions as lines of a plot."""
 
 from __future__ import annotations
 

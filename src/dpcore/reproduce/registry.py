@@ -43,7 +43,7 @@ class Study:
 
 
 def known_studies() -> dict[str, Study]:
-    """Find all studies, by name, in the order of the documents.
+    """Find all studies, by name, in the order of their titles.
 
     Examples
     --------

@@ -154,7 +154,7 @@ class Section:
     Attributes
     ----------
     title : str
-        "Document 004, Theorem 9.2.2: …".
+        "Private inference (chapter 9), Theorem 9.2.2: …".
     statement : str
         What the document says.
     setup : str

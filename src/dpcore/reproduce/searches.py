@@ -1,4 +1,4 @@
-"""Document 000's Abbildungen 3.1 and 3.2 and Lemma 3.16: the binary search of tests, looked at from inside."""
+"""Steinberger (2019), Abbildungen 3.1 and 3.2 and Lemma 3.16: the binary search of tests, looked at from inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Document 003: mechanisms as statistical experiments, Blackwell's order of them, and where its theorems need amendment."""
+"""Mechanisms as experiments (2014): Blackwell's order of mechanisms, and where its theorems need amendment."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series
 from dpcore.reproduce.setting import Setting
 
 TITLES = (
-    "Document 003, Theorem 1: an experiment is more informative exactly if the other one is a garbling of it",
-    "Document 003, Theorem 2: a mechanism is private exactly if no test is better than its profile allows",
-    "Document 003, Theorem 2, audited: what tests find in outputs stays below what is claimed",
-    "Document 003, Theorem 3: testing regions lie inside the region of the guarantee",
-    "Document 003, Theorem 4: equal testing regions do not make experiments equal",
-    "Document 003, Lemma 1: under distributions of data bases the order is kept, and may be made up",
-    "Document 003, Theorem 5: testing regions of distributions say nothing of the mechanism",
+    "Mechanisms as experiments (2014), Theorem 1: an experiment is more informative exactly if the other one is a garbling of it",
+    "Mechanisms as experiments (2014), Theorem 2: a mechanism is private exactly if no test is better than its profile allows",
+    "Mechanisms as experiments (2014), Theorem 2, audited: what tests find in outputs stays below what is claimed",
+    "Mechanisms as experiments (2014), Theorem 3: testing regions lie inside the region of the guarantee",
+    "Mechanisms as experiments (2014), Theorem 4: equal testing regions do not make experiments equal",
+    "Mechanisms as experiments (2014), Lemma 1: under distributions of data bases the order is kept, and may be made up",
+    "Mechanisms as experiments (2014), Theorem 5: testing regions of distributions say nothing of the mechanism",
 )
 Array = npt.NDArray[np.float64]
 ROLES: tuple[Role, ...] = ("measured", "second", "third", "fourth")

@@ -1,4 +1,4 @@
-"""Document 004, Section 9.3: private tests of distributions, how often they reject and how many records they need."""
+"""Private inference (chapter 9), Section 9.3: private tests of distributions, how often they reject and how many records they need."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from dpcore.reproduce.setting import Setting
 from dpcore.rng import Stream
 
 TITLES = (
-    "Document 004, Theorem 9.3.1: a private test of the mean of normal records",
-    "Document 004, Theorem 9.3.2: the test by Lipschitz extension, on data that can be enumerated",
-    "Document 004, Theorem 9.3.4, power: how often the private test of uniformity rejects",
-    "Document 004, Theorem 9.3.4, sample size: how many records the private test of uniformity needs",
+    "Private inference (chapter 9), Theorem 9.3.1: a private test of the mean of normal records",
+    "Private inference (chapter 9), Theorem 9.3.2: the test by Lipschitz extension, on data that can be enumerated",
+    "Private inference (chapter 9), Theorem 9.3.4, power: how often the private test of uniformity rejects",
+    "Private inference (chapter 9), Theorem 9.3.4, sample size: how many records the private test of uniformity needs",
 )
 REJECTED = "share rejected"
 ACROSS = (0.0, 1.0)

@@ -1,4 +1,7 @@
-"""Document 001, Figure 1: the mean integrated squared error of histograms against their number of cells, without and with privacy."""
+"""Wasserman & Zhou (2010), Figure 1.
+
+The mean integrated squared error of histograms against their number of cells, without and with privacy.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series
 from dpcore.reproduce.setting import Setting
 
 TITLES = (
-    "Document 001, Figure 1: error of original and of perturbed histograms of Beta(10, 10)",
-    "Document 001, Figure 1, bimodal: error of original and of perturbed histograms of a mixture",
+    "Wasserman & Zhou (2010), Figure 1: error of original and of perturbed histograms of Beta(10, 10)",
+    "Wasserman & Zhou (2010), Figure 1, bimodal: error of original and of perturbed histograms of a mixture",
 )
 STATEMENTS = (
     "The lower line of each plot is the mean integrated squared error of the histogram of the original data, the upper one that of the "

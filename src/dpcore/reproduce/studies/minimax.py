@@ -1,4 +1,4 @@
-"""Document 000, chapter 3: estimation under local privacy, its bounds, and the binary search of tests."""
+"""Steinberger (2019), chapter 3: estimation under local privacy, its bounds, and the binary search of tests."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 EPSILON = 1.0
 """α of the document, everywhere."""
 TITLES = (
-    "Document 000, Abbildung 3.1: the intervals of a binary search of tests",
-    "Document 000, Abbildung 3.2: the course of a binary search of tests",
-    "Document 000, Beispiel 3.6 A: the mean of bounded numbers",
-    "Document 000, Beispiel 3.6 B: the mean of numbers with heavy tails",
-    "Document 000, Beispiel 3.7: the end of a uniform distribution",
-    "Document 000, Beispiel 3.8, density: a smooth density at a point",
-    "Document 000, Beispiel 3.8, derivative: the derivative of a smooth density at a point",
-    "Document 000, Satz 3.13: one bit of a record is enough",
-    "Document 000, Lemma 3.16: how often a binary search errs by how much",
+    "Steinberger (2019), Abbildung 3.1: the intervals of a binary search of tests",
+    "Steinberger (2019), Abbildung 3.2: the course of a binary search of tests",
+    "Steinberger (2019), Beispiel 3.6 A: the mean of bounded numbers",
+    "Steinberger (2019), Beispiel 3.6 B: the mean of numbers with heavy tails",
+    "Steinberger (2019), Beispiel 3.7: the end of a uniform distribution",
+    "Steinberger (2019), Beispiel 3.8, density: a smooth density at a point",
+    "Steinberger (2019), Beispiel 3.8, derivative: the derivative of a smooth density at a point",
+    "Steinberger (2019), Satz 3.13: one bit of a record is enough",
+    "Steinberger (2019), Lemma 3.16: how often a binary search errs by how much",
 )
 STATEMENTS = {
     "3.6 A": "If f is bounded, ω_TV(η) is of order η: with privacy the squared risk is of order 1/n, as it is without. Privacy costs a "

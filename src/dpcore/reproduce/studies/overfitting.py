@@ -1,4 +1,4 @@
-"""Document 002: an adaptive analyst overfits a sample whose averages are open, and does not overfit one behind `AdaptiveQueries`."""
+"""Stemmer (lecture 6): an adaptive analyst overfits a sample whose averages are open, and does not overfit one behind `AdaptiveQueries`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dpcore.reproduce.setting import Setting
 from dpcore.rng import Stream
 
 TITLES = (
-    "Document 002, Claim 6: private answers stay near the sample's averages",
-    "Document 002, Claim 8: NoisyArgmax finds a query that is nearly the best",
-    "Document 002, Theorem 9: private answers stay near the population's averages",
-    "Document 002, Theorem 10: a query chosen by private answers does not overfit",
+    "Stemmer (lecture 6), Claim 6: private answers stay near the sample's averages",
+    "Stemmer (lecture 6), Claim 8: NoisyArgmax finds a query that is nearly the best",
+    "Stemmer (lecture 6), Theorem 9: private answers stay near the population's averages",
+    "Stemmer (lecture 6), Theorem 10: a query chosen by private answers does not overfit",
 )
 CLAIM_6 = (
     "Laplace noise of scale 1/(γn), γ = ε/√(8k ln(1/δ)), makes k adaptive answers (ε, δ)-private, and with probability 1 − β all of them "

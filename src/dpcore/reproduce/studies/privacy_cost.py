@@ -1,4 +1,4 @@
-"""Document 004, Section 9.2: what privacy costs when a mean is estimated, beside the theorems' rates."""
+"""Private inference (chapter 9), Section 9.2: what privacy costs when a mean is estimated, beside the theorems' rates."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from dpcore.reproduce.setting import Setting
 from dpcore.rng import Stream
 
 TITLES = (
-    "Document 004, Theorem 9.2.2, bounded values: risk of a private mean",
-    "Document 004, Theorem 9.2.2, sub-Gaussian values: risk of a private mean",
-    "Document 004, Theorem 9.2.4: risk of a private sparse mean",
+    "Private inference (chapter 9), Theorem 9.2.2, bounded values: risk of a private mean",
+    "Private inference (chapter 9), Theorem 9.2.2, sub-Gaussian values: risk of a private mean",
+    "Private inference (chapter 9), Theorem 9.2.4: risk of a private sparse mean",
 )
 NOISE_REMARK = (
     "The theorem holds up to constants: the sensitivity 2R√d/n and the Gaussian mechanism lift the privacy part above its line. In ε its "

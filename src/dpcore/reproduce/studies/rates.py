@@ -1,4 +1,4 @@
-"""Document 001: both tables of rates, and the theorems behind them, with measured slopes."""
+"""Wasserman & Zhou (2010): both tables of rates, and the theorems behind them, with measured slopes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series
 from dpcore.reproduce.setting import Setting
 
 TITLES = (
-    "Document 001, Section 1.1, first table: rates of histograms and of the exponential mechanism",
-    "Document 001, Section 1.1, second table: rates of orthogonal series",
-    "Document 001, Theorem 3.2: no private release is consistent at a point mass",
-    "Document 001, Theorem 4.2: KS distance of smoothed histograms",
-    "Document 001, Theorem 4.3: squared L2 distance of smoothed histograms",
-    "Document 001, Theorem 4.4, L2: squared L2 distance of perturbed histograms",
-    "Document 001, Theorem 4.4, KS: KS distance of perturbed histograms",
-    "Document 001, Theorem 5.4: KS distance of the exponential mechanism",
-    "Document 001, Theorem 6.2: squared L2 distance of the exponential mechanism, of few records",
-    "Document 001, Theorem 6.3: squared L2 distance of orthogonal series",
+    "Wasserman & Zhou (2010), Section 1.1, first table: rates of histograms and of the exponential mechanism",
+    "Wasserman & Zhou (2010), Section 1.1, second table: rates of orthogonal series",
+    "Wasserman & Zhou (2010), Theorem 3.2: no private release is consistent at a point mass",
+    "Wasserman & Zhou (2010), Theorem 4.2: KS distance of smoothed histograms",
+    "Wasserman & Zhou (2010), Theorem 4.3: squared L2 distance of smoothed histograms",
+    "Wasserman & Zhou (2010), Theorem 4.4, L2: squared L2 distance of perturbed histograms",
+    "Wasserman & Zhou (2010), Theorem 4.4, KS: KS distance of perturbed histograms",
+    "Wasserman & Zhou (2010), Theorem 5.4: KS distance of the exponential mechanism",
+    "Wasserman & Zhou (2010), Theorem 6.2: squared L2 distance of the exponential mechanism, of few records",
+    "Wasserman & Zhou (2010), Theorem 6.3: squared L2 distance of orthogonal series",
 )
 SETUP = (
     "Records have the Lipschitz density ½ + x; with r = 2, both coordinates do. ε = 1. Counts of cells are multinomial, which is the law "
