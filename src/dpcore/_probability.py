@@ -125,5 +125,5 @@ def complement(p: Probability) -> Probability:
 
 
 def tilted(epsilon: float, t: Fraction) -> Probability:
-    """½(1 + t·(e^ε − 1)/(e^ε + 1)) for t in [−1, 1]: the probability of +z0 in a binary channel. Source: document 000, Definition 3.12."""
+    """½(1 + t·(e^ε − 1)/(e^ε + 1)) for t in [−1, 1]: P(+z0) in a binary channel. Source: Steinberger (2019), Definition 3.12."""
     return Probability(1 - t, 1 + t, Fraction(2), Fraction(2), _exact(epsilon))

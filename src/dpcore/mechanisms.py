@@ -75,7 +75,7 @@ class Laplace:
     Notes
     -----
     Guarantee: P(M(x) ∈ A) ≤ e^ε P(M(x') ∈ A) for neighbours x, x' and all A, for the released floats and not only for ideal reals.
-    Source: document 004, Definition 9.1.3; document 002, Theorem 3; document 000, Beispiel 1.7 (c, d).
+    Source: Private inference (chapter 9), Definition 9.1.3; Stemmer (lecture 6), Theorem 3; Steinberger (2019), Beispiel 1.7 (c, d).
 
     Examples
     --------
@@ -199,7 +199,7 @@ class Gaussian:
     -----
     Guarantee: Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ) ≤ δ, the exact δ of the released floats, shown in interval arithmetic for this σ.
     Cost: tens of milliseconds for a new (ε, δ), then cached.
-    Source: Balle and Wang, ICML 2018; document 004, Definition 9.1.4 ("classical").
+    Source: Balle & Wang (2018); Private inference (chapter 9), Definition 9.1.4 ("classical").
 
     Examples
     --------
@@ -318,8 +318,7 @@ class DiscreteLaplace:
     Notes
     -----
     Guarantee: \|ln P(M(x) = y) − ln P(M(x') = y)\| ≤ Δ₁/t ≤ ε for neighbours x, x' and all y.
-    Source: Ghosh, Roughgarden and Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009; document 000,
-    Beispiel 1.7 (d), for the counting query.
+    Source: Ghosh, Roughgarden & Sundararajan (2009); Steinberger (2019), Beispiel 1.7 (d), for the counting query.
 
     Examples
     --------
@@ -437,7 +436,7 @@ class DiscreteGaussian:
     Guarantee: "exact": Σ_z (P(z) − e^ε P(z−Δ))₊ ≤ δ, shown in interval arithmetic for this very σ; the sum is not monotone in σ, so more
     noise can mean less privacy: do not change the scale by hand. "zcdp": the Rényi bound of every order, hence (ε, δ); monotone in σ.
     Cost: up to 0.3 s for new parameters with "exact", then cached.
-    Source: Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", arXiv:2004.00010.
+    Source: Canonne, Kamath & Steinke (2020).
 
     Examples
     --------

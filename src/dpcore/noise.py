@@ -110,7 +110,7 @@ def laplace(
 
     References
     ----------
-    Document 004, Definition 9.1.3; document 000, Beispiel 1.7 (c, d).
+    Private inference (chapter 9), Definition 9.1.3; Steinberger (2019), Beispiel 1.7 (c, d).
 
     Examples
     --------
@@ -178,7 +178,7 @@ def gaussian(
 
     References
     ----------
-    Document 004, Definition 9.1.4; Balle & Wang (2018), Theorem 8.
+    Private inference (chapter 9), Definition 9.1.4; Balle & Wang (2018), Theorem 8.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def discrete_laplace(values: Any, scale: Any, *, rng: Stream | None = None, out:
 
     References
     ----------
-    Ghosh, Roughgarden & Sundararajan (2012); document 000, Beispiel 1.7 (d).
+    Ghosh, Roughgarden & Sundararajan (2009); Steinberger (2019), Beispiel 1.7 (d).
 
     Examples
     --------
@@ -287,7 +287,7 @@ def discrete_gaussian(values: Any, scale: Any, *, rng: Stream | None = None, out
 
     References
     ----------
-    Canonne, Kamath & Steinke (arXiv:2004.00010), Definition 1 and Theorem 4.
+    Canonne, Kamath & Steinke (2020), Definition 1 and Theorem 4.
 
     Examples
     --------

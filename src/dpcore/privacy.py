@@ -35,7 +35,7 @@ class Privacy:
 
     References
     ----------
-    Document 004, Definition 9.1.1; document 000, Definition 1.1.
+    Private inference (chapter 9), Definition 9.1.1; Steinberger (2019), Definition 1.1.
     """
 
     epsilon: float

@@ -1,9 +1,9 @@
 """Exact sums: integers in units of a grid, whose sensitivity holds in the arithmetic that computes them.
 
-A sum of floats depends on the order of its terms, and one record can move it by more than the formula allows (Casacuberta, Shoemate,
-Vadhan & Wagaman, 2022). Here every value is first clamped and rounded to a grid, one fixed function of that value alone; the rounded
-values are added as integers, without any error. So the result depends on no order, thread or chunk, and one record moves it by at most
-`ExactSum.sensitivity`. `ExactSum.noisy` adds noise to that exact number. docs/exactness.md, "Exact sums".
+A sum of floats depends on the order of its terms, and one record can move it by more than the formula allows (Casacuberta et al., 2022).
+Here every value is first clamped and rounded to a grid, one fixed function of that value alone; the rounded values are added as integers,
+without any error. So the result depends on no order, thread or chunk, and one record moves it by at most `ExactSum.sensitivity`.
+`ExactSum.noisy` adds noise to that exact number. docs/exactness.md, "Exact sums".
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class ExactSum:
 
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """The rounded sum and its error, exactly (Knuth)."""
+    """The rounded sum and its error, exactly (Knuth, 1997)."""
     total = a + b
     rest = total - a
     return total, (a - (total - rest)) + (b - rest)
@@ -267,8 +267,7 @@ def clipped_sum(x: npt.ArrayLike, radius: float, *, threads: int | None = None) 
 
     References
     ----------
-    Casacuberta, Shoemate, Vadhan & Wagaman, "Widespread underestimation of sensitivity in differentially private libraries and how to
-    fix it", CCS 2022; document 004, Algorithm 9.2.1, line 1.
+    Casacuberta et al. (2022); Private inference (chapter 9), Algorithm 9.2.1, line 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-/* Double-double arithmetic after Dekker and Knuth: an unevaluated sum high + low with |low| <= ulp(high)/2.
+/* Double-double arithmetic after Dekker (1971) and Knuth (1997): an unevaluated sum high + low with |low| <= ulp(high)/2.
    Each operation's relative error is below 2^-100 (Joldes, Muller & Popescu, 2017); no FMA is needed. Compile without contraction. */
 #ifndef DPK_DD_H
 #define DPK_DD_H

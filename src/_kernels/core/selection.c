@@ -83,7 +83,7 @@ static void swap(dpk_candidate *a, dpk_candidate *b) {
     *b = c;
 }
 
-/* Pre: 0 < k < n. Post: places[0..k) hold the k largest keys. Errors: none. Source: Hoare's selection. */
+/* Pre: 0 < k < n. Post: places[0..k) hold the k largest keys. Errors: none. Source: Hoare (1961). */
 static void gather_largest(dpk_candidate *places, int64_t n, int64_t k) {
     int64_t low = 0, high = n - 1;
     while (low < high) {

@@ -10,7 +10,7 @@ static double falling_step(int64_t i) {
 }
 
 /* Pre: law's fields finite, x without NaN or NULL to replay bits. Post: bits[i] answers "x[i] <= theta_i", flipped where flips[i];
- *average is the mean of theta over the last half. Errors: none. Source: Robbins and Monro, 1951; Polyak and Juditsky, 1992. */
+ *average is the mean of theta over the last half. Errors: none. Source: Robbins & Monro (1951); Polyak & Juditsky (1992). */
 void dpk_sequential_quantile(const dpk_quantile *law, const double *x, const uint8_t *flips, uint8_t *bits, int64_t n, double *average) {
     double theta = law->start, sum = 0.0;
     int64_t first = n / 2;

@@ -36,7 +36,7 @@ DPK_INLINE bits_vec load_bits(const uint8_t *at) {
 }
 
 /* Pre: n_rows <= PANEL_ROWS_MOST. Post: adds the bits of VEC_BYTES columns of bytes to counts[8 VEC_BYTES]. Errors: none.
-   Source: Harley-Seal popcount (Mula, Kurz and Lemire, 2018), one counter a column. */
+   Source: Harley-Seal popcount (Mula, Kurz & Lemire, 2018), one counter a column. */
 static void count_panel(const uint8_t *at, size_t n_rows, size_t stride, int64_t *counts) {
     bits_vec ones = BITS_SPLAT(0), twos = ones, fours = ones, eights = ones, bytes[8];
     for (int j = 0; j < 8; j++) bytes[j] = ones;
@@ -140,7 +140,7 @@ DPK_NOINLINE uint32_t support_step(uint32_t *DPK_RESTRICT r, const uint32_t *DPK
 
 /* Pre: g >= 2 and g < 2^31. Post: counts[v] += #{i: ((a_i v + b_i) mod P) mod g = code_i}. Errors: none.
    Source: z = r + g - code is a multiple of g = odd 2^s iff rotating z/odd mod 2^32 right by s gives at most (2^32 - 1)/g
-   (Granlund and Montgomery, 1994). A code of g or more is supported by nothing. */
+   (Granlund & Montgomery, 1994). A code of g or more is supported by nothing. */
 static void support(const uint64_t *seeds, const uint32_t *codes, size_t n, uint32_t g, size_t k, int64_t *counts) {
     /* r = (b + a v) mod P; the next one is r + a or, if that is P or more, r + a - P: the smaller of the two without sign */
     uint32_t r[SUPPORT_SEEDS], step[SUPPORT_SEEDS], less[SUPPORT_SEEDS], shift[SUPPORT_SEEDS], twos = 0, odd = g;

@@ -174,7 +174,7 @@ DPK_INLINE uint64_t mod_prime(uint64_t v) {
 }
 
 /* Pre: 0 <= x[i] < 2^24, a < P and b < P in the seed's two 31-bit halves. Post: ((a x + b) mod P) mod g. Errors: none.
-   Source: Carter and Wegman, 1979. */
+   Source: Carter & Wegman (1979). */
 static void hash_codes(const uint64_t *DPK_RESTRICT seeds, const int64_t *DPK_RESTRICT x, uint32_t g, int64_t *DPK_RESTRICT y, size_t n) {
     const double inverse = 1.0 / (double)g;
     for (size_t i = 0; i < n; i++) {

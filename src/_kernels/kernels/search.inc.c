@@ -117,7 +117,7 @@ static void walk_roughly(const dpk_tests *tests, const double *counts, int32_t *
 #endif
 
 /* Pre: levels >= 1, 1 <= places <= level; counts[n][width]. Post: see dpk_search.h. Errors: none.
-   Source: document 000, proof of Lemma 3.16. */
+   Source: Steinberger (2019), proof of Lemma 3.16. */
 static void walk(const dpk_tests *tests, const double *counts, int32_t *levels, int32_t *places, size_t n) {
 #ifdef WALK_VECTORS
     if (tests->rough != NULL && tests->width <= DPK_ROUGH_WIDTH)

@@ -68,7 +68,7 @@ def _deviation(squares: Fraction, delta_prime: Interval) -> Interval:
     return sqrt(-2 * squares * log(delta_prime))
 
 
-# Several (ε, δ) guarantees at once. By Kairouz, Oh and Viswanath each is binary randomised response that fails with probability δ.
+# Several (ε, δ) guarantees at once. By Kairouz, Oh & Viswanath (2015) each is binary randomised response that fails with probability δ.
 
 Part = tuple[int, float, float]
 """How often, ε, δ."""

@@ -1,6 +1,6 @@
 """Optimal composition of equal (ε, δ) guarantees, certified in interval arithmetic.
 
-By Kairouz, Oh and Viswanath (arXiv:1311.0776, Theorem 3.3) k adaptive (ε, δ)-private releases are at worst k binary randomised responses
+By Kairouz, Oh & Viswanath (2015), Theorem 3.3, k adaptive (ε, δ)-private releases are at worst k binary randomised responses
 that fail with probability δ each. Without failures their privacy loss is (k − 2L)ε, L ~ Bin(k, 1/(1+e^ε)), so that the least δ at ε' is
 
     δ₀(ε') = Σ_{l ≤ m} (P(L = l) − e^ε' P(L = k − l)) = A(m) − e^ε' B(m),   m the last l with (k − 2l)ε > ε',

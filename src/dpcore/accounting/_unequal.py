@@ -1,4 +1,4 @@
-"""Optimal composition of unequal guarantees, which is #P-hard exactly (Murtagh and Vadhan, arXiv:1507.03113), between two bounds.
+"""Optimal composition of unequal guarantees, which is #P-hard exactly (Murtagh & Vadhan, 2016), between two bounds.
 
 Every ε_i is rounded up to a grid for the upper bound, and down for the lower one. On the grid the sum of the losses has a law that is
 computed by adding one randomised response at a time, and δ₀(ε') = Σ_{s > ε'} P(s)·(1 − e^(ε'−s)) has positive terms only.

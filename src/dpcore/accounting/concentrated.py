@@ -1,7 +1,7 @@
 """Zero-concentrated privacy: what ρ a mechanism has, and the (ε, δ) that a ρ stands for. Every result is rounded against its user.
 
 A mechanism is ρ-zCDP if the Rényi divergence of order α between its outputs on neighbours is at most ρα for every α > 1. ρ adds up over
-adaptive uses. Source: Bun and Steinke, arXiv:1605.02065.
+adaptive uses. Source: Bun & Steinke (2016).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
     Notes
     -----
-    The exponent is convex in α, so the minimum is global. Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition 12;
-    Asoodeh et al., arXiv:2001.05990.
+    The exponent is convex in α, so the minimum is global. Source: Canonne, Kamath & Steinke (2020), Proposition 12;
+    Asoodeh et al. (2020).
 
     Examples
     --------
@@ -108,7 +108,7 @@ def zcdp_rho(epsilon: float, delta: float, *, failure_delta: float = 0.0) -> flo
 
     Notes
     -----
-    Source: `zcdp_delta` for ρ-zCDP; failures add their mass (Bun and Steinke, arXiv:1605.02065, Section 8).
+    Source: `zcdp_delta` for ρ-zCDP; failures add their mass (Bun & Steinke, 2016, Section 8).
 
     Examples
     --------
@@ -147,7 +147,7 @@ def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: floa
     Notes
     -----
     Valid for vectors of integers, and for the continuous Gaussian. The bound is monotone in σ, which the discrete Gaussian's own δ is not.
-    Cost: below 1 ms. Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 14 and Proposition 12.
+    Cost: below 1 ms. Source: Canonne, Kamath & Steinke (2020), Theorem 14 and Proposition 12.
 
     Examples
     --------
@@ -182,8 +182,7 @@ def rho_gaussian(scale: float, sensitivity: float) -> float:
 
     Notes
     -----
-    Source: Bun and Steinke, arXiv:1605.02065, Proposition 1.6; for the discrete Gaussian on integers Canonne, Kamath and Steinke,
-    arXiv:2004.00010, Theorem 4.
+    Source: Bun & Steinke (2016), Proposition 1.6; for the discrete Gaussian on integers Canonne, Kamath & Steinke (2020), Theorem 4.
 
     Examples
     --------
@@ -218,8 +217,8 @@ def rho_pure(epsilon: float) -> float:
 
     Notes
     -----
-    ε²/2 is Proposition 1.4 of Bun and Steinke, arXiv:1605.02065. The sharper value is exact: every ε-private mechanism post-processes
-    binary randomised response (Kairouz, Oh and Viswanath, arXiv:1311.0776, Theorem 2.2), for which
+    ε²/2 is Proposition 1.4 of Bun & Steinke (2016). The sharper value is exact: every ε-private mechanism post-processes
+    binary randomised response (Kairouz, Oh & Viswanath, 2015, Theorem 2.2), for which
     (α−1)·D_α = ln cosh((α−½)ε) − ln cosh(ε/2). As ln cosh √y is concave in y and (α−½)² − ¼ = α(α−1), D_α/α falls in α: its supremum is
     D_1 = ε·tanh(ε/2). Permute-and-flip and noisy maxima with Laplace noise have this ρ and no better one.
 
@@ -259,7 +258,7 @@ def rho_laplace(epsilon: float) -> float:
     (α−1)·D_α = ln(cosh sε + sinh(sε)/2s) − ε/2, which is 0 at α = 1. The function in the logarithm is entire in w = s², of order ½, and its
     zeros are the negatives of the eigenvalues of −u″ = λu, u′(0) = u(0)/2, u(ε) = 0, all positive; so it is a product of factors 1 + w/λ,
     and its logarithm is concave in w. Since α(α−1) = w − ¼, D_α/α falls in α. For vectors, moves ε₁ + … + ε_d ≤ ε of the coordinates add up
-    to Σ ρ(ε_i) ≤ ρ(ε), as ρ is convex with ρ(0) = 0. D_α: Mironov, arXiv:1702.07476, Proposition 6.
+    to Σ ρ(ε_i) ≤ ρ(ε), as ρ is convex with ρ(0) = 0. D_α: Mironov (2017), Proposition 6.
 
     Examples
     --------
@@ -292,7 +291,7 @@ def rho_bounded_range(epsilon: float) -> float:
     Notes
     -----
     For the exponential mechanism, which is also the noisy maximum with Gumbel noise; not for permute-and-flip nor Laplace noise, whose
-    losses range over up to 2ε. Source: Cesar and Rogers, arXiv:2004.07223, Lemma 3.4; Dong, Durfee and Rogers, arXiv:1909.13830. A bounded
+    losses range over up to 2ε. Source: Cesar & Rogers (2021), Lemma 3.4; Dong, Durfee & Rogers (2020). A bounded
     range of ε implies ε-privacy, so that `rho_pure` holds as well and is the smaller one above ε ≈ 8.
 
     Examples

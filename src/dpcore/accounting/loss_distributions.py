@@ -137,8 +137,8 @@ def pld(
     dp-accounting's pessimistic estimates: upper bounds but for the rounding of float64, which is not accounted for as it is elsewhere in
     this module; do not rely on a δ below 10^−10. "pure", "approximate" and "bounded_range" count as the worst mechanism of their (ε, δ).
     Sampling without replacement goes by Rényi divergences, since a loss distribution of one use, composed with itself, need not
-    dominate there (Lebeda, Regehr, Kamath and Steinke, arXiv:2405.20769): Wang, Balle and Kasiviswanathan, arXiv:1808.00087, Theorem 27.
-    Poisson sampling: Zhu, Dong and Wang, arXiv:2106.08567, Theorem 11.
+    dominate there (Lebeda et al., 2024): Wang, Balle & Kasiviswanathan (2019), Theorem 27.
+    Poisson sampling: Zhu, Dong & Wang (2022), Theorem 11.
 
     Examples
     --------

@@ -37,8 +37,8 @@ def basic(parts: Iterable[Privacy]) -> Privacy:
 
     Notes
     -----
-    Source: document 004, Theorem 9.1.2. What is written 0.1 + 0.2 exceeds what is written 0.3 in float64, and so does the result; a
-    `Ledger` adds the decimal numbers instead.
+    Source: Private inference (chapter 9), Theorem 9.1.2. What is written 0.1 + 0.2 exceeds what is written 0.3 in float64, and so does the
+    result; a `Ledger` adds the decimal numbers instead.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def advanced(
     delta_prime : float, optional
         What the composition adds to δ, in (0, 1). Required, but for the lecture's form with δ > 0: its theorem sets δ' = kδ.
     form : {"standard", "lecture"}, default "standard"
-        Document 004's Theorem 9.1.3, or document 002's Theorems 2 (δ = 0) and 1 (δ > 0).
+        Private inference (chapter 9), Theorem 9.1.3, or Stemmer (lecture 6), Theorems 2 (δ = 0) and 1 (δ > 0).
 
     Returns
     -------
@@ -131,8 +131,8 @@ def advanced(
 
     Notes
     -----
-    Dwork, Rothblum and Vadhan, FOCS 2010; Dwork and Roth, "The algorithmic foundations of differential privacy", Theorem 3.20. The
-    lecture's form is weaker, as e^ε − 1 ≤ 2ε for ε ≤ 1, and stated for those ε only. `optimal` is never worse than either.
+    Dwork, Rothblum & Vadhan (2010); Dwork & Roth (2014), Theorem 3.20. The lecture's form is weaker, as e^ε − 1 ≤ 2ε for ε ≤ 1, and
+    stated for those ε only. `optimal` is never worse than either.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def optimal(epsilon: float, delta: float, k: int, delta_total: float) -> float:
     Notes
     -----
     There are (ε, δ)-private mechanisms whose composition attains it; knowing more about a mechanism can do better, see `compose`.
-    Cost: some milliseconds, 0.1 s at k = 10^6, 3 s at 10^9. Source: Kairouz, Oh and Viswanath, arXiv:1311.0776, Theorem 3.3, between
+    Cost: some milliseconds, 0.1 s at k = 10^6, 3 s at 10^9. Source: Kairouz, Oh & Viswanath (2015), Theorem 3.3, between
     whose values (k − 2i)ε the bound is interpolated exactly.
 
     Examples
@@ -223,7 +223,7 @@ def optimal_heterogeneous(parts: Iterable[Privacy], delta_total: float, *, toler
     -----
     An upper and a lower bound, from rounding the ε_i up and down to a grid, are brought within the tolerance of one another; roundings of
     float64 are counted into both. Cost: grows with Σε/tolerance and the number of parts. If all parts are equal use `optimal`.
-    Source: Murtagh and Vadhan, arXiv:1507.03113, Theorem 1.5 for the optimum, which is #P-hard to compute exactly.
+    Source: Murtagh & Vadhan (2016), Theorem 1.5 for the optimum, which is #P-hard to compute exactly.
 
     Examples
     --------

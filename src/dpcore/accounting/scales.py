@@ -36,7 +36,7 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
 
     Notes
     -----
-    Guarantee of the mechanism: \|ln p(y | x) − ln p(y | x')\| ≤ Δ₁/b ≤ ε. Source: document 004, Definition 9.1.3.
+    Guarantee of the mechanism: \|ln p(y | x) − ln p(y | x')\| ≤ Δ₁/b ≤ ε. Source: Private inference (chapter 9), Definition 9.1.3.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
 
     Notes
     -----
-    Cost: about 1 ms. Source: Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8.
+    Cost: about 1 ms. Source: Balle & Wang (2018), Theorem 8.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) ->
     Notes
     -----
     Rounding up is safe: δ falls as σ grows. Cost: about 20 ms for a new (ε, δ), then cached.
-    Source: Balle and Wang, ICML 2018, Algorithm 1; corrects document 004, Definition 9.1.4 and Algorithm 9.2.1.
+    Source: Balle & Wang (2018), Algorithm 1; corrects Private inference (chapter 9), Definition 9.1.4 and Algorithm 9.2.1.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
 
     Notes
     -----
-    Source: document 004, Definition 9.1.4; Dwork and Roth, "The algorithmic foundations of differential privacy", Theorem A.1.
+    Source: Private inference (chapter 9), Definition 9.1.4; Dwork & Roth (2014), Theorem A.1.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
     Notes
     -----
     Not monotone in σ, and for σ < 1 up to some five times the continuous Gaussian's δ. Cost: 1 to 60 ms, whatever the scale.
-    Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 7.
+    Source: Canonne, Kamath & Steinke (2020), Theorem 7.
 
     Examples
     --------

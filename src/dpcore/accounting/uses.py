@@ -130,9 +130,9 @@ def compose(uses: Sequence[Uses] | Uses, delta: float, *, relation: Relation = "
     -----
     Rules, each for the uses it applies to, every result rounded up:
 
-    - "basic": (Σε, Σδ); document 004, Theorem 9.1.2;
-    - "advanced": 1 − δ ≤ (1−δ')·Π(1−δ_i) and ε = Σ ε_i·tanh(ε_i/2) + √(2 ln(1/δ')·Σε_i²), never above document 004's Theorem 9.1.3;
-      Kairouz, Oh and Viswanath, arXiv:1311.0776, Theorem 3.5;
+    - "basic": (Σε, Σδ); Private inference (chapter 9), Theorem 9.1.2;
+    - "advanced": 1 − δ ≤ (1−δ')·Π(1−δ_i) and ε = Σ ε_i·tanh(ε_i/2) + √(2 ln(1/δ')·Σε_i²), never above
+      Private inference (chapter 9), Theorem 9.1.3; Kairouz, Oh & Viswanath (2015), Theorem 3.5;
     - "optimal": the same theorem exactly: `optimal` if all (ε_i, δ_i) are equal, a double sum for two values of ε (with failures as for
       "advanced"); of more than two, all but the largest count as the second largest;
     - "zcdp": Σρ_i, converted at the best order (`zcdp_epsilon`) at what Σδ_i leaves of δ;

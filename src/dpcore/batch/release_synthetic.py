@@ -4,7 +4,7 @@ Columns that are joint share one histogram, over all combinations of their cells
 All histograms together are one vector of counts, which gets one draw of discrete noise for what a privacy unit can move in it
 (`release_sensitivity`: ℓ1 = 2G under replacement of a row, for G histograms). Everything after that looks at the noisy counts alone and
 spends nothing: negative ones are cut to 0, all of them cut make a histogram uniform, and rows are drawn from what is left, cell j with
-probability weight_j / Σ weights exactly. Source: document 001 (Wasserman & Zhou), Sec. 4, the perturbed histogram, with discrete noise.
+probability weight_j / Σ weights exactly. Source: Wasserman & Zhou (2010), Section 4, the perturbed histogram, with discrete noise.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Three functions of an output decide events that no ideal mechanism knows. A floa
 coarser of the two units in the last place, so how many trailing zeros it has, and whether it is x plus any float at all, depends on x;
 and a sampler that inverts a uniform number of 53 bits reaches some floats only.
 
-Sources: Mironov, "On significance of the least significant bits
-for differential privacy", CCS 2012; Haney, Desfontaines, Hartman, Shrestha and Hay, "Precision-based attacks and interval refining", 2022.
+Sources: Mironov (2012); Haney et al. (2022).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def representable(y: Floats, x0: float, x1: float) -> Codes:
         for bit, x in ((4, x0), (1, x1)):
             difference = y - x
             again = difference + x
-            error = (y - again) - (x - (again - difference))  # of y − x, exactly: Knuth's two-sum
+            error = (y - again) - (x - (again - difference))  # of y − x, exactly: the two-sum of Knuth (1997)
             code += bit * ((again == y) + 2 * (error == 0.0).astype(np.int64))
     return code
 

@@ -154,8 +154,7 @@ def audit(
     1 − confidence.
     Cost: about 0.1 µs a run besides the mechanism's own, 20 s of one core for 10^8 runs of Laplace noise on each input; memory does not
     grow with n.
-    Source: Ding, Wang, Wang, Zhang and Kifer, "Detecting violations of differential privacy", CCS 2018; Bichsel, Steffen, Bogunovic and
-    Vechev, "DP-Sniper", S&P 2021; for low bits Mironov, CCS 2012; document 003, Theorem 2.
+    Source: Ding et al. (2018); Bichsel et al. (2021); for low bits Mironov (2012); Mechanisms as experiments (2014), Theorem 2.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class Experiment:
 
     Notes
     -----
-    Source: document 003, Definition 1.
+    Source: Mechanisms as experiments (2014), Definition 1.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Experiment:
         -----
         Within 2^−46 of the value; the sum over the pair that is found largest is rounded once.
         Cost: n²·m terms at worst, about a nanosecond each on one thread; envelopes of 32 states at a time rule most pairs out where near
-        states have near rows. O(n·m) memory. Source: document 003, Theorem 2.
+        states have near rows. O(n·m) memory. Source: Mechanisms as experiments (2014), Theorem 2.
 
         Examples
         --------
@@ -197,7 +197,8 @@ class Experiment:
 
         Notes
         -----
-        Equivalent by document 003, Theorem 2: no test of a state against a neighbour has error probabilities outside R(ε, δ).
+        Equivalent by Mechanisms as experiments (2014), Theorem 2: no test of a state against a neighbour has error probabilities outside
+        R(ε, δ).
         """
         epsilon = check_real("epsilon", epsilon, low=0.0, high=math.inf)
         delta = check_real("delta", delta, low=0.0, high=1.0)
@@ -231,8 +232,8 @@ class Experiment:
 
         Notes
         -----
-        Source: document 003, Section 2.1. The region of j against i is the mirror image. As a risk region it is that of the actions
-        conv{(1, 0), (0, 1)}, not of [0, 1]², whose action (0, 0) errs under neither hypothesis.
+        Source: Mechanisms as experiments (2014), Section 2.1. The region of j against i is the mirror image. As a risk region it is that of
+        the actions conv{(1, 0), (0, 1)}, not of [0, 1]², whose action (0, 0) errs under neither hypothesis.
 
         Examples
         --------
@@ -274,7 +275,7 @@ class Experiment:
 
         Notes
         -----
-        Source: document 003, Theorem 3.
+        Source: Mechanisms as experiments (2014), Theorem 3.
         """
         from dpcore.experiments import _plots
 
@@ -305,7 +306,7 @@ class Experiment:
 
         Notes
         -----
-        Source: document 003, Definition 3.
+        Source: Mechanisms as experiments (2014), Definition 3.
         """
         matrix = check_stochastic("channel", channel, rows=self.matrix.shape[1])
         return type(self)(scaled_rows(self.matrix @ matrix), states=self.states, outcomes=_labels(outcomes))
@@ -332,8 +333,8 @@ class Experiment:
 
         Notes
         -----
-        If M1 is sufficient for M2, M1' is for M2'. The converse (document 003, Lemma 1 and Theorem 5) needs P_D of full column rank: under
-        the uniform distribution alone, nothing is told by an outcome.
+        If M1 is sufficient for M2, M1' is for M2'. The converse (Mechanisms as experiments, 2014, Lemma 1 and Theorem 5) needs P_D of full
+        column rank: under the uniform distribution alone, nothing is told by an outcome.
         """
         matrix = check_stochastic("distributions", distributions, columns=len(self.matrix))
         return type(self)(scaled_rows(matrix @ self.matrix), states=_labels(states), outcomes=self.outcomes)
@@ -425,7 +426,7 @@ class Experiment:
 
         Notes
         -----
-        Source: document 003, Section 1. The testing region is that of two states and A = conv{(1, 0), (0, 1)}.
+        Source: Mechanisms as experiments (2014), Section 1. The testing region is that of two states and A = conv{(1, 0), (0, 1)}.
 
         Examples
         --------

@@ -35,8 +35,9 @@ def max_power(level: Any, epsilon: float, delta: float = 0.0) -> Any:
 
     Notes
     -----
-    Tight: for each (ε, δ) one mechanism with four outcomes attains it at every level. γe^ε is document 001, Theorem 2.4, and document 000,
-    Aufgabe 2.2; δ and the third term, which is less where γ > (1 − δ)/(e^ε + 1), are the region of document 003, Theorem 2.
+    Tight: for each (ε, δ) one mechanism with four outcomes attains it at every level. γe^ε is Wasserman & Zhou (2010), Theorem 2.4, and
+    Steinberger (2019), Aufgabe 2.2; δ and the third term, which is less where γ > (1 − δ)/(e^ε + 1), are the region of Mechanisms as
+    experiments (2014), Theorem 2.
 
     Examples
     --------

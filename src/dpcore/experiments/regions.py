@@ -37,7 +37,7 @@ class Region:
     Notes
     -----
     Whoever sees outcome y chooses an action, or mixes several; risks add up over outcomes. Made by `Experiment.risk_region` and
-    `Experiment.power_region`. Source: document 003, Section 1.
+    `Experiment.power_region`. Source: Mechanisms as experiments (2014), Section 1.
     """
 
     pieces: Points = field(repr=False)

@@ -92,7 +92,7 @@ def is_sufficient(P: Experiment, Q: Experiment) -> Sufficiency:
     decisions are the outcomes of Q. That risk_P > risk_Q is checked in integer arithmetic for the matrices as they are stored, with rows
     scaled to sums of exactly 1. If PT = Q can be had to 1e-9 the answer is yes, whatever a smaller difference would tell.
     Cost: about half a second for n = m1 = m2 = 60 where a T exists, otherwise 1 to 8 seconds.
-    Source: document 003, Definition 3 and Theorem 1; Blackwell, 1953; Le Cam, 1964, for the deficiency.
+    Source: Mechanisms as experiments (2014), Definition 3 and Theorem 1; Blackwell (1953); Le Cam (1964), for the deficiency.
 
     Examples
     --------

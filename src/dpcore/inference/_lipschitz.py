@@ -1,4 +1,4 @@
-"""Lipschitz extension of T from C(Δ) to all data sets, by enumeration, and the steps of document 004, Algorithm 9.3.2."""
+"""Lipschitz extension of T from C(Δ) to all data sets, by enumeration, and the steps of Private inference (chapter 9), Algorithm 9.3.2."""
 
 from __future__ import annotations
 

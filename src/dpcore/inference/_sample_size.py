@@ -1,4 +1,4 @@
-"""Bounds of the errors of document 004, Algorithm 9.3.3, and the least number of records at which both are at most 1/3.
+"""Bounds of the errors of Private inference (chapter 9), Algorithm 9.3.3, and the least number of records at which both are at most 1/3.
 
 docs/exactness-tests.md derives them: everything but the tail of T is a union bound over Gaussian, Laplace and Hoeffding tails; the
 tail of T is Cantelli's inequality with its exact variance, convolved with the exact tail of the noise.

@@ -1,4 +1,4 @@
-"""The constants of document 004, Algorithm 9.3.3: one place for the test, its error bounds and its proof.
+"""The constants of Private inference (chapter 9), Algorithm 9.3.3: one place for the test, its error bounds and its proof.
 
 docs/exactness-tests.md shows that they give (4ε, 5δ)-privacy for n ≥ 2, ε ≤ 1 and δ ≤ 1/28, where the document promises (4ε, 14δ).
 Limits are rounded down and scales up: the proof needs the filter to be no wider, and the noise no smaller, than the formulas say.

@@ -1,4 +1,4 @@
-"""Answers to statistical queries that an analyst chooses one after the other, each after seeing the answers before it (document 002)."""
+"""Answers to statistical queries that an analyst chooses one by one, each after seeing the answers before it (Stemmer, lecture 6)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AdaptiveQueries:
 
     References
     ----------
-    Document 002, Corollary 5, Claim 6, Theorems 7 and 9.
+    Stemmer (lecture 6), Corollary 5, Claim 6, Theorems 7 and 9.
 
     Examples
     --------
@@ -194,7 +194,7 @@ class AdaptiveQueries:
 
         Notes
         -----
-        Guarantee: (ε_select, 0)-differential privacy. Source: document 002, NoisyArgmax, Theorem 7 and Claim 8.
+        Guarantee: (ε_select, 0)-differential privacy. Source: Stemmer (lecture 6), NoisyArgmax, Theorem 7 and Claim 8.
         """
         epsilon = check_positive("epsilon_select", epsilon_select)
         given: object = queries
@@ -227,7 +227,7 @@ class AdaptiveQueries:
 
         Notes
         -----
-        Source: document 002, Claim 6.
+        Source: Stemmer (lecture 6), Claim 6.
         """
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
         return self.scale * math.log(self.k / beta)
@@ -257,7 +257,7 @@ class AdaptiveQueries:
 
         Notes
         -----
-        For records drawn independently from one distribution. Source: document 002, Theorem 9; compare Bassily et al., STOC 2016.
+        For records drawn independently from one distribution. Source: Stemmer (lecture 6), Theorem 9; compare Bassily et al. (2016).
         """
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
         needed = check_positive("constant", constant) * -math.log(self.delta) / self.epsilon**2

@@ -1,4 +1,4 @@
-"""Private tests of whether records are uniform signs, or normal with a given mean: document 004, Section 9.3.
+"""Private tests of whether records are uniform signs, or normal with a given mean: Private inference (chapter 9), Section 9.3.
 
 docs/exactness-tests.md proves the guarantees, with the constants as they are computed here.
 """
@@ -125,8 +125,7 @@ def uniformity_test(
 
     References
     ----------
-    Document 004, Algorithm 9.3.3 and Theorem 9.3.4, with T of the *filtered* records; Canonne, Kamath, McMillan, Ullman & Zakynthinou,
-    "Private identity testing for high-dimensional distributions" (2020).
+    Private inference (chapter 9), Algorithm 9.3.3 and Theorem 9.3.4, with T of the *filtered* records; Canonne et al. (2020).
 
     Examples
     --------
@@ -207,7 +206,7 @@ def identity_test(
 
     References
     ----------
-    Document 004, Theorem 9.3.1, whose proof has the sign of erf wrong, and min(·, d) where min(·, 1) holds.
+    Private inference (chapter 9), Theorem 9.3.1, whose proof has the sign of erf wrong, and min(·, d) where min(·, 1) holds.
 
     Examples
     --------
@@ -250,7 +249,7 @@ def sign_separation(alpha: float) -> float:
     Notes
     -----
     erf is concave on [0, ∞) and erf(1) ≥ 0.84, so that erf(t) ≥ 0.84·min(t, 1); and Σ min(m_i²/2, 1) ≥ min(‖m‖²/2, 1).
-    Source: document 004, proof of Theorem 9.3.1, corrected.
+    Source: Private inference (chapter 9), proof of Theorem 9.3.1, corrected.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""The private test of uniformity by Lipschitz extension: document 004, Algorithms 9.3.1 and 9.3.2, for data that can be enumerated."""
+"""The private test of uniformity by Lipschitz extension, for data that can be enumerated.
+
+Private inference (chapter 9), Algorithms 9.3.1 and 9.3.2.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def lipschitz_uniformity_test(
 
     References
     ----------
-    Document 004, Algorithms 9.3.1 and 9.3.2, corrected: the absolute value in C(Δ), and ε' in the last noise.
+    Private inference (chapter 9), Algorithms 9.3.1 and 9.3.2, corrected: the absolute value in C(Δ), and ε' in the last noise.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Means of bounded or clipped records: dense (document 004, Algorithm 9.2.1) and sparse (Algorithm 9.2.2)."""
+"""Means of bounded or clipped records: dense (Private inference, chapter 9, Algorithm 9.2.1) and sparse (Algorithm 9.2.2)."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def mean(
 
     References
     ----------
-    Document 004, Algorithm 9.2.1 and Theorem 9.2.2, corrected; Balle & Wang (2018), Theorem 8.
+    Private inference (chapter 9), Algorithm 9.2.1 and Theorem 9.2.2, corrected; Balle & Wang (2018), Theorem 8.
 
     Examples
     --------
@@ -265,7 +265,7 @@ def sparse_mean(
 
     References
     ----------
-    Document 004, Algorithm 9.2.2 and Theorem 9.2.4.
+    Private inference (chapter 9), Algorithm 9.2.2 and Theorem 9.2.4.
 
     Examples
     --------

@@ -131,8 +131,7 @@ def linear_regression(
 
     References
     ----------
-    Wang, "Revisiting differentially private linear regression: optimal and adaptive prediction & estimation in unbounded domain", UAI 2018,
-    Algorithm 2; document 004, section 9.2.
+    Wang (2018), Algorithm 2; Private inference (chapter 9), section 9.2.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 For the population C is Bin(n, s), s = q + f(p − q); for the sample, of which m = nf records hold the category, it is Bin(m, p) +
 Bin(n − m, q). The limits are the frequencies at which a tail of C up to the count seen has the probability (1 − confidence)/2. While the
-variance of C is below `EXACT` the tails are exact: those of one binomial law are the incomplete beta function (Clopper and Pearson, 1934),
+variance of C is below `EXACT` the tails are exact: those of one binomial law are the incomplete beta function (Clopper & Pearson, 1934),
 those of two are summed. Above, they are normal tails with half a count of continuity and the skewness of C (Cornish and Fisher), solved
 for f. On this border coverage is still above what is asked for, since half a count is worth more than what the expansion leaves out.
 """

@@ -273,7 +273,7 @@ class LocalLaplace(Additive):
 
     Notes
     -----
-    Guarantee: P(y ∈ A\|x) ≤ e^ε P(y ∈ A\|x') for the released floats. Source: document 000, Beispiel 1.7 (c).
+    Guarantee: P(y ∈ A\|x) ≤ e^ε P(y ∈ A\|x') for the released floats. Source: Steinberger (2019), Beispiel 1.7 (c).
 
     Examples
     --------
@@ -332,7 +332,7 @@ class LocalGaussian(Additive):
 
     Notes
     -----
-    Guarantee: as `dpcore.mechanisms.Gaussian`, for each report. Source: Balle and Wang, ICML 2018.
+    Guarantee: as `dpcore.mechanisms.Gaussian`, for each report. Source: Balle & Wang (2018).
 
     Examples
     --------
@@ -394,7 +394,7 @@ class LocalDiscreteLaplace(Additive):
 
     Notes
     -----
-    Guarantee: P(y\|x) ≤ e^ε P(y\|x'). Source: Ghosh, Roughgarden and Sundararajan, 2009.
+    Guarantee: P(y\|x) ≤ e^ε P(y\|x'). Source: Ghosh, Roughgarden & Sundararajan (2009).
 
     Examples
     --------
@@ -450,7 +450,7 @@ class LocalDiscreteGaussian(Additive):
     Notes
     -----
     Guarantee: as `dpcore.mechanisms.DiscreteGaussian` with calibration="exact", for each report: one integer query.
-    Source: Canonne, Kamath and Steinke, NeurIPS 2020.
+    Source: Canonne, Kamath & Steinke (2020).
 
     Examples
     --------

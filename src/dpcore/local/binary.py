@@ -49,7 +49,7 @@ class BinaryResponse(OneBit):
     Notes
     -----
     Guarantee: P(y\|x) ≤ e^ε P(y\|x'), with equality. The estimate of the proportion f of True is unbiased, its variance a user
-    e^ε/(e^ε − 1)² + f(1 − f). Cost: about 0.16 ns a record, 0.11 ns packed. Source: Warner, 1965; document 000, Beispiel 1.7 (b).
+    e^ε/(e^ε − 1)² + f(1 − f). Cost: about 0.16 ns a record, 0.11 ns packed. Source: Warner (1965); Steinberger (2019), Beispiel 1.7 (b).
 
     Examples
     --------

@@ -55,7 +55,7 @@ class BoundedMean(OneBit):
     -----
     Guarantee: P(y\|x) ≤ e^ε P(y\|x'), with equality at the two bounds; the probability is exact for every float64 x. The mean of the ±z0
     is unbiased for the mean of T; its variance a user is z0² − T² ≤ z0². Cost: about 1 ns a record.
-    Source: document 000, Beispiel 1.7 (b).
+    Source: Steinberger (2019), Beispiel 1.7 (b).
 
     Examples
     --------
@@ -216,7 +216,7 @@ class BinaryChannel(OneBit):
     Notes
     -----
     Guarantee: P(y\|x) ≤ e^ε P(y\|x'), with equality if φ reaches both ±‖φ‖∞. The mean of the ±z0 is unbiased for E φ.
-    Source: document 000, Definition 3.12.
+    Source: Steinberger (2019), Definition 3.12.
 
     Examples
     --------

@@ -154,7 +154,7 @@ def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
     Notes
     -----
-    Cost: O(k log k). Source: Wang and Carreira-Perpiñán, 2013 (arXiv 1309.1541), Algorithm 1.
+    Cost: O(k log k). Source: Wang & Carreira-Perpiñán (2013), Algorithm 1.
 
     Examples
     --------

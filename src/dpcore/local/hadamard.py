@@ -52,8 +52,7 @@ class HadamardResponse(FrequencyOracle):
     -----
     H[r, v] = (−1)^popcount(r & v); the sign is flipped with probability 1/(1 + e^ε). Guarantee: P(y\|x) ≤ e^ε P(y\|x').
     Variance of a rare category's frequency: ((e^ε + 1)/(e^ε − 1))² a user. Cost: 3 ns a report to make, K·log₂K additions to count.
-    A report is 5 bytes: the row and the sign (True is +1). Source: Bassily, Nissim, Stemmer and Thakurta, NeurIPS 2017; Acharya, Sun and
-    Zhang, AISTATS 2019.
+    A report is 5 bytes: the row and the sign (True is +1). Source: Bassily et al. (2017); Acharya, Sun & Zhang (2019).
 
     Examples
     --------

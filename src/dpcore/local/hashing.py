@@ -79,9 +79,9 @@ class LocalHashing(FrequencyOracle):
     Notes
     -----
     The hash function is h(v) = ((a·v + b) mod P) mod g, P = 2³¹ − 1, with a ≠ 0 and b uniform for every report; the family is 2-universal
-    (Carter and Wegman, 1979) and c is its exact collision probability, near 1/g, so the estimate is unbiased for any k.
+    (Carter & Wegman, 1979) and c is its exact collision probability, near 1/g, so the estimate is unbiased for any k.
     Guarantee: P(y\|x, h) ≤ e^ε P(y\|x', h) for every h. Cost: 5 ns a report to make, 0.13 ns for each report and category to count.
-    A report is 12 bytes: the seed b·2³¹ + a and the code. Source: Wang, Blocki, Li and Jha, USENIX Security 2017.
+    A report is 12 bytes: the seed b·2³¹ + a and the code. Source: Wang et al. (2017).
 
     Examples
     --------

@@ -51,7 +51,7 @@ class KaryResponse(FrequencyOracle):
     -----
     Guarantee: P(y\|x) ≤ e^ε P(y\|x') for all categories x, x', y, with equality where y is the one and not the other; the probabilities are
     exact. Variance of a rare category's frequency: (k − 2 + e^ε)/(e^ε − 1)² a user. Cost: about 1.3 ns a record.
-    Source: Kairouz, Oh and Viswanath, JMLR 2016; document 000, Definition 1.4.
+    Source: Kairouz, Oh & Viswanath (2016); Steinberger (2019), Definition 1.4.
 
     Examples
     --------

@@ -98,7 +98,7 @@ class SequentialChannel:
     Notes
     -----
     Guarantee: the joint law of all reports is ε-DP in each record, because every conditional channel is; that is required of each choice,
-    whatever the reports, and not just for almost all of them. Source: document 000, Definition 1.9 and Korollar 1.10.
+    whatever the reports, and not just for almost all of them. Source: Steinberger (2019), Definition 1.9 and Korollar 1.10.
 
     Examples
     --------
@@ -254,8 +254,8 @@ class SequentialQuantile:
     √(2(τ(1 − τ) + e^ε/(e^ε − 1)²)/n)/f(θ), whatever the step; before the guesses are there, the estimate is biased towards the start. For
     a median in bounds 20 to 100 standard deviations apart that takes about 10³ records at ε = 4, 10⁴ at 1 and 10⁵ to 10⁶ at 0.1, and more
     for quantiles near 0 or 1.
-    Guarantee: each answer is ε-DP given those before (document 000, Definition 1.9 and Korollar 1.10).
-    Source: Robbins and Monro, 1951; Polyak and Juditsky, 1992; Liu, Hu, Li and Kong, ICML 2023, for the locally private form.
+    Guarantee: each answer is ε-DP given those before (Steinberger, 2019, Definition 1.9 and Korollar 1.10).
+    Source: Robbins & Monro (1951); Polyak & Juditsky (1992); Liu et al. (2023), for the locally private form.
     Cost: about 20 ns a record, 10 to replay reports; the recursion cannot be parallel.
 
     Examples

@@ -85,7 +85,7 @@ class SubsetSelection(FrequencyOracle):
     -----
     Guarantee: P(S\|x) ≤ e^ε P(S\|x'), with equality for x in S and x' not. The least ℓ2 risk of all locally private mechanisms up to
     lower order terms. Cost: about 6 ns for each of the w members. A report is ⌈k/8⌉ bytes, least significant bit first.
-    Source: Ye and Barg, IEEE Transactions on Information Theory 2018; Wang et al., 2016.
+    Source: Ye & Barg (2018); Wang et al. (2016).
 
     Examples
     --------

@@ -55,7 +55,7 @@ class UnaryEncoding(FrequencyOracle):
     -----
     Guarantee: P(y\|x) ≤ e^ε P(y\|x') with e^ε = p(1 − q)/(q(1 − p)). Variance of a rare category's frequency: 4e^ε/(e^ε − 1)² a user
     ("optimal"), e^(ε/2)/(e^(ε/2) − 1)² ("symmetric"). Cost: about 0.2 ns a bit. A report is ⌈k/8⌉ bytes, least significant bit first.
-    Source: Wang, Blocki, Li and Jha, USENIX Security 2017; Erlingsson, Pihur and Korolova, CCS 2014.
+    Source: Wang et al. (2017); Erlingsson, Pihur & Korolova (2014).
 
     Examples
     --------

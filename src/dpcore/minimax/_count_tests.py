@@ -52,7 +52,7 @@ def first_counts(n: int, zero: Ranges, one: Ranges) -> Counts:
     ndarray of int64, shape (T,)
         In [0, n + 1]. The least favourable pair are the closest ends, and the test that minimises the sum of the two errors decides for H1
         where the likelihood ratio exceeds 1. Where the intervals overlap, counts are compared with n times the middle of the overlap. An
-        empty H0 always gives H1, an empty H1 alone always H0 (Lemma 3.16).
+        empty H0 always gives H1, an empty H1 alone always H0 (Steinberger, 2019, Lemma 3.16).
     """
     near, far = zero[1], one[0]
     apart = near < far

@@ -94,8 +94,9 @@ class Projections:
     def test(self, a: float, b: float) -> Projection:
         """Find the test of H0: θ ≤ a against H1: θ ≥ b.
 
-        If one of them is empty it is constant, as Lemma 3.16 has it. Where the channel cannot tell them apart nothing is certain; the test
-        then is that of hypotheses further apart around the same middle. (For a binary channel the middle of the overlap does the same.)
+        If one of them is empty it is constant, as Lemma 3.16 of Steinberger (2019) has it. Where the channel cannot tell them apart nothing
+        is certain; the test then is that of hypotheses further apart around the same middle. (For a binary channel the middle of the
+        overlap does the same.)
         """
         empty = outcome_of_empty(zero=a < self.theta_range[0], one=b > self.theta_range[1])
         if empty is not None:
@@ -272,7 +273,7 @@ class FiniteSearch(Searched):
         """Bounds of sup P(|θ̂ − θ| > (l + 1)Δ), l = 0 … N − 2.
 
         For θ in [(m − 1)Δ, mΔ) only tests of H0: θ ≤ mΔ and of H1: θ ≥ (m − 1)Δ can remove it: distances d up to N − 1 − m and up to m − 2.
-        An error beyond (l + 1)Δ needs one at a distance above l (proof of Lemma 3.16).
+        An error beyond (l + 1)Δ needs one at a distance above l (Steinberger, 2019, proof of Lemma 3.16).
         """
         count = self.intervals
         return two_sided_tails(np.array([self.affinity(d) for d in range(1, count - 1)]), self.n)

@@ -2,8 +2,7 @@
 
 HiGHS takes a point for feasible, and for optimal, within 1e-10 at best, and coefficients below 1e-9 for zeros. Where a distance of 1e-4 is
 to be known to six digits that is not enough. What a solution misses by is another linear programme, about the same rows, in which
-everything is as much larger; its solution corrects the first. (Source: Gleixner, Steffy and Wolter, Iterative refinement for linear
-programming, INFORMS Journal on Computing 28, 2016.)
+everything is as much larger; its solution corrects the first. Source: Gleixner, Steffy & Wolter (2016).
 """
 
 from __future__ import annotations

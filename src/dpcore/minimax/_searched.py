@@ -72,7 +72,7 @@ class Searched(ABC):
 
 
 def outcome_of_empty(*, zero: bool, one: bool) -> int | None:
-    """What Lemma 3.16 decides where H0 or H1 is empty; None if neither is."""
+    """What Steinberger (2019), Lemma 3.16, decides where H0 or H1 is empty; None if neither is."""
     if not zero and not one:
         return None
     return int(zero)

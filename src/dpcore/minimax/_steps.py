@@ -70,7 +70,7 @@ def _width(model: Model, matrix: Array, n: int, step: str | float, loss: Loss, r
 
 
 def theory_step(model: Model, matrix: Array, n: int, loss: Loss) -> float:
-    """Δ = C̄²·ω_H(n^{−1/2}), C̄ = √(2 ln 2a) + 1: the document's proof of Satz 3.10 with its misprint mended, and C̄ strictly larger."""
+    """Δ = C̄²·ω_H(n^{−1/2}), C̄ = √(2 ln 2a) + 1: the proof of Steinberger (2019), Satz 3.10, its misprint mended and C̄ strictly larger."""
     from dpcore.minimax.moduli import modulus_hellinger
 
     constant = (math.sqrt(2 * math.log(2 * loss.constant)) + 1) * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Bounded functions of a record whose means are the functionals of document 000's examples, up to a known bias."""
+"""Bounded functions of a record whose means are the functionals of the examples in Steinberger (2019), up to a known bias."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimator that searches θ by tests: document 000's Lemma 3.16, made constructive."""
+"""The estimator that searches θ by tests: Steinberger (2019), Lemma 3.16, made constructive."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class BinarySearchEstimator:
     programmes are rounded up by weak duality, probabilities by the error of SciPy's incomplete beta function, and what the cone solver
     finds is only used where a linear programme confirms it.
     Cost: a few hundred linear programmes for K = 2; then O(N²). For K > 2 one cone programme for each test that is visited.
-    Source: document 000, Lemma 3.16 to 3.18, Satz 3.10; the errata of its proof in `docs`.
+    Source: Steinberger (2019), Lemma 3.16 to 3.18, Satz 3.10; the errata of its proof in `docs`.
 
     Examples
     --------
@@ -265,7 +265,7 @@ class BinarySearchEstimator:
 
         Notes
         -----
-        Source: document 000, Lemma 3.16 and 3.17; the constant is 2 instead of 4, as the tests are not randomised.
+        Source: Steinberger (2019), Lemma 3.16 and 3.17; the constant is 2 instead of 4, as the tests are not randomised.
         """
         return self._search.error_bound(min(check_integer("l", l, low=0), self.N))
 
@@ -311,7 +311,7 @@ class BinarySearchEstimator:
         return row
 
     def plot_trace(self, counts: Any, target: Any) -> Any:
-        """Draw what `trace` tells, in the manner of document 000's Abbildungen 3.1 and 3.2.
+        """Draw what `trace` tells, in the manner of Steinberger (2019), Abbildungen 3.1 and 3.2.
 
         Parameters
         ----------

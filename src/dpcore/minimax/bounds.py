@@ -142,7 +142,7 @@ def lower_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
     which for ε < ln 2 is sharper than the radius printed in Korollar 3.4; r_H = √(2(1 − η0^{1/(2n)})) with η0 = η(2 − η), from the proof
     of Satz 3.3, where Korollar 3.4 goes on to the smaller √(η0\|ln η0\|/n). Every number is rounded down: moduli are those that members
     attain; in a model without an inside, whose conditions leave no room at all, members satisfy them to 1e-10 of their scale.
-    Source: document 000, Korollar 3.4. Cost: about ten linear and ten conic programmes.
+    Source: Steinberger (2019), Korollar 3.4. Cost: about ten linear and ten conic programmes.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def upper_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
     Notes
     -----
     It has the lower bound's rate in n, and constants that a proof needs and practice does not: of an estimator at hand the `risk_bound`
-    is far smaller. Source: document 000, Satz 3.10 and Korollar 3.14. Cost: three linear programmes.
+    is far smaller. Source: Steinberger (2019), Satz 3.10 and Korollar 3.14. Cost: three linear programmes.
 
     Examples
     --------

@@ -31,7 +31,7 @@ SLACK = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    r"""What proves a binary channel optimal: Φ_φ(2η) ≤ ω(η), document 000, Satz 3.13.
+    r"""What proves a binary channel optimal: Φ_φ(2η) ≤ ω(η), Steinberger (2019), Satz 3.13.
 
     Attributes
     ----------
@@ -110,8 +110,8 @@ def optimal_channel(model: Model, n: int, epsilon: float) -> OptimalChannel:
     -----
     With z0 = (e^ε + 1)/(e^ε − 1), η = z0 n^{−1/2} and the duals w of p1 − p0 ≤ t and λ of Σt ≤ η in the programme of `modulus_tv`,
     φ = 2w/λ − 1. Then every pair with \|E_p1 φ − E_p0 φ\| ≤ 2η has θ(p1) − θ(p0) ≤ ω(η), and so the Hellinger modulus of the reports,
-    at n^{−1/2}, is at most the total variation modulus of the records, at η. Source: document 000, Satz 3.13, whose proof shows that such a
-    φ exists. Cost: five linear programmes.
+    at n^{−1/2}, is at most the total variation modulus of the records, at η. Source: Steinberger (2019), Satz 3.13, whose proof shows that
+    such a φ exists. Cost: five linear programmes.
 
     Examples
     --------

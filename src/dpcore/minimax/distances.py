@@ -1,7 +1,7 @@
 """Distances between distributions on finite spaces, what channels do to them, and how private a channel is.
 
 All functions take stacks of distributions: shapes (..., X) that broadcast against each other give results of shape (...), and a Python
-float for two vectors. Between the distances the inequalities of document 000, Satz 2.4 hold::
+float for two vectors. Between the distances the inequalities of Steinberger (2019), Satz 2.4 hold::
 
     tv ≤ √(kl/2)        hellinger² = 2(1 − hellinger_affinity)        hellinger²/2 ≤ tv ≤ hellinger ≤ √kl
     testing_affinity = 1 − tv ≤ hellinger_affinity ≤ √(testing_affinity·(2 − testing_affinity))
@@ -43,7 +43,7 @@ def kl(p: Any, q: Any) -> Any:
 
     Notes
     -----
-    Source: document 000, Definition 2.3 a. Cost: about 20 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 a. Cost: about 20 ns a pair of masses.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def tv(p: Any, q: Any) -> Any:
 
     Notes
     -----
-    Source: document 000, Definition 2.3 b and Aufgabe 2.3. Cost: about 2 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 b and Aufgabe 2.3. Cost: about 2 ns a pair of masses.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def hellinger(p: Any, q: Any) -> Any:
     Notes
     -----
     Without the factor ½ that other authors put before the sum. Accurate also where p and q nearly agree, unlike √(2 − 2·affinity).
-    Source: document 000, Definition 2.3 c. Cost: about 5 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 c. Cost: about 5 ns a pair of masses.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def hellinger_affinity(p: Any, q: Any) -> Any:
 
     Notes
     -----
-    Source: document 000, Definition 2.3 d and Satz 2.4 (2), (3). Cost: about 4 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 d and Satz 2.4 (2), (3). Cost: about 4 ns a pair of masses.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def testing_affinity(p: Any, q: Any) -> Any:
 
     Notes
     -----
-    Source: document 000, Definition 2.3 e and Satz 2.4 (5). Cost: about 2 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 e and Satz 2.4 (5). Cost: about 2 ns a pair of masses.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def apply(channel: Any, p: Any) -> Any:
 
     Notes
     -----
-    It contracts every distance of this module: d(Qp, Qq) ≤ d(p, q). Source: document 000, Satz 2.8 and Aufgabe 2.5.
+    It contracts every distance of this module: d(Qp, Qq) ≤ d(p, q). Source: Steinberger (2019), Satz 2.8 and Aufgabe 2.5.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def dp_level(channel: Any) -> float:
 
     Notes
     -----
-    Exact for the probabilities given but for the rounding of two logarithms. Source: document 000, Definition 1.3.
+    Exact for the probabilities given but for the rounding of two logarithms. Source: Steinberger (2019), Definition 1.3.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def contraction_bound(epsilon: float, tv: Any) -> Any:
     Notes
     -----
     n records under a sequentially interactive channel: each divergence is at most the sum of their bounds, both together at most twice it.
-    Source: document 000, Satz 2.9 and Korollar 2.10 (Duchi, Jordan and Wainwright 2013).
+    Source: Steinberger (2019), Satz 2.9 and Korollar 2.10 (Duchi, Jordan & Wainwright, 2013).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Linear estimators for document 000's examples 3.6 to 3.8, with the bandwidth that balances bias and privacy."""
+"""Linear estimators for Steinberger (2019), Beispiele 3.6 to 3.8, with the bandwidth that balances bias and privacy."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def truncated_moment(n: int, epsilon: float, kappa: float, C: float, *, f: Any =
     With H = 1/h the bias is at most sup E(\|f\| − H)₊ = C (κ − 1)^{κ−1}/κ^κ · H^{1−κ}: (y − H)/y^κ is largest at y = κH/(κ − 1), and a
     P with mass C/y^κ there and the rest at 0 attains it (where H is so small that this mass exceeds 1, all of it lies at C^{1/κ}).
     The variance is at most H²/(n t²), t = (e^ε − 1)/(e^ε + 1). Their sum is least at H^{2κ} = (κ − 1)^{2κ−1} κ^{−2κ} C² n t²: h is
-    (n t²)^{−1/(2κ)} times a constant, and the risk (n t²)^{−(κ−1)/κ} times one, the optimal rate of document 000, Beispiel 3.6 B. A
+    (n t²)^{−1/(2κ)} times a constant, and the risk (n t²)^{−(κ−1)/κ} times one, the optimal rate of Steinberger (2019), Beispiel 3.6 B. A
     table is bounded: if H = max\|f\| is best, nothing is clipped and the rate is 1/(n t²), case A.
 
     Examples
@@ -190,9 +190,9 @@ def density_at(x0: float, n: int, epsilon: float, beta: float, C: float, *, m: i
 
     c = 2^{β−b−1} where m + b is odd and 1 where it is even, κ half the length of the range of K: densities have the integral 1, so the
     middle of the range is subtracted from ℓ and added to the estimate. The sum bias² + variance is least at an h that is
-    (n t²)^{−1/(2β+2)} times a constant, and is then (n t²)^{−(β−m)/(β+1)} times one: the optimal rate of document 000, Beispiel 3.8. Since
-    only the range counts, K is constant on (0, 1] where the conditions allow it: an indicator for m = 0, β ≤ 2; a sign for m = 1, β ≤ 3.
-    Otherwise it is Legendre's.
+    (n t²)^{−1/(2β+2)} times a constant, and is then (n t²)^{−(β−m)/(β+1)} times one: the optimal rate of Steinberger (2019), Beispiel 3.8.
+    Since only the range counts, K is constant on (0, 1] where the conditions allow it: an indicator for m = 0, β ≤ 2; a sign for m = 1,
+    β ≤ 3. Otherwise it is Legendre's.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def uniform_scale(M: float, epsilon: float) -> LinearEstimator:
     -------
     LinearEstimator
         ℓ(x) = 2x − M and center M, so that the bound is M: the risk is at most M²/(n t²), t = (e^ε − 1)/(e^ε + 1), the optimal rate of
-        document 000, Beispiel 3.7, where the maximum of open records has the rate 1/n².
+        Steinberger (2019), Beispiel 3.7, where the maximum of open records has the rate 1/n².
 
     Examples
     --------
@@ -255,7 +255,7 @@ def event_probability(event: Any, epsilon: float) -> LinearEstimator:
     Returns
     -------
     LinearEstimator
-        ℓ = 1_A − ½ and center ½: the risk is at most 1/(4 n t²), t = (e^ε − 1)/(e^ε + 1). Document 000, Beispiel 3.6, case A.
+        ℓ = 1_A − ½ and center ½: the risk is at most 1/(4 n t²), t = (e^ε − 1)/(e^ε + 1). Steinberger (2019), Beispiel 3.6, case A.
 
     Examples
     --------

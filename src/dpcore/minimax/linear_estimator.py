@@ -75,8 +75,7 @@ class LinearEstimator:
     -----
     With t = (e^ε − 1)/(e^ε + 1), the variance of the estimate is (z0² − (E ℓ)²)/n ≤ bound²/(n t²): of ℓ only its largest magnitude counts,
     not its variance. Hence the squared risk is at most bias² + bound²/(n t²), which the ready-made estimators minimise in h.
-    Document 000 announces these estimators in Section 3.2.3, which is empty; source: Rohde and Steinberger, Ann. Statist. 48 (2020),
-    Section 4.
+    Steinberger (2019) announces these estimators in Section 3.2.3, which is empty; source: Rohde & Steinberger (2020), Section 4.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Regular losses of an estimation error: l(0) = 0, not decreasing, and l(3t/2) ≤ a·l(t) with a constant a > 1.
 
-Source: document 000, Definition 3.9.
+Source: Steinberger (2019), Definition 3.9.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def huber(gamma: float) -> Loss:
 
     Notes
     -----
-    Source: document 000, Aufgabe 3.2.
+    Source: Steinberger (2019), Aufgabe 3.2.
 
     Examples
     --------

@@ -54,8 +54,8 @@ class Model:
     Notes
     -----
     Everything that `dpcore.minimax` certifies holds for the distributions of the model, that is on these points. Grids make continuous
-    problems finite; the class methods build those of document 000's examples 3.6 to 3.8. Models are compared by identity.
-    Source: document 000, chapter 3.
+    problems finite; the class methods build those of Steinberger (2019), Beispiele 3.6 to 3.8. Models are compared by identity.
+    Source: Steinberger (2019), chapter 3.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Model:
         Returns
         -------
         Model
-            Document 000, Beispiel 3.6: case A where f is bounded, case B where the grid reaches beyond (C/2η)^{1/κ} for every modulus
+            Steinberger (2019), Beispiel 3.6: case A where f is bounded, case B where the grid reaches beyond (C/2η)^{1/κ} for every modulus
             ω(η) that is asked of it.
         """
         points = _vector("grid", grid)
@@ -162,7 +162,7 @@ class Model:
         -------
         Model
             Points are the cells' middles. Mixtures of these uniform distributions are the distributions whose masses do not increase, and
-            that is how they are described. Document 000, Beispiel 3.7.
+            that is how they are described. Steinberger (2019), Beispiel 3.7.
         """
         M, cells = check_positive("M", M), check_integer("cells", cells, low=2)
         middles = (np.arange(cells) + 0.5) * (M / cells)
@@ -199,7 +199,7 @@ class Model:
 
         Notes
         -----
-        Document 000, Beispiel 3.8, where the condition speaks of all of ℝ.
+        Steinberger (2019), Beispiel 3.8, where the condition speaks of all of ℝ.
         """
         points = _equidistant(grid)
         beta, C = check_positive("beta", beta), check_positive("C", C)

@@ -80,7 +80,7 @@ def modulus_tv(model: Model, radius: float) -> Modulus:
 
     Notes
     -----
-    Concave in ε, so ω(ε + ε') ≤ ω(ε) + ω(ε'). Source: document 000, Definition 2.1 and Aufgabe 3.5. Cost: three linear programmes.
+    Concave in ε, so ω(ε + ε') ≤ ω(ε) + ω(ε'). Source: Steinberger (2019), Definition 2.1 and Aufgabe 3.5. Cost: three linear programmes.
 
     Examples
     --------
@@ -119,7 +119,8 @@ def modulus_hellinger(model: Model, radius: float, channel: Any = None) -> Modul
 
     Notes
     -----
-    Concave in ε². Source: document 000, Definition 2.1 and Section 3.2.1. Cost: a conic programme with X cones, or K, and two linear ones.
+    Concave in ε². Source: Steinberger (2019), Definition 2.1 and Section 3.2.1. Cost: a conic programme with X cones, or K, and two linear
+    ones.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Releases of whole distributions under pure differential privacy: histograms, orthogonal series, and exponential mechanisms.
 
 Data are records in [0, 1]^r, or in declared bounds that are mapped to it; neighbouring data sets differ by the value of one record.
-Document 001 (Wasserman & Zhou), with the constants that hold. docs/release.md.
+Wasserman & Zhou (2010), with the constants that hold. docs/release.md.
 """
 
 from dpcore.release._cells import Box, Cells

@@ -182,7 +182,7 @@ class DrawsRelease(Release):
     draws : ndarray of float64, shape (k,) or (k, r)
         The draws; read-only.
     cells : Cells
-        Cells of the histogram of the draws, which is the density f̂_Z of document 001, Eq. 8.
+        Cells of the histogram of the draws, which is the density f̂_Z of Wasserman & Zhou (2010), Eq. 8.
     """
 
     draws: Reals

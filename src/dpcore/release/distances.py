@@ -69,7 +69,7 @@ def ks_distance(first: Distribution, second: Distribution, *, points: int = 4096
 
     References
     ----------
-    Document 001, Section 3.
+    Wasserman & Zhou (2010), Section 3.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def squared_l2_distance(first: Density, second: Density, *, bounds: Bounds = Non
 
     References
     ----------
-    Document 001, Section 3 and Eq. 8.
+    Wasserman & Zhou (2010), Section 3 and Eq. 8.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def small_ball_probability(k: int, radius: float, *, bins: int | None = None, n_
 
     References
     ----------
-    Document 001, Definition 5.2. Simard and L'Ecuyer, J. Stat. Softw. 39 (2011), for the whole line.
+    Wasserman & Zhou (2010), Definition 5.2. Simard & L'Ecuyer (2011), for the whole line.
 
     Examples
     --------
@@ -353,7 +353,7 @@ def ks_accuracy_bound(n: int, k: int, epsilon: float, radius: float, *, largest_
     largest_density : float
         sup p of the density p on [0, 1], ≥ 1.
     bins : int, optional
-        Number m of bins. None is the mechanism without bins, as document 001 states it.
+        Number m of bins. None is the mechanism without bins, as Wasserman & Zhou (2010) state it.
 
     Returns
     -------
@@ -368,14 +368,14 @@ def ks_accuracy_bound(n: int, k: int, epsilon: float, radius: float, *, largest_
     Notes
     -----
     Theorem 5.3 with Δ = 1/n and R = `small_ball_probability`; its O(n^(−c)) is P(sup\|F − F_n\| > r/16), bounded by the inequality of
-    Dvoretzky, Kiefer, Wolfowitz and Massart. With m bins distances are taken at the ends of bins, where they are within (sup p)/m of
+    Dvoretzky, Kiefer, Wolfowitz and Massart (1990). With m bins distances are taken at the ends of bins, where they are within (sup p)/m of
     the supremum, and the score is rounded up to whole records: r becomes r − (sup p)/m, and the second term is multiplied by e^(ε/2).
     docs/exactness-ks.md.
     Theorem 5.4: with k = (3ε/B)^(2/3) n^(2/3)/16 and r = 2(B/3ε)^(1/3) n^(−1/3), B = ln sup p, the bound falls to 0.
 
     References
     ----------
-    Document 001, Theorems 5.3 and 5.4.
+    Wasserman & Zhou (2010), Theorems 5.3 and 5.4.
 
     Examples
     --------
@@ -462,12 +462,12 @@ def consistency(
 
     Notes
     -----
-    Consistent (document 001, Definition 3.1) is what has ρ(F, F_Z) → 0 in probability. By Theorem 3.2 no private mechanism is, at a point
-    mass: its draws hit no point with positive probability unless the point was known before.
+    Consistent (Wasserman & Zhou, 2010, Definition 3.1) is what has ρ(F, F_Z) → 0 in probability. By Theorem 3.2 no private mechanism is, at
+    a point mass: its draws hit no point with positive probability unless the point was known before.
 
     References
     ----------
-    Document 001, Definition 3.1 and Theorem 3.2.
+    Wasserman & Zhou (2010), Definition 3.1 and Theorem 3.2.
 
     Examples
     --------

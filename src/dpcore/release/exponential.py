@@ -1,4 +1,7 @@
-"""Exponential mechanisms for densities: records whose cosine series is near that of the data, and any density of document 001, Eq. 2."""
+"""Exponential mechanisms for densities: records whose cosine series is near that of the data, and any density.
+
+The latter is Eq. 2 of Wasserman & Zhou (2010).
+"""
 
 from __future__ import annotations
 
@@ -207,7 +210,7 @@ def l2_exponential(
 
     References
     ----------
-    Document 001, Eq. 15 to 17, Lemma 6.1 and Theorem 6.2; McSherry and Talwar, FOCS 2007.
+    Wasserman & Zhou (2010), Eq. 15 to 17, Lemma 6.1 and Theorem 6.2; McSherry & Talwar (2007).
 
     Examples
     --------
@@ -321,7 +324,7 @@ def exponential_density(
 
     References
     ----------
-    Document 001, Eq. 1 and 2, Sections 5 and 5.2; McSherry and Talwar, FOCS 2007.
+    Wasserman & Zhou (2010), Eq. 1 and 2, Sections 5 and 5.2; McSherry & Talwar (2007).
 
     Examples
     --------

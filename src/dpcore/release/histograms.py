@@ -1,4 +1,4 @@
-"""Histograms released under pure differential privacy (document 001, Section 4): smoothed, perturbed, and Dirichlet-multinomial."""
+"""Histograms under pure differential privacy: smoothed, perturbed, Dirichlet-multinomial (Wasserman & Zhou, 2010, Section 4)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def smoothed_histogram(
 
     References
     ----------
-    Document 001, Theorem 4.1.
+    Wasserman & Zhou (2010), Theorem 4.1.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def least_smoothing(epsilon: float, k: int, m: int, n: int) -> float:
 
     References
     ----------
-    Document 001, Theorem 4.1.
+    Wasserman & Zhou (2010), Theorem 4.1.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def perturbed_histogram(
 
     References
     ----------
-    Document 001, Section 4.2 and Theorem 4.4.
+    Wasserman & Zhou (2010), Section 4.2 and Theorem 4.4.
 
     Examples
     --------
@@ -297,7 +297,7 @@ def perturbed_masses(
 
     References
     ----------
-    Document 001, Section 4.2.
+    Wasserman & Zhou (2010), Section 4.2.
 
     Examples
     --------
@@ -386,7 +386,7 @@ def dirichlet_histogram(
 
     References
     ----------
-    Document 001, end of Section 4.2, after Machanavajjhala et al. (2008).
+    Wasserman & Zhou (2010), end of Section 4.2, after Machanavajjhala et al. (2008).
 
     Examples
     --------
@@ -450,7 +450,7 @@ def least_prior(epsilon: float, k: int) -> float:
 
     References
     ----------
-    Document 001, end of Section 4.2.
+    Wasserman & Zhou (2010), end of Section 4.2.
 
     Examples
     --------

@@ -84,7 +84,7 @@ def ks_exponential(
 
     References
     ----------
-    Document 001, Section 5.1 and Lemma 5.1; McSherry and Talwar, FOCS 2007.
+    Wasserman & Zhou (2010), Section 5.1 and Lemma 5.1; McSherry & Talwar (2007).
 
     Examples
     --------

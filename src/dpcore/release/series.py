@@ -1,4 +1,4 @@
-"""Orthogonal series: a density by its cosine coefficients, released with Laplace noise (document 001, Section 6)."""
+"""Orthogonal series: a density by its cosine coefficients, released with Laplace noise (Wasserman & Zhou, 2010, Section 6)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SeriesRelease(Release):
 
     Notes
     -----
-    The density is f₊/∫f₊ (Hall and Murison, 1993). ∫f = 1, so f is positive somewhere. The places where f changes sign are found for
+    The density is f₊/∫f₊ (Hall & Murison, 1993). ∫f = 1, so f is positive somewhere. The places where f changes sign are found for
     every m to about 10^-15, the distribution function between them is a sum of sines, and records are drawn by inverting it.
     """
 
@@ -155,8 +155,7 @@ def orthogonal_series(
 
     References
     ----------
-    Document 001, Section 6 and Theorem 6.3; Hall and Murison, "Correcting the negativity of high-order kernel density estimators",
-    Journal of Multivariate Analysis 47 (1993).
+    Wasserman & Zhou (2010), Section 6 and Theorem 6.3; Hall & Murison (1993).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How many bins, draws and terms a release should have, and how fast its error falls: the orders of document 001's theorems."""
+"""How many bins, draws and terms a release should have, and how fast its error falls: the orders of Wasserman & Zhou (2010)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def smoothed_histogram_ks(n: int, epsilon: float, *, dimension: int = 1, constan
 
     References
     ----------
-    Document 001, Theorem 4.2: with a Lipschitz density the expected distance is then of the order √(ln n)·n^(−2/(6+r)).
+    Wasserman & Zhou (2010), Theorem 4.2: with a Lipschitz density the expected distance is then of the order √(ln n)·n^(−2/(6+r)).
 
     Examples
     --------
@@ -107,7 +107,7 @@ def smoothed_histogram_l2(n: int, epsilon: float, *, dimension: int = 1, constan
 
     References
     ----------
-    Document 001, Theorem 4.3: with a Lipschitz density the expected distance is then of the order n^(−2/(2r+3)).
+    Wasserman & Zhou (2010), Theorem 4.3: with a Lipschitz density the expected distance is then of the order n^(−2/(2r+3)).
 
     Examples
     --------
@@ -144,7 +144,8 @@ def perturbed_histogram_bins(n: int, *, dimension: int = 1, constant: float = 1.
 
     References
     ----------
-    Document 001, Theorem 4.4. The order supposes that noise of scale 2/ε is small beside the n/m records of a cell: nε² well above 8m.
+    Wasserman & Zhou (2010), Theorem 4.4. The order supposes that noise of scale 2/ε is small beside the n/m records of a cell: nε² well
+    above 8m.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def ks_exponential_draws(n: int, epsilon: float, *, largest_density: float = mat
 
     References
     ----------
-    Document 001, Theorem 5.4 and Remark 9.2: the distance is then at most of the order (B/(3ε))^(1/3)·n^(−1/3).
+    Wasserman & Zhou (2010), Theorem 5.4 and Remark 9.2: the distance is then at most of the order (B/(3ε))^(1/3)·n^(−1/3).
 
     Examples
     --------
@@ -221,7 +222,7 @@ def l2_exponential_draws(n: int, *, smoothness: float, constant: float = 1.0) ->
 
     References
     ----------
-    Document 001, Theorem 6.2: the squared distance is then at most of the order n^(−γ/(2γ+1)).
+    Wasserman & Zhou (2010), Theorem 6.2: the squared distance is then at most of the order n^(−γ/(2γ+1)).
 
     Examples
     --------
@@ -258,7 +259,8 @@ def orthogonal_series_terms(n: int, *, smoothness: float, constant: float = 1.0)
 
     References
     ----------
-    Document 001, Theorem 6.3: the squared L2 distance is then of the order n^(−2γ/(2γ+1)), that of the best estimators without privacy.
+    Wasserman & Zhou (2010), Theorem 6.3: the squared L2 distance is then of the order n^(−2γ/(2γ+1)), that of the best estimators without
+    privacy.
 
     Examples
     --------
@@ -292,7 +294,7 @@ class Rate:
 
 
 def rate(mechanism: str, distance: str, n: int, *, dimension: int = 1, smoothness: float = 1.0) -> Rate:
-    """Look up how fast the error of a release falls: an entry of the two summary tables of document 001.
+    """Look up how fast the error of a release falls: an entry of the two summary tables of Wasserman & Zhou (2010).
 
     Parameters
     ----------
@@ -320,9 +322,9 @@ def rate(mechanism: str, distance: str, n: int, *, dimension: int = 1, smoothnes
 
     References
     ----------
-    Document 001, Section 1.1. Theorem 4.4 (2) prints the smaller one of ln n·n^(−2/(2+r)) and √(ln n/n) for the KS distance of perturbed
-    histograms. It is the larger one: the smaller would beat every estimator. Where r = 1 that is √(ln n/n), as the text beside the table
-    says.
+    Wasserman & Zhou (2010), Section 1.1. Theorem 4.4 (2) prints the smaller one of ln n·n^(−2/(2+r)) and √(ln n/n) for the KS distance of
+    perturbed histograms. It is the larger one: the smaller would beat every estimator. Where r = 1 that is √(ln n/n), as the text beside
+    the table says.
 
     Examples
     --------

@@ -120,8 +120,8 @@ def noisy_argmax(
     Guarantee: P(M(x) = i) ≤ e^ε P(M(x') = i) for neighbours x, x' and every i. Ties of scores are broken by the noise.
     Why monotone needs add/remove: Laplace(Δ/ε) at ε = 1 on scores (0, 8) and (1, 7), neighbours under replacement, loses 1.78.
     Cost: one pass, a quarter of a random word a score; O(1) memory. Running time depends on the scores through the few contenders.
-    Source: document 002, NoisyArgmax, Theorem 7; documents 001 and 004, Definition 9.1.5 ("gumbel"); McKenna and Sheldon, NeurIPS 2020,
-    and Ding et al., arXiv:2105.07260 ("exponential").
+    Source: Stemmer (lecture 6), NoisyArgmax, Theorem 7; Wasserman & Zhou (2010) and Private inference (chapter 9), Definition 9.1.5
+    ("gumbel"); McKenna & Sheldon (2020) and Ding et al. (2021) ("exponential").
 
     Examples
     --------
@@ -190,8 +190,8 @@ def exponential_mechanism(
     -----
     Guarantee: ε-differential privacy; one draw is ε-bounded-range, hence ε²/8-zCDP.
     Cost: one pass over the scores for a draw, and about a sixth of that for each further one.
-    Source: document 004, Definition 9.1.5; document 001, Section 3; McSherry and Talwar, FOCS 2007. Drawn as the argmax of u_i + (2Δ/ε)·G_i
-    with Gumbel noise G, which has the same law.
+    Source: Private inference (chapter 9), Definition 9.1.5; Wasserman & Zhou (2010), Section 3; McSherry & Talwar (2007). Drawn as the
+    argmax of u_i + (2Δ/ε)·G_i with Gumbel noise G, which has the same law.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def permute_and_flip(
     Notes
     -----
     Guarantee: ε-differential privacy. It is not ε-bounded-range: only ε²/2-zCDP may be claimed.
-    Source: McKenna and Sheldon, NeurIPS 2020; Ding et al., arXiv:2105.07260, for the equality with exponential noise.
+    Source: McKenna & Sheldon (2020); Ding et al. (2021), for the equality with exponential noise.
 
     Examples
     --------
@@ -330,7 +330,7 @@ def top_s(
     (Laplace); `accounting.compose` adds them up by the best rule. With δ = 0 the sum is basic: ε/s for each pick.
     Cost: "gumbel" one pass and O(s) memory; "peeling" s passes over a quarter of a random word a score, with the largest score of each
     block kept: O(s + d/512) memory. The noisy scores that made the choice are never released.
-    Source: document 004, Algorithm 9.2.2 ("peeling"); Durfee and Rogers, NeurIPS 2019 ("gumbel"); Qiao, Su and Zhang, ICML 2021.
+    Source: Private inference (chapter 9), Algorithm 9.2.2 ("peeling"); Durfee & Rogers (2019) ("gumbel"); Qiao, Su & Zhang (2021).
 
     Examples
     --------
@@ -396,5 +396,5 @@ def _choose(method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng:
     if method == "peeling":
         return _open("laplace", scores, scale, 1, rng, threads).peel(s)
     indices = _open("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads).largest(0)
-    # Qiao, Su and Zhang prove their theorem for the set of indices alone ("not their ordering").
+    # Qiao, Su & Zhang (2021) prove their theorem for the set of indices alone ("not their ordering").
     return np.sort(indices) if method == "oneshot_laplace" else indices

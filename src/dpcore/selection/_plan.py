@@ -19,7 +19,7 @@ from dpcore.privacy import Privacy, Relation
 Method = Literal["gumbel", "peeling", "oneshot_laplace"]
 METHODS = ("gumbel", "peeling", "oneshot_laplace")
 ONESHOT_EPSILON, ONESHOT_DELTA = 0.2, 0.05
-"""Qiao, Su and Zhang's theorem holds below these."""
+"""The theorem of Qiao, Su & Zhang (2021) holds below these."""
 
 
 def quotient(factor: int, sensitivity: float, epsilon: float) -> float:
@@ -118,7 +118,7 @@ def check_given_scale(scale: object) -> float | Literal["calibrated"] | None:
 
 
 def _peeling_scale(request: Request) -> float:
-    """b = 2λ√(3 s ln(1/δ))/ε of document 004, Algorithm 9.2.2."""
+    """b = 2λ√(3 s ln(1/δ))/ε of Private inference (chapter 9), Algorithm 9.2.2."""
     scale = 2 * request.sensitivity * math.sqrt(3 * request.s * -math.log(request.delta)) / request.epsilon
     return check_scale(scale, request.epsilon, request.sensitivity)
 
@@ -166,7 +166,7 @@ def _basic_size(method: Method, request: Request, scales: Callable[[float], tupl
 
 
 def _oneshot_plan(scale: object, request: Request, d: int) -> Plan:
-    """Scale of Qiao, Su and Zhang; values take their share of ε and of δ."""
+    """Scale of Qiao, Su & Zhang (2021); values take their share of ε and of δ."""
     if scale is not None:
         raise ParameterError(f"scale must be None for method='oneshot_laplace', whose theorem fixes it, got {scale!r}")
     if request.spread != 2:
