@@ -58,7 +58,7 @@ def test_a_better_rule_needs_less_noise_than_each_worse_one():
     target, k = Privacy(1.0, 1e-6), 100
     scale = accounting.calibrate(target, k, "laplace").parameter
     assert scale < k  # basic
-    assert scale < math.sqrt(8 * k * math.log(1e6))  # document 002, Corollary 5
+    assert scale < math.sqrt(8 * k * math.log(1e6))  # Stemmer (lecture 6), Corollary 5
     selection = accounting.calibrate(target, k, "bounded_range").parameter
     assert selection > 1.8 * accounting.calibrate(target, k, "pure").parameter  # ρ is a quarter
 
@@ -85,7 +85,7 @@ def test_least_scale_finds_the_same_from_everywhere():
 
 
 def test_peeling_needs_less_than_the_printed_noise():
-    """Document 004, Algorithm 9.2.2: b = 2λ√(3s ln(1/δ))/ε; accounting finds a smaller one for the same guarantee."""
+    """Private inference (chapter 9), Algorithm 9.2.2: b = 2λ√(3s ln(1/δ))/ε; accounting finds a smaller one for the same guarantee."""
     s, epsilon, delta = 100, 1.0, 1e-6
 
     def uses_of(b):

@@ -209,7 +209,7 @@ def test_optimal_with_failures_is_the_definition_too(delta):
 @pytest.mark.parametrize("k", [1, 2, 5, 12])
 @pytest.mark.parametrize("delta", [0.0, 1e-4])
 def test_optimal_has_the_points_of_the_theorem(k, delta):
-    """Kairouz, Oh and Viswanath, Theorem 3.3, as printed: ((k−2i)ε, 1−(1−δ)^k(1−δ_i))."""
+    """Kairouz, Oh & Viswanath (2015), Theorem 3.3, as printed: ((k−2i)ε, 1−(1−δ)^k(1−δ_i))."""
     epsilon = 0.4
     for i in range(1, k // 2 + 1):
         terms = (math.comb(k, j) * (MP.exp((k - j) * epsilon) - MP.exp((k - 2 * i + j) * epsilon)) for j in range(i))

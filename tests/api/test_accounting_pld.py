@@ -87,7 +87,7 @@ def test_pld_is_never_far_above_our_rules(uses):
 
 
 def test_published_value_of_sampled_gaussians():
-    """Abadi et al., "Deep learning with differential privacy", CCS 2016, Section 5.2: q = 0.01, σ = 4, 10,000 steps: ε ≈ 1.26 at δ = 10⁻⁵
+    """Abadi et al. (2016), Section 5.2: q = 0.01, σ = 4, 10,000 steps: ε ≈ 1.26 at δ = 10⁻⁵
     by the moments accountant; the loss distribution is tighter."""
     steps = Uses("gaussian", 10_000, rho=accounting.rho_gaussian(4.0, 1.0))
     epsilon = accounting.pld(steps, sampling="poisson", rate=0.01, relation="add_remove").epsilon(1e-5)

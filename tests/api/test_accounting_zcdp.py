@@ -23,7 +23,7 @@ def divergence(p, q, order):
 
 
 def laplace_divergence(epsilon, order):
-    """Mironov, arXiv:1702.07476, Proposition 6."""
+    """Mironov (2017), Proposition 6."""
     epsilon = MP.mpf(epsilon)
     near = order / (2 * order - 1) * MP.exp((order - 1) * epsilon)
     far = (order - 1) / (2 * order - 1) * MP.exp(-order * epsilon)
@@ -65,7 +65,7 @@ def test_rho_of_pure_privacy_holds_for_randomised_response_and_is_attained(epsil
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.35, 0.5, 0.8, 1.0])
 def test_rho_of_a_bounded_range_holds_for_two_outcomes(epsilon, share):
-    """Losses εt and ε(t − 1) have a range of ε; two outcomes are the worst case (Dong, Durfee and Rogers, arXiv:1909.13830)."""
+    """Losses εt and ε(t − 1) have a range of ε; two outcomes are the worst case (Dong, Durfee & Rogers, 2020)."""
     top, bottom = MP.exp(MP.mpf(epsilon) * share), MP.exp(MP.mpf(epsilon) * (share - 1))
     second = (1 - bottom) / (top - bottom)  # q with q·top + (1−q)·bottom = 1
     p, q = (second * top, 1 - second * top), (second, 1 - second)
@@ -117,7 +117,7 @@ def test_the_part_of_failures_is_rounded_up():
 
 
 def test_peeling_with_the_printed_noise_is_private_only_in_its_range():
-    """Document 004, Algorithm 9.2.2: s rounds at 2λ/b and s releases at λ/b with b = 2λ√(3s ln(1/δ))/ε have ρ = 5ε²/(24 ln(1/δ))."""
+    """Private inference (chapter 9), Algorithm 9.2.2: s rounds at 2λ/b, s releases at λ/b, b = 2λ√(3s ln(1/δ))/ε: ρ = 5ε²/(24 ln(1/δ))."""
     s = 10
 
     def total(epsilon, log_inverse):

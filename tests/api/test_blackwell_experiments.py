@@ -375,7 +375,10 @@ def _crossings(corners, level):
 
 
 def test_the_printed_bound_on_the_power_is_not_attained():
-    """γe^α (001 Thm 2.4; 000 Aufgabe 2.2) is right, but exceeds what a test can have where γ is large."""
+    """γe^α is right, but exceeds what a test can have where γ is large.
+
+    Wasserman & Zhou (2010), Theorem 2.4; Steinberger (2019), Aufgabe 2.2.
+    """
     levels = np.linspace(0.01, 0.99, 50)
     printed = np.minimum(1, levels * math.e)
     sharp = max_power(levels, 1.0)

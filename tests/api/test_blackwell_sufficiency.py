@@ -150,11 +150,11 @@ def test_wrong_arguments_are_refused():
         is_sufficient(Experiment(np.full((1, 2000), 1 / 2000)), Experiment(np.full((1, 1000), 1 / 1000)))
 
 
-# Where document 003 is wrong
+# Where Mechanisms as experiments (2014) is wrong
 
 
 def test_pairwise_regions_do_not_decide_for_three_states():
-    """003 Thm 4 for three data bases: all pairwise regions are equal, and neither experiment is a garbling of the other."""
+    """Mechanisms as experiments (2014), Theorem 4, for three data bases: equal pairwise regions, and neither is a garbling of the other."""
     M1 = Experiment(np.array([[3, 3, 1, 1], [3, 1, 3, 1], [3, 1, 1, 3]]) / 8)
     M2 = Experiment(np.array([[1, 1, 3, 3], [1, 3, 1, 3], [1, 3, 3, 1]]) / 8)
     for i in range(3):
@@ -167,7 +167,10 @@ def test_pairwise_regions_do_not_decide_for_three_states():
 
 
 def test_the_union_over_both_orders_does_not_decide_for_two_states():
-    """003 Thm 4 with R(M) as printed, the union over ordered pairs: equal for an experiment and its swap, which are not comparable."""
+    """Mechanisms as experiments (2014), Theorem 4, with R(M) as printed, the union over ordered pairs.
+
+    It is equal for an experiment and its swap, which are not comparable.
+    """
     M1, M2 = Experiment([[1.0, 0.0], [0.5, 0.5]]), Experiment([[0.5, 0.5], [1.0, 0.0]])
     forward, backward = (sorted(M.power_region(i, j).vertices.tolist() for i, j in ((0, 1), (1, 0))) for M in (M1, M2))
     assert forward == backward
@@ -180,7 +183,7 @@ def test_the_union_over_both_orders_does_not_decide_for_two_states():
 
 
 def test_a_single_distribution_tells_nothing():
-    """003 Lemma 1 and Thm 5: M1' ≺ M2' does not give M1 ≺ M2 where P_D has not full column rank."""
+    """Mechanisms as experiments (2014), Lemma 1 and Theorem 5: M1' ≺ M2' does not give M1 ≺ M2 where P_D has not full column rank."""
     uniform = [[0.5, 0.5]]
     assert is_sufficient(CONSTANT.under(uniform), IDENTITY.under(uniform)).holds
     assert not is_sufficient(CONSTANT, IDENTITY).holds
@@ -189,7 +192,10 @@ def test_a_single_distribution_tells_nothing():
 
 
 def test_the_testing_region_is_not_that_of_all_actions():
-    """003 Sec. 2.1: with A = [0, 1]² the action (0, 0) has risk (0, 0) in every experiment; the segment from (1, 0) to (0, 1) is right."""
+    """Mechanisms as experiments (2014), Section 2.1: with A = [0, 1]² the action (0, 0) has risk (0, 0) in every experiment.
+
+    The segment from (1, 0) to (0, 1) is right.
+    """
     response = Experiment([[0.75, 0.25], [0.25, 0.75]])
     square = response.risk_region([[0, 0], [0, 1], [1, 0], [1, 1]])
     assert square.contains((0.0, 0.0))

@@ -91,7 +91,7 @@ def test_what_the_l2_mechanism_refuses(changes, error, words):
         l2(**changes)
 
 
-# Eq. 2
+# Wasserman & Zhou (2010), Eq. 2
 
 
 def choose(**changes):

@@ -384,7 +384,7 @@ def test_variance_of_hashing_is_the_published_one_at_collision_1_over_g(k, epsil
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("k", [2, 3, 7, 100, 4096])
 def test_subset_selection_has_the_risk_that_ye_and_barg_published(k, epsilon):
-    # n·E‖f̂ − f‖² at the uniform law: (k−1)²(w·e^ε + k − w)²/(k·w(k−w)(e^ε − 1)²); IEEE Transactions on Information Theory 64 (2018)
+    # n·E‖f̂ − f‖² at the uniform law: (k−1)²(w·e^ε + k − w)²/(k·w(k−w)(e^ε − 1)²); Ye & Barg (2018)
     mechanism = SubsetSelection(epsilon, k)
     E, w = exact_exp(epsilon), mechanism.w
     risk = MP.mpf((k - 1) ** 2) * (w * E + k - w) ** 2 / (k * w * (k - w) * (E - 1) ** 2)

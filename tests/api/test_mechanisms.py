@@ -201,7 +201,7 @@ def test_the_secure_source_is_the_default(mechanism):
 
 
 def test_counting_query():
-    # Document 000, Beispiel 1.7 (d): a count changes by at most 1.
+    # Steinberger (2019), Beispiel 1.7 (d): a count changes by at most 1.
     mechanism = DiscreteLaplace(1.0, 1)
     ages = np.array([23, 35, 61, 70, 44])
     count = mechanism.release(int(np.count_nonzero(ages >= 40)), rng=KeyedRandom(KEY))

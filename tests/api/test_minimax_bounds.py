@@ -83,7 +83,7 @@ def test_refused_losses():
 
 
 def printed_lower_bound(of: Model, n: int, epsilon: float, loss: Loss, eta: float) -> float:
-    """Korollar 3.4 to the letter."""
+    """Steinberger (2019), Korollar 3.4, to the letter."""
     eta0 = eta * (2 - eta)
     hellinger = modulus_hellinger(of, math.sqrt(eta0 * abs(math.log(eta0)) / n)).value
     tv = modulus_tv(of, (1 - eta) / math.sqrt(2 * n * math.expm1(epsilon) ** 2)).value

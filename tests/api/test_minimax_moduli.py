@@ -1,4 +1,4 @@
-"""Moduli of continuity: known answers, the properties of Aufgabe 3.5, and bounds that hold whatever the solver answers."""
+"""Moduli of continuity: known answers, Steinberger (2019), Aufgabe 3.5, and bounds that hold whatever the solver answers."""
 
 from __future__ import annotations
 

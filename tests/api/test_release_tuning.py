@@ -1,4 +1,4 @@
-"""Sizes of releases and their rates: the orders of document 001's theorems, with the corrections that their proofs ask for."""
+"""Sizes of releases and their rates: the orders of Wasserman & Zhou (2010), with the corrections that the proofs ask for."""
 
 from __future__ import annotations
 

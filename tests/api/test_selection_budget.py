@@ -107,7 +107,7 @@ def test_the_printed_scale_of_peeling_is_accepted_where_it_holds(s, delta):
 
 
 def test_the_printed_scale_of_peeling_is_refused_where_it_does_not_hold():
-    """Erratum of document 004, Algorithm 9.2.2: many rounds at a large ε."""
+    """Erratum of Private inference (chapter 9), Algorithm 9.2.2: many rounds at a large ε."""
     for s, delta, share in ((2000, 1e-3, 4.0), (2000, 1e-6, 4.0), (2000, 1e-12, 3.0)):
         epsilon = share * math.log(1 / delta)
         with pytest.raises(ValueError, match="scale"):

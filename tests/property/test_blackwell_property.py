@@ -1,4 +1,4 @@
-"""Document 003's theorems as properties of experiments with small rational entries, by enumeration of events and of rules."""
+"""The theorems of Mechanisms as experiments (2014) on experiments with small rational entries, by enumeration of events and rules."""
 
 from __future__ import annotations
 

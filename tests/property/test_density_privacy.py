@@ -1,7 +1,7 @@
 """Privacy of series and of exponential mechanisms by enumeration: every pair of neighbours on small grids, and what the document prints.
 
-Document 001, Section 6 (scale of the noise), Eq. 17 and Lemma 6.1 (exponent and Δ), Section 5.2 (the mean): each printed form must fail the
-check that ours passes.
+Wasserman & Zhou (2010), Section 6 (scale of the noise), Eq. 17 and Lemma 6.1 (exponent and Δ), Section 5.2 (the mean): each printed form
+must fail the check that ours passes.
 """
 
 from __future__ import annotations

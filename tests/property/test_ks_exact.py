@@ -271,7 +271,7 @@ def test_counts_beyond_64_bits_give_the_same_bands():
 
 
 def test_rounding_up_matters():
-    """The score of document 001 is a real number; that of the sampler is whole records, less than one above it."""
+    """The score of Wasserman & Zhou (2010) is a real number; that of the sampler is whole records, less than one above it."""
     assert distance((2, 1), (1, 1)) == Fraction(1, 2)
     assert score((2, 1), (1, 1)) == 1
 

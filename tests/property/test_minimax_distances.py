@@ -1,4 +1,4 @@
-"""Distances of distributions: every inequality of document 000's Satz 2.4, 2.8, 2.9 and Korollar 2.10, and slow twins of each distance."""
+"""Distances of distributions: every inequality of Steinberger (2019), Satz 2.4, 2.8, 2.9 and Korollar 2.10, and slow twins."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def differ_once(experiment):
 
 
 def test_a_sequential_protocol_is_as_private_as_each_of_its_choices():
-    """000 Kor. 1.10 in its right form: if every conditional channel is ε-private, so is the whole in each record."""
+    """Steinberger (2019), Korollar 1.10, in its right form: if every conditional channel is ε-private, so is the whole in each record."""
 
     def choose(reports):
         table = local.BinaryChannel(0.7, [0.2, -1.0, 1.0])

@@ -198,7 +198,7 @@ def test_what_floats_leave_open_is_decided_by_further_bits():
             assert abs(gap) < _rejection._ROUNDING  # so that the margin of the fast path does leave it open
 
 
-# Eq. 2
+# Wasserman & Zhou (2010), Eq. 2
 
 
 def mean_of_two(r: int) -> tuple[np.ndarray, float, Callable]:

@@ -1,4 +1,4 @@
-"""Small ball probabilities, Theorem 3.2's inconsistency and Theorem 5.3's bound, judged at error rate 10^-6; keyed, so runs repeat."""
+"""Small ball probabilities, and Wasserman & Zhou (2010), Theorems 3.2 and 5.3, judged at error rate 10^-6; keyed, so runs repeat."""
 
 from __future__ import annotations
 

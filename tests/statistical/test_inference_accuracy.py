@@ -176,7 +176,7 @@ def test_law_of_a_choice_between_two_queries():
 @pytest.mark.parametrize(("epsilon", "delta", "really"), [(0.5, 1e-6, 4.16e-6), (0.9, 1e-9, 1.66e-7)])
 @pytest.mark.parametrize(("n", "d", "radius"), [(1000, 1, 1.0), (333, 17, 2.5)])
 def test_erratum_of_algorithm_9_2_1(epsilon, delta, really, n, d, radius):
-    """Document 004 prints the variance 4R²d·ln(1/δ)/(n²ε²): its δ is several times too large; the noise of `mean` keeps its promise."""
+    """Private inference (chapter 9) prints 4R²d·ln(1/δ)/(n²ε²): its δ is several times too large; the noise of `mean` keeps its promise."""
     sensitivity = 2 * radius * math.sqrt(d) / n
     printed = math.sqrt(4 * radius**2 * d * math.log(1 / delta)) / (n * epsilon)
     assert accounting.gaussian_delta(epsilon, printed, sensitivity) > delta
@@ -190,7 +190,7 @@ def test_erratum_of_algorithm_9_2_1(epsilon, delta, really, n, d, radius):
 
 
 def test_erratum_of_corollary_5():
-    """Document 002 states it for all ε, δ in (0, 1); Theorem 2's bound shows it for ε ≤ 2 ln(1/δ) only, and elsewhere it is refused."""
+    """Stemmer (lecture 6) states it for all ε, δ in (0, 1); Theorem 2 shows it for ε ≤ 2 ln(1/δ) only; elsewhere it is refused."""
     for epsilon in (0.1, 0.5, 0.99):
         for delta in (1e-9, 0.01, 0.5, 0.7, 0.9, 0.99):
             for k in (1, 10, 10**6):

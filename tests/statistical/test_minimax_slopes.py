@@ -1,4 +1,4 @@
-"""Document 000's examples 3.6 to 3.8: risks at the worst distribution fall with n as the theory says, between the proven bounds.
+"""Steinberger (2019), Beispiele 3.6 to 3.8: risks at the worst distribution fall with n as the theory says, between the proven bounds.
 
 Squared loss, ε = 1, n = 10^3 … 10^6, 10^6 data sets each; grids become finer and wider with n. The draws are keyed.
 """

@@ -2,8 +2,7 @@
 
 An attack is an event A that the low bits decide. ε-differential privacy demands P(A | x = 0) ≤ e^ε·P(A | x = 1) and the reverse; with
 scale 1 and |x − x'| = 1, ε is 1. `dpcore.experiments.audit` counts the events and claims a violation where exact bounds at error rate 10^-6
-exclude the inequality. Sources: Mironov (CCS 2012), "On significance of the least significant bits for differential privacy"; Haney,
-Desfontaines, Hartman, Shrestha & Hay (2022), "Precision-based attacks and interval refining".
+exclude the inequality. Sources: Mironov (2012); Haney et al. (2022).
 """
 
 from __future__ import annotations

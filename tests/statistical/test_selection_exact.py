@@ -168,7 +168,10 @@ def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism(epsilon)
 
 
 def test_the_printed_scale_of_peeling_holds_up_to_a_certain_epsilon():
-    """Document 004, Algorithm 9.2.2, and its erratum: ρ = 5ε²/(24 ln(1/δ)), within (ε, δ) for ε ≤ 0.418 ln(1/δ) and not far beyond."""
+    """Private inference (chapter 9), Algorithm 9.2.2, and its erratum.
+
+    ρ = 5ε²/(24 ln(1/δ)), within (ε, δ) for ε ≤ 0.418 ln(1/δ) and not far beyond.
+    """
     for s, delta in itertools.product((1, 10, 1000), (1e-3, 1e-6, 1e-12)):
         log_delta = math.log(1 / delta)
         for share, holds in ((0.1, True), (0.418, True), (0.42, False), (3.0, False)):

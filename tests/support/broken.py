@@ -94,12 +94,12 @@ def keeps_too_often(x: int, size: int, rng: Stream) -> Array:
 
 
 def printed_mean(x: float, size: int, rng: Stream) -> Array:
-    """Document 004, Algorithm 9.2.1 as printed: σ² = 4R²d·ln(1/δ)/(n²ε²), for n = 1, R = ½, d = 1, ε = 3, δ = 10^-3."""
+    """Private inference (chapter 9), Algorithm 9.2.1 as printed: σ² = 4R²d·ln(1/δ)/(n²ε²), for n = 1, R = ½, d = 1, ε = 3, δ = 10^-3."""
     return noise.gaussian(np.full(size, x), math.sqrt(math.log(1e3)) / 3, rng=rng)
 
 
 def classical_beyond_one(x: float, size: int, rng: Stream) -> Array:
-    """Document 004, Definition 9.1.4 at ε = 6, where its proof fails: σ = Δ√(2 ln(1.25/δ))/ε, δ = 0.2."""
+    """Private inference (chapter 9), Definition 9.1.4 at ε = 6, where its proof fails: σ = Δ√(2 ln(1.25/δ))/ε, δ = 0.2."""
     return noise.gaussian(np.full(size, x), math.sqrt(2 * math.log(6.25)) / 6, rng=rng)
 
 

@@ -1,4 +1,4 @@
-"""Exact laws of released histograms: once from the formulas of document 001, once by walking through every choice of our code."""
+"""Exact laws of released histograms: once by the formulas of Wasserman & Zhou (2010), once by walking through all choices of our code."""
 
 from __future__ import annotations
 

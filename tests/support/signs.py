@@ -34,7 +34,7 @@ def concentrated_rows(n, d, mean, rng):
 
 
 def constants(n, d, epsilon, delta):
-    """Limits and scales of Algorithm 9.3.3 at 60 digits, for the budget of one step, as the document writes them."""
+    """Limits and scales of Private inference (chapter 9), Algorithm 9.3.3, at 60 digits, for the budget of one step."""
     with mpmath.workdps(60):
         e, f = mpmath.mpf(epsilon), mpmath.mpf(delta)
         ln, sqrt = mpmath.log, mpmath.sqrt
