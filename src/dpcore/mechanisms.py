@@ -75,7 +75,7 @@ class Laplace:
     Notes
     -----
     Guarantee: P(M(x) ∈ A) ≤ e^ε P(M(x') ∈ A) for neighbours x, x' and all A, for the released floats and not only for ideal reals.
-    Source: Private inference (chapter 9), Definition 9.1.3; Stemmer (lecture 6), Theorem 3; Steinberger (2019), Beispiel 1.7 (c, d).
+    Source: Private inference (chapter 9), Definition 9.1.3; Stemmer (lecture 6), Corollary 5; Steinberger (2019), Beispiel 1.7 (c, d).
 
     Examples
     --------

@@ -248,7 +248,7 @@ def dp_level(channel: Any) -> float:
 
     Notes
     -----
-    Exact for the probabilities given but for the rounding of two logarithms. Source: Steinberger (2019), Definition 1.3.
+    Exact for the probabilities given but for the rounding of two logarithms. Source: Steinberger (2019), Definition 1.1.
 
     Examples
     --------
