@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    dpk_bounds, dpk_call, dpk_first_nan, dpk_first_nonfinite, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
+    dpk_bounds, dpk_noise_call, dpk_first_nan, dpk_first_nonfinite, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
     dpk_stream, dpk_wipe,
 )
 
@@ -80,7 +80,7 @@ cdef class Law:
 cdef class Call:
     """One array's way through the kernels. `run` may be called from several threads on separate ranges."""
 
-    cdef dpk_call call
+    cdef dpk_noise_call call
     cdef dpk_law *laws
     cdef object kept  # the laws own their tables
     cdef Py_buffer buffers[4]
@@ -89,7 +89,7 @@ cdef class Call:
     def __cinit__(self, int kind, tuple laws, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *,
                   which=None, scales=None, tuple bounds=None, double fixed_grid=0.0, int tier=0, double bound_factor=1.0):
         cdef Py_ssize_t i
-        memset(&self.call, 0, sizeof(dpk_call))
+        memset(&self.call, 0, sizeof(dpk_noise_call))
         self.kept = laws
         self.laws = <dpk_law *> malloc((len(laws) + 1) * sizeof(dpk_law))
         if self.laws == NULL:
@@ -133,7 +133,7 @@ cdef class Call:
         for i in range(self.n_buffers):
             PyBuffer_Release(&self.buffers[i])
         free(self.laws)
-        dpk_wipe(&self.call, sizeof(dpk_call))
+        dpk_wipe(&self.call, sizeof(dpk_noise_call))
 
     def run(self, int64_t start, int64_t stop):
         """Positions [start, stop): (status, position reached, pending samples)."""
@@ -170,11 +170,11 @@ cdef class Call:
 
 cdef int run_scalar(Law law, void *x, int dtype, void *y, key, uint32_t nonce, uint64_t first_element, int cipher) except -1:
     """One value through the kernels; 1 if it needs the exact tier."""
-    cdef dpk_call call
+    cdef dpk_noise_call call
     cdef dpk_pending pending[1]
     cdef int64_t count = 0, reached = 0
     cdef bint is_open
-    memset(&call, 0, sizeof(dpk_call))
+    memset(&call, 0, sizeof(dpk_noise_call))
     call.kernels = level()
     open_stream(&call.stream, call.kernels, key, nonce, cipher)
     call.first_element = first_element

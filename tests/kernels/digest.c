@@ -12,7 +12,7 @@ static void run(const dpk_kernels *k, const char *name, const dpk_law *laws, int
     static const uint8_t key[32] = "a key of thirty-two bytes, known";
     const dpk_law law = laws[0];
     int64_t n = 0, reached = 0;
-    dpk_call call;
+    dpk_noise_call call;
     memset(&call, 0, sizeof call);
     call.kernels = k;
     dpk_stream_init(&call.stream, k, DPK_CHACHA20, key, 7);

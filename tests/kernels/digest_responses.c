@@ -1,5 +1,6 @@
 /* Prints a digest of every local randomiser's keyed reports and of their counts, for each level this machine has: the same lines on every
    platform. */
+#include "dpk_sequential.h"
 #include "driver.h"
 
 enum { N = 50003, K = 100, WIDTH = 13, LIMBS = 8 };

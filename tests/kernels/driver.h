@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dpk.h"
+#include "dpk_kernels.h"
 
 static const uint64_t EMPTY_DIGEST = 0xcbf29ce484222325u;
 

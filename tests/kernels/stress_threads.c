@@ -15,13 +15,13 @@ static int n_levels;
 static const dpk_kernels *level;
 static double x[N], noisy[N], second[N];
 static dpk_law law;
-static dpk_call call, laplace_call;
+static dpk_noise_call call, laplace_call;
 static dpk_selection selection;
 static uint64_t expected[4];
 static volatile int is_racy;
 static int shared_memo; /* the mistake itself: looked up and stored by every thread, without order */
 
-static void noise_range(const dpk_call *c, int64_t start, int64_t stop) {
+static void noise_range(const dpk_noise_call *c, int64_t start, int64_t stop) {
     dpk_pending pending[512];
     int64_t count, reached = start;
     while (reached < stop) dpk_entry_noise_run(c, reached, stop, pending, 512, &count, &reached);

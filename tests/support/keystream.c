@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dpk.h"
+#include "dpk_kernels.h"
 
 enum { DOMAINS = 256, WORDS = 8 };
 

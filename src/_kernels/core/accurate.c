@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "dd.h"
-#include "dpk.h"
+#include "dpk_noise.h"
 
 static const dd LN2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 static const dd HALF_PI = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};

@@ -1,7 +1,8 @@
 /* One call of a randomiser of categories. */
 #include <string.h>
 
-#include "dpk.h"
+#include "dpk_kernels.h"
+#include "dpk_scan.h"
 
 enum {
     BLOCK = 256,     /* one group of 32-bit pieces */

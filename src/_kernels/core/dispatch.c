@@ -1,7 +1,7 @@
 /* Which levels this CPU and this operating system can run. */
 #include <string.h>
 
-#include "dpk.h"
+#include "dpk_kernels.h"
 
 #if defined(DPK_X86)
 #if defined(_MSC_VER)

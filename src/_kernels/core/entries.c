@@ -16,9 +16,9 @@ static void dpk_keystream_in_cache(const dpk_stream *s, const dpk_kernels *k, ui
 
 static void dpk_aes256_block(const dpk_kernels *k, const dpk_stream *s, const uint64_t *in, uint64_t *out) { k->aes256_block(s, in, out); }
 
-static void dpk_exponential_raw(const dpk_kernels *k, const uint64_t *words, double *e, size_t n) { k->exponential_raw(words, e, n); }
+static void dpk_exponential_raw(const dpk_kernels *k, const uint64_t *words, double *e, size_t n) { k->noise.exponential_raw(words, e, n); }
 
-static void dpk_normal_raw(const dpk_kernels *k, const uint64_t *words, double *z, size_t n) { k->normal_raw(words, z, n); }
+static void dpk_normal_raw(const dpk_kernels *k, const uint64_t *words, double *z, size_t n) { k->noise.normal_raw(words, z, n); }
 
 static void dpk_hash(const dpk_kernels *k, const uint64_t *seeds, const int64_t *x, uint32_t g, int64_t *out, size_t n) {
     k->response.hash(seeds, x, g, out, n);

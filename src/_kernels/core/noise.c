@@ -2,14 +2,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "dpk.h"
+#include "dpk_kernels.h"
+#include "dpk_scan.h"
 
 /* Error bounds of a unit sample, in multiples of u = 2^-53: alpha + beta |sample|. docs/exactness.md. */
 static const double ALPHA = 8 * 0x1p-53, BETA_LAPLACE = 5 * 0x1p-53, BETA_GAUSSIAN = 10 * 0x1p-53, SLACK = 0x1p-50;
 
 /* Buffers of one block, all in L1, and where the block lies. */
 typedef struct {
-    const dpk_call *call;
+    const dpk_noise_call *call;
     int64_t start;    /* first position of the block in the arrays */
     size_t offset, n; /* lanes [offset, offset + n) of `width` are wanted */
     size_t width;
@@ -33,7 +34,7 @@ static double power_of_two(int exponent) { return ldexp(1.0, exponent); }
 
 /* Grid 2^(floor(log2 scale) - 25) for each scale, or the call's own. */
 static void load_scales(block *b) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     dpk_load_real(&call->scales, b->start, b->n, b->step + b->offset, b->x_low);
     for (size_t i = b->offset; i < b->offset + b->n; i++) {
         int exponent;
@@ -45,7 +46,7 @@ static void load_scales(block *b) {
 }
 
 static dpk_law law_of(const block *b, size_t lane) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     if (call->has_scales) {
         dpk_law law;
         memset(&law, 0, sizeof law);
@@ -59,7 +60,7 @@ static dpk_law law_of(const block *b, size_t lane) {
 }
 
 static dpk_sample sample_of(const block *b, const dpk_law *law, size_t lane) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     uint64_t element = b->element + lane;
     const uint64_t *words = law->kind == DPK_GAUSSIAN_TABLE ? b->table_words : b->words;
     return (dpk_sample){
@@ -80,7 +81,7 @@ static int add_pending(pending_list *list, const block *b, size_t lane, double x
 
 /* Starts a block at `position`: the lanes it covers and their bulk words. */
 static void open_block(block *b, int64_t position, int64_t stop) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     uint64_t element = call->first_element + (uint64_t)position;
     b->start = position;
     b->offset = (size_t)(element % DPK_BLOCK);
@@ -95,7 +96,7 @@ static void open_block(block *b, int64_t position, int64_t stop) {
 
 /* An element that is inverted from a table has a word of its own, which the pair that its neighbour belongs to does not read. */
 static void draw_words(block *b) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     const int may_mix = call->kind == DPK_GAUSSIAN_TABLE && call->n_laws > 1;
     const uint64_t group = b->element / DPK_GROUP;
     const size_t n_groups = b->width / DPK_GROUP;
@@ -112,7 +113,7 @@ static void draw_words(block *b) {
 
 /* Fixes the undecided lanes of a float block. A non-finite input stops the call. */
 static int settle_real(block *b, int has_low, pending_list *list, int64_t *bad) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     for (size_t i = b->offset; i < b->offset + b->n; i++) {
         if (!isnan(b->y[i])) continue;
         if (!isfinite(b->x[i])) {
@@ -130,14 +131,14 @@ static int settle_real(block *b, int has_low, pending_list *list, int64_t *bad) 
 
 /* The block's values, clamped if the call has bounds; returns whether x_low is part of them. */
 static int load_values(block *b) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     const dpk_bounds *bounds = &call->bounds;
     const int32_t dtype = call->values.dtype;
     double *x = b->x + b->offset, *x_low = b->x_low + b->offset;
     if (bounds->is_set && bounds->is_integral && (dtype == DPK_I64 || dtype == DPK_U64)) {
         int64_t *items = b->x_int + b->offset;
         dpk_load_int(&call->values, b->start, b->n, items);
-        call->kernels->clamp_int(bounds, items, b->n);
+        call->kernels->noise.clamp_int(bounds, items, b->n);
         dpk_split_int(items, b->n, x, x_low);
         return 1;
     }
@@ -145,26 +146,26 @@ static int load_values(block *b) {
     if (!bounds->is_set) return dtype == DPK_I64 || dtype == DPK_F64_PAIR;
     if (dtype == DPK_I64) /* bounds that are no integers: the nearest double, which is what is clamped */
         for (size_t i = 0; i < b->n; i++) x[i] += x_low[i];
-    call->kernels->clamp_real(bounds, x, b->n);
+    call->kernels->noise.clamp_real(bounds, x, b->n);
     return 0;
 }
 
 static int run_real(block *b, pending_list *list, int64_t *bad) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     const dpk_kernels *k = call->kernels;
     int undecided = 1;
     if (call->has_scales) load_scales(b);
     const int has_low = load_values(b);
     if (call->tier == DPK_TIER_FAST)
-        undecided =
-            (call->kind == DPK_LAPLACE ? k->laplace : k->gaussian)(&b->lanes, b->words, b->x, has_low ? b->x_low : NULL, b->y, b->width);
+        undecided = (call->kind == DPK_LAPLACE ? k->noise.laplace : k->noise.gaussian)(&b->lanes, b->words, b->x, has_low ? b->x_low : NULL,
+                                                                                       b->y, b->width);
     else
         for (size_t i = 0; i < b->width; i++) b->y[i] = NAN;
     return undecided ? settle_real(b, has_low, list, bad) : DPK_OK;
 }
 
 static int settle_int(block *b, pending_list *list) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     for (size_t i = b->offset; i < b->offset + b->n; i++) {
         if (b->z[i] != INT64_MIN) continue;
         dpk_law law = law_of(b, i);
@@ -177,7 +178,7 @@ static int settle_int(block *b, pending_list *list) {
 
 /* One discrete kernel over the block; several laws go lane by lane through the accurate tier's tables, but for Laplace kinds. */
 static int sample_int(block *b) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     const dpk_kernels *k = call->kernels;
     if (call->n_laws > 1) {
         dpk_load_int(&call->which, b->start, b->n, b->which + b->offset);
@@ -192,25 +193,26 @@ static int sample_int(block *b) {
         for (size_t i = 0; i < b->width; i++) b->z[i] = INT64_MIN;
         return 1;
     }
-    if (call->kind == DPK_DISCRETE_LAPLACE) return k->discrete_laplace(&b->lanes, b->words, b->z, b->width);
-    if (call->kind == DPK_GAUSSIAN_TABLE) return k->gaussian_table(&call->laws[0].table, b->table_words, b->z, b->width);
-    return k->gaussian_rounded(&b->lanes, &call->laws[0].acceptance, b->words, b->accept + b->element % (4 * DPK_GROUP), b->z, b->width);
+    if (call->kind == DPK_DISCRETE_LAPLACE) return k->noise.discrete_laplace(&b->lanes, b->words, b->z, b->width);
+    if (call->kind == DPK_GAUSSIAN_TABLE) return k->noise.gaussian_table(&call->laws[0].table, b->table_words, b->z, b->width);
+    return k->noise.gaussian_rounded(&b->lanes, &call->laws[0].acceptance, b->words, b->accept + b->element % (4 * DPK_GROUP), b->z,
+                                     b->width);
 }
 
 static int run_int(block *b, pending_list *list) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     dpk_load_int(&call->values, b->start, b->n, b->x_int + b->offset);
-    if (call->bounds.is_set) call->kernels->clamp_int(&call->bounds, b->x_int + b->offset, b->n);
+    if (call->bounds.is_set) call->kernels->noise.clamp_int(&call->bounds, b->x_int + b->offset, b->n);
     if (sample_int(b)) {
         int status = settle_int(b, list);
         if (status != DPK_OK) return status;
     }
-    call->kernels->add_saturating(b->x_int, b->z, b->y_int, b->width);
+    call->kernels->noise.add_saturating(b->x_int, b->z, b->y_int, b->width);
     return DPK_OK;
 }
 
 static void set_lanes(block *b) {
-    const dpk_call *call = b->call;
+    const dpk_noise_call *call = b->call;
     const dpk_law *law = &call->laws[0];
     dpk_lanes *p = &b->lanes;
     double f = call->bound_factor;
@@ -282,7 +284,7 @@ static void wipe_block(block *b, size_t width) {
    and nothing else; the scratch is wiped.
    Errors: DPK_NONFINITE with *reached the position, nothing of that block written; DPK_PENDING_FULL: resume at *reached.
    Source: docs/exactness.md. */
-int dpk_noise_run(const dpk_call *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
+int dpk_noise_run(const dpk_noise_call *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                   int64_t *reached) {
     block b;
     pending_list list = {pending, capacity, 0};

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "dd.h"
-#include "dpk.h"
+#include "dpk_kernels.h"
+#include "dpk_scan.h"
 
 enum {
     FLIP_LANES = DPK_FLIP_GROUPS * DPK_LANES,

@@ -1,7 +1,7 @@
 /* A sequentially interactive quantile: each record answers one question that depends on the answers before it. */
 #include <math.h>
 
-#include "dpk.h"
+#include "dpk_sequential.h"
 
 /* i^(-5/8) by square roots, which every platform rounds alike. */
 static double falling_step(int64_t i) {

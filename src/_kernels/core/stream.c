@@ -1,7 +1,7 @@
 /* Addresses of random words: (key, nonce, domain, element, attempt). */
 #include <string.h>
 
-#include "dpk.h"
+#include "dpk_kernels.h"
 
 #define ROTATE(x, n) (((x) << (n)) | ((x) >> (32 - (n))))
 

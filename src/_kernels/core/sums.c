@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "dd.h"
-#include "dpk.h"
+#include "dpk_kernels.h"
 
 enum {
     LANES = 256, /* narrow rows are taken several at a time, so that a loop over them has at least this many values */

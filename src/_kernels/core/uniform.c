@@ -1,6 +1,6 @@
 /* A uniform number is an infinite string of bits: its first ones from a group, the rest one element at a time. Comparisons here read as
    many as it takes. */
-#include "dpk.h"
+#include "dpk_uniform.h"
 
 enum { WORDS = 8, MAX_CHUNKS = 1024 };
 

@@ -136,7 +136,7 @@ cdef extern from "dpk_entries.h" nogil:
         int64_t x_int
         int64_t law
 
-    ctypedef struct dpk_call:
+    ctypedef struct dpk_noise_call:
         const dpk_kernels *kernels
         dpk_stream stream
         uint64_t first_element
@@ -153,7 +153,7 @@ cdef extern from "dpk_entries.h" nogil:
         dpk_view values
         dpk_view out
 
-    int dpk_noise_run "dpk_entry_noise_run"(const dpk_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity,
+    int dpk_noise_run "dpk_entry_noise_run"(const dpk_noise_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity,
                                             int64_t *n_pending, int64_t *reached)
     void dpk_law_set_grid "dpk_entry_law_set_grid"(dpk_law *, double scale, double grid)
     int64_t dpk_first_outside "dpk_entry_first_outside"(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop)

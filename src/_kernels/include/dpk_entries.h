@@ -2,7 +2,9 @@
 #ifndef DPK_ENTRIES_H
 #define DPK_ENTRIES_H
 
-#include "dpk.h"
+#include "dpk_kernels.h"
+#include "dpk_scan.h"
+#include "dpk_sequential.h"
 
 #define DPK_ENTRY(type, name, parameters, arguments) type dpk_entry_##name parameters;
 #define DPK_ENTRY_VOID(name, parameters, arguments) void dpk_entry_##name parameters;

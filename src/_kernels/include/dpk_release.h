@@ -1,6 +1,8 @@
-/* Releases of distributions: choices among weighted codes, sums of cosines, paths inside a band, products with signs. Included by dpk.h. */
+/* Releases of distributions: choices among weighted codes, sums of cosines, paths inside a band, products with signs. */
 #ifndef DPK_RELEASE_H
 #define DPK_RELEASE_H
+
+#include "dpk.h"
 
 #define DPK_COSINE_LARGEST INT64_C(1554944255987) /* floor(sqrt(2) 2^40) */
 

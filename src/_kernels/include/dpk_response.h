@@ -1,21 +1,17 @@
-/* Local randomisers: probabilities to any number of bits, and what one call of a randomiser needs. Included by dpk.h. */
+/* Local randomisers: their kernels, and what one call of a randomiser needs. */
 #ifndef DPK_RESPONSE_H
 #define DPK_RESPONSE_H
+
+#include "dpk.h"
+#include "dpk_uniform.h"
 
 enum {
     DPK_PLANES = 8,             /* bits of each lane's uniform that come as bit planes */
     DPK_PLANE_WORDS = 16,       /* 64-bit output words of a group: word 16 j + w holds bit j of lanes 64 w .. 64 w + 63 */
     DPK_LANES = 1024,           /* lanes of a group */
-    DPK_MAX_LIMBS = 64,         /* 2048 bits of a probability */
+    DPK_FLIP_GROUPS = 8,        /* groups of bit planes whose open lanes are settled together */
     DPK_HASH_PRIME = 0x7fffffff /* 2^31 - 1 */
 };
-
-/* A probability p: limbs are floor(p 2^(32 n)), the most significant first. Pre: n_limbs >= 3. */
-typedef struct {
-    int32_t n_limbs;
-    int32_t is_exact; /* p is its limbs and no more */
-    const uint32_t *limbs;
-} dpk_real;
 
 /* A bounded mean's probability of "+": q + (1 - 2q) clamp((x - lower)/(upper - lower)). */
 typedef struct {
@@ -54,5 +50,44 @@ typedef struct {
     /* In-place Walsh-Hadamard transform of 2^log2_n integers. */
     void (*walsh_hadamard)(int64_t *x, int log2_n);
 } dpk_response_kernels;
+
+/* core/response.c, core/categories.c: one call of a randomiser */
+typedef enum {
+    DPK_FLIP = 0,        /* bytes to bytes of 0 and 1 */
+    DPK_FLIP_PACKED = 1, /* bits to bits; positions are 64-bit words */
+    DPK_BOUNDED = 2,
+    DPK_TABLE = 3,
+    DPK_KARY = 4,
+    DPK_UNARY = 5,
+    DPK_SUBSET = 6,
+    DPK_HASHING = 7,
+    DPK_HADAMARD = 8
+} dpk_response_kind;
+
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_stream stream;
+    uint64_t first_element;
+    int32_t kind;
+    int32_t tier; /* a bounded mean that must not use its fast or its middle tier */
+    int64_t k;
+    int64_t unknown;      /* category that stands for codes outside [0, k); -1 if there are none */
+    int64_t w;            /* subset size */
+    int64_t g;            /* codes of a hash */
+    double scale;         /* k-ary: (e^epsilon + k - 1) 2^-32 */
+    const dpk_real *real; /* flip, k-ary q, unary q, inclusion; a table's probabilities */
+    const dpk_real *own;  /* unary: p of the true position */
+    dpk_bounded bounded;
+    dpk_view values, out;
+} dpk_response;
+
+int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
+                     int64_t *n_pending, int64_t *reached);
+void dpk_bounded_set(dpk_bounded *);  /* what follows from the bounds */
+int dpk_ends_early(const dpk_real *); /* whether the first DPK_PLANES bits are all of it */
+int dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below);
+int dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, int64_t *reached);
+void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);
+int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
 
 #endif

@@ -1,6 +1,8 @@
-/* Binary search of tests: reports become counts, and counts an estimate. Included by dpk.h. */
+/* Binary search of tests: reports become counts, and counts an estimate. */
 #ifndef DPK_SEARCH_H
 #define DPK_SEARCH_H
+
+#include "dpk.h"
 
 enum {
     DPK_WALK_LANES = 8,   /* data sets that walk side by side, and terms of a statistic that are added side by side */

@@ -1,6 +1,8 @@
-/* Noisy selection: one call ranks score[i] + scale * noise[i] without making more of it than the winners need. Included by dpk.h. */
+/* Noisy selection: one call ranks score[i] + scale * noise[i] without making more of it than the winners need. */
 #ifndef DPK_SELECTION_H
 #define DPK_SELECTION_H
+
+#include "dpk.h"
 
 enum {
     DPK_PIECES = 512,      /* elements of a block: one group of 16-bit pieces of their uniforms */
@@ -41,5 +43,31 @@ typedef struct {
     double high, low;
     int32_t is_set;
 } dpk_threshold;
+
+/* core/selection.c: one call of a selection */
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_stream stream;
+    uint64_t first_element;
+    int32_t noise;
+    int32_t tier;        /* exact: no candidate's key is worth anything */
+    int32_t is_unpruned; /* every element is evaluated */
+    double bound_factor; /* 1, or a fraction in the tests that must fail */
+    double scale;
+    int64_t n;             /* scores */
+    int64_t keep;          /* how many of the largest keys are wanted */
+    uint64_t stride;       /* elements of a round */
+    int64_t n_units, step; /* unit (position * step) mod n_units is visited at `position` */
+    dpk_view scores;
+    double *bounds; /* the largest score of each block, or NULL */
+    int64_t n_excluded;
+    const int64_t *excluded; /* ascending */
+} dpk_selection;
+
+int dpk_selection_run(const dpk_selection *, uint64_t round, int64_t start, int64_t stop, dpk_candidate *places, int64_t capacity,
+                      int64_t *count, dpk_threshold *threshold, int64_t *evaluated, int64_t *bad);
+int dpk_selection_bounds(const dpk_selection *, int64_t start, int64_t stop, int64_t *bad);
+void dpk_selection_rebound(const dpk_selection *, int64_t block);
+int dpk_selection_winner(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner, int64_t *bad);
 
 #endif

@@ -1,6 +1,8 @@
-/* Exact sums: clamped values in units of a grid, added as integers. Included by dpk.h. */
+/* Exact sums: clamped values in units of a grid, added as integers. */
 #ifndef DPK_SUMS_H
 #define DPK_SUMS_H
+
+#include "dpk.h"
 
 enum {
     DPK_SUM_ROWS = 2048, /* values of one accumulator between carries: 2^11 integers of at most 2^51 stay below 2^63 */
@@ -25,5 +27,19 @@ typedef struct {
     /* Adds to sums[width] the columns of n_rows rows that lie `stride` doubles apart. */
     void (*rows)(const dpk_clamp *, const double *x, size_t n_rows, size_t width, ptrdiff_t stride, uint64_t *sums, uint64_t *seen);
 } dpk_sum_kernels;
+
+/* core/sums.c: sums of the columns of an array of rows */
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_clamp clamp;
+    char *data;
+    int64_t columns, row_stride, column_stride; /* in bytes */
+    dpk_view values;                            /* the same array, row by row */
+} dpk_sums;
+
+void dpk_clamp_set(dpk_clamp *, double lower, double upper, double grid);
+int64_t dpk_sums_room(int64_t columns); /* accumulators that a range of so many columns takes */
+int dpk_sums_run(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *room, uint64_t *low, int64_t *high);
+void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest, double *rest);
 
 #endif

@@ -29,17 +29,22 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
     .name = DPK_ISA_NAME,
     .chacha20 = chacha20_groups,
     AES256_ENTRIES,
-    .laplace = laplace,
-    .gaussian = gaussian,
-    .discrete_laplace = discrete_laplace,
-    .gaussian_table = gaussian_table,
-    .gaussian_rounded = gaussian_rounded,
-    .add_saturating = add_saturating,
     .all_finite = all_finite,
     .chacha20_element = dpk_chacha20_element,
-    .clamp_real = clamp_real,
-    .clamp_int = clamp_int,
     .chacha20_more = chacha20_more,
+    .noise =
+        {
+            .laplace = laplace,
+            .gaussian = gaussian,
+            .discrete_laplace = discrete_laplace,
+            .gaussian_table = gaussian_table,
+            .gaussian_rounded = gaussian_rounded,
+            .add_saturating = add_saturating,
+            .clamp_real = clamp_real,
+            .clamp_int = clamp_int,
+            .exponential_raw = exponential_raw,
+            .normal_raw = normal_raw,
+        },
     .response =
         {
             .below_planes = below_planes,
@@ -63,6 +68,4 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
     .sums = {.run = sum_run, .rows = sum_rows},
     .search = {.walk = walk, .steps = steps, .nonzero = nonzero, .bytes = count_bytes},
     .release = {.choose = choose, .cosines = cosines, .band_row = band_row, .weigh_bits = weigh_bits},
-    .exponential_raw = exponential_raw,
-    .normal_raw = normal_raw,
 };

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "dpk.h"
+#include "dpk_kernels.h"
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define DPK_INLINE static __forceinline

@@ -1,0 +1,100 @@
+/* Exact noise: the constants of a law, what one block's lanes need of it, and one call. */
+#ifndef DPK_NOISE_H
+#define DPK_NOISE_H
+
+#include "dpk.h"
+
+typedef enum { DPK_LAPLACE = 0, DPK_GAUSSIAN = 1, DPK_DISCRETE_LAPLACE = 2, DPK_GAUSSIAN_TABLE = 3, DPK_GAUSSIAN_ROUNDED = 4 } dpk_kind;
+
+/* Inversion table of a small discrete Gaussian: entry k separates |z| <= k from |z| > k. */
+typedef struct {
+    int32_t n_short;        /* entries compared by the fast path */
+    int32_t n_long;         /* entries of the 127-bit table */
+    const uint32_t *short_; /* floor(2^31 P(|Z| <= k)) */
+    const uint64_t *high;   /* floor(2^127 P(|Z| <= k)), upper 63 bits */
+    const uint64_t *low;    /* lower 64 bits */
+} dpk_table;
+
+/* Acceptance of a rounded normal y: I(0)/I(y), see docs/exactness.md. */
+typedef struct {
+    double quick; /* accept at once if (a16 + 1)/2^16 <= 1 - quick*y^2/2^16 */
+    int32_t n_terms;
+    double terms[16]; /* I(y)/I(0) = sum_j terms[j] (y/sigma)^(2j) */
+} dpk_acceptance;
+
+/* What one scale needs. Float kinds work in units of the grid: step_scale = scale/grid. */
+typedef struct {
+    int32_t kind;
+    double step_scale; /* scale/grid; the scale itself for discrete kinds */
+    double grid, inverse_grid;
+    double offset_high, offset_low; /* discrete Laplace: c as a double-double */
+    dpk_table table;
+    dpk_acceptance acceptance;
+} dpk_law;
+
+/* Lanes of one block. A parameter array has one value if uniform, else one per lane. */
+typedef struct {
+    const double *step_scale, *grid, *inverse_grid, *offset;
+    double slack;       /* absolute part of the error bound, in grid units */
+    double alpha, beta; /* error bound of a unit-scale sample: alpha + beta*|sample| */
+    int32_t uniform;
+} dpk_lanes;
+
+/* What a call clamps its values to. Integers are clamped as such where all bounds are integers, so that they keep their unit. */
+typedef struct {
+    double lower, upper, missing; /* missing: what NaN becomes; NaN if nothing stands for it */
+    int64_t int_lower, int_upper;
+    int32_t is_set, is_integral;
+} dpk_bounds;
+
+/* n is a multiple of DPK_GROUP and at most DPK_BLOCK, but for clamping, which takes any; arrays do not overlap. The float kernels mark
+   undecided lanes by NaN, the discrete ones by INT64_MIN; they return nonzero if there is any. */
+typedef struct {
+    int (*laplace)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
+    int (*gaussian)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
+    int (*discrete_laplace)(const dpk_lanes *, const uint64_t *words, int64_t *z, size_t n);
+    int (*gaussian_table)(const dpk_table *, const uint64_t *words, int64_t *z, size_t n);
+    int (*gaussian_rounded)(const dpk_lanes *, const dpk_acceptance *, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n);
+    void (*add_saturating)(const int64_t *x, const int64_t *z, int64_t *y, size_t n);
+    void (*clamp_real)(const dpk_bounds *, double *x, size_t n);
+    void (*clamp_int)(const dpk_bounds *, int64_t *x, size_t n);
+    void (*exponential_raw)(const uint64_t *words, double *e, size_t n); /* -ln|X|, for measurements */
+    void (*normal_raw)(const uint64_t *words, double *z, size_t n);      /* Box-Muller pairs, for measurements */
+} dpk_noise_kernels;
+
+/* One sample on its way through the accurate tier. */
+typedef struct {
+    const dpk_stream *stream;
+    const dpk_kernels *kernels;
+    const dpk_law *law;
+    uint64_t element;
+    const uint64_t *words; /* of the element's group, in the domain of the law's kind */
+    uint16_t accept;       /* the element's first acceptance bits, for rounded normals */
+} dpk_sample;
+
+/* core/accurate.c: 0 if decided. */
+int dpk_accurate_real(const dpk_sample *, double x, double x_low, double *y);
+int dpk_accurate_int(const dpk_sample *, int64_t *z);
+
+/* core/noise.c */
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_stream stream;
+    uint64_t first_element;
+    int32_t kind, tier;
+    double bound_factor; /* 1, or a fraction in the tests that must fail */
+    int64_t n_laws;
+    const dpk_law *laws; /* one, or one for each distinct scale of a discrete kind */
+    dpk_view which;      /* with several laws: the index of each element's, int64 */
+    int32_t has_scales;  /* float kinds: a scale per element */
+    double fixed_grid;   /* with has_scales: the grid, or 0 for the default of each scale */
+    dpk_view scales;
+    dpk_bounds bounds; /* without them float values must be finite */
+    dpk_view values, out;
+} dpk_noise_call;
+
+int dpk_noise_run(const dpk_noise_call *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
+                  int64_t *reached);
+void dpk_law_set_grid(dpk_law *, double scale, double grid);
+
+#endif
