@@ -1,5 +1,7 @@
 /* Binary search of tests: counting reports, the look-up of an estimate, and the walk of many data sets through a table of tests.
    Integers, and floats in one order of operations: the same answers at every level. */
+#include "dpk_search.h"
+#include "lanes.h"
 
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
@@ -28,13 +30,12 @@ static void walk_alone(const dpk_tests *tests, const double *counts, int32_t *le
 }
 
 #ifdef WALK_VECTORS
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* vectors wider than the level's registers are passed between inlined functions only */
-#endif
+/* Vectors wider than the level's registers go from function to function by address: gcc says of each that is passed or returned by value
+   that the ABI differs between levels, although all is inlined. */
 typedef float walk_vec __attribute__((vector_size(4 * DPK_WALK_LANES)));
 typedef int32_t walk_int __attribute__((vector_size(4 * DPK_WALK_LANES)));
 
-DPK_INLINE walk_vec products(const float *counts, const float *weights, size_t width) {
+DPK_INLINE void products(const float *counts, const float *weights, size_t width, walk_vec *found) {
     walk_vec sum, c, w;
     memcpy(&c, counts, sizeof c);
     memcpy(&w, weights, sizeof w);
@@ -44,27 +45,33 @@ DPK_INLINE walk_vec products(const float *counts, const float *weights, size_t w
         memcpy(&w, weights + z, sizeof w);
         sum += c * w;
     }
-    return sum;
+    *found = sum;
 }
 
 /* Neighbours added: [a0 + a1, a2 + a3, b0 + b1, b2 + b3, a4 + a5, ...]; within the lanes in which vectors are shuffled fast. */
-DPK_INLINE walk_vec add_pairs(walk_vec a, walk_vec b) {
-    return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) + __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+DPK_INLINE void add_pairs(const walk_vec *a, const walk_vec *b, walk_vec *sums) {
+    *sums = __builtin_shufflevector(*a, *b, 0, 2, 8, 10, 4, 6, 12, 14) + __builtin_shufflevector(*a, *b, 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
 /* Terms of four data sets, each added in halves: [a0 + .. + a3, b .., c .., d .., a4 + .. + a7, b .., c .., d ..]. */
-DPK_INLINE walk_vec halves_of_four(const float *counts, const float *weights, const int32_t *rows, size_t width) {
-    walk_vec a = products(counts, weights + rows[0], width), b = products(counts + width, weights + rows[1], width);
-    walk_vec c = products(counts + 2 * width, weights + rows[2], width), d = products(counts + 3 * width, weights + rows[3], width);
-    return add_pairs(add_pairs(a, b), add_pairs(c, d));
+DPK_INLINE void halves_of_four(const float *counts, const float *weights, const int32_t *rows, size_t width, walk_vec *halves) {
+    walk_vec a, b, c, d, ab, cd;
+    products(counts, weights + rows[0], width, &a);
+    products(counts + width, weights + rows[1], width, &b);
+    products(counts + 2 * width, weights + rows[2], width, &c);
+    products(counts + 3 * width, weights + rows[3], width, &d);
+    add_pairs(&a, &b, &ab);
+    add_pairs(&c, &d, &cd);
+    add_pairs(&ab, &cd, halves);
 }
 
 /* Pre: rows[i] is where data set i's test begins. Post: the rows of level + 1, and in unclear[i] -1 if float does not decide, or the test
    is not known: then the row is that of some neighbour. The transposition of eight data sets' terms shares the shuffles of their sums. */
 DPK_INLINE void step_eight(const float *counts, const float *weights, size_t width, float error, int32_t level, int32_t *rows,
                            int32_t *unclear) {
-    walk_vec first = halves_of_four(counts, weights, rows, width);
-    walk_vec second = halves_of_four(counts + 4 * width, weights, rows + 4, width);
+    walk_vec first, second;
+    halves_of_four(counts, weights, rows, width, &first);
+    halves_of_four(counts + 4 * width, weights, rows + 4, width, &second);
     walk_vec s = __builtin_shufflevector(first, second, 0, 1, 2, 3, 8, 9, 10, 11) +
                  __builtin_shufflevector(first, second, 4, 5, 6, 7, 12, 13, 14, 15);
     walk_int next, missed;
