@@ -151,7 +151,7 @@ static int normal_uniforms(const dpk_sample *s, uint32_t attempt, u128 *radius, 
         *angle = (u128){more[0], more[1]};
         return 0;
     }
-    uint64_t half = DPK_GROUP / 2, first = s->element & ~half;
+    uint64_t half = DPK_HALF_GROUP, first = s->element & ~half;
     more_words(s, DPK_DOMAIN_MORE, first, 0, more);
     *radius = (u128){s->words[first % DPK_GROUP], more[0]};
     more_words(s, DPK_DOMAIN_MORE, first + half, 0, more);

@@ -9,7 +9,7 @@ static void dpk_keystream_into(const dpk_stream *s, const dpk_kernels *k, size_t
     for (size_t g = 0; g < n_groups; g += 4) dpk_bulk_words(s, k, 0, g, n_groups - g < 4 ? n_groups - g : 4, out + g * DPK_GROUP);
 }
 
-/* Four groups at a time, each into the same 512 words. */
+/* Four groups at a time, each into the same DPK_BLOCK words. */
 static void dpk_keystream_in_cache(const dpk_stream *s, const dpk_kernels *k, uint64_t n_blocks, uint64_t *words) {
     for (uint64_t b = 0; b < n_blocks; b++) dpk_bulk_words(s, k, 0, 4 * b, 4, words);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../kernels/lanes.h"
+#include "dpk_kernels.h"
 
 #define LOG2_UNIT 0x1p23            /* a float's bits count log2 in these */
 #define LOG2_ZERO (127 * LOG2_UNIT) /* bits of 1.0f */

@@ -6,6 +6,11 @@
 
 typedef enum { DPK_LAPLACE = 0, DPK_GAUSSIAN = 1, DPK_DISCRETE_LAPLACE = 2, DPK_GAUSSIAN_TABLE = 3, DPK_GAUSSIAN_ROUNDED = 4 } dpk_kind;
 
+enum {
+    DPK_HALF_GROUP = DPK_GROUP / 2, /* elements i and i + 64 of a group share the two uniforms of a Box-Muller pair */
+    DPK_MAX_TERMS = 16              /* of an acceptance's series */
+};
+
 /* Inversion table of a small discrete Gaussian: entry k separates |z| <= k from |z| > k. */
 typedef struct {
     int32_t n_short;        /* entries compared by the fast path */
@@ -19,7 +24,7 @@ typedef struct {
 typedef struct {
     double quick; /* accept at once if (a16 + 1)/2^16 <= 1 - quick*y^2/2^16 */
     int32_t n_terms;
-    double terms[16]; /* I(y)/I(0) = sum_j terms[j] (y/sigma)^(2j) */
+    double terms[DPK_MAX_TERMS]; /* I(y)/I(0) = sum_j terms[j] (y/sigma)^(2j) */
 } dpk_acceptance;
 
 /* What one scale needs. Float kinds work in units of the grid: step_scale = scale/grid. */

@@ -10,6 +10,7 @@ enum {
     DPK_PLANE_WORDS = 16,       /* 64-bit output words of a group: word 16 j + w holds bit j of lanes 64 w .. 64 w + 63 */
     DPK_LANES = 1024,           /* lanes of a group */
     DPK_FLIP_GROUPS = 8,        /* groups of bit planes whose open lanes are settled together */
+    DPK_SUPPORT_SEEDS = 256,    /* hashing reports whose supports are counted together */
     DPK_HASH_PRIME = 0x7fffffff /* 2^31 - 1 */
 };
 

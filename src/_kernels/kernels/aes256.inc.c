@@ -1,5 +1,6 @@
 /* AES-256 in counter mode (FIPS 197, SP 800-38A) for the secure source, on AES-NI and, from x86_v4, on VAES.
    The 128-bit counter block is (64-bit block index, tag, nonce); group g is blocks 64g..64g+63. */
+#include "dpk.h"
 
 #if defined(__AES__)
 #include <immintrin.h>

@@ -1,4 +1,5 @@
 /* Everything that is compiled once per CPU level, and the level's table. Included by isa/<level>.c, which defines DPK_ISA. */
+#include "dpk_kernels.h"
 #include "lanes.h"
 
 #include "chacha20.inc.c"

@@ -1,4 +1,6 @@
 /* Clamping of a block's numbers to bounds that the caller declared. */
+#include "dpk_noise.h"
+#include "lanes.h"
 
 /* Pre: lower <= missing <= upper, or missing is NaN. Post: x[i] in [lower, upper], `missing` where it was NaN. Errors: none. */
 static void clamp_real(const dpk_bounds *bounds, double *DPK_RESTRICT x, size_t n) {

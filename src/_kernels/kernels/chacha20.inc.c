@@ -1,18 +1,14 @@
-/* ChaCha20 keystream (RFC 8439's block function, 64-bit block counter), DPK_LEVEL_LANES blocks at a time.
+/* ChaCha20 keystream (RFC 8439's block function, 64-bit block counter), CHACHA_LANES blocks at a time.
    Group g is blocks 16g..16g+15, stored transposed: row j holds word j of the sixteen blocks, so no level needs a transposition. */
 
-#if defined(__GNUC__) || defined(__clang__)
-#if defined(__AVX512F__)
-#define CHACHA_LANES 16
-#elif defined(__AVX2__)
-#define CHACHA_LANES 8
-#else
-#define CHACHA_LANES 4
-#endif
+#include "dpk.h"
+#include "lanes.h"
+
+#define CHACHA_LANES DPK_VECTOR_LANES /* a block in each lane of a vector */
+#if CHACHA_LANES > 1
 typedef uint32_t chacha_vec __attribute__((vector_size(4 * CHACHA_LANES)));
 #define CHACHA_SPLAT(x) ((chacha_vec){0} + (x))
 #else
-#define CHACHA_LANES 1
 typedef uint32_t chacha_vec;
 #define CHACHA_SPLAT(x) (x)
 #endif

@@ -1,4 +1,6 @@
 /* Categories of any integer type to int64 and back, and the check that they are categories: contiguous runs, vectorised at each level. */
+#include "dpk.h"
+#include "lanes.h"
 
 #define WIDEN(ctype)                                           \
     {                                                          \

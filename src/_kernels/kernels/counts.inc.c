@@ -1,7 +1,10 @@
 /* Aggregation: bits by column, supports of local hashing, and the Walsh-Hadamard transform. Exact integers at every level. */
 
-#if defined(__GNUC__) || defined(__clang__)
-typedef uint64_t bits_vec __attribute__((vector_size(4 * CHACHA_LANES)));
+#include "dpk_response.h"
+#include "lanes.h"
+
+#if DPK_VECTOR_LANES > 1
+typedef uint64_t bits_vec __attribute__((vector_size(4 * DPK_VECTOR_LANES)));
 #define BITS_SPLAT(x) ((bits_vec){0} + (uint64_t)(x))
 #else
 typedef uint64_t bits_vec;
@@ -114,8 +117,6 @@ static void count_columns(const uint8_t *rows, size_t n_rows, size_t n_bytes, si
     }
 }
 
-enum { SUPPORT_SEEDS = 256 };
-
 /* 1/d mod 2^32 for odd d, by Newton's iteration. */
 static uint32_t inverse_odd(uint32_t d) {
     uint32_t x = d;
@@ -128,7 +129,7 @@ static uint32_t inverse_odd(uint32_t d) {
 DPK_NOINLINE uint32_t support_step(uint32_t *DPK_RESTRICT r, const uint32_t *DPK_RESTRICT step, const uint32_t *DPK_RESTRICT less,
                                    const uint32_t *DPK_RESTRICT shift, uint32_t inverse, uint32_t twos, uint32_t most) {
     uint32_t matches = 0;
-    for (size_t i = 0; i < SUPPORT_SEEDS; i++) {
+    for (size_t i = 0; i < DPK_SUPPORT_SEEDS; i++) {
         uint32_t z = (r[i] + shift[i]) * inverse;
         z = z >> twos | z << ((32 - twos) & 31);
         matches += z <= most;
@@ -143,12 +144,12 @@ DPK_NOINLINE uint32_t support_step(uint32_t *DPK_RESTRICT r, const uint32_t *DPK
    (Granlund & Montgomery, 1994). A code of g or more is supported by nothing. */
 static void support(const uint64_t *seeds, const uint32_t *codes, size_t n, uint32_t g, size_t k, int64_t *counts) {
     /* r = (b + a v) mod P; the next one is r + a or, if that is P or more, r + a - P: the smaller of the two without sign */
-    uint32_t r[SUPPORT_SEEDS], step[SUPPORT_SEEDS], less[SUPPORT_SEEDS], shift[SUPPORT_SEEDS], twos = 0, odd = g;
+    uint32_t r[DPK_SUPPORT_SEEDS], step[DPK_SUPPORT_SEEDS], less[DPK_SUPPORT_SEEDS], shift[DPK_SUPPORT_SEEDS], twos = 0, odd = g;
     for (; !(odd & 1); odd >>= 1) twos++;
     const uint32_t inverse = inverse_odd(odd), most = 0xffffffffu / g;
-    for (size_t first = 0; first < n; first += SUPPORT_SEEDS) {
-        size_t m = n - first < SUPPORT_SEEDS ? n - first : SUPPORT_SEEDS;
-        for (size_t i = 0; i < SUPPORT_SEEDS; i++) {
+    for (size_t first = 0; first < n; first += DPK_SUPPORT_SEEDS) {
+        size_t m = n - first < DPK_SUPPORT_SEEDS ? n - first : DPK_SUPPORT_SEEDS;
+        for (size_t i = 0; i < DPK_SUPPORT_SEEDS; i++) {
             /* lanes beyond the end never match: a = b = 0 and z = 1, no multiple of g */
             int used = i < m && codes[i < m ? first + i : 0] < g;
             step[i] = used ? (uint32_t)(seeds[first + i] & DPK_HASH_PRIME) : 0;

@@ -1,4 +1,6 @@
 /* Discrete noise: floor of a shifted exponential, inversion of a short table, rounded normals with an acceptance step. */
+#include "dpk_noise.h"
+#include "lanes.h"
 
 DPK_INLINE int discrete_laplace_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n,
                                      int uniform) {
@@ -24,8 +26,8 @@ static int discrete_laplace(const dpk_lanes *p, const uint64_t *words, int64_t *
     return p->uniform ? discrete_laplace_body(p, words, z, n, 1) : discrete_laplace_body(p, words, z, n, 0);
 }
 
-#if CHACHA_LANES > 1
-typedef int32_t table_vec __attribute__((vector_size(4 * CHACHA_LANES)));
+#if DPK_VECTOR_LANES > 1
+typedef int32_t table_vec __attribute__((vector_size(4 * DPK_VECTOR_LANES)));
 #define TABLE_TRUE(comparison) (-(comparison)) /* comparisons of vectors give 0 and -1 */
 #else
 typedef int32_t table_vec;
@@ -89,8 +91,8 @@ static int gaussian_rounded(const dpk_lanes *p, const dpk_acceptance *acceptance
     double alpha = muladd(sigma, p->alpha, p->slack), beta = sigma * p->beta;
     uint64_t undecided = 0;
     for (size_t g = 0; g < n; g += DPK_GROUP) {
-        for (size_t i = g; i < g + HALF_GROUP; i++) {
-            size_t j = i + HALF_GROUP;
+        for (size_t i = g; i < g + DPK_HALF_GROUP; i++) {
+            size_t j = i + DPK_HALF_GROUP;
             int rare;
             double cosine, sine;
             double radius = radius_lane(words[i], &rare);

@@ -1,14 +1,15 @@
 /* Gaussian noise by Box-Muller. In a group, word i < 64 is the radius of elements i (cosine) and i + 64 (sine), word i + 64 their angle. */
-
-enum { HALF_GROUP = DPK_GROUP / 2 };
+#include "dpk_noise.h"
+#include "grid.h"
+#include "lanes.h"
 
 DPK_INLINE int gaussian_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, const double *DPK_RESTRICT x,
                              const double *DPK_RESTRICT x_low, double *DPK_RESTRICT y, size_t n, int uniform, int with_low) {
     uint64_t undecided = 0;
     lane_scale same = scale_of(p, 0);
     for (size_t g = 0; g < n; g += DPK_GROUP) {
-        for (size_t i = g; i < g + HALF_GROUP; i++) {
-            size_t j = i + HALF_GROUP;
+        for (size_t i = g; i < g + DPK_HALF_GROUP; i++) {
+            size_t j = i + DPK_HALF_GROUP;
             int rare, first, second;
             double cosine, sine;
             double radius = radius_lane(words[i], &rare);
@@ -35,13 +36,13 @@ static int gaussian(const dpk_lanes *p, const uint64_t *words, const double *x, 
 /* Post: z[i] standard normal pairs before rounding to a grid. For measurements of the bound. */
 static void normal_raw(const uint64_t *DPK_RESTRICT words, double *DPK_RESTRICT z, size_t n) {
     for (size_t g = 0; g < n; g += DPK_GROUP) {
-        for (size_t i = g; i < g + HALF_GROUP; i++) {
+        for (size_t i = g; i < g + DPK_HALF_GROUP; i++) {
             int rare;
             double cosine, sine;
             double radius = radius_lane(words[i], &rare);
-            circle_lane(words[i + HALF_GROUP], &cosine, &sine);
+            circle_lane(words[i + DPK_HALF_GROUP], &cosine, &sine);
             z[i] = radius * cosine;
-            z[i + HALF_GROUP] = radius * sine;
+            z[i + DPK_HALF_GROUP] = radius * sine;
         }
     }
 }

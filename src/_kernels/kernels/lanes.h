@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "dpk_kernels.h"
-
 #if defined(_MSC_VER) && !defined(__clang__)
 #define DPK_INLINE static __forceinline
 #define DPK_NOINLINE static __declspec(noinline)
@@ -16,6 +14,17 @@
 #define DPK_INLINE static inline __attribute__((always_inline))
 #define DPK_NOINLINE static __attribute__((noinline))
 #define DPK_RESTRICT restrict
+#endif
+
+/* 32-bit lanes of the level's widest vector; 1 where the compiler has no types for vectors. */
+#if !defined(__GNUC__) && !defined(__clang__)
+#define DPK_VECTOR_LANES 1
+#elif defined(__AVX512F__)
+#define DPK_VECTOR_LANES 16
+#elif defined(__AVX2__)
+#define DPK_VECTOR_LANES 8
+#else
+#define DPK_VECTOR_LANES 4
 #endif
 
 DPK_INLINE uint64_t bits_of(double x) {

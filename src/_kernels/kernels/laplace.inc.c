@@ -1,31 +1,7 @@
 /* Laplace noise in units of the grid: Y/g = x/g + (scale/g) E with the sign of the word. */
-
-/* What a lane needs to know of its scale. */
-typedef struct {
-    double step, beta, room, grid, inverse;
-} lane_scale;
-
-DPK_INLINE lane_scale scale_of(const dpk_lanes *p, size_t i) {
-    double step = p->step_scale[i];
-    return (lane_scale){step, step * p->beta, 0.5 - p->slack - step * p->alpha, p->grid[i], p->inverse_grid[i]};
-}
-
-/* The end every float kernel shares: x plus a unit sample, to the nearest multiple of the grid.
-   Post: the released value; *decided unless the error interval holds a midpoint, x is not finite or the result overflows.
-   x/g splits into an integer and a fraction, both exact, so nothing of x is lost whatever its size. */
-DPK_INLINE double release_lane(lane_scale s, double x, const double *x_low, double sample, double size, int *decided) {
-    double scaled = x * s.inverse;
-    double whole = nearest(scaled);
-    double part = scaled - whole;
-    if (x_low) part += *x_low * s.inverse;
-    double t = muladd(s.step, sample, part);
-    double n = nearest(t);
-    double uncertain = muladd(s.beta, size, fabs(t - n));
-    if (x_low) uncertain = muladd(0x1p-52, fabs(part), fabs(t) < 0x1p51 ? uncertain : 1.0); /* without x_low, |t| < 2^46 */
-    double y = muladd(whole + n, s.grid, 0.0);                                              /* + 0.0 turns -0.0 into 0.0 */
-    *decided = (uncertain < s.room) & (fabs(y) <= 0x1.fffffffffffffp+1023);
-    return y;
-}
+#include "dpk_noise.h"
+#include "grid.h"
+#include "lanes.h"
 
 DPK_INLINE int laplace_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, const double *DPK_RESTRICT x,
                             const double *DPK_RESTRICT x_low, double *DPK_RESTRICT y, size_t n, int uniform, int with_low) {

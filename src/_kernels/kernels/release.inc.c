@@ -1,4 +1,6 @@
 /* Releases of distributions. Integers, and floats in one order of operations without fused ones: the same answers at every level. */
+#include "dpk_release.h"
+#include "lanes.h"
 
 /* Pre: as dpk_choice says. Post: the codes; whether a word is a threshold. Errors: none. */
 static int choose(const dpk_choice *choice, const uint64_t *words, int64_t *out, size_t n) {

@@ -1,4 +1,6 @@
 /* Responses: bit planes compared with a probability, bits spread over bytes, and the bounded-mean, k-ary and Hadamard decisions. */
+#include "dpk_response.h"
+#include "lanes.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>

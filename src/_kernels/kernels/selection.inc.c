@@ -1,4 +1,6 @@
 /* Noisy selection: what is done to every element. Everything else happens to the few that can still win. */
+#include "dpk_selection.h"
+#include "lanes.h"
 
 /* Pre: n a positive multiple of 16, no NaN. Post: the largest. Errors: none. Source: lanes keep their own maxima, as the instruction does.
  */

@@ -1,4 +1,6 @@
 /* Exact sums: clamp, one fused multiply-add that rounds to the grid, and the addition of raw bits as integers. */
+#include "dpk_sums.h"
+#include "lanes.h"
 
 /* Pre: the bounds of dpk_clamp. Post: DPK_SUM_ZERO + the integer nearest to clamp(x)/grid, ties to even; a NaN stays one.
    The product is exact, so that one rounding or two are the same. Source: docs/exactness.md, "Exact sums". */

@@ -1,0 +1,35 @@
+/* The end every float kernel shares: a unit sample, scaled, and the value that it is added to, on the grid. */
+#ifndef DPK_GRID_H
+#define DPK_GRID_H
+
+#include "dpk_noise.h"
+#include "lanes.h"
+
+/* What a lane needs to know of its scale. */
+typedef struct {
+    double step, beta, room, grid, inverse;
+} lane_scale;
+
+DPK_INLINE lane_scale scale_of(const dpk_lanes *p, size_t i) {
+    double step = p->step_scale[i];
+    return (lane_scale){step, step * p->beta, 0.5 - p->slack - step * p->alpha, p->grid[i], p->inverse_grid[i]};
+}
+
+/* x plus a unit sample, to the nearest multiple of the grid.
+   Post: the released value; *decided unless the error interval holds a midpoint, x is not finite or the result overflows.
+   x/g splits into an integer and a fraction, both exact, so nothing of x is lost whatever its size. */
+DPK_INLINE double release_lane(lane_scale s, double x, const double *x_low, double sample, double size, int *decided) {
+    double scaled = x * s.inverse;
+    double whole = nearest(scaled);
+    double part = scaled - whole;
+    if (x_low) part += *x_low * s.inverse;
+    double t = muladd(s.step, sample, part);
+    double n = nearest(t);
+    double uncertain = muladd(s.beta, size, fabs(t - n));
+    if (x_low) uncertain = muladd(0x1p-52, fabs(part), fabs(t) < 0x1p51 ? uncertain : 1.0); /* without x_low, |t| < 2^46 */
+    double y = muladd(whole + n, s.grid, 0.0);                                              /* + 0.0 turns -0.0 into 0.0 */
+    *decided = (uncertain < s.room) & (fabs(y) <= 0x1.fffffffffffffp+1023);
+    return y;
+}
+
+#endif
