@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from dpk cimport (
-    DPK_HASH_PRIME, dpk_count_bytes, dpk_count_columns, dpk_hash, dpk_nonzero, dpk_support, dpk_walsh_hadamard,
+    DPK_HASH_PRIME, DPK_SUPPORT_SEEDS, dpk_count_bytes, dpk_count_columns, dpk_hash, dpk_nonzero, dpk_support, dpk_walsh_hadamard,
 )
 
 include "level.pxi"
@@ -31,7 +31,6 @@ cdef packed struct hadamard_report:
 ctypedef unsigned char unsigned_char
 
 cdef enum:
-    REPORTS = 256  # a block of reports: what the support kernel takes at a time
     LINE = 64      # bytes counted together; no narrower than a vector of any level
 
 
@@ -103,8 +102,8 @@ def count_true(const uint8_t[:, :] rows, int64_t[::1] counts):
 
 def count_support(const hashing_report[:] reports, uint32_t g, int64_t[::1] counts):
     """Add how many reports each category's hash supports; the position of the first impossible report, or -1."""
-    cdef uint64_t seeds[REPORTS]
-    cdef uint32_t codes[REPORTS]
+    cdef uint64_t seeds[DPK_SUPPORT_SEEDS]
+    cdef uint32_t codes[DPK_SUPPORT_SEEDS]
     cdef Py_ssize_t n = reports.shape[0], first = 0, i, m, impossible = -1
     cdef uint64_t a, b
     if g < 2:
@@ -113,7 +112,7 @@ def count_support(const hashing_report[:] reports, uint32_t g, int64_t[::1] coun
         return -1
     with nogil:
         while first < n:
-            m = n - first if n - first < REPORTS else REPORTS
+            m = n - first if n - first < DPK_SUPPORT_SEEDS else DPK_SUPPORT_SEEDS
             for i in range(m):
                 seeds[i] = reports[first + i].seed
                 codes[i] = reports[first + i].code

@@ -7,7 +7,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from dpk cimport (
-    DPK_AES256, DPK_GROUP, DPK_STACK_DEPTH, dpk_aes256_block, dpk_build_flags, dpk_bulk_words, dpk_chacha20_block, dpk_compiler,
+    DPK_AES256, DPK_BLOCK, DPK_GROUP, DPK_STACK_DEPTH, dpk_aes256_block, dpk_build_flags, dpk_bulk_words, dpk_chacha20_block, dpk_compiler,
     dpk_exponential_raw, dpk_has_aes, dpk_kernels, dpk_keystream_in_cache, dpk_keystream_into, dpk_level_now, dpk_level_use, dpk_more_words,
     dpk_normal_raw, dpk_stream, dpk_usable_level, dpk_wipe, dpk_wipe_stack,
 )
@@ -125,13 +125,13 @@ def keystream_in_cache(key, int cipher, uint64_t n_words):
     """Make `n_words` of keystream in a buffer that stays in L1; returns their last word."""
     cdef const dpk_kernels *current = level()
     cdef dpk_stream stream
-    cdef uint64_t words[512]
+    cdef uint64_t words[DPK_BLOCK]
     open_stream(&stream, current, key, 0, cipher)
-    words[511] = 0
+    words[DPK_BLOCK - 1] = 0
     with nogil:
-        dpk_keystream_in_cache(&stream, current, n_words // 512, words)
+        dpk_keystream_in_cache(&stream, current, n_words // DPK_BLOCK, words)
     close_stream(&stream)
-    return words[511]
+    return words[DPK_BLOCK - 1]
 
 
 def more_words(key, uint32_t nonce, int cipher, uint32_t domain, uint64_t element, uint32_t attempt, uint32_t chunk):

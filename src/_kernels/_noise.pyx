@@ -5,6 +5,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
+    DPK_AES256, DPK_BLOCK, DPK_CHACHA20, DPK_DISCRETE_LAPLACE, DPK_GAUSSIAN, DPK_GAUSSIAN_ROUNDED, DPK_GAUSSIAN_TABLE, DPK_LAPLACE,
+    DPK_MAX_TERMS, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL,
     dpk_bounds, dpk_noise_call, dpk_first_nan, dpk_first_nonfinite, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
     dpk_stream, dpk_wipe,
 )
@@ -14,16 +16,10 @@ include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
 
-LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN_TABLE, GAUSSIAN_ROUNDED = range(5)
-CHACHA20, AES256 = 0, 1
-DONE, NONFINITE, PENDING_FULL = 0, 1, 2
-
-cdef enum:
-    CAPACITY = 512  # pending samples a run can hold: as many as a block has, so that every run advances; small enough for the heap
-
-cdef enum:
-    FLOAT64 = 0
-    INT64 = 3
+LAPLACE, GAUSSIAN, DISCRETE_LAPLACE = DPK_LAPLACE, DPK_GAUSSIAN, DPK_DISCRETE_LAPLACE
+GAUSSIAN_TABLE, GAUSSIAN_ROUNDED = DPK_GAUSSIAN_TABLE, DPK_GAUSSIAN_ROUNDED
+CHACHA20, AES256 = DPK_CHACHA20, DPK_AES256
+DONE, NONFINITE, PENDING_FULL = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL
 
 
 cdef class Law:
@@ -45,7 +41,7 @@ cdef class Law:
             self._set_table(short, long)
         if terms is not None:
             n = len(terms)
-            if n > 16:
+            if n > DPK_MAX_TERMS:
                 raise ValueError("too many terms")
             self.law.acceptance.quick = quick
             self.law.acceptance.n_terms = <int32_t> n
@@ -139,12 +135,13 @@ cdef class Call:
         """Positions [start, stop): (status, position reached, pending samples)."""
         cdef int64_t count = 0, reached = start, i
         cdef int status
-        cdef dpk_pending *pending = <dpk_pending *> malloc(CAPACITY * sizeof(dpk_pending))
+        # room for as many as a block has, so that every run advances
+        cdef dpk_pending *pending = <dpk_pending *> malloc(DPK_BLOCK * sizeof(dpk_pending))
         if pending == NULL:
             raise MemoryError
         try:
             with nogil:
-                status = dpk_noise_run(&self.call, start, stop, pending, CAPACITY, &count, &reached)
+                status = dpk_noise_run(&self.call, start, stop, pending, DPK_BLOCK, &count, &reached)
             return status, reached, [
                 (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law)
                 for i in range(count)
@@ -185,7 +182,7 @@ cdef int run_scalar(Law law, void *x, int dtype, void *y, key, uint32_t nonce, u
     call.values.data = <char *> x
     call.values.dtype = dtype
     call.out.data = <char *> y
-    is_open = dpk_noise_run(&call, 0, 1, pending, 1, &count, &reached) != 0 or count != 0
+    is_open = dpk_noise_run(&call, 0, 1, pending, 1, &count, &reached) != DPK_OK or count != 0
     dpk_wipe(&call.stream, sizeof(dpk_stream))
     dpk_wipe(pending, sizeof(dpk_pending))
     return is_open
@@ -194,10 +191,10 @@ cdef int run_scalar(Law law, void *x, int dtype, void *y, key, uint32_t nonce, u
 def scalar(Law law, double x, key, uint32_t nonce, uint64_t first_element, int cipher):
     """One float through the kernels: the released number, or None if it needs the exact tier."""
     cdef double y = 0.0
-    return None if run_scalar(law, &x, FLOAT64, &y, key, nonce, first_element, cipher) else y
+    return None if run_scalar(law, &x, DPK_F64, &y, key, nonce, first_element, cipher) else y
 
 
 def scalar_int(Law law, int64_t x, key, uint32_t nonce, uint64_t first_element, int cipher):
     """One integer through the kernels: the released number, or None if it needs the exact tier."""
     cdef int64_t y = 0
-    return None if run_scalar(law, &x, INT64, &y, key, nonce, first_element, cipher) else y
+    return None if run_scalar(law, &x, DPK_I64, &y, key, nonce, first_element, cipher) else y

@@ -5,7 +5,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_MAX_LIMBS, DPK_REAL_DEPTH, dpk_bounded, dpk_bounded_set, dpk_first_nan, dpk_first_outside, dpk_pending, dpk_real, dpk_quantile,
+    DPK_BLOCK, DPK_BOUNDED, DPK_EXHAUSTED, DPK_FLIP, DPK_FLIP_PACKED, DPK_HADAMARD, DPK_HASHING, DPK_KARY, DPK_MAX_LIMBS, DPK_NEED_LIMBS,
+    DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_REAL_DEPTH, DPK_SUBSET, DPK_TABLE, DPK_UNARY,
+    dpk_bounded, dpk_bounded_set, dpk_first_nan, dpk_first_outside, dpk_pending, dpk_real, dpk_quantile,
     dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_wipe,
 )
 
@@ -14,12 +16,10 @@ include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
 
-FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY, UNARY, SUBSET, HASHING, HADAMARD = range(9)
-DONE, NONFINITE, PENDING_FULL, BAD_LEVEL, NEED_LIMBS, EXHAUSTED = range(6)
+FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY = DPK_FLIP, DPK_FLIP_PACKED, DPK_BOUNDED, DPK_TABLE, DPK_KARY
+UNARY, SUBSET, HASHING, HADAMARD = DPK_UNARY, DPK_SUBSET, DPK_HASHING, DPK_HADAMARD
+DONE, NONFINITE, PENDING_FULL, NEED_LIMBS, EXHAUSTED = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL, DPK_NEED_LIMBS, DPK_EXHAUSTED
 MAX_LIMBS = DPK_MAX_LIMBS
-
-cdef enum:
-    CAPACITY = 512  # pending records a run can hold: as many as a block has, so that every run advances
 
 
 cdef class Reals:
@@ -73,7 +73,7 @@ cdef class Call:
         self.call.w = w
         self.call.g = g
         self.call.scale = scale
-        self.room = <size_t> ((k + 7) // 8) if kind == SUBSET else 0
+        self.room = <size_t> ((k + 7) // 8) if kind == DPK_SUBSET else 0
         if real is not None:
             self.call.real = real.reals
         if own is not None:
@@ -105,7 +105,8 @@ cdef class Call:
         """Positions [start, stop): (status, position reached, pending records)."""
         cdef int64_t count = 0, reached = start, i
         cdef int status
-        cdef dpk_pending *pending = <dpk_pending *> malloc(CAPACITY * sizeof(dpk_pending))
+        # room for as many as a block has, so that every run advances
+        cdef dpk_pending *pending = <dpk_pending *> malloc(DPK_BLOCK * sizeof(dpk_pending))
         cdef uint8_t *room = <uint8_t *> malloc(self.room + 1)
         if pending == NULL or room == NULL:
             free(pending)
@@ -113,7 +114,7 @@ cdef class Call:
             raise MemoryError
         try:
             with nogil:
-                status = dpk_response_run(&self.call, start, stop, room, pending, CAPACITY, &count, &reached)
+                status = dpk_response_run(&self.call, start, stop, room, pending, DPK_BLOCK, &count, &reached)
             return status, reached, [
                 (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law)
                 for i in range(count)

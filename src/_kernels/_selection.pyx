@@ -6,7 +6,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_PIECES, DPK_SPARE_PLACES, DPK_STACK_DEPTH, DPK_UNIT_BLOCKS, dpk_candidate, dpk_selection, dpk_selection_bounds,
+    DPK_EXPONENTIAL, DPK_GUMBEL, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_PIECES, DPK_SPARE_PLACES, DPK_STACK_DEPTH, DPK_TWO_SIDED,
+    DPK_UNIT_BLOCKS, dpk_candidate, dpk_selection, dpk_selection_bounds,
     dpk_selection_rebound, dpk_selection_run, dpk_selection_winner, dpk_threshold, dpk_wipe, dpk_wipe_stack,
 )
 
@@ -17,8 +18,8 @@ include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
 
-GUMBEL, EXPONENTIAL, TWO_SIDED = range(3)
-DONE, NONFINITE, PENDING_FULL = 0, 1, 2
+GUMBEL, EXPONENTIAL, TWO_SIDED = DPK_GUMBEL, DPK_EXPONENTIAL, DPK_TWO_SIDED
+DONE, NONFINITE, PENDING_FULL = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL
 BLOCK = DPK_PIECES
 UNIT = DPK_PIECES * DPK_UNIT_BLOCKS
 SPARE_PLACES = DPK_SPARE_PLACES
@@ -119,7 +120,7 @@ cdef class Call:
     def winners(self, uint64_t first, int64_t[::1] out, int64_t start, int64_t stop):
         """Winners of rounds first + [start, stop) into `out`, -1 where only the exact tier can tell: position of a bad score, or -1."""
         cdef int64_t bad = -1, i, capacity = 2 * self.call.keep + DPK_SPARE_PLACES
-        cdef int status = 0
+        cdef int status = DPK_OK
         cdef dpk_candidate *places = <dpk_candidate *> malloc(<size_t> capacity * sizeof(dpk_candidate))
         if places == NULL:
             raise MemoryError
@@ -129,9 +130,9 @@ cdef class Call:
         with nogil:
             for i in range(start, stop):
                 status = dpk_selection_winner(&self.call, first + <uint64_t> i, places, capacity, &out[i], &bad)
-                if status != 0:
+                if status != DPK_OK:
                     break
             dpk_wipe(places, <size_t> capacity * sizeof(dpk_candidate))
             dpk_wipe_stack(DPK_STACK_DEPTH)
         free(places)
-        return bad if status else -1
+        return bad if status != DPK_OK else -1

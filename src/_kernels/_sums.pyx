@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from dpk cimport (
-    DPK_STACK_DEPTH, dpk_clamp_set, dpk_first_nan, dpk_sums, dpk_sums_pairs, dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
+    DPK_OK, DPK_STACK_DEPTH, dpk_clamp_set, dpk_first_nan, dpk_sums, dpk_sums_pairs, dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
 )
 
 include "attach.pxi"
@@ -59,7 +59,7 @@ cdef class Sums:
             dpk_wipe(memory, dpk_sums_room(last - first) * sizeof(uint64_t) + LINE)
             dpk_wipe_stack(DPK_STACK_DEPTH)
         free(memory)
-        return status == 0
+        return status == DPK_OK
 
     def first_nan(self):
         """Position, row by row, of the first NaN, or -1."""

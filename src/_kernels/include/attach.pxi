@@ -1,12 +1,17 @@
 # An array's memory as a dpk_view. Included by every module that hands arrays to the kernels: a cimport between them would not resolve.
 from cpython.buffer cimport PyBUF_RECORDS, PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_GetBuffer
 
-from dpk cimport DPK_MAX_DIMS, dpk_view, dpk_view_coalesce
+from dpk cimport (
+    DPK_F16, DPK_F32, DPK_F64, DPK_F64_PAIR, DPK_I8, DPK_I16, DPK_I32, DPK_I64, DPK_MAX_DIMS, DPK_U8, DPK_U16, DPK_U32, DPK_U64, dpk_view,
+    dpk_view_coalesce,
+)
 
 DTYPES = {
-    "float64": 0, "float32": 1, "float16": 2, "int64": 3, "int32": 4, "int16": 5, "int8": 6, "uint32": 7, "uint16": 8, "uint8": 9,
-    "complex128": 10,  # a pair: the higher part, then the lower
-    "uint64": 11,  # only where numbers are clamped
+    "float64": DPK_F64, "float32": DPK_F32, "float16": DPK_F16,
+    "int64": DPK_I64, "int32": DPK_I32, "int16": DPK_I16, "int8": DPK_I8,
+    "uint32": DPK_U32, "uint16": DPK_U16, "uint8": DPK_U8,
+    "complex128": DPK_F64_PAIR,  # the higher part, then the lower
+    "uint64": DPK_U64,  # only where numbers are clamped
 }
 
 

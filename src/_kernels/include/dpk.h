@@ -54,9 +54,8 @@ typedef enum {
     DPK_OK = 0,
     DPK_NONFINITE = 1,    /* a value is NaN or infinite; its index is reported */
     DPK_PENDING_FULL = 2, /* undecided samples fill their buffer; resume after the reported count */
-    DPK_BAD_LEVEL = 3,
-    DPK_NEED_LIMBS = 4, /* the limbs of a probability do not decide; resume with more of them */
-    DPK_EXHAUSTED = 5   /* 512 further bits of a draw do not decide */
+    DPK_NEED_LIMBS = 3,   /* the limbs of a probability do not decide; resume with more of them */
+    DPK_EXHAUSTED = 4     /* 512 further bits of a draw do not decide */
 } dpk_status;
 
 /* DPK_F64_PAIR is two doubles whose exact sum is the value: the higher one, then the lower. DPK_U64 only with bounds. */

@@ -7,12 +7,60 @@ cdef extern from "dpk_entries.h" nogil:
         DPK_BLOCK
         DPK_MAX_DIMS
         DPK_MAX_LIMBS
+        DPK_MAX_TERMS
         DPK_HASH_PRIME
-        DPK_CHACHA20
-        DPK_AES256
+        DPK_SUPPORT_SEEDS
         DPK_STACK_DEPTH
         DPK_OPEN_DEPTH
         DPK_REAL_DEPTH
+
+    enum:
+        DPK_CHACHA20
+        DPK_AES256
+
+    enum:
+        DPK_OK
+        DPK_NONFINITE
+        DPK_PENDING_FULL
+        DPK_NEED_LIMBS
+        DPK_EXHAUSTED
+
+    enum:
+        DPK_F64
+        DPK_F32
+        DPK_F16
+        DPK_I64
+        DPK_I32
+        DPK_I16
+        DPK_I8
+        DPK_U32
+        DPK_U16
+        DPK_U8
+        DPK_F64_PAIR
+        DPK_U64
+
+    enum:
+        DPK_LAPLACE
+        DPK_GAUSSIAN
+        DPK_DISCRETE_LAPLACE
+        DPK_GAUSSIAN_TABLE
+        DPK_GAUSSIAN_ROUNDED
+
+    enum:
+        DPK_FLIP
+        DPK_FLIP_PACKED
+        DPK_BOUNDED
+        DPK_TABLE
+        DPK_KARY
+        DPK_UNARY
+        DPK_SUBSET
+        DPK_HASHING
+        DPK_HADAMARD
+
+    enum:
+        DPK_GUMBEL
+        DPK_EXPONENTIAL
+        DPK_TWO_SIDED
 
     ctypedef struct dpk_stream:
         uint32_t key[8]
@@ -23,8 +71,8 @@ cdef extern from "dpk_entries.h" nogil:
         char *data
         int32_t dtype
         int32_t ndim
-        int64_t shape[64]
-        int64_t strides[64]
+        int64_t shape[DPK_MAX_DIMS]
+        int64_t strides[DPK_MAX_DIMS]
 
     ctypedef struct dpk_table:
         int32_t n_short
@@ -36,7 +84,7 @@ cdef extern from "dpk_entries.h" nogil:
     ctypedef struct dpk_acceptance:
         double quick
         int32_t n_terms
-        double terms[16]
+        double terms[DPK_MAX_TERMS]
 
     ctypedef struct dpk_law:
         int32_t kind
