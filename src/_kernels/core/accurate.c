@@ -159,68 +159,68 @@ static int normal_uniforms(const dpk_sample *s, uint32_t attempt, u128 *radius, 
     return s->element & half ? 1 : 0;
 }
 
-/* A standard normal; returns nonzero where the bound does not hold (U or 1 - U below 2^-40). */
-static int standard_normal(const dpk_sample *s, uint32_t attempt, dd *z) {
+/* A standard normal; undecided where the bound does not hold (U or 1 - U below 2^-40). */
+static dpk_decision standard_normal(const dpk_sample *s, uint32_t attempt, dd *z) {
     u128 radius, angle;
     int member = normal_uniforms(s, attempt, &radius, &angle);
     u128 one_minus = {~radius.high, ~radius.low};
-    if (radius.high < (1u << 24) || one_minus.high < (1u << 24)) return 1;
+    if (radius.high < (1u << 24) || one_minus.high < (1u << 24)) return DPK_UNDECIDED;
     *z = dd_multiply(square_root(dd_scale(negative_log(radius, one_minus), 2.0)), circle(angle, member));
-    return 0;
+    return DPK_DECIDED;
 }
 
-/* A standard Laplace sample's magnitude; nonzero where |X| is below 2^-39. */
-static int standard_exponential(const dpk_sample *s, dd *e, int *negative) {
+/* A standard Laplace sample's magnitude; undecided where |X| is below 2^-39. */
+static dpk_decision standard_exponential(const dpk_sample *s, dd *e, int *negative) {
     u128 v = magnitude(s, negative);
-    if (v.high < (1u << 25)) return 1;
+    if (v.high < (1u << 25)) return DPK_UNDECIDED;
     *e = negative_log(v, (u128){0, 0});
-    return 0;
+    return DPK_DECIDED;
 }
 
-/* Nearest integer to t, unless a midpoint is within `bound`; nonzero if undecided. */
-static int nearest_integer(dd t, double bound, double *n) {
-    if (!(fabs(t.high) < 0x1p51)) return 1;
+/* Nearest integer to t, undecided if a midpoint is within `bound`. */
+static dpk_decision nearest_integer(dd t, double bound, double *n) {
+    if (!(fabs(t.high) < 0x1p51)) return DPK_UNDECIDED;
     double whole = rint(t.high), rest = t.high - whole;
     double toward = rest < 0.0 || (rest == 0.0 && t.low < 0.0) ? -1.0 : 1.0;
     double margin = (0.5 - toward * rest) - toward * t.low; /* distance to the midpoint on the side of t */
     *n = margin < 0.0 ? whole + toward : whole;
-    return !(fabs(margin) > bound);
+    return fabs(margin) > bound ? DPK_DECIDED : DPK_UNDECIDED;
 }
 
-/* Pre: law of a float kind. Post: *y = R(x + x_low + scale W). Errors: nonzero if undecided; *y is NaN if x is not finite.
+/* Pre: law of a float kind. Post: *y = R(x + x_low + scale W). Errors: undecided, which x that is not finite always is.
    Source: docs/exactness.md, "The accurate tier". */
-int dpk_accurate_real(const dpk_sample *s, double x, double x_low, double *y) {
+dpk_decision dpk_accurate_real(const dpk_sample *s, double x, double x_low, double *y) {
     const dpk_law *law = s->law;
     dd w;
     double n, scaled = x * law->inverse_grid, step = law->step_scale;
     int negative;
     if (law->kind == DPK_LAPLACE) {
-        if (standard_exponential(s, &w, &negative)) return 1;
+        if (standard_exponential(s, &w, &negative) == DPK_UNDECIDED) return DPK_UNDECIDED;
         if (negative) w = dd_negate(w);
-    } else if (standard_normal(s, 0, &w)) return 1;
-    if (!(fabs(scaled) < 0x1p1000) || step < 0x1p-200) return 1;
+    } else if (standard_normal(s, 0, &w) == DPK_UNDECIDED) return DPK_UNDECIDED;
+    if (!(fabs(scaled) < 0x1p1000) || step < 0x1p-200) return DPK_UNDECIDED;
     double whole = rint(scaled);
     dd part = two_sum(scaled - whole, x_low * law->inverse_grid);
     double bound = step * BOUND + fabs(part.high) * 0x1p-98; /* the second term: the sum's own error where the low part is large */
-    if (nearest_integer(dd_add(part, dd_scale(w, step)), bound, &n)) return 1;
+    if (nearest_integer(dd_add(part, dd_scale(w, step)), bound, &n) == DPK_UNDECIDED) return DPK_UNDECIDED;
     *y = (whole + n) * law->grid + 0.0;
     if (!isfinite(*y)) *y = copysign(0x1.fffffffffffffp+1023, *y);
-    return 0;
+    return DPK_DECIDED;
 }
 
-static int accurate_discrete_laplace(const dpk_sample *s, int64_t *z) {
+static dpk_decision accurate_discrete_laplace(const dpk_sample *s, int64_t *z) {
     const dpk_law *law = s->law;
     dd e, offset = {law->offset_high, law->offset_low};
     double n;
     int negative;
-    if (standard_exponential(s, &e, &negative)) return 1;
+    if (standard_exponential(s, &e, &negative) == DPK_UNDECIDED) return DPK_UNDECIDED;
     dd t = dd_add_double(dd_scale(dd_add(e, offset), law->step_scale), -0.5);
-    if (nearest_integer(t, law->step_scale * BOUND + 0x1p-90, &n)) return 1;
+    if (nearest_integer(t, law->step_scale * BOUND + 0x1p-90, &n) == DPK_UNDECIDED) return DPK_UNDECIDED;
     *z = (int64_t)(negative ? -n : n);
-    return 0;
+    return DPK_DECIDED;
 }
 
-static int accurate_table(const dpk_sample *s, int64_t *z) {
+static dpk_decision accurate_table(const dpk_sample *s, int64_t *z) {
     const dpk_table *table = &s->law->table;
     int negative, low = 0, high = table->n_long;
     u128 v = magnitude(s, &negative); /* 127 bits, then a zero */
@@ -232,13 +232,13 @@ static int accurate_table(const dpk_sample *s, int64_t *z) {
         else high = middle;
     }
     /* an entry is the floor of the real threshold: equality is a tie; so is the last entry, beyond which nothing is tabulated */
-    if (low == table->n_long || (table->high[low] == m.high && table->low[low] == m.low)) return 1;
+    if (low == table->n_long || (table->high[low] == m.high && table->low[low] == m.low)) return DPK_UNDECIDED;
     *z = negative ? -(int64_t)low : (int64_t)low;
-    return 0;
+    return DPK_DECIDED;
 }
 
-/* Whether attempt's proposal n is taken: acceptance uniform < I(0)/I(n). 1 yes, 0 no, -1 undecided. */
-static int accepted(const dpk_sample *s, uint32_t attempt, double n) {
+/* Whether attempt's proposal n is taken: acceptance uniform < I(0)/I(n). */
+static dpk_decision accepted(const dpk_sample *s, uint32_t attempt, double n) {
     uint64_t more[2];
     const dpk_acceptance *a = &s->law->acceptance;
     more_words(s, DPK_DOMAIN_MORE_ACCEPT, s->element, attempt, more);
@@ -246,29 +246,29 @@ static int accepted(const dpk_sample *s, uint32_t attempt, double n) {
     double ratio = n / s->law->step_scale, square = ratio * ratio, sum = 0.0;
     for (int j = a->n_terms - 1; j >= 0; j--) sum = sum * square + a->terms[j];
     double product = (double)top * 0x1p-64 * sum; /* compared with 1; relative error below 40 u */
-    if (product < 1.0 - 0x1p-46) return 1;
-    return product > 1.0 + 0x1p-46 ? 0 : -1;
+    if (product < 1.0 - 0x1p-46) return DPK_YES;
+    return product > 1.0 + 0x1p-46 ? DPK_NO : DPK_UNDECIDED;
 }
 
-static int accurate_rounded(const dpk_sample *s, int64_t *z) {
+static dpk_decision accurate_rounded(const dpk_sample *s, int64_t *z) {
     double scale = s->law->step_scale;
     for (uint32_t attempt = 0; attempt < 4096; attempt++) {
         dd w;
         double n;
-        if (standard_normal(s, attempt, &w)) return 1;
-        if (nearest_integer(dd_scale(w, scale), scale * BOUND, &n)) return 1;
-        int taken = accepted(s, attempt, n);
-        if (taken < 0) return 1;
-        if (taken) {
+        if (standard_normal(s, attempt, &w) == DPK_UNDECIDED) return DPK_UNDECIDED;
+        if (nearest_integer(dd_scale(w, scale), scale * BOUND, &n) == DPK_UNDECIDED) return DPK_UNDECIDED;
+        dpk_decision taken = accepted(s, attempt, n);
+        if (taken == DPK_UNDECIDED) return DPK_UNDECIDED;
+        if (taken == DPK_YES) {
             *z = (int64_t)n;
-            return 0;
+            return DPK_DECIDED;
         }
     }
-    return 1;
+    return DPK_UNDECIDED;
 }
 
-/* Pre: law of a discrete kind. Post: *z the sample. Errors: nonzero if undecided. Source: docs/exactness.md, "The accurate tier". */
-int dpk_accurate_int(const dpk_sample *s, int64_t *z) {
+/* Pre: law of a discrete kind. Post: *z the sample. Errors: undecided. Source: docs/exactness.md, "The accurate tier". */
+dpk_decision dpk_accurate_int(const dpk_sample *s, int64_t *z) {
     if (s->law->kind == DPK_DISCRETE_LAPLACE) return accurate_discrete_laplace(s, z);
     if (s->law->kind == DPK_GAUSSIAN_TABLE) return accurate_table(s, z);
     return accurate_rounded(s, z);

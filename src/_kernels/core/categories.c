@@ -66,32 +66,32 @@ static void open_block(const dpk_response *call, block *b, int64_t position, int
     dpk_load_codes(call, position, b->n, b->loaded);
 }
 
-/* The answer of one lane by comparisons: how many multiples m q, m = 1 ... k - 1, are at most U. -1 if the limbs do not say. */
-static int64_t settle_kary(const dpk_response *call, uint64_t element, uint32_t piece, int64_t code, int64_t k) {
+/* The answer of one lane by comparisons: how many multiples m q, m = 1 ... k - 1, are at most U. */
+static dpk_decision settle_kary(const dpk_response *call, uint64_t element, uint32_t piece, int64_t code, int64_t k, int64_t *answer) {
     dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, piece, 32};
     int64_t least = 0, most = k - 1;
     while (least < most) {
         int64_t m = least + (most - least) / 2 + 1;
-        int below = dpk_is_below(&u, call->real, (uint32_t)m);
-        if (below < 0) return -1;
-        if (below) most = m - 1;
+        dpk_decision below = dpk_is_below(&u, call->real, (uint32_t)m);
+        if (below == DPK_UNDECIDED) return DPK_UNDECIDED;
+        if (below == DPK_YES) most = m - 1;
         else least = m;
     }
-    return least == k - 1 ? code : least + (least >= code);
+    *answer = least == k - 1 ? code : least + (least >= code);
+    return DPK_DECIDED;
 }
 
 /* k-ary response of the block's codes among k categories. */
-static int answer_block(const dpk_response *call, block *b, int64_t k) {
+static dpk_status answer_block(const dpk_response *call, block *b, int64_t k) {
     if (!call->kernels->response.kary(b->pieces, b->codes, call->scale, (double)(k - 1), b->answers, b->n)) return DPK_OK;
     for (size_t i = 0; i < b->n; i++) {
         if (b->answers[i] != INT64_MIN) continue;
-        b->answers[i] = settle_kary(call, b->element + i, b->pieces[i], b->codes[i], k);
-        if (b->answers[i] < 0) return DPK_NEED_LIMBS;
+        if (settle_kary(call, b->element + i, b->pieces[i], b->codes[i], k, &b->answers[i]) == DPK_UNDECIDED) return DPK_NEED_LIMBS;
     }
     return DPK_OK;
 }
 
-static int run_kary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+static dpk_status run_kary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     block b;
     /* straight into int64 outputs, unless they are the codes themselves, which undecided lanes still need */
     const int straight = call->out.dtype == DPK_I64 && call->out.data != call->values.data;
@@ -100,8 +100,8 @@ static int run_kary(const dpk_response *call, int64_t start, int64_t stop, int64
         void *target = dpk_view_run(&call->out, *reached);
         if (straight && target && !call->kernels->response.kary_into(b.pieces, b.codes, call->scale, (double)(call->k - 1), target, b.n))
             continue;
-        int status = answer_block(call, &b, call->k);
-        if (status) return status;
+        dpk_status status = answer_block(call, &b, call->k);
+        if (status != DPK_OK) return status;
         if (target) call->kernels->response.narrow(b.answers, call->out.dtype, b.n, target);
         else dpk_store_int(&call->out, *reached, b.n, b.answers);
     }
@@ -127,7 +127,7 @@ static uint64_t draw_seed(const dpk_response *call, uint64_t element) {
 }
 
 /* Seeds from n elements' bulk words, one pass without a branch, for one block in three million a second one. */
-static int draw_seeds(const dpk_response *call, uint64_t element, const uint64_t *words, size_t n, uint64_t *seeds) {
+static dpk_status draw_seeds(const dpk_response *call, uint64_t element, const uint64_t *words, size_t n, uint64_t *seeds) {
     const uint64_t mask = 0x3fffffffffffffffu;
     int all = 1;
     for (size_t i = 0; i < n; i++) {
@@ -142,7 +142,7 @@ static int draw_seeds(const dpk_response *call, uint64_t element, const uint64_t
     return DPK_OK;
 }
 
-static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+static dpk_status run_hashing(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     block b;
     uint64_t seeds[BLOCK], words[3 * DPK_GROUP];
     char *out = call->out.data + HASH_BYTES * start;
@@ -151,13 +151,13 @@ static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, in
         uint64_t group = b.element / DPK_GROUP;
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, 1 + (size_t)((b.element + b.n - 1) / DPK_GROUP - group),
                        words);
-        int status = draw_seeds(call, b.element, words + b.element % DPK_GROUP, b.n, seeds);
-        if (status) return status;
+        dpk_status status = draw_seeds(call, b.element, words + b.element % DPK_GROUP, b.n, seeds);
+        if (status != DPK_OK) return status;
         call->kernels->response.hash(seeds, b.codes, (uint32_t)call->g, b.answers, b.n);
         memcpy(b.loaded, b.answers, 8 * b.n);
         b.codes = b.loaded;
         status = answer_block(call, &b, call->g);
-        if (status) return status;
+        if (status != DPK_OK) return status;
         for (size_t i = 0; i < b.n; i++, out += HASH_BYTES) {
             uint32_t code = (uint32_t)b.answers[i];
             memcpy(out, &seeds[i], 8);
@@ -167,7 +167,7 @@ static int run_hashing(const dpk_response *call, int64_t start, int64_t stop, in
     return DPK_OK;
 }
 
-static int run_hadamard(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+static dpk_status run_hadamard(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     uint64_t words[DPK_GROUP];
     int64_t codes[DPK_GROUP];
     uint32_t rows[DPK_GROUP];
@@ -184,8 +184,8 @@ static int run_hadamard(const dpk_response *call, int64_t start, int64_t stop, i
             for (size_t i = 0; i < n; i++) {
                 if (bits[i] < 2) continue;
                 dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE, element + i, lead, 32};
-                int flipped = dpk_is_below(&u, call->real, 1);
-                if (flipped < 0) return DPK_NEED_LIMBS;
+                dpk_decision flipped = dpk_is_below(&u, call->real, 1);
+                if (flipped == DPK_UNDECIDED) return DPK_NEED_LIMBS;
                 uint32_t parity = rows[i] & (uint32_t)codes[i];
                 for (int s = 16; s; s >>= 1) parity ^= parity >> s;
                 bits[i] = (parity & 1) ^ 1 ^ (uint32_t)flipped;
@@ -200,12 +200,13 @@ static int run_hadamard(const dpk_response *call, int64_t start, int64_t stop, i
 }
 
 /* The uniform of one lane against the true position's probability: first its eight bits in the planes, one by one. */
-static int own_bit(const dpk_response *call, const uint64_t *planes, uint64_t element, size_t lane, uint32_t lead, int ends_early) {
+static dpk_decision own_bit(const dpk_response *call, const uint64_t *planes, uint64_t element, size_t lane, uint32_t lead,
+                            int ends_early) {
     const uint64_t *word = planes + lane / DPK_LANES * DPK_GROUP + lane % DPK_LANES / 64;
     for (int j = 0; j < DPK_PLANES; j++, word += DPK_PLANE_WORDS, lead <<= 1) {
         uint32_t bit = (uint32_t)(*word >> (lane % 64) & 1), wanted = lead >> (DPK_PLANES - 1) & 1;
-        if (bit != wanted) return bit < wanted;
-        if (ends_early && !(lead << 1 & 0xff)) return 0; /* what follows in p is 0 */
+        if (bit != wanted) return bit < wanted ? DPK_YES : DPK_NO;
+        if (ends_early && !(lead << 1 & 0xff)) return DPK_NO; /* what follows in p is 0 */
     }
     dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, dpk_leading(call->own, DPK_PLANES), DPK_PLANES};
     return dpk_is_below(&u, call->own, 1);
@@ -218,7 +219,8 @@ static void clear_padding(uint8_t *bytes, size_t from, size_t n, size_t width, i
 }
 
 /* Lanes [lane, top) of a block that starts at `base`: each record's own bit replaces the one drawn for the others. */
-static int set_own_bits(const dpk_response *call, uint64_t base, uint64_t lane, uint64_t top, const uint64_t *planes, uint64_t *below) {
+static dpk_status set_own_bits(const dpk_response *call, uint64_t base, uint64_t lane, uint64_t top, const uint64_t *planes,
+                               uint64_t *below) {
     const uint64_t bits = (uint64_t)(call->k + 7) / 8 * 8, first = lane / bits, last = (top - 1) / bits;
     const uint32_t lead = dpk_leading(call->own, DPK_PLANES);
     const int ends_early = dpk_ends_early(call->own);
@@ -232,15 +234,15 @@ static int set_own_bits(const dpk_response *call, uint64_t base, uint64_t lane, 
         uint64_t own = record * bits + (uint64_t)codes[i];
         if (own < lane || own >= top) continue;
         size_t at = (size_t)(own - base);
-        int bit = own_bit(call, planes, own, at, lead, ends_early);
-        if (bit < 0) return DPK_NEED_LIMBS;
+        dpk_decision bit = own_bit(call, planes, own, at, lead, ends_early);
+        if (bit == DPK_UNDECIDED) return DPK_NEED_LIMBS;
         below[at / 64] = (below[at / 64] & ~((uint64_t)1 << (at % 64))) | (uint64_t)bit << (at % 64);
     }
     return DPK_OK;
 }
 
 /* Unary reports: lane 8 width r + j is bit j of record r, so that the lanes of a call are its output. */
-static int run_unary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+static dpk_status run_unary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     const size_t width = (size_t)(call->k + 7) / 8, bits = 8 * width;
     uint64_t planes[DPK_FLIP_GROUPS * DPK_GROUP], below[DPK_FLIP_GROUPS * DPK_PLANE_WORDS];
     uint8_t *out = (uint8_t *)call->out.data + (size_t)start * width;
@@ -250,10 +252,10 @@ static int run_unary(const dpk_response *call, int64_t start, int64_t stop, int6
         /* not base + room < end: the last lanes of a stream end next to 2^64 */
         uint64_t base = lane / DPK_LANES * DPK_LANES, room = DPK_FLIP_GROUPS * DPK_LANES, top = end - base > room ? base + room : end;
         size_t n_groups = (size_t)((top - base + DPK_LANES - 1) / DPK_LANES), n = (size_t)(top - lane) / 8;
-        int status = dpk_draw_below(call, call->real, lane / DPK_LANES, n_groups, planes, below);
+        dpk_status status = dpk_draw_below(call, call->real, lane / DPK_LANES, n_groups, planes, below);
         if (status == DPK_OK) status = set_own_bits(call, base, lane, top, planes, below);
         *reached = (int64_t)(lane / bits - call->first_element); /* whole records so far */
-        if (status) return status;
+        if (status != DPK_OK) return status;
         uint8_t *report = (uint8_t *)below + (lane - base) / 8;
         clear_padding(report, (size_t)(lane / 8 % width), n, width, call->k);
         memcpy(out, report, n);
@@ -289,7 +291,7 @@ static uint32_t piece_at(piece_source *s, uint64_t first_word, uint64_t i) {
 }
 
 /* Adds to the record a uniform subset of `size` of the k - 1 categories other than `code`. Source: Floyd (Bentley, 1987). */
-static int draw_subset(piece_source *s, uint64_t element, uint64_t first_word, int64_t code, int64_t size, uint8_t *record) {
+static dpk_status draw_subset(piece_source *s, uint64_t element, uint64_t first_word, int64_t code, int64_t size, uint8_t *record) {
     const dpk_response *call = s->call;
     int64_t others = call->k - 1;
     for (int64_t draw = 0; draw < size; draw++) {
@@ -297,7 +299,7 @@ static int draw_subset(piece_source *s, uint64_t element, uint64_t first_word, i
         /* beyond 2^22 draws their further bits would share an address: another domain */
         uint32_t domain = draw >> 22 ? DPK_DOMAIN_MORE : DPK_DOMAIN_MORE_RESPONSE;
         dpk_uniform u = {&call->stream, call->kernels, domain, element, piece_at(s, first_word, (uint64_t)draw + 1), 32};
-        if (dpk_uniform_below(&u, bound, (uint32_t)draw & 0x3fffff, &chosen)) return DPK_EXHAUSTED;
+        if (dpk_uniform_below(&u, bound, (uint32_t)draw & 0x3fffff, &chosen) == DPK_UNDECIDED) return DPK_EXHAUSTED;
         uint32_t category = chosen + ((int64_t)chosen >= code);
         if (record[category / 8] >> (category % 8) & 1) category = bound - 1 + ((int64_t)bound - 1 >= code);
         record[category / 8] |= (uint8_t)(1 << (category % 8));
@@ -306,7 +308,7 @@ static int draw_subset(piece_source *s, uint64_t element, uint64_t first_word, i
 }
 
 /* Each record is drawn in `record`: in the output it would lie half-made, its own category first. */
-static int run_subset(const dpk_response *call, int64_t start, int64_t stop, uint8_t *record, int64_t *reached) {
+static dpk_status run_subset(const dpk_response *call, int64_t start, int64_t stop, uint8_t *record, int64_t *reached) {
     const size_t width = (size_t)(call->k + 7) / 8;
     const uint64_t words = (uint64_t)dpk_subset_words(call->w);
     const uint32_t lead = dpk_leading(call->real, 32);
@@ -317,22 +319,22 @@ static int run_subset(const dpk_response *call, int64_t start, int64_t stop, uin
         dpk_load_codes(call, *reached, 1, &code);
         memset(record, 0, width);
         uint32_t piece = piece_at(&source, first_word, 0);
-        int included = piece < lead;
+        dpk_decision included = piece < lead ? DPK_YES : DPK_NO;
         if (piece == lead) {
             dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_ACCEPT, element, piece, 32};
             included = dpk_is_below(&u, call->real, 1);
-            if (included < 0) return DPK_NEED_LIMBS;
+            if (included == DPK_UNDECIDED) return DPK_NEED_LIMBS;
         }
-        if (included) record[code / 8] |= (uint8_t)(1 << (code % 8));
-        int status = draw_subset(&source, element, first_word, code, call->w - included, record);
-        if (status) return status;
+        if (included == DPK_YES) record[code / 8] |= (uint8_t)(1 << (code % 8));
+        dpk_status status = draw_subset(&source, element, first_word, code, call->w - included, record);
+        if (status != DPK_OK) return status;
         memcpy((uint8_t *)call->out.data + (size_t)*reached * width, record, width);
     }
     return DPK_OK;
 }
 
 /* As dpk_response_run, for the kinds from DPK_KARY on. */
-int dpk_categories_run(const dpk_response *call, int64_t start, int64_t stop, uint8_t *room, int64_t *reached) {
+dpk_status dpk_categories_run(const dpk_response *call, int64_t start, int64_t stop, uint8_t *room, int64_t *reached) {
     switch (call->kind) {
     case DPK_KARY:
         return run_kary(call, start, stop, reached);

@@ -67,8 +67,8 @@ static dpk_sample sample_of(const block *b, const dpk_law *law, size_t lane) {
         &call->stream, call->kernels, law, element, words + lane / DPK_GROUP * DPK_GROUP, b->accept[element % (4 * DPK_GROUP)]};
 }
 
-static int add_pending(pending_list *list, const block *b, size_t lane, double x_low, int64_t x_int) {
-    if (list->count == list->capacity) return 1;
+static dpk_status add_pending(pending_list *list, const block *b, size_t lane, double x_low, int64_t x_int) {
+    if (list->count == list->capacity) return DPK_PENDING_FULL;
     dpk_pending *p = &list->items[list->count++];
     p->index = b->start + (int64_t)(lane - b->offset);
     p->element = b->element + lane;
@@ -76,7 +76,7 @@ static int add_pending(pending_list *list, const block *b, size_t lane, double x
     p->x_low = x_low;
     p->x_int = x_int;
     p->law = b->call->n_laws > 1 ? b->which[lane] : 0;
-    return 0;
+    return DPK_OK;
 }
 
 /* Starts a block at `position`: the lanes it covers and their bulk words. */
@@ -112,7 +112,7 @@ static void draw_words(block *b) {
 }
 
 /* Fixes the undecided lanes of a float block. A non-finite input stops the call. */
-static int settle_real(block *b, int has_low, pending_list *list, int64_t *bad) {
+static dpk_status settle_real(block *b, int has_low, pending_list *list, int64_t *bad) {
     const dpk_noise_call *call = b->call;
     for (size_t i = b->offset; i < b->offset + b->n; i++) {
         if (!isnan(b->y[i])) continue;
@@ -123,8 +123,8 @@ static int settle_real(block *b, int has_low, pending_list *list, int64_t *bad) 
         dpk_law law = law_of(b, i);
         double low = has_low ? b->x_low[i] : 0.0;
         dpk_sample sample = sample_of(b, &law, i);
-        if (call->tier < DPK_TIER_EXACT && !dpk_accurate_real(&sample, b->x[i], low, &b->y[i])) continue;
-        if (add_pending(list, b, i, low, 0)) return DPK_PENDING_FULL;
+        if (call->tier < DPK_TIER_EXACT && dpk_accurate_real(&sample, b->x[i], low, &b->y[i]) == DPK_DECIDED) continue;
+        if (add_pending(list, b, i, low, 0) != DPK_OK) return DPK_PENDING_FULL;
     }
     return DPK_OK;
 }
@@ -150,7 +150,7 @@ static int load_values(block *b) {
     return 0;
 }
 
-static int run_real(block *b, pending_list *list, int64_t *bad) {
+static dpk_status run_real(block *b, pending_list *list, int64_t *bad) {
     const dpk_noise_call *call = b->call;
     const dpk_kernels *k = call->kernels;
     int undecided = 1;
@@ -164,14 +164,14 @@ static int run_real(block *b, pending_list *list, int64_t *bad) {
     return undecided ? settle_real(b, has_low, list, bad) : DPK_OK;
 }
 
-static int settle_int(block *b, pending_list *list) {
+static dpk_status settle_int(block *b, pending_list *list) {
     const dpk_noise_call *call = b->call;
     for (size_t i = b->offset; i < b->offset + b->n; i++) {
         if (b->z[i] != INT64_MIN) continue;
         dpk_law law = law_of(b, i);
         dpk_sample sample = sample_of(b, &law, i);
-        if (call->tier < DPK_TIER_EXACT && !dpk_accurate_int(&sample, &b->z[i])) continue;
-        if (add_pending(list, b, i, 0.0, b->x_int[i])) return DPK_PENDING_FULL;
+        if (call->tier < DPK_TIER_EXACT && dpk_accurate_int(&sample, &b->z[i]) == DPK_DECIDED) continue;
+        if (add_pending(list, b, i, 0.0, b->x_int[i]) != DPK_OK) return DPK_PENDING_FULL;
     }
     return DPK_OK;
 }
@@ -199,12 +199,12 @@ static int sample_int(block *b) {
                                      b->width);
 }
 
-static int run_int(block *b, pending_list *list) {
+static dpk_status run_int(block *b, pending_list *list) {
     const dpk_noise_call *call = b->call;
     dpk_load_int(&call->values, b->start, b->n, b->x_int + b->offset);
     if (call->bounds.is_set) call->kernels->noise.clamp_int(&call->bounds, b->x_int + b->offset, b->n);
     if (sample_int(b)) {
-        int status = settle_int(b, list);
+        dpk_status status = settle_int(b, list);
         if (status != DPK_OK) return status;
     }
     call->kernels->noise.add_saturating(b->x_int, b->z, b->y_int, b->width);
@@ -288,7 +288,7 @@ int dpk_noise_run(const dpk_noise_call *call, int64_t start, int64_t stop, dpk_p
                   int64_t *reached) {
     block b;
     pending_list list = {pending, capacity, 0};
-    int status = DPK_OK;
+    dpk_status status = DPK_OK;
     size_t width = 0; /* of the widest block */
     b.call = call;
     set_lanes(&b);

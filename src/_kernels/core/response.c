@@ -36,7 +36,7 @@ typedef struct {
 } open_lanes;
 
 /* Decides the lanes gathered by their next 64 bits; the one in 2^64 that these leave open reads on. */
-static int settle_lanes(open_lanes *o) {
+static dpk_status settle_lanes(open_lanes *o) {
     const dpk_response *call = o->call;
     uint64_t words[DPK_MORE_LANES];
     int n = o->n;
@@ -44,12 +44,12 @@ static int settle_lanes(open_lanes *o) {
     for (int i = n; i < DPK_MORE_LANES; i++) o->elements[i] = 0;
     dpk_more_first(&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, o->elements, words);
     for (int i = 0; i < n; i++) {
-        int is_below = words[i] < o->following;
+        dpk_decision is_below = words[i] < o->following ? DPK_YES : DPK_NO;
         if (words[i] == o->following) {
             dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, o->elements[i], dpk_leading(o->p, DPK_PLANES),
                              DPK_PLANES};
             is_below = dpk_is_below(&u, o->p, 1);
-            if (is_below < 0) return DPK_NEED_LIMBS;
+            if (is_below == DPK_UNDECIDED) return DPK_NEED_LIMBS;
         }
         uint64_t lane = o->elements[i] - o->element;
         o->below[lane / 64] |= (uint64_t)is_below << (lane % 64);
@@ -67,7 +67,7 @@ int dpk_ends_early(const dpk_real *p) {
 
 /* Pre: at most DPK_FLIP_GROUPS groups. Post: bit l of `below` says whether the uniform of lane l is below p; planes holds their first bits.
    Errors: DPK_NEED_LIMBS. */
-int dpk_draw_below(const dpk_response *call, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below) {
+dpk_status dpk_draw_below(const dpk_response *call, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below) {
     uint64_t open[FLIP_WORDS];
     uint32_t lead = dpk_leading(p, DPK_PLANES);
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, group, n_groups, planes);
@@ -84,7 +84,7 @@ int dpk_draw_below(const dpk_response *call, const dpk_real *p, uint64_t group, 
     for (size_t i = 0; i < n_words; i++)
         for (uint64_t w = words[i], lanes = open[w]; lanes; lanes &= lanes - 1) {
             o.elements[o.n++] = o.element + 64 * w + (uint64_t)lowest_bit(lanes);
-            if (o.n == DPK_MORE_LANES && settle_lanes(&o)) return DPK_NEED_LIMBS;
+            if (o.n == DPK_MORE_LANES && settle_lanes(&o) != DPK_OK) return DPK_NEED_LIMBS;
         }
     return o.n ? settle_lanes(&o) : DPK_OK;
 }
@@ -132,15 +132,15 @@ static void flip_lanes(const dpk_response *call, int64_t position, size_t offset
     store_bytes(to, position, n, out + offset);
 }
 
-static int run_flip(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+static dpk_status run_flip(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     uint64_t planes[DPK_FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS];
     for (*reached = start; *reached < stop;) {
         uint64_t element = call->first_element + (uint64_t)*reached;
         size_t offset = (size_t)(element % DPK_LANES);
         size_t left = (size_t)(stop - *reached), room = FLIP_LANES - offset, n = left < room ? left : room;
         size_t n_groups = (offset + n + DPK_LANES - 1) / DPK_LANES;
-        int status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
-        if (status) return status;
+        dpk_status status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
+        if (status != DPK_OK) return status;
         size_t skipped = offset / 64; /* whole words before the first lane */
         flip_lanes(call, *reached, offset % 64, n, flips + skipped);
         *reached += (int64_t)n;
@@ -170,7 +170,7 @@ static void flip_unaligned(const uint8_t *x, const uint64_t *flips, size_t offse
 }
 
 /* Packed bits: k counts them all; positions are bits, ranges begin at whole bytes. */
-static int run_flip_packed(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+static dpk_status run_flip_packed(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     uint64_t planes[DPK_FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS + 1];
     const uint8_t *x = (const uint8_t *)call->values.data;
     uint8_t *y = (uint8_t *)call->out.data;
@@ -181,8 +181,8 @@ static int run_flip_packed(const dpk_response *call, int64_t start, int64_t stop
         /* whole bytes of output, whatever the first element is */
         size_t left = (size_t)(stop - *reached), room = (FLIP_LANES - offset) / 8 * 8, n = left < room ? left : room;
         size_t n_groups = (offset + n + DPK_LANES - 1) / DPK_LANES;
-        int status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
-        if (status) return status;
+        dpk_status status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
+        if (status != DPK_OK) return status;
         size_t bytes = n / 8, first = (size_t)*reached / 8; /* whole ones; then the last, whose padding becomes 0 */
         if (offset % 64 == 0) flip_words(x + first, flips + offset / 64, y + first, bytes);
         else flip_unaligned(x + first, flips, offset, y + first, bytes);
@@ -192,8 +192,8 @@ static int run_flip_packed(const dpk_response *call, int64_t start, int64_t stop
     return DPK_OK;
 }
 
-/* The middle tier of a bounded mean: 80 bits of U against p in double-double, whose error is below 2^-90. 1, 0, or -1 undecided. */
-static int bounded_accurate(const dpk_response *call, uint64_t element, uint16_t piece, double x, double x_low) {
+/* The middle tier of a bounded mean: 80 bits of U against p in double-double, whose error is below 2^-90. */
+static dpk_decision bounded_accurate(const dpk_response *call, uint64_t element, uint16_t piece, double x, double x_low) {
     const dpk_bounded *law = &call->bounded;
     double value = isnan(x) ? law->missing : x;
     if (value <= law->lower && x_low <= 0.0) value = law->lower, x_low = 0.0;
@@ -214,22 +214,23 @@ static int bounded_accurate(const dpk_response *call, uint64_t element, uint16_t
     dd u = dd_add_double(two_sum((double)piece * 0x1p-16, (double)(word[0] >> 32) * 0x1p-48), (double)(uint32_t)word[0] * 0x1p-80);
     dd above = dd_add(u, dd_negate(p)); /* U - p lies in [above, above + 2^-80) */
     double margin = above.high + above.low;
-    if (margin + 0x1p-80 < -0x1p-90) return 1;
-    return margin > 0x1p-90 ? 0 : -1;
+    if (margin + 0x1p-80 < -0x1p-90) return DPK_YES;
+    return margin > 0x1p-90 ? DPK_NO : DPK_UNDECIDED;
 }
 
 /* Decides what the kernel left open; a NaN that nothing stands for stops the call. */
-static int settle_bounded(const dpk_response *call, int64_t at, uint64_t element, size_t n, const uint16_t *pieces, const double *x,
-                          const double *x_low, uint8_t *y, dpk_pending *pending, int64_t capacity, int64_t *count, int64_t *bad) {
+static dpk_status settle_bounded(const dpk_response *call, int64_t at, uint64_t element, size_t n, const uint16_t *pieces, const double *x,
+                                 const double *x_low, uint8_t *y, dpk_pending *pending, int64_t capacity, int64_t *count, int64_t *bad) {
     for (size_t i = 0; i < n; i++) {
         if (y[i] != OPEN) continue;
         if (isnan(x[i]) && isnan(call->bounded.missing)) {
             *bad = at + (int64_t)i;
             return DPK_NONFINITE;
         }
-        int decided = call->tier < DPK_TIER_EXACT ? bounded_accurate(call, element + i, pieces[i], x[i], x_low[i]) : -1;
-        if (decided >= 0) {
-            y[i] = (uint8_t)decided;
+        dpk_decision is_plus = DPK_UNDECIDED;
+        if (call->tier < DPK_TIER_EXACT) is_plus = bounded_accurate(call, element + i, pieces[i], x[i], x_low[i]);
+        if (is_plus != DPK_UNDECIDED) {
+            y[i] = (uint8_t)is_plus;
             continue;
         }
         if (*count == capacity) return DPK_PENDING_FULL;
@@ -271,8 +272,8 @@ static int load_values(const dpk_response *call, int64_t start, size_t n, double
     return 1;
 }
 
-static int run_bounded(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
-                       int64_t *reached) {
+static dpk_status run_bounded(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity,
+                              int64_t *n_pending, int64_t *reached) {
     double room_x[BLOCK], x_low[BLOCK] = {0.0};
     uint64_t words[DPK_GROUP];
     uint16_t pieces[BLOCK];
@@ -289,8 +290,8 @@ static int run_bounded(const dpk_response *call, int64_t start, int64_t stop, dp
         if (call->tier == DPK_TIER_FAST) open = call->kernels->response.bounded(&call->bounded, pieces, x, has_low ? x_low : NULL, y, n);
         else memset(y, OPEN, n);
         if (open) {
-            int status = settle_bounded(call, *reached, element, n, pieces, x, x_low, y, pending, capacity, n_pending, &bad);
-            if (status) {
+            dpk_status status = settle_bounded(call, *reached, element, n, pieces, x, x_low, y, pending, capacity, n_pending, &bad);
+            if (status != DPK_OK) {
                 *n_pending = before;
                 if (status == DPK_NONFINITE) *reached = bad;
                 return status;
@@ -310,7 +311,7 @@ static int run_bounded(const dpk_response *call, int64_t start, int64_t stop, dp
 }
 
 /* One probability for each of k categories. */
-static int run_table(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
+static dpk_status run_table(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     uint64_t words[DPK_GROUP];
     int64_t codes[BLOCK];
     uint16_t pieces[BLOCK];
@@ -327,8 +328,8 @@ static int run_table(const dpk_response *call, int64_t start, int64_t stop, int6
             y[i] = pieces[i] < lead;
             if (pieces[i] != lead) continue;
             dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element + i, pieces[i], 16};
-            int is_below = dpk_is_below(&u, p, 1);
-            if (is_below < 0) return DPK_NEED_LIMBS;
+            dpk_decision is_below = dpk_is_below(&u, p, 1);
+            if (is_below == DPK_UNDECIDED) return DPK_NEED_LIMBS;
             y[i] = (uint8_t)is_below;
         }
         store_bytes(&call->out, *reached, n, y);
@@ -348,7 +349,7 @@ void dpk_bounded_set(dpk_bounded *b) {
    the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached. Source: docs/exactness-local.md. */
 int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
                      int64_t *n_pending, int64_t *reached) {
-    int status;
+    dpk_status status;
     *n_pending = 0;
     switch (call->kind) {
     case DPK_FLIP:

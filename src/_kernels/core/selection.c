@@ -175,20 +175,20 @@ static double exponential_of(leading_bits b) {
     return u > 0.0 ? negative_log(u) : 0.0;
 }
 
-/* Post: *noise good to NOISE_BOUND (1 + |noise|). Errors: nonzero where too few bits are known. */
-static int unit_noise(int kind, leading_bits b, double *noise) {
+/* Post: *noise good to NOISE_BOUND (1 + |noise|). Errors: undecided where too few bits are known. */
+static dpk_decision unit_noise(int kind, leading_bits b, double *noise) {
     if (kind == DPK_GUMBEL) {
         double e = exponential_of(b);
-        if (!(e > 0.0)) return 1;
+        if (!(e > 0.0)) return DPK_UNDECIDED;
         *noise = negative_log(e);
-        return 0;
+        return DPK_DECIDED;
     }
     int is_lower = kind == DPK_TWO_SIDED && b.piece >= 0x8000;
     double v = fraction_of(is_lower ? complement(b) : b);
-    if (!(v > 0.0)) return 1;
+    if (!(v > 0.0)) return DPK_UNDECIDED;
     double e = negative_log(kind == DPK_TWO_SIDED ? 2.0 * v : v);
     *noise = is_lower ? -e : e;
-    return 0;
+    return DPK_DECIDED;
 }
 
 /* The candidate of a contender at keystream index `element`, whose first further word is `word`. */
@@ -201,7 +201,7 @@ static dpk_candidate candidate_of(const dpk_selection *call, const contender *c,
         dpk_more_words(&call->stream, call->kernels, DPK_DOMAIN_MORE_SELECTION, element, 0, 0, 2, words);
         b.next = words[1];
     }
-    if (call->tier >= DPK_TIER_EXACT || unit_noise(call->noise, b, &noise)) return unknown;
+    if (call->tier >= DPK_TIER_EXACT || unit_noise(call->noise, b, &noise) == DPK_UNDECIDED) return unknown;
     double product = call->scale * noise;
     /* two exact sums: score = whole + part, whole + product = high + error of it */
     double whole = c->high + c->low, part = c->low - (whole - c->high);
@@ -212,19 +212,19 @@ static dpk_candidate candidate_of(const dpk_selection *call, const contender *c,
     return (dpk_candidate){c->index, top, rest - (top - high), call->bound_factor * error};
 }
 
-/* Draws the further bits of the waiting contenders and files them. Errors: nonzero if the places do not suffice. */
-static int evaluate(selector *s) {
+/* Draws the further bits of the waiting contenders and files them. Errors: DPK_PENDING_FULL: places do not suffice. */
+static dpk_status evaluate(selector *s) {
     const dpk_selection *call = s->call;
     uint64_t elements[DPK_MORE_LANES], words[DPK_MORE_LANES];
-    if (s->n_waiting == 0) return 0;
-    if (s->count + s->n_waiting > s->capacity) return 1;
+    if (s->n_waiting == 0) return DPK_OK;
+    if (s->count + s->n_waiting > s->capacity) return DPK_PENDING_FULL;
     for (int64_t i = 0; i < DPK_MORE_LANES; i++) elements[i] = s->first_element + (uint64_t)s->waiting[i < s->n_waiting ? i : 0].index;
     dpk_more_first(&call->stream, call->kernels, DPK_DOMAIN_MORE_SELECTION, elements, words);
     for (int64_t i = 0; i < s->n_waiting; i++) s->places[s->count++] = candidate_of(call, &s->waiting[i], elements[i], words[i]);
     s->n_evaluated += s->n_waiting;
     s->n_waiting = 0;
     if (s->count >= 2 * call->keep + 8) drop_losers(s);
-    return 0;
+    return DPK_OK;
 }
 
 /* Blocks */
@@ -269,8 +269,8 @@ static int64_t first_bad(const selector *s) {
     return -1;
 }
 
-/* 64 elements some of which may be contenders. Errors: nonzero if the places do not suffice. */
-static int visit_group(selector *s, const uint16_t *pieces, int64_t first) {
+/* 64 elements some of which may be contenders. Errors: DPK_PENDING_FULL: places do not suffice. */
+static dpk_status visit_group(selector *s, const uint16_t *pieces, int64_t first) {
     const dpk_selection *call = s->call;
     uint64_t hits[64];
     int64_t end = s->n - first < 64 ? s->n - first : 64, has_low = call->scores.dtype == DPK_I64;
@@ -284,14 +284,14 @@ static int visit_group(selector *s, const uint16_t *pieces, int64_t first) {
         int64_t lane = first + i, index = s->block * DPK_PIECES + lane;
         if (!hits[i] || is_excluded(call, index)) continue;
         s->waiting[s->n_waiting++] = (contender){index, clamped(s->high[lane]), has_low ? s->low[lane] : 0.0, pieces[lane]};
-        if (s->n_waiting == DPK_MORE_LANES && evaluate(s)) return 1;
+        if (s->n_waiting == DPK_MORE_LANES && evaluate(s) != DPK_OK) return DPK_PENDING_FULL;
     }
-    return 0;
+    return DPK_OK;
 }
 
 /* Post: the block's contenders are filed or waiting. Errors: DPK_NONFINITE with *bad its position; DPK_PENDING_FULL: places do not suffice.
  */
-static int visit_block(selector *s, int64_t block, const uint16_t *pieces, int64_t *bad) {
+static dpk_status visit_block(selector *s, int64_t block, const uint16_t *pieces, int64_t *bad) {
     const dpk_selection *call = s->call;
     double most;
     int loaded = !call->bounds;
@@ -304,11 +304,11 @@ static int visit_block(selector *s, int64_t block, const uint16_t *pieces, int64
     uint32_t groups = call->kernels->selection.any_at_most(pieces, piece, DPK_PIECES);
     if (groups && !loaded) load_block(s, block);
     for (int64_t g = 0; groups >> g; g++)
-        if (groups >> g & 1 && 64 * g < s->n && visit_group(s, pieces, 64 * g)) return DPK_PENDING_FULL;
+        if (groups >> g & 1 && 64 * g < s->n && visit_group(s, pieces, 64 * g) != DPK_OK) return DPK_PENDING_FULL;
     return DPK_OK;
 }
 
-static int visit_unit(selector *s, int64_t unit, int64_t *bad) {
+static dpk_status visit_unit(selector *s, int64_t unit, int64_t *bad) {
     const dpk_selection *call = s->call;
     int64_t first = unit * DPK_UNIT_BLOCKS, n_blocks = blocks_of(call) - first;
     if (n_blocks > DPK_UNIT_BLOCKS) n_blocks = DPK_UNIT_BLOCKS;
@@ -316,7 +316,7 @@ static int visit_unit(selector *s, int64_t unit, int64_t *bad) {
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_SELECTION, group, (size_t)n_blocks, s->words);
     memcpy(s->pieces, s->words, sizeof s->pieces);
     for (int64_t b = 0; b < n_blocks; b++) {
-        int status = visit_block(s, first + b, s->pieces + b * DPK_PIECES, bad);
+        dpk_status status = visit_block(s, first + b, s->pieces + b * DPK_PIECES, bad);
         if (status != DPK_OK) return status;
     }
     return DPK_OK;
@@ -331,13 +331,13 @@ static void open_selector(selector *s, const dpk_selection *call, uint64_t round
     set_threshold(s, (dpk_threshold){0.0, 0.0, 0});
 }
 
-static int visit(selector *s, int64_t start, int64_t stop, int64_t *bad) {
+static dpk_status visit(selector *s, int64_t start, int64_t stop, int64_t *bad) {
     const dpk_selection *call = s->call;
     for (int64_t position = start; position < stop; position++) {
-        int status = visit_unit(s, (int64_t)((uint64_t)position * (uint64_t)call->step % (uint64_t)call->n_units), bad);
+        dpk_status status = visit_unit(s, (int64_t)((uint64_t)position * (uint64_t)call->step % (uint64_t)call->n_units), bad);
         if (status != DPK_OK) return status;
     }
-    return evaluate(s) ? DPK_PENDING_FULL : DPK_OK;
+    return evaluate(s);
 }
 
 /* Pre: 0 <= start <= stop <= n_units; capacity >= 2 keep + DPK_SPARE_PLACES. Post: of the units visited, every element that can be among
@@ -348,7 +348,7 @@ int dpk_selection_run(const dpk_selection *call, uint64_t round, int64_t start, 
     selector s;
     open_selector(&s, call, round, places, capacity);
     set_threshold(&s, *threshold);
-    int status = visit(&s, start, stop, bad);
+    dpk_status status = visit(&s, start, stop, bad);
     if (status == DPK_OK && s.count > call->keep) drop_losers(&s);
     *count = s.count;
     *evaluated = s.n_evaluated;

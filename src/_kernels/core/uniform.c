@@ -38,9 +38,9 @@ static uint32_t next_limb(limb_reader *r) {
     return limb;
 }
 
-/* Pre: p has at most DPK_MAX_LIMBS limbs, multiple < 2^25, 1 <= n_first <= 32. Post: whether U < multiple p. Errors: -1 if the limbs do not
-   decide. Source: with P = multiple floor(p 2^B) and V = floor(U 2^B), V < P implies U < multiple p; V >= P + multiple the contrary. */
-int dpk_is_below(const dpk_uniform *u, const dpk_real *p, uint32_t multiple) {
+/* Pre: p has at most DPK_MAX_LIMBS limbs, multiple < 2^25, 1 <= n_first <= 32. Post: whether U < multiple p. Errors: undecided if the limbs
+   do not say. Source: with P = multiple floor(p 2^B) and V = floor(U 2^B), V < P implies U < multiple p; V >= P + multiple the contrary. */
+dpk_decision dpk_is_below(const dpk_uniform *u, const dpk_real *p, uint32_t multiple) {
     uint32_t product[DPK_MAX_LIMBS], upper[DPK_MAX_LIMBS];
     uint64_t carry = 0, extra = p->is_exact ? 0 : multiple;
     for (int i = p->n_limbs - 1; i >= 0; i--) {
@@ -51,27 +51,27 @@ int dpk_is_below(const dpk_uniform *u, const dpk_real *p, uint32_t multiple) {
         upper[i] = (uint32_t)sum;
         extra = sum >> 32;
     }
-    if (carry) return 1; /* multiple p >= 1 */
+    if (carry) return DPK_YES; /* multiple p >= 1 */
     limb_reader r = {u, 0, u->first, 0, 0, 0, {0}};
     int below_product = 0, below_upper = extra ? 1 : 0; /* 0: equal so far; 1: less; 2: greater */
     for (int i = 0; i < p->n_limbs; i++) {
         uint32_t limb = next_limb(&r);
         if (!below_product && limb != product[i]) below_product = limb < product[i] ? 1 : 2;
         if (!below_upper && limb != upper[i]) below_upper = limb < upper[i] ? 1 : 2;
-        if (below_product == 1) return 1;
+        if (below_product == 1) return DPK_YES;
         if (below_product && below_upper) break;
     }
-    if (p->is_exact) return 0; /* V >= P */
-    return below_upper == 1 ? -1 : 0;
+    if (p->is_exact) return DPK_NO; /* V >= P */
+    return below_upper == 1 ? DPK_UNDECIDED : DPK_NO;
 }
 
 /* Pre: the first 32 bits are there; bound >= 1; attempt < 2^22 numbers the record's draws. Post: floor(U bound).
-   Errors: -1 after 512 further bits, which has probability below 2^-480. */
-int dpk_uniform_below(const dpk_uniform *u, uint32_t bound, uint32_t attempt, uint32_t *out) {
+   Errors: undecided after 512 further bits, which has probability below 2^-480. */
+dpk_decision dpk_uniform_below(const dpk_uniform *u, uint32_t bound, uint32_t attempt, uint32_t *out) {
     uint64_t product = (uint64_t)u->first * bound;
     uint32_t low = (uint32_t)product;
     *out = (uint32_t)(product >> 32);
-    if ((uint64_t)low + bound <= 0x100000000u) return 0; /* no carry can come from below */
+    if ((uint64_t)low + bound <= 0x100000000u) return DPK_DECIDED; /* no carry can come from below */
     uint64_t words[WORDS];
     dpk_more_words(u->stream, u->kernels, u->domain, u->element, attempt & 0xfff, attempt >> 12, WORDS, words);
     for (int i = 0; i < 2 * WORDS; i++) {
@@ -79,10 +79,10 @@ int dpk_uniform_below(const dpk_uniform *u, uint32_t bound, uint32_t attempt, ui
         product = (uint64_t)limb * bound;
         uint64_t sum = (uint64_t)low + (product >> 32);
         *out += (uint32_t)(sum >> 32); /* the carry came: what follows cannot add another */
-        if (sum != 0xffffffffu) return 0;
+        if (sum != 0xffffffffu) return DPK_DECIDED;
         low = (uint32_t)product; /* a carry out of this place would run through */
     }
-    return -1;
+    return DPK_UNDECIDED;
 }
 
 uint32_t dpk_leading(const dpk_real *p, int bits) { return bits == 32 ? p->limbs[0] : p->limbs[0] >> (32 - bits); }

@@ -58,6 +58,9 @@ typedef enum {
     DPK_EXHAUSTED = 4     /* 512 further bits of a draw do not decide */
 } dpk_status;
 
+/* What the bits that were read say: of a comparison whether it holds, of a number whether it is there. Only DPK_UNDECIDED is negative. */
+typedef enum { DPK_UNDECIDED = -1, DPK_NO = 0, DPK_YES = 1, DPK_DECIDED = 1 } dpk_decision;
+
 /* DPK_F64_PAIR is two doubles whose exact sum is the value: the higher one, then the lower. DPK_U64 only with bounds. */
 typedef enum { DPK_F64, DPK_F32, DPK_F16, DPK_I64, DPK_I32, DPK_I16, DPK_I8, DPK_U32, DPK_U16, DPK_U8, DPK_F64_PAIR, DPK_U64 } dpk_dtype;
 

@@ -77,9 +77,9 @@ typedef struct {
     uint16_t accept;       /* the element's first acceptance bits, for rounded normals */
 } dpk_sample;
 
-/* core/accurate.c: 0 if decided. */
-int dpk_accurate_real(const dpk_sample *, double x, double x_low, double *y);
-int dpk_accurate_int(const dpk_sample *, int64_t *z);
+/* core/accurate.c */
+dpk_decision dpk_accurate_real(const dpk_sample *, double x, double x_low, double *y);
+dpk_decision dpk_accurate_int(const dpk_sample *, int64_t *z);
 
 /* core/noise.c */
 typedef struct {

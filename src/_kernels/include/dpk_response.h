@@ -86,8 +86,8 @@ int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, uint8_t 
                      int64_t *n_pending, int64_t *reached);
 void dpk_bounded_set(dpk_bounded *);  /* what follows from the bounds */
 int dpk_ends_early(const dpk_real *); /* whether the first DPK_PLANES bits are all of it */
-int dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below);
-int dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, int64_t *reached);
+dpk_status dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below);
+dpk_status dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, int64_t *reached);
 void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);
 int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
 

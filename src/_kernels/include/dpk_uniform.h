@@ -23,9 +23,9 @@ typedef struct {
     int32_t n_first;
 } dpk_uniform;
 
-int dpk_is_below(const dpk_uniform *, const dpk_real *p, uint32_t multiple);                 /* U < multiple p: 1, 0, or -1 undecided */
-int dpk_uniform_below(const dpk_uniform *, uint32_t bound, uint32_t attempt, uint32_t *out); /* floor(U bound); 0, or -1 undecided */
-uint32_t dpk_leading(const dpk_real *, int bits);                                            /* floor(p 2^bits), bits <= 32 */
-uint64_t dpk_following(const dpk_real *, int bits);                                          /* the 64 bits after those */
+dpk_decision dpk_is_below(const dpk_uniform *, const dpk_real *p, uint32_t multiple);                 /* U < multiple p */
+dpk_decision dpk_uniform_below(const dpk_uniform *, uint32_t bound, uint32_t attempt, uint32_t *out); /* floor(U bound) */
+uint32_t dpk_leading(const dpk_real *, int bits);                                                     /* floor(p 2^bits), bits <= 32 */
+uint64_t dpk_following(const dpk_real *, int bits);                                                   /* the 64 bits after those */
 
 #endif
