@@ -1,6 +1,7 @@
 /* One call of a randomiser of categories. */
 #include <string.h>
 
+#include "blocks.h"
 #include "dpk_kernels.h"
 #include "dpk_scan.h"
 
@@ -51,13 +52,13 @@ typedef struct {
 } block;
 
 static void open_block(const dpk_response *call, block *b, int64_t position, int64_t stop) {
-    b->element = call->first_element + (uint64_t)position;
-    size_t offset = (size_t)(b->element % BLOCK), left = (size_t)(stop - position), room = BLOCK - offset;
+    const dpk_span span = dpk_span_at(call->first_element, position, stop, BLOCK, BLOCK);
     uint64_t words[DPK_GROUP];
-    b->n = left < room ? left : room;
+    b->element = span.element;
+    b->n = span.n;
     b->answers = b->room;
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, b->element / BLOCK, 1, words);
-    memcpy(b->pieces, (const char *)words + 4 * offset, 4 * b->n);
+    memcpy(b->pieces, (const char *)words + 4 * span.offset, 4 * b->n);
     if (call->unknown < 0 && call->values.dtype == DPK_I64 && dpk_view_run(&call->values, position)) {
         b->codes = dpk_view_run(&call->values, position);
         return;
@@ -175,15 +176,14 @@ static dpk_status run_hadamard(const dpk_response *call, int64_t start, int64_t 
     const uint32_t lead = dpk_leading(call->real, 32);
     char *out = call->out.data + SIGN_BYTES * start;
     for (*reached = start; *reached < stop;) {
-        uint64_t element = call->first_element + (uint64_t)*reached;
-        size_t offset = (size_t)(element % DPK_GROUP), left = (size_t)(stop - *reached), room = DPK_GROUP - offset,
-               n = left < room ? left : room;
-        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, element / DPK_GROUP, 1, words);
+        const dpk_span span = dpk_span_at(call->first_element, *reached, stop, DPK_GROUP, DPK_GROUP);
+        const size_t n = span.n;
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, span.element / DPK_GROUP, 1, words);
         dpk_load_codes(call, *reached, n, codes);
-        if (call->kernels->response.hadamard(words + offset, codes, (uint32_t)call->g - 1, lead, rows, bits, n))
+        if (call->kernels->response.hadamard(words + span.offset, codes, (uint32_t)call->g - 1, lead, rows, bits, n))
             for (size_t i = 0; i < n; i++) {
                 if (bits[i] < 2) continue;
-                dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE, element + i, lead, 32};
+                dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE, span.element + i, lead, 32};
                 dpk_decision flipped = dpk_is_below(&u, call->real, 1);
                 if (flipped == DPK_UNDECIDED) return DPK_NEED_LIMBS;
                 uint32_t parity = rows[i] & (uint32_t)codes[i];

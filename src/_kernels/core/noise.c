@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "blocks.h"
 #include "dpk_kernels.h"
 #include "dpk_scan.h"
 
@@ -82,15 +83,11 @@ static dpk_status add_pending(pending_list *list, const block *b, size_t lane, d
 /* Starts a block at `position`: the lanes it covers and their bulk words. */
 static void open_block(block *b, int64_t position, int64_t stop) {
     const dpk_noise_call *call = b->call;
-    uint64_t element = call->first_element + (uint64_t)position;
+    const dpk_span span = dpk_span_at(call->first_element, position, stop, DPK_BLOCK, DPK_BLOCK);
     b->start = position;
-    b->offset = (size_t)(element % DPK_BLOCK);
-    b->element = element - b->offset;
-    int64_t room = (int64_t)(DPK_BLOCK - b->offset);
-    b->n = (size_t)(stop - position < room ? stop - position : room);
-    size_t skipped = b->offset / DPK_GROUP * DPK_GROUP; /* whole groups before the first wanted lane */
-    b->offset -= skipped;
-    b->element += skipped;
+    b->offset = span.offset % DPK_GROUP; /* whole groups before the first wanted lane are not drawn */
+    b->element = span.element - b->offset;
+    b->n = span.n;
     b->width = (b->offset + b->n + DPK_GROUP - 1) / DPK_GROUP * DPK_GROUP;
 }
 

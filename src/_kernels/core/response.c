@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "blocks.h"
 #include "dd.h"
 #include "dpk_kernels.h"
 #include "dpk_scan.h"
@@ -135,15 +136,13 @@ static void flip_lanes(const dpk_response *call, int64_t position, size_t offset
 static dpk_status run_flip(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     uint64_t planes[DPK_FLIP_GROUPS * DPK_GROUP], flips[FLIP_WORDS];
     for (*reached = start; *reached < stop;) {
-        uint64_t element = call->first_element + (uint64_t)*reached;
-        size_t offset = (size_t)(element % DPK_LANES);
-        size_t left = (size_t)(stop - *reached), room = FLIP_LANES - offset, n = left < room ? left : room;
-        size_t n_groups = (offset + n + DPK_LANES - 1) / DPK_LANES;
-        dpk_status status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
+        const dpk_span span = dpk_span_at(call->first_element, *reached, stop, DPK_LANES, FLIP_LANES);
+        size_t n_groups = (span.offset + span.n + DPK_LANES - 1) / DPK_LANES;
+        dpk_status status = dpk_draw_below(call, call->real, span.element / DPK_LANES, n_groups, planes, flips);
         if (status != DPK_OK) return status;
-        size_t skipped = offset / 64; /* whole words before the first lane */
-        flip_lanes(call, *reached, offset % 64, n, flips + skipped);
-        *reached += (int64_t)n;
+        size_t skipped = span.offset / 64; /* whole words before the first lane */
+        flip_lanes(call, *reached, span.offset % 64, span.n, flips + skipped);
+        *reached += (int64_t)span.n;
     }
     return DPK_OK;
 }
@@ -176,12 +175,12 @@ static dpk_status run_flip_packed(const dpk_response *call, int64_t start, int64
     uint8_t *y = (uint8_t *)call->out.data;
     flips[FLIP_WORDS] = 0;
     for (*reached = start; *reached < stop;) {
-        uint64_t element = call->first_element + (uint64_t)*reached;
-        size_t offset = (size_t)(element % DPK_LANES);
-        /* whole bytes of output, whatever the first element is */
-        size_t left = (size_t)(stop - *reached), room = (FLIP_LANES - offset) / 8 * 8, n = left < room ? left : room;
+        const dpk_span span = dpk_span_at(call->first_element, *reached, stop, DPK_LANES, FLIP_LANES);
+        const size_t offset = span.offset;
+        /* whole bytes of output, whatever the first element is, but at the end */
+        const size_t n = *reached + (int64_t)span.n < stop ? span.n / 8 * 8 : span.n;
         size_t n_groups = (offset + n + DPK_LANES - 1) / DPK_LANES;
-        dpk_status status = dpk_draw_below(call, call->real, element / DPK_LANES, n_groups, planes, flips);
+        dpk_status status = dpk_draw_below(call, call->real, span.element / DPK_LANES, n_groups, planes, flips);
         if (status != DPK_OK) return status;
         size_t bytes = n / 8, first = (size_t)*reached / 8; /* whole ones; then the last, whose padding becomes 0 */
         if (offset % 64 == 0) flip_words(x + first, flips + offset / 64, y + first, bytes);
@@ -190,6 +189,15 @@ static dpk_status run_flip_packed(const dpk_response *call, int64_t start, int64
         *reached += (int64_t)n;
     }
     return DPK_OK;
+}
+
+/* A block of elements from `position` on, and the 16 bits that each has of its group's words. */
+static dpk_span draw_pieces(const dpk_response *call, int64_t position, int64_t stop, uint16_t *pieces) {
+    const dpk_span span = dpk_span_at(call->first_element, position, stop, BLOCK, BLOCK);
+    uint64_t words[DPK_GROUP];
+    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, span.element / BLOCK, 1, words);
+    memcpy(pieces, (const char *)words + 2 * span.offset, 2 * span.n);
+    return span;
 }
 
 /* The middle tier of a bounded mean: 80 bits of U against p in double-double, whose error is below 2^-90. */
@@ -275,22 +283,19 @@ static int load_values(const dpk_response *call, int64_t start, size_t n, double
 static dpk_status run_bounded(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity,
                               int64_t *n_pending, int64_t *reached) {
     double room_x[BLOCK], x_low[BLOCK] = {0.0};
-    uint64_t words[DPK_GROUP];
     uint16_t pieces[BLOCK];
     uint8_t y[BLOCK];
     const int in_place = call->values.dtype == DPK_F64 && (start == stop || dpk_view_run(&call->values, start));
     for (*reached = start; *reached < stop;) {
-        uint64_t element = call->first_element + (uint64_t)*reached;
-        size_t offset = (size_t)(element % BLOCK), left = (size_t)(stop - *reached), room = BLOCK - offset, n = left < room ? left : room;
+        const dpk_span span = draw_pieces(call, *reached, stop, pieces);
+        const size_t n = span.n;
         int64_t before = *n_pending, bad = 0;
-        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, element / BLOCK, 1, words);
-        memcpy(pieces, (const char *)words + 2 * offset, 2 * n);
         const double *x = in_place ? (const double *)call->values.data + *reached : room_x;
         int has_low = in_place ? 0 : load_values(call, *reached, n, room_x, x_low), open = 1;
         if (call->tier == DPK_TIER_FAST) open = call->kernels->response.bounded(&call->bounded, pieces, x, has_low ? x_low : NULL, y, n);
         else memset(y, OPEN, n);
         if (open) {
-            dpk_status status = settle_bounded(call, *reached, element, n, pieces, x, x_low, y, pending, capacity, n_pending, &bad);
+            dpk_status status = settle_bounded(call, *reached, span.element, n, pieces, x, x_low, y, pending, capacity, n_pending, &bad);
             if (status != DPK_OK) {
                 *n_pending = before;
                 if (status == DPK_NONFINITE) *reached = bad;
@@ -312,22 +317,19 @@ static dpk_status run_bounded(const dpk_response *call, int64_t start, int64_t s
 
 /* One probability for each of k categories. */
 static dpk_status run_table(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
-    uint64_t words[DPK_GROUP];
     int64_t codes[BLOCK];
     uint16_t pieces[BLOCK];
     uint8_t y[BLOCK];
     for (*reached = start; *reached < stop;) {
-        uint64_t element = call->first_element + (uint64_t)*reached;
-        size_t offset = (size_t)(element % BLOCK), left = (size_t)(stop - *reached), room = BLOCK - offset, n = left < room ? left : room;
-        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, element / BLOCK, 1, words);
-        memcpy(pieces, (const char *)words + 2 * offset, 2 * n);
+        const dpk_span span = draw_pieces(call, *reached, stop, pieces);
+        const size_t n = span.n;
         dpk_load_codes(call, *reached, n, codes);
         for (size_t i = 0; i < n; i++) {
             const dpk_real *p = &call->real[codes[i]];
             uint32_t lead = p->limbs[0] >> 16;
             y[i] = pieces[i] < lead;
             if (pieces[i] != lead) continue;
-            dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element + i, pieces[i], 16};
+            dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, span.element + i, pieces[i], 16};
             dpk_decision is_below = dpk_is_below(&u, p, 1);
             if (is_below == DPK_UNDECIDED) return DPK_NEED_LIMBS;
             y[i] = (uint8_t)is_below;
