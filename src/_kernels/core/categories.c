@@ -3,11 +3,9 @@
 
 #include "blocks.h"
 #include "dpk_kernels.h"
-#include "dpk_scan.h"
 
 enum {
     BLOCK = 256,     /* one group of 32-bit pieces */
-    LONG_RUN = 8192, /* codes checked at a time where they lie contiguous */
     HASH_BYTES = 12, /* a seed and a code */
     SIGN_BYTES = 5   /* a row and a bit */
 };
@@ -19,26 +17,6 @@ void dpk_load_codes(const dpk_response *call, int64_t start, size_t n, int64_t *
     if (run) call->kernels->response.widen(run, call->values.dtype, n, codes);
     else dpk_load_int(&call->values, start, n, codes);
     call->kernels->response.replace_outside(codes, n, call->k, call->unknown < 0 ? 0 : call->unknown);
-}
-
-/* Post: position of the first code outside [0, k) in [start, stop), or -1. Errors: none. */
-int64_t dpk_first_outside(const dpk_kernels *kernels, const dpk_view *v, int64_t k, int64_t start, int64_t stop) {
-    int64_t codes[BLOCK];
-    while (start < stop) {
-        size_t n = (size_t)(stop - start < BLOCK ? stop - start : BLOCK);
-        const void *run = dpk_view_run(v, start);
-        if (run) n = (size_t)(stop - start < LONG_RUN ? stop - start : LONG_RUN);
-        if (!run) dpk_load_int(v, start, n, codes);
-        if (kernels->response.any_outside(run ? run : codes, run ? v->dtype : DPK_I64, n, k)) {
-            if (n == 1) return start;
-            if (n > BLOCK) n = BLOCK; /* look closer */
-            dpk_load_int(v, start, n, codes);
-            for (size_t i = 0; i < n; i++)
-                if ((uint64_t)codes[i] >= (uint64_t)k) return start + (int64_t)i;
-        }
-        start += (int64_t)n;
-    }
-    return -1;
 }
 
 /* Where a block lies: one 32-bit piece an element. */

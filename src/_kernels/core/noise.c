@@ -4,7 +4,6 @@
 
 #include "blocks.h"
 #include "dpk_kernels.h"
-#include "dpk_scan.h"
 
 /* Error bounds of a unit sample, in multiples of u = 2^-53: alpha + beta |sample|. docs/exactness.md. */
 static const double ALPHA = 8 * 0x1p-53, BETA_LAPLACE = 5 * 0x1p-53, BETA_GAUSSIAN = 10 * 0x1p-53, SLACK = 0x1p-50;
@@ -308,26 +307,4 @@ int dpk_noise_run(const dpk_noise_call *call, int64_t start, int64_t stop, dpk_p
     wipe_block(&b, width);
     *n_pending = list.count;
     return status;
-}
-
-/* Post: position of the first NaN or infinity in [start, stop), or -1. Errors: none. */
-int64_t dpk_first_nonfinite(const dpk_kernels *k, const dpk_view *v, int64_t start, int64_t stop) {
-    double x[DPK_BLOCK], x_low[DPK_BLOCK];
-    int64_t found = -1;
-    while (start < stop) {
-        size_t n = (size_t)(stop - start < DPK_BLOCK ? stop - start : DPK_BLOCK);
-        const double *items = x;
-        if (v->dtype == DPK_F64 && dpk_view_run(v, start)) items = dpk_view_run(v, start);
-        else dpk_load_real(v, start, n, x, x_low);
-        if (!k->all_finite(items, n)) {
-            size_t i = 0;
-            while (i < n && isfinite(items[i])) i++;
-            if (i < n) found = start + (int64_t)i;
-        }
-        if (found >= 0) break;
-        start += (int64_t)n;
-    }
-    dpk_wipe(x, sizeof x);
-    dpk_wipe(x_low, sizeof x_low);
-    return found;
 }

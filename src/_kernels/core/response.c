@@ -5,7 +5,6 @@
 #include "blocks.h"
 #include "dd.h"
 #include "dpk_kernels.h"
-#include "dpk_scan.h"
 
 enum {
     FLIP_LANES = DPK_FLIP_GROUPS * DPK_LANES,
@@ -245,27 +244,6 @@ static dpk_status settle_bounded(const dpk_response *call, int64_t at, uint64_t 
         pending[(*count)++] = (dpk_pending){at + (int64_t)i, element + i, x[i], x_low[i], pieces[i], 0};
     }
     return DPK_OK;
-}
-
-/* Post: position of the first NaN in [start, stop), or -1. Errors: none. */
-int64_t dpk_first_nan(const dpk_kernels *k, const dpk_view *v, int64_t start, int64_t stop) {
-    double x[BLOCK];
-    int64_t found = -1;
-    while (start < stop) {
-        size_t n = (size_t)(stop - start < BLOCK ? stop - start : BLOCK);
-        const double *items = x;
-        if (v->dtype == DPK_F64 && dpk_view_run(v, start)) items = dpk_view_run(v, start);
-        else dpk_load_real(v, start, n, x, NULL);
-        if (!k->response.has_no_nan(items, n)) {
-            size_t i = 0;
-            while (i < n && !isnan(items[i])) i++;
-            if (i < n) found = start + (int64_t)i;
-        }
-        if (found >= 0) break;
-        start += (int64_t)n;
-    }
-    dpk_wipe(x, sizeof x);
-    return found;
 }
 
 /* Values as doubles; those of int64 as the nearest double and the rest, so that differences keep their relative precision. */

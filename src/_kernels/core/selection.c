@@ -263,10 +263,8 @@ static double bound_of(const selector *s) { return clamped(s->call->kernels->sel
 
 /* Post: the position of the block's first score that is not finite, or -1. Errors: none. */
 static int64_t first_bad(const selector *s) {
-    if (s->call->kernels->all_finite(s->high, (size_t)s->n)) return -1;
-    for (int64_t i = 0; i < s->n; i++)
-        if (!isfinite(s->high[i])) return s->block * DPK_PIECES + i;
-    return -1;
+    int64_t at = dpk_first_bad(s->call->kernels->scan.all_finite, s->high, (size_t)s->n);
+    return at < 0 ? -1 : s->block * DPK_PIECES + at;
 }
 
 /* 64 elements some of which may be contenders. Errors: DPK_PENDING_FULL: places do not suffice. */

@@ -3,7 +3,6 @@
 #define DPK_ENTRIES_H
 
 #include "dpk_kernels.h"
-#include "dpk_scan.h"
 #include "dpk_sequential.h"
 
 #define DPK_ENTRY(type, name, parameters, arguments) type dpk_entry_##name parameters;

@@ -6,6 +6,7 @@
 #include "dpk_noise.h"
 #include "dpk_release.h"
 #include "dpk_response.h"
+#include "dpk_scan.h"
 #include "dpk_search.h"
 #include "dpk_selection.h"
 #include "dpk_sums.h"
@@ -20,7 +21,7 @@ struct dpk_kernels {
     void (*aes256_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);
     void (*aes256_schedule)(dpk_stream *);
     void (*aes256_block)(const dpk_stream *, const uint64_t in[2], uint64_t out[2]);
-    int (*all_finite)(const double *x, size_t n);
+    dpk_scan_kernels scan;
     dpk_noise_kernels noise;
     dpk_response_kernels response;
     dpk_selection_kernels selection;

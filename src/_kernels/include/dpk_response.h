@@ -32,14 +32,12 @@ typedef struct {
     void (*pack)(const uint8_t *x, uint64_t *bits, size_t n);
     /* 0 or 1, or 2 where undecided or NaN; returns whether there is any. */
     int (*bounded)(const dpk_bounded *, const uint16_t *pieces, const double *x, const double *x_low, uint8_t *y, size_t n);
-    int (*has_no_nan)(const double *x, size_t n);
     /* Category, or INT64_MIN where undecided. scale = (e^epsilon + k - 1) 2^-32; returns whether any is undecided. */
     int (*kary)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
     int (*kary_into)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
     void (*widen)(const void *items, int dtype, size_t n, int64_t *out);
     void (*narrow)(const int64_t *items, int dtype, size_t n, void *out);
     void (*replace_outside)(int64_t *codes, size_t n, int64_t k, int64_t other);
-    int (*any_outside)(const void *items, int dtype, size_t n, int64_t k);
     /* Row and sign bit, bit 2 where undecided; returns whether there is any. */
     int (*hadamard)(const uint64_t *words, const int64_t *x, uint32_t mask, uint32_t lead, uint32_t *row, uint32_t *bit, size_t n);
     /* ((a x + b) mod P) mod g */

@@ -9,19 +9,13 @@
 #include "discrete.inc.c"
 #include "bounds.inc.c"
 #include "response.inc.c"
+#include "scan.inc.c"
 #include "codes.inc.c"
 #include "counts.inc.c"
 #include "selection.inc.c"
 #include "sums.inc.c"
 #include "search.inc.c"
 #include "release.inc.c"
-
-/* Post: whether all of x is finite. Errors: none. */
-static int all_finite(const double *DPK_RESTRICT x, size_t n) {
-    uint64_t bad = 0;
-    for (size_t i = 0; i < n; i++) bad |= (uint64_t)!(fabs(x[i]) <= 0x1.fffffffffffffp+1023);
-    return bad == 0;
-}
 
 #define DPK_PASTE(a, b) a##b
 #define DPK_TABLE(isa) DPK_PASTE(dpk_kernels_, isa)
@@ -30,9 +24,9 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
     .name = DPK_ISA_NAME,
     .chacha20 = chacha20_groups,
     AES256_ENTRIES,
-    .all_finite = all_finite,
     .chacha20_element = dpk_chacha20_element,
     .chacha20_more = chacha20_more,
+    .scan = {.all_finite = all_finite, .has_no_nan = has_no_nan, .any_outside = any_outside},
     .noise =
         {
             .laplace = laplace,
@@ -52,12 +46,10 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .flip_bytes = flip_bytes,
             .pack = pack_bytes,
             .bounded = bounded,
-            .has_no_nan = has_no_nan,
             .kary = kary,
             .kary_into = kary_into,
             .widen = widen,
             .narrow = narrow,
-            .any_outside = any_outside,
             .replace_outside = replace_outside,
             .hadamard = hadamard,
             .hash = hash_codes,

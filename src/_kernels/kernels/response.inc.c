@@ -141,13 +141,6 @@ static int kary_into(const uint32_t *pieces, const int64_t *x, double scale, dou
     return kary_body(pieces, x, scale, last, y, n, 0);
 }
 
-/* Post: whether all of x are numbers, infinite ones included. Errors: none. */
-static int has_no_nan(const double *DPK_RESTRICT x, size_t n) {
-    uint64_t bad = 0;
-    for (size_t i = 0; i < n; i++) bad |= (uint64_t)(x[i] != x[i]);
-    return bad == 0;
-}
-
 /* Pre: mask = rows - 1 < 2^24, lead = floor(p 2^32). Post: a uniform row, and whether H[row, x] = +1, flipped with probability p; 2 if 32
    bits do not say. Errors: returns whether any is undecided. Source: docs/exactness-local.md, "Hadamard response". */
 static int hadamard(const uint64_t *DPK_RESTRICT words, const int64_t *DPK_RESTRICT x, uint32_t mask, uint32_t lead,
