@@ -13,82 +13,6 @@ enum {
     OPEN = 2
 };
 
-#if defined(_MSC_VER)
-#include <intrin.h>
-static int lowest_bit(uint64_t v) {
-    unsigned long i;
-    _BitScanForward64(&i, v);
-    return (int)i;
-}
-#else
-static int lowest_bit(uint64_t v) { return __builtin_ctzll(v); }
-#endif
-
-/* Open lanes on their way to a decision. */
-typedef struct {
-    const dpk_response *call;
-    const dpk_real *p;
-    uint64_t following; /* the 64 bits of p after the planes' */
-    uint64_t element;   /* of lane 0 */
-    uint64_t *below;
-    uint64_t elements[DPK_MORE_LANES];
-    int n;
-} open_lanes;
-
-/* Decides the lanes gathered by their next 64 bits; the one in 2^64 that these leave open reads on. */
-static dpk_status settle_lanes(open_lanes *o) {
-    const dpk_response *call = o->call;
-    uint64_t words[DPK_MORE_LANES];
-    int n = o->n;
-    o->n = 0;
-    for (int i = n; i < DPK_MORE_LANES; i++) o->elements[i] = 0;
-    dpk_more_first(&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, o->elements, words);
-    for (int i = 0; i < n; i++) {
-        dpk_decision is_below = words[i] < o->following ? DPK_YES : DPK_NO;
-        if (words[i] == o->following) {
-            dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, o->elements[i], dpk_leading(o->p, DPK_PLANES),
-                             DPK_PLANES};
-            is_below = dpk_is_below(&u, o->p, 1);
-            if (is_below == DPK_UNDECIDED) return DPK_NEED_LIMBS;
-        }
-        uint64_t lane = o->elements[i] - o->element;
-        o->below[lane / 64] |= (uint64_t)is_below << (lane % 64);
-    }
-    return DPK_OK;
-}
-
-/* Whether the planes' bits are all of p there is. */
-int dpk_ends_early(const dpk_real *p) {
-    if (!p->is_exact || p->limbs[0] << DPK_PLANES) return 0;
-    for (int i = 1; i < p->n_limbs; i++)
-        if (p->limbs[i]) return 0;
-    return 1;
-}
-
-/* Pre: at most DPK_FLIP_GROUPS groups. Post: bit l of `below` says whether the uniform of lane l is below p; planes holds their first bits.
-   Errors: DPK_NEED_LIMBS. */
-dpk_status dpk_draw_below(const dpk_response *call, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below) {
-    uint64_t open[FLIP_WORDS];
-    uint32_t lead = dpk_leading(p, DPK_PLANES);
-    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, group, n_groups, planes);
-    for (size_t g = 0; g < n_groups; g++)
-        call->kernels->response.below_planes(planes + DPK_GROUP * g, lead, below + DPK_PLANE_WORDS * g, open + DPK_PLANE_WORDS * g);
-    if (dpk_ends_early(p)) return DPK_OK;
-    open_lanes o = {call, p, dpk_following(p, DPK_PLANES), group * DPK_LANES, below, {0}, 0};
-    uint32_t words[FLIP_WORDS]; /* those with open lanes, one in five; gathered without a branch */
-    size_t n_words = 0;
-    for (size_t w = 0; w < n_groups * DPK_PLANE_WORDS; w++) {
-        words[n_words] = (uint32_t)w;
-        n_words += open[w] != 0;
-    }
-    for (size_t i = 0; i < n_words; i++)
-        for (uint64_t w = words[i], lanes = open[w]; lanes; lanes &= lanes - 1) {
-            o.elements[o.n++] = o.element + 64 * w + (uint64_t)lowest_bit(lanes);
-            if (o.n == DPK_MORE_LANES && settle_lanes(&o) != DPK_OK) return DPK_NEED_LIMBS;
-        }
-    return o.n ? settle_lanes(&o) : DPK_OK;
-}
-
 static int is_bytes(const dpk_view *v) { return v->dtype == DPK_U8 && dpk_view_is_contiguous(v); }
 
 /* Bytes [start, start + n) of a flip's input, in place where they lie so. */
@@ -226,22 +150,22 @@ static dpk_decision bounded_accurate(const dpk_response *call, uint64_t element,
 }
 
 /* Decides what the kernel left open; a NaN that nothing stands for stops the call. */
-static dpk_status settle_bounded(const dpk_response *call, int64_t at, uint64_t element, size_t n, const uint16_t *pieces, const double *x,
+static dpk_status settle_bounded(const dpk_response *call, int64_t at, dpk_span span, const uint16_t *pieces, const double *x,
                                  const double *x_low, uint8_t *y, dpk_pending *pending, int64_t capacity, int64_t *count, int64_t *bad) {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < span.n; i++) {
         if (y[i] != OPEN) continue;
         if (isnan(x[i]) && isnan(call->bounded.missing)) {
             *bad = at + (int64_t)i;
             return DPK_NONFINITE;
         }
         dpk_decision is_plus = DPK_UNDECIDED;
-        if (call->tier < DPK_TIER_EXACT) is_plus = bounded_accurate(call, element + i, pieces[i], x[i], x_low[i]);
+        if (call->tier < DPK_TIER_EXACT) is_plus = bounded_accurate(call, span.element + i, pieces[i], x[i], x_low[i]);
         if (is_plus != DPK_UNDECIDED) {
             y[i] = (uint8_t)is_plus;
             continue;
         }
         if (*count == capacity) return DPK_PENDING_FULL;
-        pending[(*count)++] = (dpk_pending){at + (int64_t)i, element + i, x[i], x_low[i], pieces[i], 0};
+        pending[(*count)++] = (dpk_pending){at + (int64_t)i, span.element + i, x[i], x_low[i], pieces[i], 0};
     }
     return DPK_OK;
 }
@@ -273,7 +197,7 @@ static dpk_status run_bounded(const dpk_response *call, int64_t start, int64_t s
         if (call->tier == DPK_TIER_FAST) open = call->kernels->response.bounded(&call->bounded, pieces, x, has_low ? x_low : NULL, y, n);
         else memset(y, OPEN, n);
         if (open) {
-            dpk_status status = settle_bounded(call, *reached, span.element, n, pieces, x, x_low, y, pending, capacity, n_pending, &bad);
+            dpk_status status = settle_bounded(call, *reached, span, pieces, x, x_low, y, pending, capacity, n_pending, &bad);
             if (status != DPK_OK) {
                 *n_pending = before;
                 if (status == DPK_NONFINITE) *reached = bad;

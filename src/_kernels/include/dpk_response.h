@@ -50,7 +50,6 @@ typedef struct {
     void (*walsh_hadamard)(int64_t *x, int log2_n);
 } dpk_response_kernels;
 
-/* core/response.c, core/categories.c: one call of a randomiser */
 typedef enum {
     DPK_FLIP = 0,        /* bytes to bytes of 0 and 1 */
     DPK_FLIP_PACKED = 1, /* bits to bits; positions are 64-bit words */
@@ -63,6 +62,7 @@ typedef enum {
     DPK_HADAMARD = 8
 } dpk_response_kind;
 
+/* One call of a randomiser. */
 typedef struct {
     const dpk_kernels *kernels;
     dpk_stream stream;
@@ -80,13 +80,20 @@ typedef struct {
     dpk_view values, out;
 } dpk_response;
 
+/* core/response.c */
 int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
                      int64_t *n_pending, int64_t *reached);
-void dpk_bounded_set(dpk_bounded *);  /* what follows from the bounds */
+void dpk_bounded_set(dpk_bounded *); /* what follows from the bounds */
+
+/* core/categories.c */
+dpk_status dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, int64_t *reached);
+int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
+
+/* core/codes.c */
+void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);
+
+/* core/planes.c */
 int dpk_ends_early(const dpk_real *); /* whether the first DPK_PLANES bits are all of it */
 dpk_status dpk_draw_below(const dpk_response *, const dpk_real *p, uint64_t group, size_t n_groups, uint64_t *planes, uint64_t *below);
-dpk_status dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, int64_t *reached);
-void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);
-int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
 
 #endif
