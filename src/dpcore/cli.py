@@ -171,7 +171,7 @@ def _run(arguments: list[str], signals: _Signals) -> int:
 def _with_exit_code(action: Callable[[], object]) -> int:
     import click
 
-    from dpcore.batch.errors import PublishedError
+    from dpcore.errors import PublishedError
 
     try:
         result = action()
@@ -221,7 +221,7 @@ def _show_place(error: BaseException) -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    from dpcore.batch.printable import printable_lines
+    from dpcore.pages.printable import printable_lines
 
     # Names of files and columns are whoever's made them, and a terminal obeys some characters.
     _say(lambda: print(f"dpcore: {printable_lines(message)}", file=sys.stderr, flush=True))
@@ -238,10 +238,10 @@ def command_group() -> click.Group:
     """Make the command with its subcommands; made when called because click comes with the extra `batch`."""
     import click
 
-    from dpcore.batch.command import command as privatize
-    from dpcore.batch.estimate_command import command as estimate
-    from dpcore.batch.ledger_command import command as ledger
-    from dpcore.batch.release_command import command as release
+    from dpcore.batch.commands.estimate import command as estimate
+    from dpcore.batch.commands.ledger import command as ledger
+    from dpcore.batch.commands.privatize import command as privatize
+    from dpcore.batch.commands.release import command as release
     from dpcore.reproduce.command import command as experiment
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -18,10 +18,10 @@ from rich.console import Console
 import dpcore
 from dpcore import local
 from dpcore.batch import JobError, estimate
-from dpcore.batch.estimate_command import show_on
-from dpcore.batch.estimation import report_name
-from dpcore.batch.plots import percentage, shortened, shown_range
-from dpcore.batch.readable import json_text, misses, plain_number, readable
+from dpcore.batch.commands.estimate import show_on
+from dpcore.batch.estimate.run import report_name
+from dpcore.pages.numbers import json_text, misses, plain_number, readable
+from dpcore.pages.plots import percentage, shortened, shown_range
 from dpcore.testing import KeyedRandom
 from support.jobs import FORMATS, KEY, Workplace, read_table, write_table
 
@@ -323,10 +323,10 @@ def test_names_of_reports(tmp_path, monkeypatch):
 @pytest.mark.parametrize("absent", ["jinja2", "matplotlib"])
 def test_a_page_without_the_extra(place, monkeypatch, absent):
     privatized(place)
-    for name in [name for name in sys.modules if name == absent or name.startswith((f"{absent}.", "dpcore.batch.plots"))]:
+    for name in [name for name in sys.modules if name == absent or name.startswith((f"{absent}.", "dpcore.pages.plots"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, absent, None)
-    monkeypatch.delattr(sys.modules["dpcore.batch"], "plots", raising=False)
+    monkeypatch.delattr(sys.modules["dpcore.pages"], "plots", raising=False)
     done = place.estimate("--report", place.folder / "report")
     assert (done.code, done.out) == (2, "")
     assert "pip install 'dpcore[report]'" in done.err

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.batch import load_job
-from dpcore.batch.release_job import load_release_job
+from dpcore.batch.release.job import load_release_job
 from dpcore.cli import run
 
 pytestmark = pytest.mark.source_tree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import shutil
@@ -10,10 +11,16 @@ import socket
 import pyarrow as pa
 import pytest
 
-from dpcore.batch import StorageError, engine, estimate, estimation, release, sources
-from dpcore.batch.near_names import near_name, slips
+from dpcore.batch import StorageError, estimate
+from dpcore.batch.estimate import run as estimation
+from dpcore.batch.jobfile.near_names import near_name, slips
+from dpcore.batch.privatize import run as engine
+from dpcore.batch.tables import sources
 from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
 from support.releases import Counter
+
+release = importlib.import_module("dpcore.batch.release.run")
+"""The module: the package has its function under the name."""
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, pipes and files cut while open are the subject")
 JOB = {"visits": COLUMNS["visits"]}

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-from dpcore.batch import arrow_input, parquet_input, pieces, sources
-from dpcore.batch.errors import StorageError
-from dpcore.batch.inputs import discover
-from dpcore.batch.pieces import Cut
+from dpcore.batch.tables import arrow_input, parquet_input, pieces, sources
+from dpcore.batch.tables.inputs import discover
+from dpcore.batch.tables.pieces import Cut
+from dpcore.errors import StorageError
 from support.jobs import people, write_table
 
 ROWS = 1000

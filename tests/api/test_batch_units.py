@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch import contributions
+from dpcore.batch.tables import contributions
 from support.jobs import FORMATS, Workplace, read_table, write_table
 from support.releases import Counter
 

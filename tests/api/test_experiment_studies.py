@@ -190,7 +190,7 @@ def test_one_legend_is_enough_for_panels_with_the_same_series():
 
 
 def test_squares_have_one_scale():
-    from dpcore.batch.plots import picture
+    from dpcore.pages.plots import picture
     from dpcore.reproduce import plots
 
     seen = []

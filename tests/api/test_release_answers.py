@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dpcore.batch.release import run
-from dpcore.batch.release_cells import Points
-from dpcore.batch.release_job import load_release_job
-from dpcore.batch.release_plan import make_release_plan
+from dpcore.batch.release.cells import Points
+from dpcore.batch.release.job import load_release_job
+from dpcore.batch.release.plan import make_release_plan
+from dpcore.batch.release.run import run
 from support.jobs import FORMATS, write_table
 from support.releases import QUERIES, SURE, Counter, clinic, filled, truth
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dpcore import accounting
-from dpcore.batch.release_job import parse_release_job
+from dpcore.batch.release.job import parse_release_job
 from support.jobs import write_table
 from support.releases import Counter, clinic
 

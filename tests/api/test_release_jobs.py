@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from dpcore.accounting import Ledger, rho_pure
-from dpcore.batch.release_job import load_release_job
-from dpcore.batch.release_plan import make_release_plan
+from dpcore.batch.release.job import load_release_job
+from dpcore.batch.release.plan import make_release_plan
 from support.jobs import write_table
 from support.releases import QUERIES, Counter, clinic
 

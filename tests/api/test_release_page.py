@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
-from dpcore import batch
-from dpcore.batch.errors import JobError, StorageError
-from dpcore.batch.release_page import ReleasePages
-from dpcore.batch.release_plots import label_levels
-from dpcore.batch.release_words import bin_names, quantile_name
+from dpcore import pages
+from dpcore.batch.release.page import ReleasePages
+from dpcore.batch.release.plots import label_levels
+from dpcore.batch.release.words import bin_names, quantile_name
+from dpcore.errors import JobError, StorageError
 from support.jobs import Workplace, people, start, write_table
 
 DISTRICTS = [f"district {number:03d}" for number in range(1000)]
@@ -489,7 +489,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
-    monkeypatch.delattr(batch, "plots")
-    monkeypatch.setitem(sys.modules, "dpcore.batch.plots", None)
+    monkeypatch.delattr(pages, "plots")
+    monkeypatch.setitem(sys.modules, "dpcore.pages.plots", None)
     with pytest.raises(JobError, match="needs the extra `report`"):
         ReleasePages(tmp_path, "release")

@@ -14,12 +14,12 @@ import pytest
 from pyarrow import ipc
 
 from dpcore.accounting import Ledger, rho_pure, zcdp_rho
-from dpcore.batch import metadata
-from dpcore.batch.release import run
-from dpcore.batch.release_job import load_release_job
-from dpcore.batch.release_plan import make_release_plan
-from dpcore.batch.release_sensitivity import Contribution
-from dpcore.batch.release_synthetic import PAIR_CELLS, Counts, Histogram, cut
+from dpcore.batch.release.job import load_release_job
+from dpcore.batch.release.plan import make_release_plan
+from dpcore.batch.release.run import run
+from dpcore.batch.release.sensitivity import Contribution
+from dpcore.batch.release.synthetic import PAIR_CELLS, Counts, Histogram, cut
+from dpcore.batch.tables import metadata
 from support.jobs import FORMATS, read_table, write_table
 from support.releases import MADE_UP, QUERIES, Counter, cells_of, clinic
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release import measure
-from dpcore.batch.release_job import load_release_job, parse_release_job
-from dpcore.batch.release_plan import make_release_plan
-from dpcore.batch.release_sensitivity import SQRT2_UP, Contribution, contribution
-from dpcore.batch.release_units import choose_rows
+from dpcore.batch.release.job import load_release_job, parse_release_job
+from dpcore.batch.release.plan import make_release_plan
+from dpcore.batch.release.run import measure
+from dpcore.batch.release.sensitivity import SQRT2_UP, Contribution, contribution
+from dpcore.batch.tables.units import choose_rows
 from support.jobs import FORMATS, write_table
 from support.laws import binomial_p_value, p_value
 from support.releases import Counter, release_text
@@ -56,7 +56,7 @@ def kept_rows(place, table, rows, groups=None, key=bytes(32)):
     privacy = {"unit": "person", "max_rows_per_unit": rows} | ({} if groups is None else {"max_groups_per_unit": groups})
     grouped = {} if groups is None else {"group_by": "region", "groups": ["a", "b", "c", "d"]}
     plan = planned(place, table, {"n": {"kind": "count", **grouped}}, privacy, key)
-    from dpcore.batch.engine import key_of
+    from dpcore.batch.privatize.run import key_of
 
     grouping = None if groups is None else plan.grouping
     kept = choose_rows(plan, key_of(plan.job.testing), place.folder / "spill", 2, lambda rows, fraction: None, grouping=grouping)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcore.batch.printable import printable, printable_lines
-from dpcore.batch.readable import json_text
+from dpcore.pages.numbers import json_text
+from dpcore.pages.printable import printable, printable_lines
 from support.jobs import Workplace, people, write_table
 from support.releases import Counter
 

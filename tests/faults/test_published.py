@@ -11,10 +11,10 @@ import threading
 import pytest
 
 from dpcore import cli
+from dpcore._signals import Deferred
 from dpcore.accounting import Ledger
-from dpcore.batch import publication
-from dpcore.batch.publication import Publication
-from dpcore.batch.signals import Deferred
+from dpcore.batch.tables import publication
+from dpcore.batch.tables.publication import Publication
 from support.jobs import COLUMNS, people, start, write_table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors of POSIX are the subject")
@@ -74,7 +74,7 @@ def test_another_run_on_the_same_name_and_an_overwrite(place, ledger):
 
 
 def test_a_charge_comes_before_the_first_row(place, ledger, monkeypatch):
-    from dpcore.batch import engine
+    from dpcore.batch.privatize import run as engine
 
     def failing(*_args, **_kwargs):
         assert states(ledger) == [(1.0, "reserved", None)]
@@ -119,7 +119,7 @@ def published(done, target, *words):
 
 
 def test_a_report_that_fails(place, ledger, monkeypatch):
-    from dpcore.batch import report
+    from dpcore.batch.privatize import page as report
 
     def failing(*_args):
         raise OSError(28, os.strerror(28), "page.html")
@@ -138,7 +138,7 @@ def test_a_ledger_that_cannot_be_told(place, ledger, monkeypatch):
 
     place.write_job(DECLARED, key=None, ledger=ledger.path)
     with monkeypatch.context() as patch:
-        patch.setattr("dpcore.batch.charge.Charge.published", failing)
+        patch.setattr("dpcore.batch.tables.charge.Charge.published", failing)
         published(place.privatize(), place.target, "stayed locked")
     assert states(ledger) == [(1.0, "sealed", None)]
     done = place.privatize()
@@ -182,7 +182,7 @@ def test_a_burst_of_signals_inside_the_commit(place, ledger, monkeypatch, number
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_burst_of_signals_before_the_commit(place, ledger, monkeypatch, number):
-    from dpcore.batch import engine
+    from dpcore.batch.privatize import run as engine
 
     def burst(*_args, **_kwargs):
         try:
@@ -219,7 +219,7 @@ main()
 
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("module", ["pyarrow.lib", "pydantic.fields", "dpcore.batch.output"])
+@pytest.mark.parametrize("module", ["pyarrow.lib", "pydantic.fields", "dpcore.batch.tables.output"])
 def test_a_burst_of_signals_while_modules_are_loaded(place, number, module):
     """A module loaded by halves ended in lines of a traceback and exit code 1, or in an abort."""
     place.write_job()

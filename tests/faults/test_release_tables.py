@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.accounting import Ledger, move_into_place
-from dpcore.batch import publication
+from dpcore.batch.tables import publication
 from support.jobs import FORMATS, peak_memory, start, write_table
 from support.releases import Counter, clinic
 
@@ -95,7 +95,8 @@ def test_folders_above_the_table_are_made(place):
 
 LIMITED = """
 import resource, sys
-from dpcore.batch import release
+import importlib
+release = importlib.import_module("dpcore.batch.release.run")
 def limited(*args):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16,) * 2)
     return write_rows(*args)
@@ -159,7 +160,7 @@ def test_tables_that_a_ledger_knows_are_finished_by_the_next_command(place, ledg
 
 PAUSED = """
 import sys, time
-from dpcore.batch.release_table import Table
+from dpcore.batch.release.table import Table
 batches = Table.batches
 def paused(self):
     parts = batches(self, 1000)

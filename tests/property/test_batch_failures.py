@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpcore.accounting import Ledger
-from dpcore.batch import engine, inputs, rows
+from dpcore.batch.privatize import run as engine
+from dpcore.batch.tables import inputs, rows
 from support import hostile
 from support.jobs import Workplace, job_text, read_table
 from support.releases import release_text
@@ -271,5 +272,5 @@ def test_a_refusal_that_names_the_row_is_caught(runs, command, monkeypatch):
 
     for module in (rows, engine):
         monkeypatch.setattr(module, "refused_cell", with_its_row)
-    monkeypatch.setattr("dpcore.batch.release_cells.refused_cell", with_its_row)
+    monkeypatch.setattr("dpcore.batch.release.cells.refused_cell", with_its_row)
     assert len(ends_of_refusals(runs, command=command)) == hostile.ROWS

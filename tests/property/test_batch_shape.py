@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcore.batch import writers
+from dpcore.batch.tables import writers
 from support.jobs import FORMATS
 from support.shapes import JOB, KEEP, ROWS, SAME, Shapes, people, with_cell
 

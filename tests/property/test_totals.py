@@ -11,12 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpcore import privacy
-from dpcore.batch import readable
-from dpcore.batch.job import parse_job
-from dpcore.batch.metadata import schema_metadata
-from dpcore.batch.pages import factor_in_words, guarantee_in_words
-from dpcore.batch.release_job import parse_release_job
+from dpcore.batch.privatize.job import parse_job
+from dpcore.batch.release.job import parse_release_job
+from dpcore.batch.tables.metadata import schema_metadata
 from dpcore.errors import BudgetError
+from dpcore.pages import numbers as readable
+from dpcore.pages.page import factor_in_words, guarantee_in_words
 from dpcore.privacy import Privacy
 
 PLENTY = {"max_epsilon": 1e300, "max_delta": 0.999}

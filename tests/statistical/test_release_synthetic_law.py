@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.categories import declared_by
-from dpcore.batch.release_cells import Binned, Declared
-from dpcore.batch.release_job import parse_release_job
-from dpcore.batch.release_plan import make_release_plan
-from dpcore.batch.release_synthetic import cut
-from dpcore.batch.release_table import Table, TableColumn
+from dpcore.batch.release.cells import Binned, Declared
+from dpcore.batch.release.job import parse_release_job
+from dpcore.batch.release.plan import make_release_plan
+from dpcore.batch.release.synthetic import cut
+from dpcore.batch.release.table import Table, TableColumn
+from dpcore.batch.tables.categories import declared_by
 from dpcore.release._choices import draw_codes
 from dpcore.testing import KeyedRandom
 from support.jobs import write_table

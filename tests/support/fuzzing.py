@@ -204,7 +204,7 @@ def fuzz(target: Target, first: int, stop: int) -> dict[str, list[object]]:
 
 def trusting() -> None:
     """The twin: readers that believe what a file says about its offsets and indices."""
-    from dpcore.batch import arrow_input, parquet_input
+    from dpcore.batch.tables import arrow_input, parquet_input
 
     arrow_input.checked = parquet_input.checked = lambda batch, names: batch.select(list(names))
 
@@ -213,7 +213,7 @@ def main() -> None:
     """Print how the mutations ended, as JSON: for each format and command, the numbers by exit code or signal."""
     folder, readers, first, stop, *targets = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for module in ("engine", "estimation", "release", "command", "estimate_command", "release_command"):
+    for module in ("privatize.run", "estimate.run", "release.run", "commands.privatize", "commands.estimate", "commands.release"):
         __import__(f"dpcore.batch.{module}")
     if readers == "trusting":
         trusting()

@@ -13,7 +13,8 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 from pyarrow import ipc
 
-from dpcore.batch import csv_input, load_job, make_plan, privatize, writers
+from dpcore.batch import load_job, make_plan, privatize
+from dpcore.batch.tables import csv_input, writers
 from support.jobs import job_text, read_table, write_table
 
 ROWS = 250

@@ -15,13 +15,13 @@ Central releases have a job, a plan and a run of their own::
     document = run(make_release_plan(load_release_job("release.toml")))
 """
 
-from dpcore.batch.engine import Summary, privatize
-from dpcore.batch.errors import JobError, StorageError
-from dpcore.batch.estimation import ColumnEstimate, Estimates, estimate
-from dpcore.batch.job import Job, load_job, parse_job
-from dpcore.batch.plan import Plan, make_plan
-from dpcore.batch.release_job import ReleaseJob, load_release_job, parse_release_job
-from dpcore.batch.release_plan import ReleasePlan, make_release_plan
+from dpcore.batch.estimate.run import ColumnEstimate, Estimates, estimate
+from dpcore.batch.privatize.job import Job, load_job, parse_job
+from dpcore.batch.privatize.plan import Plan, make_plan
+from dpcore.batch.privatize.run import Summary, privatize
+from dpcore.batch.release.job import ReleaseJob, load_release_job, parse_release_job
+from dpcore.batch.release.plan import ReleasePlan, make_release_plan
+from dpcore.errors import JobError, StorageError
 
 __all__ = [
     "ColumnEstimate",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcore.batch.readable import json_text
+from dpcore.pages.numbers import json_text
 from dpcore.reproduce.registry import ALL, chosen_studies, known_studies
 from dpcore.reproduce.run import run
 from dpcore.reproduce.setting import LARGEST_SEED, SIMULATED, Setting

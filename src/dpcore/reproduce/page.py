@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.errors import JobError
-from dpcore.batch.pages import EXTRA_MISSING, Pages
-from dpcore.batch.readable import readable
+from dpcore.errors import JobError
+from dpcore.pages.numbers import readable
+from dpcore.pages.page import EXTRA_MISSING, Pages
 from dpcore.reproduce.setting import SIMULATED
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from dpcore.batch.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, few_numbers, picture
+from dpcore.pages.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, few_numbers, picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

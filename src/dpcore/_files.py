@@ -1,0 +1,211 @@
+"""Files that appear under their name only when they are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from dpcore._locks import OPEN_FILES_MOVE, is_same_file, remove_if_unlocked, try_lock
+from dpcore.accounting import SealedFile
+from dpcore.errors import StorageError, reason
+
+if TYPE_CHECKING:
+    import threading
+    from pathlib import Path
+
+READ_BYTES = 1 << 20
+NO_DIGEST = "0" * 64
+"""Of files that no ledger and no sidecar tells of."""
+NOT_ALLOCATED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENODEV}
+"""What systems and file systems say that cannot allocate."""
+
+
+class AtomicFile:
+    """A hidden temporary sibling of `path` that takes its place when it is complete.
+
+    The temporary is locked for as long as its process lives, however that ends, so a later job can tell a stale temporary from
+    one in use, in another container that shares the folder as well.
+
+    Parameters
+    ----------
+    path : Path
+        The final name; its folder exists.
+
+    Raises
+    ------
+    StorageError
+        If the folder cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._digest: _Digest | None = None
+        try:
+            self.temporary, self._lock = _create_locked(path)
+        except OSError as error:
+            raise StorageError(f"cannot write into {path.parent}{reason(error)}") from None
+
+    @property
+    def spill(self) -> Path:
+        """A folder for state that outgrows memory; it goes when the temporary goes."""
+        return _spill_folder(self.temporary)
+
+    def allocate(self, size: int) -> None:
+        """Take room for so many bytes, where the file system can; what is not used is given back when the file is sealed."""
+        try:
+            if size > 0 and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._lock, 0, size)
+        except OSError as error:
+            if error.errno not in NOT_ALLOCATED:
+                raise StorageError(f"there is no room for about {size} bytes of {self.path}{reason(error)}") from None
+
+    def write(self, content: bytes) -> None:
+        """Write the whole of a small file."""
+        try:
+            self.temporary.write_bytes(content)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}{reason(error)}") from None
+
+    def written(self, end: int) -> _Digest:
+        """Take what was written up to here into the digest, on a thread of its own."""
+        if self._digest is None:
+            self._digest = _Digest(self._lock)
+        self._digest.follow(end)
+        return self._digest
+
+    def digest(self, end: int) -> str:
+        """SHA-256 of the first bytes of the file."""
+        if not hasattr(os, "pread"):
+            return digest_of(self.temporary)
+        return self.written(end).result()
+
+    def seal(self, size: int | None = None, digest: str | None = None) -> SealedFile:
+        """Make the content durable, and say what it is; from now on the file is complete.
+
+        Parameters
+        ----------
+        size : int, optional
+            Its bytes; what was allocated beyond them goes. Default: all.
+        digest : str, optional
+            SHA-256 of the content, if it is known.
+        """
+        try:
+            if size is None:
+                size = os.fstat(self._lock).st_size
+            else:
+                os.ftruncate(self._lock, size)
+            os.fsync(self._lock)
+            found = digest or self.digest(size)
+        except OSError as error:
+            raise StorageError(f"cannot complete {self.path}{reason(error)}") from None
+        return SealedFile(self.temporary.absolute(), self.path.absolute(), found)
+
+    def commit(self) -> None:
+        """Make the content durable, then visible in the place of what had the name, then make the name durable."""
+        try:
+            os.fsync(self._lock)
+            if not OPEN_FILES_MOVE:
+                self.release()
+            self.temporary.replace(self.path)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise StorageError(f"cannot complete {self.path}{reason(error)}") from None
+        self.release()
+
+    def abort(self) -> None:
+        """Remove the temporary, if it is still there."""
+        self.release()
+        with contextlib.suppress(OSError):
+            self.temporary.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Give the temporary up as it is: it is sealed, or has its name."""
+        shutil.rmtree(self.spill, ignore_errors=True)
+        if self._digest is not None:
+            self._digest.stop()
+        if self._lock >= 0:
+            descriptor, self._lock = self._lock, -1
+            os.close(descriptor)
+
+
+def digest_of(path: Path, stop: threading.Event | None = None) -> str:
+    """SHA-256 of a file, in hexadecimal; of a part of it, once `stop` is set."""
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while not (stop is not None and stop.is_set()) and (part := file.read(READ_BYTES)):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in `folder` durable; Windows has no such call."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _Digest:
+    """The digest of a file that is still growing, a little behind its writer."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._hash, self._end = descriptor, hashlib.sha256(), 0
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="dpcore-digest")
+
+    def follow(self, end: int) -> None:
+        """Read up to here when there is time."""
+        self._last = self._worker.submit(self._read, end)
+
+    def result(self) -> str:
+        """The digest of what was followed."""
+        self._last.result()
+        return self._hash.hexdigest()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def _read(self, end: int) -> None:
+        while self._end < end:
+            part = os.pread(self._descriptor, min(READ_BYTES, end - self._end), self._end)
+            if not part:
+                raise OSError(errno.EIO, "the file is shorter than what was written")
+            self._hash.update(part)
+            self._end += len(part)
+
+
+def remove_stale(path: Path) -> list[Path]:
+    """Remove temporaries of `path` whose process is dead; return what was removed."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.\d+\.[0-9a-f]{{16}}\.tmp")
+    try:
+        candidates = [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name)]
+    except OSError as error:
+        raise StorageError(f"cannot read the folder {path.parent}{reason(error)}") from None
+    removed = [entry for entry in candidates if remove_if_unlocked(entry)]
+    for entry in removed:
+        shutil.rmtree(_spill_folder(entry), ignore_errors=True)
+    return removed
+
+
+def _create_locked(path: Path) -> tuple[Path, int]:
+    while True:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o666)
+        # Between creation and lock a starting job may take this file for a stale one and remove it: then choose another name.
+        if try_lock(descriptor) and is_same_file(descriptor, temporary):
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _spill_folder(temporary: Path) -> Path:
+    return temporary.with_name(temporary.name.removesuffix(".tmp") + ".spill")

@@ -1,0 +1,1 @@
+"""The subcommands of `dpcore` for jobs, and how they show progress."""

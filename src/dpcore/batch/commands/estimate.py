@@ -1,0 +1,137 @@
+"""`dpcore estimate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dpcore.batch.commands.progress import shown_on
+from dpcore.batch.estimate.run import TARGETS, ColumnEstimate, Estimates, estimate, report_name
+from dpcore.pages.numbers import json_text, misses, readable
+from dpcore.pages.page import NOT_SECURE, guarantee_in_words
+from dpcore.pages.printable import printable
+
+if TYPE_CHECKING:
+    from dpcore.batch.estimate.page import EstimatePages
+
+LINES = 8
+"""Categories of one column that the terminal shows."""
+
+HELP = """Estimate from tables that `dpcore privatize` wrote, without bias and with confidence intervals.
+
+PATH is a file, a folder or a glob of .parquet, .csv or .arrow files; the rows of all files are taken together, so each row must be in
+one of them. What made the reports stands in the files' own metadata (for CSV in NAME.csv.dpcore.json beside it): nothing is to be
+configured.
+
+\b
+    dpcore privatize job.toml
+    dpcore estimate out/visits-private.parquet --report out
+    dpcore estimate "out/2024-*.parquet" --column visits --confidence 0.99 > visits.json
+
+The result is JSON on standard output, one entry for each column:
+
+\b
+    kind         mean          laplace, gaussian, discrete_laplace, discrete_gaussian, bounded_mean, binary_channel
+                 proportion    binary: the share of true, or of the second of two categories
+                 frequencies   kary, unary, subset, hashing, hadamard: the share of each category
+    value        unbiased: a frequency can come out below 0 or above 1
+    stderr       its standard error
+    interval     lower and upper end; of 95 % intervals one in twenty misses
+    consistent   the nearest value that is possible; frequencies are then not below 0 and sum to 1
+
+The true value is that of the data as the job declared them: clamped, and with missing and unknown values replaced. On a terminal a
+table follows on standard error.
+
+Estimating spends nothing: the reports are private already, whatever is computed from them.
+
+\b
+Exit codes: 0 done; 2 files that do not belong together, no such column, or the installation;
+3 no metadata, damaged ones, or a cell that is no report; 4 the system (unreadable input);
+130, 143 interrupted; 1 a bug in dpcore.
+"""
+
+
+@click.command("estimate", help=HELP, short_help="Estimate from privatised tables, with confidence intervals.")
+@click.argument("path")
+@click.option(
+    "--report",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Also write a page with plots, DIR/NAME-estimate.html, and the JSON.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Coverage of each interval.",
+)
+@click.option(
+    "--target",
+    type=click.Choice(TARGETS),
+    default="population",
+    show_default=True,
+    help="Whether intervals are for the population that the rows were drawn from, or for these rows.",
+)
+@click.option("--column", "columns", multiple=True, metavar="NAME", help="Only this column; may be repeated.")
+@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that count. Default: the CPUs this process may use.")
+def command(path: str, folder: Path | None, confidence: float, target: str, columns: tuple[str, ...], threads: int | None) -> None:
+    """Estimate and print; errors are turned into exit codes by the entry point."""
+    pages = None if folder is None else _pages(folder, path)
+    if threads is not None:
+        pa.set_cpu_count(threads)
+    with shown_on(sys.stderr) as progress:
+        found = estimate(path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=progress)
+    if not found.secure:
+        click.echo(f"warning: {NOT_SECURE}", err=True)
+    click.echo(json_text(found.document()))
+    if sys.stderr.isatty():
+        show_on(Console(file=sys.stderr, highlight=False), found)
+    if pages is not None:
+        pages.write(found)
+        click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
+
+
+def _pages(folder: Path, path: str) -> EstimatePages:
+    """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
+    from dpcore.batch.estimate.page import EstimatePages
+
+    return EstimatePages(folder, report_name(path))
+
+
+def show_on(console: Console, found: Estimates) -> None:
+    """Print a short table for people."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("column", "", "estimate", f"{100 * found.confidence:.10g} % interval"):
+        table.add_column(heading, overflow="fold", justify="right" if "e" in heading[:1] or "%" in heading else "left")
+    for column in found.columns:
+        for line in _lines(column):
+            table.add_row(*(Text(printable(cell)) for cell in line))
+    console.print()
+    console.print(table)
+    console.print(f"\n{found.rows:,} rows; of these intervals about {misses(found.confidence)} misses.", markup=False)
+    console.print(printable(guarantee_in_words(found.whole.epsilon, found.whole.delta, found.whole.unit)), markup=False)
+
+
+def _lines(column: ColumnEstimate) -> list[tuple[str, str, str, str]]:
+    """The most frequent categories, or the one number."""
+    values, stderr = np.atleast_1d(column.estimate.value), np.atleast_1d(column.estimate.stderr)
+    intervals = np.atleast_2d(column.estimate.interval)
+    order = np.argsort(-values, kind="stable")[:LINES]
+    labels = [column.summary] if column.kind != "frequencies" else [str(label) for label in column.labels or ()]
+    lines = []
+    for place, i in enumerate(order):
+        value, lower, upper = readable([values[i], *intervals[i]], float(stderr[i]), percent=column.kind != "mean")
+        lines.append((column.column.name if place == 0 else "", labels[i], value, f"{lower} to {upper}"))
+    if len(values) > LINES:
+        lines.append(("", f"… {len(values) - LINES:,} more", "", ""))
+    return lines

@@ -1,0 +1,158 @@
+"""`dpcore privatize`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+import pyarrow as pa
+from rich.console import Console
+
+from dpcore.batch.commands.progress import shown_on
+from dpcore.batch.privatize import page as report
+from dpcore.batch.privatize.job import load_job
+from dpcore.batch.privatize.plan import Plan, make_plan
+from dpcore.batch.privatize.run import privatize
+from dpcore.batch.tables.places import REPORT
+from dpcore.pages.page import NOT_SECURE, report_paths
+
+HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
+
+Every cell of a [[column]] goes through a randomiser of its own before it is written (local differential privacy): whoever holds the
+output learns little about any single row. Means and shares over many rows survive, and `dpcore estimate` finds them. Columns that the
+job does not name are dropped.
+
+A complete job:
+
+\b
+    version = 1
+    keep = ["state"]                # public columns, copied as they are
+    [input]
+    path = "visits.parquet"         # a file, a folder or a glob: .parquet, .csv, .arrow
+    [output]
+    path = "out/visits-private.parquet"
+    [privacy]
+    max_epsilon = 5.0               # the job does not start if its columns spend more
+    max_delta = 1e-6                # default 0
+    [[column]]
+    name = "visits"                 # integers
+    mechanism = "discrete_laplace"
+    epsilon = 1.0                   # smaller protects more and costs accuracy
+    lower = 0                       # your knowledge, never the data's minimum
+    upper = 50
+    missing = 0                     # stands for nulls; without it a null ends the job
+    [[column]]
+    name = "cost"                   # real numbers
+    mechanism = "gaussian"
+    epsilon = 1.0
+    delta = 1e-6                    # the gaussian kinds need one
+    lower = 0.0
+    upper = 5000.0
+    [[column]]
+    name = "smoker"                 # booleans, or 0 and 1
+    mechanism = "binary"
+    epsilon = 1.0
+    [[column]]
+    name = "region"                 # strings or integers
+    mechanism = "kary"
+    epsilon = 2.0
+    categories = ["north", "east", "south", "west"]
+    unknown = "north"               # stands for others; without it another ends the job
+
+\b
+Mechanisms, by what can be estimated from them:
+    means    laplace, gaussian (any numbers), discrete_laplace, discrete_gaussian (integers),
+             bounded_mean (any numbers; one bit a row), binary_channel (categories; needs phi, a number for each)
+    shares   binary (yes or no), kary (few categories), unary, subset, hashing, hadamard (many categories)
+
+Categories are declared, never learnt from the data: categories = [...], categories_file = "x.csv" (one column with a header) or
+k = N for the codes 0 to N - 1.
+
+missing stands for nulls and for cells of a CSV that do not parse, unknown for values that are no category. With both declared no row can
+end a job. Without, a job ends at such a cell and names its column; --curator says where the cell is.
+
+Try it with --dry-run first: it reads the schema only, and prints the plan and the total.
+
+Running a job again on the same data spends its budget again: two outputs of one table together protect it only at the sum of
+both. An output that exists is therefore refused unless --overwrite is given.
+
+\b
+Exit codes: 0 done; 2 the job, the schema or the installation is at fault; 3 a row is;
+4 the system is (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
+A job that ends early leaves nothing under the output's name.
+"""
+
+
+@click.command("privatize", help=HELP, short_help="Randomise a table, row by row, as a job file says.")
+@click.argument("job", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan and the total, write nothing.")
+@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that randomise. Default: the CPUs this process may use.")
+@click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
+@click.option("--curator", is_flag=True, help=report.CURATOR_HELP)
+@click.option(
+    "--report",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Also write DIR/NAME.json and DIR/NAME.html about the output.",
+)
+def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool, curator: bool) -> None:
+    """Run or describe a job; errors are turned into exit codes by the entry point."""
+    if dry_run and folder is not None:
+        raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
+    if curator:
+        click.echo(report.CURATOR, err=True)
+    loaded = load_job(job)
+    reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem)
+    others = [("the job file", job), *((REPORT, path) for path in reports)]
+    plan = make_plan(loaded, overwrite=overwrite, curator=curator, others=others)
+    if not plan.job.secure:
+        click.echo(f"warning: {NOT_SECURE}", err=True)
+    if dry_run:
+        _print_plan(plan)
+        return
+    said = plan.publication.already()
+    if said is not None:
+        click.echo(said)
+        return
+    if threads is not None:
+        pa.set_cpu_count(threads)
+    pages = None if folder is None else report.Report(folder, plan)
+    with report.truthful(plan.publication):
+        with shown_on(sys.stderr) as progress:
+            summary = privatize(plan, threads=threads, progress=progress)
+        _print_summary(plan, summary.rows)
+        if pages is not None:
+            pages.write(summary.rows)
+            click.echo("report  " + ", ".join(map(str, pages.paths)))
+
+
+def _print_plan(plan: Plan) -> None:
+    click.echo(report.describe(plan))
+    click.echo()
+    # A pipe has no width to fit into; long names must not be folded for it.
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200, highlight=False)
+    console.print(report.column_table(plan))
+    click.echo(report.PRECISION)
+    click.echo()
+    click.echo(report.budget(plan.job))
+    click.echo(report.privacy_statement(plan.job))
+    _print_notes(plan)
+    click.echo("Dry run: nothing was read but the schema, nothing was written, nothing is spent.")
+
+
+def _print_summary(plan: Plan, rows: int) -> None:
+    names = ", ".join(column.name for column in plan.columns[:8]) + (", …" if len(plan.columns) > 8 else "")
+    click.echo(f"{plan.output}: {rows:,} rows, {len(plan.columns)} column{'s' if len(plan.columns) > 1 else ''} randomised ({names})")
+    click.echo(f"spent {report.privacy_statement(plan.job)}")
+    _print_notes(plan)
+    click.echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
+
+
+def _print_notes(plan: Plan) -> None:
+    if plan.job.keep:
+        click.echo(report.KEPT)
+    click.echo(report.PUBLIC_ROWS)
+    click.echo(report.SPENT_AGAIN)

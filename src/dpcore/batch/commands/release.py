@@ -1,0 +1,189 @@
+"""`dpcore release`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pyarrow as pa
+from rich.console import Console
+
+from dpcore.batch.commands.progress import shown_on
+from dpcore.batch.privatize import page as report
+from dpcore.batch.release.job import load_release_job
+from dpcore.batch.tables.places import REPORT
+from dpcore.pages.numbers import json_text
+from dpcore.pages.page import NOT_SECURE, report_paths
+
+if TYPE_CHECKING:
+    from dpcore.batch.release.page import ReleasePages
+    from dpcore.batch.release.plan import ReleasePlan
+
+HELP = """Answer questions about a table with noise, as JOB (a TOML file) says.
+
+Whoever runs this sees the table; whoever sees the answers learns little about any single row (central differential privacy). The
+rows are read once, whatever their number, and each [[query]] gets one answer with its standard error and interval.
+
+A complete job:
+
+\b
+    version = 1
+    [input]
+    path = "visits.parquet"         # a file, a folder or a glob: .parquet, .csv, .arrow
+    [output]
+    path = "out/visits.json"
+    [privacy]
+    max_epsilon = 4.0               # the job does not start if its queries spend more
+    unit = "person"                 # whose data is protected; default "row"
+    max_rows_per_unit = 3           # of each person at most 3 rows, chosen at random, take part
+    relation = "add_remove"         # or "replace", the default: how neighbouring tables differ
+    [ledger]
+    path = "visits.ledger"          # optional; made once: dpcore ledger create visits.ledger --epsilon 4
+                                    # --relation add_remove --unit person
+    [[query]]
+    name = "visits by region"
+    kind = "histogram"
+    column = "region"
+    categories = ["north", "east", "south", "west"]
+    missing = "north"               # stands for nulls, and
+    unknown = "north"               # for other values: with a ledger both are declared
+    epsilon = 1.0
+    [[query]]
+    name = "mean cost"
+    kind = "mean"
+    column = "cost"
+    lower = 0.0                     # your knowledge, never the data's minimum; values beyond count as the bound
+    upper = 5000.0
+    missing = 0.0
+    epsilon = 1.0
+    [[query]]
+    name = "quartiles of cost"
+    kind = "quantile"
+    column = "cost"
+    q = [0.25, 0.5, 0.75]
+    grid = {start = 0, stop = 5000, step = 10}
+    missing = 0.0
+    epsilon = 1.0
+
+\b
+Kinds, and what each needs beside name, kind and epsilon:
+    count      nothing: all rows; or column and categories, or column, lower and upper: the rows that match
+    histogram  column, and categories, categories_file, k (the codes 0 to k - 1) or bins (edges)
+    sum, mean  column, lower, upper
+    quantile   column, q, grid
+    top_s      column, s, and candidates, candidates_file or k; values = true adds their counts
+    synthetic  output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a histogram: a table of
+               made-up rows, drawn from the noisy joint histogram of all columns. method = "marginals" or marginals, a list of lists of
+               columns, makes several smaller histograms; rows says how many rows, max_cells how many cells there may be
+Optional: delta (not for quantile) and confidence (default 0.95); missing, and for histograms of categories unknown, the values
+that stand for nulls and for undeclared values (of a synthetic table in its columns); and, for count, sum, mean and quantile, group_by,
+a column, and groups, its declared values: the query is then answered for each of them. max_groups_per_unit under [privacy] bounds how
+many of them a unit is in.
+
+A synthetic table looks like this, its numbers at random inside of their bins:
+
+\b
+    [[query]]
+    name = "visits, made up"
+    kind = "synthetic"
+    output = "out/synthetic.parquet"
+    epsilon = 1.0
+    columns = [
+      {name = "region", categories = ["north", "east", "south", "west"], missing = "north", unknown = "north"},
+      {name = "cost", bins = [0, 100, 500, 5000], missing = 0},
+    ]
+
+Running a job again on the same data spends its budget again. An output that exists is therefore refused unless --overwrite is given.
+With a ledger the job is charged just before any noise is drawn; a job that is killed after that stays charged.
+
+\b
+Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation is at fault; 3 a row is;
+4 the system is (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
+A job that ends early leaves nothing under the names of its outputs.
+"""
+
+
+@click.command("release", help=HELP, short_help="Answer questions about a table with noise, as a job file says.")
+@click.argument("job", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan, the noise and the total, write nothing.")
+@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that compute. Default: the CPUs this process may use.")
+@click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
+@click.option("--curator", is_flag=True, help=report.CURATOR_HELP)
+@click.option(
+    "--report",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Also write a page with plots, DIR/NAME.html, and the JSON.",
+)
+def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool, curator: bool) -> None:
+    """Run or describe a job; errors are turned into exit codes by the entry point."""
+    from dpcore.batch.release import run
+    from dpcore.batch.release.plan import make_release_plan
+
+    if dry_run and folder is not None:
+        raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
+    if curator:
+        click.echo(report.CURATOR, err=True)
+    loaded = load_release_job(job)
+    reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem, Path(loaded.output.path))
+    others = [("the job file", job), *((REPORT, path) for path in reports)]
+    plan = make_release_plan(loaded, overwrite=overwrite, curator=curator, others=others)
+    if not plan.job.secure:
+        click.echo(f"warning: {NOT_SECURE}", err=True)
+    if dry_run:
+        _print_plan(plan)
+        return
+    said = plan.publication.already()
+    if said is not None:
+        click.echo(said, err=True)
+        return
+    if threads is not None:
+        pa.set_cpu_count(threads)
+    pages = None if folder is None else _pages(folder, plan)
+    with report.truthful(plan.publication):
+        with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
+            document = run(plan, threads=threads, progress=progress)
+        if pages is not None:
+            pages.write(document)  # before standard output, which may be a pipe that nobody reads to its end
+        click.echo(json_text(document))
+        _print_end(plan)
+        if pages is not None:
+            click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
+
+
+def _pages(folder: Path, plan: ReleasePlan) -> ReleasePages:
+    """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
+    from dpcore.batch.release.page import ReleasePages
+
+    return ReleasePages(folder, plan.output.stem, plan.output)
+
+
+def _print_plan(plan: ReleasePlan) -> None:
+    from dpcore.batch.commands import release_text
+
+    click.echo(release_text.describe(plan))
+    click.echo()
+    # A pipe has no width to fit into; long names must not be folded for it.
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200, highlight=False)
+    console.print(release_text.query_table(plan))
+    click.echo(release_text.ERRORS)
+    click.echo()
+    click.echo(report.budget(plan.job))
+    click.echo(release_text.statement(plan.job))
+    click.echo(report.SPENT_AGAIN)
+    click.echo("Dry run: nothing was read but the schema, nothing was written, nothing is spent.")
+
+
+def _print_end(plan: ReleasePlan) -> None:
+    from dpcore.batch.commands import release_text
+    from dpcore.batch.release.synthetic import SyntheticAnswer
+
+    for answer in plan.answers:
+        if isinstance(answer, SyntheticAnswer):
+            click.echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
+    click.echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
+    click.echo(f"spent {release_text.statement(plan.job)}", err=True)
+    click.echo(report.SPENT_AGAIN, err=True)

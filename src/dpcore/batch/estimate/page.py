@@ -1,0 +1,219 @@
+"""The page of `dpcore estimate --report`: for each column a plot, the numbers, and how to read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
+from dpcore.batch.privatize.page import declared_values
+from dpcore.errors import JobError
+from dpcore.pages.numbers import misses, plain_number, readable, rounded, rounded_up
+from dpcore.pages.page import EXTRA_MISSING, NOT_SECURE, Pages, factor_in_words, guarantee_in_words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dpcore.batch.estimate.run import ColumnEstimate, Estimates
+
+SHOWN = 40
+"""Categories that the page shows; the JSON file has all."""
+TITLES = {
+    "laplace": "Laplace noise on every number",
+    "gaussian": "Gaussian noise on every number",
+    "discrete_laplace": "integer Laplace noise on every number",
+    "discrete_gaussian": "integer Gaussian noise on every number",
+    "binary": "every answer flipped at random",
+    "bounded_mean": "one random bit about every number",
+    "binary_channel": "one random bit about every category",
+    "kary": "every category replaced at random",
+    "unary": "one random bit for each category",
+    "subset": "a random set of categories for every row",
+    "hashing": "a random hash of every category",
+    "hadamard": "one random sign about every category",
+}
+
+
+class EstimatePages:
+    """The files that `estimate --report DIR` asks for.
+
+    Raises
+    ------
+    JobError
+        If matplotlib or jinja2 is not installed.
+    StorageError
+        If the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        try:
+            from dpcore.pages import plots
+        except ModuleNotFoundError:
+            raise JobError(EXTRA_MISSING) from None
+        self._plots = plots
+        self._pages = Pages(folder, name, BODY)
+        self.paths = self._pages.paths
+
+    def write(self, estimates: Estimates) -> None:
+        """Write both files, replacing those of an earlier run."""
+        columns = [self._section(number, column) for number, column in enumerate(estimates.columns, 1)]
+        whole = estimates.whole
+        self._pages.write(
+            estimates.document(),
+            columns=columns,
+            statement=guarantee_in_words(whole.epsilon, whole.delta, whole.unit),
+            factor=factor_in_words(whole.epsilon, whole.delta, whole.unit),
+            alarm=NOT_SECURE,
+            confidence=f"{100 * estimates.confidence:.10g} %",
+            misses=misses(estimates.confidence),
+            target=estimates.target,
+        )
+
+    def _section(self, number: int, found: ColumnEstimate) -> dict[str, Any]:
+        """What the page shows of one column."""
+        section = found.column.section
+        shown = {
+            "anchor": f"column-{number}",
+            "name": found.column.name,
+            "kind": found.kind,
+            "mechanism": section.mechanism,
+            "title": TITLES[section.mechanism],
+            "epsilon": rounded_up(section.epsilon),
+            "delta": rounded_up(section.privacy.delta) if section.privacy.delta else None,
+            "declared": declared_values(found.column),
+            "stand_ins": stand_ins(found),
+        }
+        return shown | (self._frequencies(found) if found.kind == "frequencies" else self._number(found))
+
+    def _number(self, found: ColumnEstimate) -> dict[str, Any]:
+        estimate, percent = found.estimate, found.kind == "proportion"
+        value, (lower, upper) = float(estimate.value), map(float, estimate.interval)
+        numbers = readable([value, lower, upper, found.consistent], float(estimate.stderr), percent=percent)
+        title = f"{found.column.name}: {numbers[0]}, interval {numbers[1]} to {numbers[2]}"
+        short = 0 < upper - lower < self._plots.SHORT * (found.range[1] - found.range[0])
+        ends = [f"{100 * end:g} %" if percent else plain_number(end) for end in found.range]
+        plot = self._plots.interval_plot(value, (lower, upper), found.range, percent=percent, title=title)
+        return {
+            "what": found.summary,
+            "value": numbers[0],
+            "interval": f"{numbers[1]} to {numbers[2]}",
+            "stderr": readable([float(estimate.stderr)], float(estimate.stderr), percent=percent)[0],
+            "part_of": f"{ends[0]} to {ends[1]}" if short else None,
+            "consistent": numbers[3] if numbers[3] != numbers[0] else None,
+            "plot": plot,
+        }
+
+    def _frequencies(self, found: ColumnEstimate) -> dict[str, Any]:
+        values, stderr = np.asarray(found.estimate.value), np.asarray(found.estimate.stderr)
+        consistent, labels = found.consistent, [str(label) for label in found.labels or ()]
+        order = np.argsort(-values, kind="stable")[:SHOWN]
+        intervals = found.estimate.interval[order]
+        title = f"{found.column.name}: estimated frequencies of {len(order)} of {len(values)} categories"
+        plot = self._plots.frequency_plot([labels[i] for i in order], values[order], intervals, consistent[order], title=title)
+        rows = []
+        for place, i in enumerate(order):
+            raw, lower, upper, possible = readable([values[i], *intervals[place], consistent[i]], float(stderr[i]), percent=True)
+            rows.append({"label": labels[i], "raw": raw, "interval": f"{lower} to {upper}", "consistent": possible})
+        return {
+            "what": f"most frequent of {len(values):,} categories: {self._plots.shortened(rows[0]['label'])}",
+            "value": rows[0]["raw"],
+            "interval": rows[0]["interval"],
+            "plot": plot,
+            "rows": rows,
+            "hidden": len(values) - len(order),
+            "expected_misses": plain_number(rounded(len(values) * (1 - found.estimate.confidence))),
+        }
+
+
+def stand_ins(found: ColumnEstimate) -> str:
+    """What the job made of values that do not fit, in words."""
+    section, parts = found.column.section, []
+    if isinstance(section, RealColumn | IntegerColumn):
+        parts.append(f"values beyond [{section.lower:g}, {section.upper:g}] count as the nearer end")
+    for key, word in (("missing", "missing values"), ("unknown", "unknown values")):
+        value = getattr(section, key, None)
+        if value is not None:
+            parts.append(f"{word} count as {plain_number(value)}")
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+
+
+BODY = """{% extends "frame" %}
+{% block title %}{{ report.path }}: estimates{% endblock %}
+{% block style %}
+{% include "plot style" %}
+{% endblock %}
+{% block main %}
+<p class="eyebrow">Estimates from private data</p>
+<h1>{{ report.path }}</h1>
+<p class="facts">{{ "{:,}".format(report.rows) }} rows in {{ report.files }} file{{ "" if report.files == 1 else "s" }},
+{{ columns|length }} column{{ "" if columns|length == 1 else "s" }}, {{ confidence }} intervals for
+{{ "the population that the rows come from" if target == "population" else "these rows" }}</p>
+{% if not report.secure %}<div class="card alarm"><p>{{ alarm }}</p></div>{% endif %}
+
+<section class="card">
+<h2>At a glance</h2>
+<div class="wide"><table>
+<thead><tr><th>column</th><th>what</th><th class="number">estimate</th><th class="number">{{ confidence }} interval</th></tr></thead>
+<tbody>
+{% for column in columns %}
+<tr><td class="name"><a href="#{{ column.anchor }}">{{ column.name }}</a></td><td>{{ column.what }}</td>
+<td class="number">{{ column.value }}</td><td class="number">{{ column.interval }}</td></tr>
+{% endfor %}
+</tbody>
+</table></div>
+</section>
+
+<section class="card statement">
+<p>{{ statement }}</p>
+<p>{{ factor }} Every row was randomised on its own before it was stored; these numbers were computed from the
+randomised rows alone, so they spend nothing more.</p>
+{% if report.files > 1 %}<p class="small muted">The rows of all files are taken together. That is right if every row is in one of them;
+repeated outputs of the same rows protect them only at the sum of all &epsilon;, and count them twice.</p>{% endif %}
+</section>
+
+<section class="card">
+<h2>How to read the intervals</h2>
+<p>Randomising costs accuracy, and the interval says how much. Of such intervals about {{ misses }} misses the true value; which one,
+nobody can tell. A short interval means that the rows are many or the noise is small.</p>
+<p>The true value is that of the data as the job declared them: clamped, and with missing and unknown values replaced.</p>
+</section>
+
+{% for column in columns %}
+<section class="card{% if column.rows and column.rows|length > 12 %} long{% endif %}" id="{{ column.anchor }}">
+<h2>{{ column.name }}</h2>
+<p class="how"><code>{{ column.mechanism }}</code>: {{ column.title }}, &epsilon; = {{ column.epsilon }}
+{%- if column.delta %}, &delta; = {{ column.delta }}{% endif %}. {{ column.stand_ins }}</p>
+{% if column.rows %}
+<figure>
+<p class="legend"><span><i class="dot"></i>unbiased estimate</span><span><i class="line"></i>{{ confidence }} interval</span>
+<span><i class="bar"></i>consistent estimate: not below 0, sum 100&nbsp;%</span></p>
+{{ column.plot|safe }}
+</figure>
+{% if column.hidden %}<p class="muted small">The {{ column.rows|length }} most frequent categories are shown,
+{{ "{:,}".format(column.hidden) }} are not; the JSON file beside this page has all. Among so many, the largest estimates are partly there
+by chance: about {{ column.expected_misses }} of all intervals miss.</p>{% endif %}
+<div class="wide"><table>
+<thead><tr><th>category</th><th class="number">unbiased</th><th class="number">{{ confidence }} interval</th>
+<th class="number">consistent</th></tr></thead>
+<tbody>
+{% for row in column.rows %}
+<tr><td class="name">{{ row.label }}</td><td class="number">{{ row.raw }}</td><td class="number">{{ row.interval }}</td>
+<td class="number">{{ row.consistent }}</td></tr>
+{% endfor %}
+</tbody>
+</table></div>
+{% else %}
+<p class="headline"><span class="value">{{ column.value }}</span><span class="muted">{{ column.what }}; {{ confidence }} interval
+{{ column.interval }}; standard error {{ column.stderr }}</span></p>
+<figure>{{ column.plot|safe }}</figure>
+{% if column.part_of %}<p class="muted small">The axis shows only a part of the possible range, {{ column.part_of }}.</p>{% endif %}
+{% if column.consistent %}<p class="muted small">The unbiased estimate lies outside what is possible; the nearest possible value is
+{{ column.consistent }}.</p>{% endif %}
+{% endif %}
+</section>
+{% endfor %}
+{% endblock %}
+{% block footer %}The JSON file beside this page holds every number in full.{% endblock %}
+"""

@@ -1,0 +1,25 @@
+"""Paths that a job names are those of files on this machine."""
+
+from __future__ import annotations
+
+import re
+
+from dpcore.errors import JobError
+
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""Of an address. A single letter is a drive."""
+
+
+def check_local(key: str, path: str) -> None:
+    """Raise `JobError` if a path is an address: as a path it would name a folder called `s3:`.
+
+    Parameters
+    ----------
+    key : str
+        What messages call the path.
+    path : str
+        As it was given.
+    """
+    if SCHEME.match(path):
+        scheme = path.partition(":")[0]
+        raise JobError(f"{key} = {path!r}: {scheme}: addresses are not supported; name a file or folder that this machine has mounted")

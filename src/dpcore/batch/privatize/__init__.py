@@ -1,0 +1,1 @@
+"""Local privacy for tables: the job, its plan, its run, its page."""

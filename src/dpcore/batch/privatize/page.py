@@ -1,0 +1,191 @@
+"""What a job tells its owner: the plan, the guarantee in words, and the files of `--report`."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
+from dpcore.batch.tables import metadata
+from dpcore.errors import PublishedError
+from dpcore.pages.numbers import plain_number, rounded_up
+from dpcore.pages.page import NOT_SECURE, Pages, guarantee_in_words
+from dpcore.pages.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dpcore.batch.privatize.job import Job
+    from dpcore.batch.privatize.plan import Plan
+    from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.columns import NoisyColumn
+    from dpcore.batch.tables.publication import Publication
+
+SPENT_AGAIN = "Running this job again on the same data spends this budget again."
+CURATOR = (
+    "curator: messages may say which rows are at fault and which columns a CSV has. They are outside the guarantee; show them to nobody "
+    "who must not see the input."
+)
+CURATOR_HELP = (
+    "For whoever may see the input: messages may say which rows are at fault, and which columns a CSV has. They are outside the "
+    "guarantee. Not for jobs with a ledger."
+)
+PUBLIC_ROWS = "The number of rows is public; what a row holds is protected."
+KEPT = "Kept columns are copied as they are: nothing protects them."
+HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
+PRECISION = "An estimate from n rows has a standard error of about sd per row / √n: dpcore estimate gives it."
+
+
+@contextlib.contextmanager
+def truthful(publication: Publication) -> Iterator[None]:
+    """Say of a job that ends early what it has shown and what it has cost."""
+    try:
+        with publication.truth():
+            yield
+    except PublishedError:
+        raise
+    except BaseException:
+        if publication.charge.is_open:
+            with contextlib.suppress(OSError):
+                click.echo("the ledger was charged before the job ended, and stays charged", err=True)
+        raise
+
+
+def privacy_statement(job: Job) -> str:
+    """The guarantee of a job in words."""
+    return guarantee_in_words(job.total.epsilon, job.total.delta, job.privacy.protected, job.privacy.rows_per_unit)
+
+
+def declared_values(column: NoisyColumn) -> str:
+    """What the job says that a column holds."""
+    section, categories = column.section, column.categories
+    if isinstance(section, RealColumn | IntegerColumn):
+        return f"[{section.lower:g}, {section.upper:g}]"
+    if categories is None:
+        return "false, true"
+    if categories.labels is None:
+        return f"0 … {categories.k - 1}" if categories.k > 2 else "0, 1"
+    return f"{categories.k} categories" if categories.k > 2 else ", ".join(map(str, categories.listed()))
+
+
+def column_row(column: NoisyColumn) -> tuple[str, ...]:
+    """One line of the table of columns."""
+    section, privacy = column.section, column.privacy
+    stand_ins = (plain_number(getattr(section, key, None)) for key in ("missing", "unknown"))
+    numbers = (rounded_up(privacy.epsilon, 6), rounded_up(privacy.delta, 6))
+    return (column.name, section.mechanism, *numbers, declared_values(column), *stand_ins, f"{column.deviation:.4g}")
+
+
+def column_table(plan: Plan) -> Table:
+    """The columns of the output as a table for a terminal."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in HEADINGS:
+        table.add_column(heading, overflow="fold")
+    for name in plan.job.keep:
+        table.add_row(Text(name), "kept as it is", *["–"] * (len(HEADINGS) - 2))
+    for column in plan.columns:
+        # Text, not markup: a range in brackets would be taken for a style.
+        table.add_row(*(Text(printable(cell)) for cell in column_row(column)))
+    return table
+
+
+def describe(plan: Plan) -> str:
+    """Input and output of a plan, one line each."""
+    section = plan.job.output
+    return f"{source(plan)}\noutput  {section.path} ({section.resolved_format}, compression {section.resolved_compression})"
+
+
+def source(plan: Plan | ReleasePlan, *, count_rows: bool = True) -> str:
+    """Input of a plan in a line."""
+    files = len(plan.inputs.paths)
+    rows = "rows unknown before reading" if plan.rows is None else f"{plan.rows:,} rows"
+    if not count_rows:
+        rows = "the number of rows is private"
+    return f"input   {plan.job.input.path} ({plan.inputs.format}, {files} file{'s' if files > 1 else ''}, {rows})"
+
+
+def budget(job: Job | ReleaseJob) -> str:
+    """What is spent beside what is allowed."""
+    total, limits = job.total, job.privacy
+    return f"budget  epsilon {total.epsilon!r} of {limits.max_epsilon!r}, delta {total.delta!r} of {limits.max_delta!r}"
+
+
+def report_document(plan: Plan, rows: int) -> dict[str, Any]:
+    """Content of the JSON report."""
+    job = plan.job
+    columns = [
+        {
+            "name": column.name,
+            **metadata.field_metadata(column),
+            "scale": getattr(column.mechanism, "scale", None),
+            "standard_deviation": column.deviation,
+        }
+        for column in plan.columns
+    ]
+    return {
+        **metadata.schema_metadata(job),
+        "max_epsilon": job.privacy.max_epsilon,
+        "max_delta": job.privacy.max_delta,
+        "max_rows_per_unit": job.privacy.max_rows_per_unit,
+        "statement": privacy_statement(job),
+        "notes": [PUBLIC_ROWS, SPENT_AGAIN, *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
+        "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths)},
+        "output": {"path": job.output.path, "format": job.output.resolved_format, "rows": rows},
+        "keep": job.keep,
+        "columns": columns,
+    }
+
+
+class Report:
+    """The files that `privatize --report DIR` asks for; the output's name without its ending names them."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self._plan = plan
+        self._pages = Pages(folder, plan.output.stem, BODY)
+        self.paths = self._pages.paths
+
+    def write(self, rows: int) -> None:
+        """Write both files, replacing those of an earlier run."""
+        table = [column_row(column) for column in self._plan.columns]
+        self._pages.write(report_document(self._plan, rows), table=table, headings=HEADINGS, precision=PRECISION, alarm=NOT_SECURE)
+
+
+BODY = """{% extends "frame" %}
+{% block title %}{{ report.output.path }}: privacy report{% endblock %}
+{% block main %}
+<p class="eyebrow">Privacy report of a job</p>
+<h1>{{ report.output.path }}</h1>
+<p class="facts">{{ "{:,}".format(report.output.rows) }} rows from {{ report.input.path }} ({{ report.input.files }}
+{{ report.input.format }} file{{ "" if report.input.files == 1 else "s" }})</p>
+{% if not report.secure %}<div class="card alarm"><p>{{ alarm }}</p></div>{% endif %}
+<section class="card statement">
+<p>{{ report.statement }}</p>
+<p>Budget: &epsilon; {{ report.epsilon|rounded_up }} of {{ report.max_epsilon|plain }}, &delta; {{ report.delta|rounded_up }} of
+{{ report.max_delta|plain }}.</p>
+<ul>{% for note in report.notes if note != alarm %}<li>{{ note }}</li>{% endfor %}</ul>
+</section>
+<section class="card long">
+<h2>Columns</h2>
+<div class="wide"><table>
+<thead><tr>{% for heading in headings %}<th{% if loop.index in (3, 4, 8) %} class="number"{% endif %}>{{ heading }}</th>
+{% endfor %}</tr></thead>
+<tbody>
+{% for name in report.keep %}
+<tr><td class="name">{{ name }}</td><td colspan="7">kept as it is: public</td></tr>
+{% endfor %}
+{% for row in table %}
+<tr>{% for cell in row %}<td{% if loop.index in (3, 4, 8) %} class="number"{% elif loop.first %} class="name"{% endif %}>{{ cell }}</td>
+{% endfor %}</tr>
+{% endfor %}
+</tbody>
+</table></div>
+<p class="muted small">{{ precision }}</p>
+</section>
+{% endblock %}
+"""

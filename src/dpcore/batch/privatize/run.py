@@ -1,0 +1,181 @@
+"""Local privacy for tables: every row is privatised on its own, and rows stream from input to output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from dpcore._backend import default_threads
+from dpcore._validation import check_integer
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.columns import NoisyColumn
+from dpcore.batch.tables.kept import kept
+from dpcore.batch.tables.output import Output
+from dpcore.batch.tables.pieces import Cut
+from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
+from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows, refused_cell
+from dpcore.batch.tables.units import choose_rows
+from dpcore.batch.tables.values import CellError
+from dpcore.batch.tables.writers import written
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from dpcore.batch.privatize.job import TestingSection
+    from dpcore.batch.privatize.plan import Plan
+    from dpcore.batch.tables.units import Kept
+    from dpcore.testing import KeyedRandom
+
+
+class Progress(Protocol):
+    """Who wants to know how far the job is."""
+
+    def begin(self, stage: str) -> None:
+        """A stage begins: rates and times count from here."""
+
+    def update(self, rows: int, fraction: float) -> None:
+        """`rows` are done, and about `fraction` of the input is read."""
+
+
+class Silent:
+    """Nobody wants to know."""
+
+    def begin(self, stage: str) -> None:
+        """Say nothing."""
+
+    def update(self, rows: int, fraction: float) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a finished job wrote."""
+
+    plan: Plan
+    rows: int
+
+
+def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | None = None, piece_rows: int | None = None) -> Summary:
+    """Run a planned job.
+
+    Parameters
+    ----------
+    plan : Plan
+        From `make_plan`.
+    threads : int, optional
+        Threads that add noise; one more reads and one writes. Default: the CPUs this process may use.
+    progress : Progress, optional
+        Told a few times a second, on the calling thread.
+    piece_rows : int, optional
+        Rows handled at a time; the output does not depend on it.
+
+    Raises
+    ------
+    BudgetError
+        If the ledger does not have what the job spends.
+    DataError
+        If a row does not fit its declaration and the job declares nothing for it; the message names the column, and file and row only
+        with `curator`. Never a value.
+    StorageError
+        If the input cannot be read on or the output not written. But for a `PublishedError`, nothing is left under the output's name.
+    PublishedError
+        If something fails after the output was published, which its cause tells.
+    """
+    threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
+    shown = Silent() if progress is None else progress
+    with plan.publication.truth(), plan.publication as publication, Output.of(plan) as output:
+        if publication.charge.is_recorded:
+            output.allocate(plan.rows or 0)
+        publication.reserve()
+        chosen = _chosen(plan, output, threads, shown)
+        shown.begin("privatising")
+        written = dict(zip(plan.schema.names, plan.schema.types, strict=True))
+        _stream(plan, output, chosen, threads, shown, piece_rows or piece_rows_for(plan.read_types, written))
+        publication.publish(output.seal())
+    return Summary(plan, output.rows)
+
+
+def _chosen(plan: Plan, output: Output, threads: int, progress: Progress) -> Kept | None:
+    """The rows whose cells are noised as they are, if the unit is not the row: at most so many of each unit."""
+    if plan.unit_type is None:
+        return None
+    progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
+    refuse = plan.job.privacy.refuses_units
+    return choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, refuse=refuse)
+
+
+def privatize_rows(
+    columns: tuple[NoisyColumn, ...],
+    schema: pa.Schema,
+    batch: pa.RecordBatch,
+    key: KeyedRandom | None,
+    first: int,
+    suppressed: npt.NDArray[np.bool_] | None = None,
+) -> pa.RecordBatch:
+    """Privatise the rows of one batch: kept columns first, then those with noise.
+
+    Parameters
+    ----------
+    columns : tuple of NoisyColumn
+        The columns that get noise.
+    schema : pyarrow.Schema
+        Of the result; its other columns are copied.
+    batch : pyarrow.RecordBatch
+        Holds all of them.
+    key : KeyedRandom or None
+        None is the secure source, with a key of its own for each column of each batch.
+    first : int
+        Position of the batch's first row in the whole input. A keyed job addresses its noise by column and row, so its output does
+        not depend on how the rows are cut.
+    suppressed : ndarray of bool, optional
+        Rows whose cells are noised as if they were missing.
+
+    Raises
+    ------
+    CellError
+        If a cell is missing and its column declares no `missing`.
+    """
+    arrays = [written(kept(batch.column(field.name)), field.type) for field in schema if not metadata.is_noisy(field)]
+    for position, column in enumerate(columns):
+        rng = None if key is None else key.at(nonce=position, element=first)
+        try:
+            arrays += column.privatize(batch.column(column.name), rng, suppressed)
+        except CellError as error:
+            raise CellError(error.row, error.problem, column.name) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _stream(plan: Plan, output: Output, chosen: Kept | None, threads: int, progress: Progress, piece_rows: int) -> None:
+    key = key_of(plan.job.testing)
+    done = 0.0
+
+    def transform(rows: Rows) -> tuple[pa.RecordBatch, float]:
+        try:
+            suppressed = None if chosen is None else chosen.dropped_among(rows.first, len(rows.piece.batch))
+            return privatize_rows(plan.columns, plan.schema, rows.piece.batch, key, rows.first, suppressed), rows.done
+        except CellError as error:
+            raise refused_cell(rows, error, curator=plan.curator) from None
+
+    def write(result: tuple[pa.RecordBatch, float]) -> None:
+        nonlocal done
+        output.write(result[0])
+        done = result[1]
+
+    def tick() -> None:
+        progress.update(output.rows, min(done, UNFINISHED))
+
+    source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows, use_threads=threads > 1))
+    Pipeline(source, transform, write, threads=threads).run(tick)
+    progress.update(output.rows, 1.0)
+
+
+def key_of(testing: TestingSection | None) -> KeyedRandom | None:
+    """The keyed source of a job that asks for one."""
+    if testing is None:
+        return None
+    from dpcore.testing import KeyedRandom  # Only a keyed job may hold the class whose output is not private.
+
+    return KeyedRandom(bytes.fromhex(testing.key_hex))

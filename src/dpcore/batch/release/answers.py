@@ -1,0 +1,449 @@
+"""One class for each kind of query: what it adds up over the rows, exactly, and how it makes a private answer of it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dpcore import _backend, accounting
+from dpcore._intervals import fraction_up
+from dpcore.batch.release.cells import Binned, Declared, Reals, Within
+from dpcore.local._mean_intervals import noise_variance
+from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from dpcore.sums import ExactSum, clamped_sum
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpcore.batch.jobfile.columns import Section
+    from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.queries import CountQuery, HistogramQuery, MeanQuery, Query, SumQuery
+    from dpcore.batch.release.sensitivity import Contribution, Sensitivity
+    from dpcore.privacy import Relation
+    from dpcore.rng import Stream
+
+    Array = npt.NDArray[Any]
+    IntegerNoise = DiscreteLaplace | DiscreteGaussian
+    RealNoise = Laplace | Gaussian
+
+LAWS = {
+    DiscreteLaplace: "discrete_laplace",
+    DiscreteGaussian: "discrete_gaussian",
+    Laplace: "laplace",
+    Gaussian: "gaussian",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What a plan says about one draw: its law, the sensitivity that it hides and its scale."""
+
+    law: str
+    sensitivity: float
+    scale: float
+
+    def document(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {"law": self.law, "sensitivity": self.sensitivity, "scale": self.scale}
+
+
+FREE = "the number of rows is public, because neighbouring tables have equally many: this answer costs nothing"
+
+
+class Answer(Protocol):
+    """A query made ready."""
+
+    @property
+    def section(self) -> Query:
+        """What the job says."""
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """The columns that it needs, and how each is read."""
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """What it draws."""
+
+    @property
+    def rho(self) -> float | None:
+        """Its ρ of zero-concentrated privacy, rounded up; None if none is known."""
+
+    def declared(self) -> dict[str, Any]:
+        """What the job says about the values, for the document."""
+
+    def tally(self, rows: int, read: list[Array]) -> Any:
+        """The exact statistic of some rows, given what `reads` read; the tallies of parts of a table are added with +."""
+
+    def release(self, tally: Any, rng: Stream | None) -> dict[str, Any]:
+        """A private answer: what the document says of it beyond name, kind and budget."""
+
+    def expected_error(self, rows: int | None) -> float | None:
+        """Standard error of the answer's noise for a table of so many rows, if it can be told."""
+
+
+def standard_deviation(noise: IntegerNoise | RealNoise) -> float:
+    """Standard deviation; of real noise not by way of a variance, which may leave the range of float64."""
+    match noise:
+        case Laplace():
+            return laplace_deviation(noise.scale)
+        case Gaussian():
+            return noise.scale
+        case _:
+            return math.sqrt(noise_variance(LAWS[type(noise)], noise.scale))
+
+
+def laplace_deviation(scale: float) -> float:
+    """Standard deviation √2·b of Laplace noise of scale b."""
+    return math.sqrt(2) * scale
+
+
+@functools.lru_cache(maxsize=1024)
+def _width(noise: IntegerNoise | RealNoise, beta: float) -> float:
+    """What the noise stays within with probability 1 − β; groups ask for the same again and again."""
+    return noise.accuracy(beta)
+
+
+def described(noise: IntegerNoise | RealNoise) -> Noise:
+    """What a plan says of it."""
+    return Noise(LAWS[type(noise)], noise.sensitivity, noise.scale)
+
+
+def rho_of(noise: IntegerNoise | RealNoise) -> float:
+    """Its ρ of zero-concentrated privacy, rounded up."""
+    match noise:
+        case Laplace():
+            return accounting.rho_laplace(noise.epsilon)
+        case DiscreteLaplace():
+            return accounting.rho_pure(noise.epsilon)
+        case _:
+            return accounting.rho_gaussian(noise.scale, noise.sensitivity)
+
+
+def given(section: Section, *keys: str) -> dict[str, Any]:
+    """Those of the keys that the job gives."""
+    found = {key: getattr(section, key) for key in keys}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items() if value is not None}
+
+
+def _around(value: float, width: float) -> list[float]:
+    return [value - width, value + width]
+
+
+def integer_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> IntegerNoise:
+    """Noise of a count, or of several."""
+    if delta == 0:
+        return DiscreteLaplace(epsilon, int(sensitivity.l1), relation=relation)
+    if sensitivity.alone:
+        return DiscreteGaussian(epsilon, delta, int(sensitivity.l1), calibration="exact", relation=relation)
+    return DiscreteGaussian(epsilon, delta, sensitivity.l2, relation=relation)
+
+
+def _real_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> RealNoise:
+    """Noise of a sum, or of several."""
+    if delta == 0:
+        return Laplace(epsilon, sensitivity.l1, relation=relation)
+    return Gaussian(epsilon, delta, sensitivity.l2, relation=relation)
+
+
+def _noisy(total: ExactSum, noise: RealNoise, rng: Stream | None) -> float:
+    return float(total.noisy("laplace" if isinstance(noise, Laplace) else "gaussian", noise.scale, rng=rng, threads=1))
+
+
+@dataclass(frozen=True, slots=True)
+class CountAnswer:
+    """Rows, all or some, with discrete noise of sensitivity m."""
+
+    section: CountQuery
+    cells: Within | Declared | None
+    mechanism: IntegerNoise
+
+    @classmethod
+    def made(
+        cls, section: CountQuery, cells: Within | Declared | None, bound: Contribution, relation: Relation, groups: int = 0
+    ) -> CountAnswer:
+        """Calibrate it, for one of so many groups if there are any."""
+        return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """The column of the condition."""
+        return () if self.cells is None or self.section.column is None else ((self.section.column, self.cells),)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """What it draws."""
+        return (described(self.mechanism),)
+
+    @property
+    def rho(self) -> float | None:
+        """Of its one draw."""
+        return rho_of(self.mechanism)
+
+    def declared(self) -> dict[str, Any]:
+        """The condition."""
+        return given(self.section, "categories", "lower", "upper")
+
+    def tally(self, rows: int, read: list[Array]) -> int:
+        """How many rows count."""
+        if not read:
+            return rows
+        return int(np.count_nonzero(read[0] < self.cells.size if isinstance(self.cells, Declared) else read[0]))
+
+    def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:
+        """The noisy number."""
+        value = int(self.mechanism.release(tally, rng=rng, threads=1))
+        width = _width(self.mechanism, 1 - self.section.confidence)
+        return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """Standard deviation of the noise."""
+        return standard_deviation(self.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicCountAnswer:
+    """The number of all rows where it is public, because neighbours have equally many: no noise, and nothing is spent."""
+
+    section: CountQuery
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """No column."""
+        return ()
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """None."""
+        return ()
+
+    @property
+    def rho(self) -> float | None:
+        """Nothing."""
+        return 0.0
+
+    def declared(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def tally(self, rows: int, read: list[Array]) -> int:  # noqa: ARG002
+        """All rows."""
+        return rows
+
+    def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
+        """The number itself."""
+        return {"value": tally, "stderr": 0.0, "interval": [tally, tally], "note": FREE}
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """None."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramAnswer:
+    """Rows in each cell, with discrete noise for the ℓ1 or ℓ2 sensitivity of all cells together."""
+
+    section: HistogramQuery
+    cells: Binned | Declared
+    mechanism: IntegerNoise
+
+    @classmethod
+    def made(cls, section: HistogramQuery, cells: Binned | Declared, bound: Contribution, relation: Relation) -> HistogramAnswer:
+        """Calibrate it."""
+        return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells, relation))
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """What it draws, for each cell."""
+        return (described(self.mechanism),)
+
+    @property
+    def rho(self) -> float | None:
+        """Of its one draw."""
+        return rho_of(self.mechanism)
+
+    def declared(self) -> dict[str, Any]:
+        """The cells, and what stands for others."""
+        if isinstance(self.cells, Binned):
+            return {"bins": list(self.cells.edges), **given(self.section, "missing")}
+        return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
+
+    def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002
+        """Rows in each cell."""
+        return _backend.code_counts(read[0], self.cells.size, threads=1)
+
+    def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
+        """The noisy numbers; intervals are pointwise."""
+        value = self.mechanism.release(tally, rng=rng, threads=1)
+        width = _width(self.mechanism, 1 - self.section.confidence)
+        interval = np.stack([value - width, value + width], axis=-1)
+        return {"value": value.tolist(), "stderr": standard_deviation(self.mechanism), "interval": interval.tolist()}
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """Standard deviation of the noise of one cell."""
+        return standard_deviation(self.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class _OneSum:
+    """What is one draw of noise on one exact sum of clamped numbers."""
+
+    section: SumQuery | MeanQuery
+    cells: Reals
+    mechanism: RealNoise
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """What it draws."""
+        return (described(self.mechanism),)
+
+    @property
+    def rho(self) -> float | None:
+        """Of its one draw."""
+        return rho_of(self.mechanism)
+
+    def declared(self) -> dict[str, Any]:
+        """The bounds."""
+        return given(self.section, "lower", "upper", "missing")
+
+    def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
+        """The sum, which knows how many rows it is of."""
+        return clamped_sum(read[0], self.section.lower, self.section.upper, threads=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SumAnswer(_OneSum):
+    """The exact sum of clamped numbers, with real noise."""
+
+    @classmethod
+    def made(cls, section: SumQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> SumAnswer:
+        """Calibrate it, for one of so many groups if there are any."""
+        clamped_sum(np.empty(0), section.lower, section.upper)
+        sensitivity = (bound.totals if groups else bound.total)(section.lower, section.upper)
+        return cls(section, cells, _real_noise(section.epsilon, section.delta, sensitivity, relation))
+
+    def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
+        """The noisy sum."""
+        value = _noisy(tally, self.mechanism, rng)
+        width = _width(self.mechanism, 1 - self.section.confidence)
+        return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """Standard deviation of the noise."""
+        return standard_deviation(self.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicMeanAnswer(_OneSum):
+    """A noisy sum over the number of rows, which is public: neighbours have equally many."""
+
+    @classmethod
+    def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation) -> PublicMeanAnswer:
+        """Calibrate it."""
+        clamped_sum(np.empty(0), section.lower, section.upper)
+        return cls(section, cells, _real_noise(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
+
+    def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
+        """The noisy mean; of no rows there is none."""
+        n = tally.n
+        if n == 0:
+            return {"value": None, "stderr": None, "interval": None, "note": "the table has no rows, and so no mean"}
+        value = _noisy(tally, self.mechanism, rng) / n
+        width = _width(self.mechanism, 1 - self.section.confidence) / n
+        return {"value": value, "stderr": standard_deviation(self.mechanism) / n, "interval": _around(value, width)}
+
+    def expected_error(self, rows: int | None) -> float | None:
+        """Standard deviation of the noise."""
+        return standard_deviation(self.mechanism) / rows if rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateMeanAnswer:
+    """A noisy sum over a noisy number of rows, each for half of ε and δ.
+
+    The numbers are summed as their distances from the middle of [lower, upper]: the sensitivity is then half the width per row,
+    wherever the bounds lie.
+    """
+
+    section: MeanQuery
+    cells: Reals
+    total: RealNoise
+    count: IntegerNoise
+    middle: float
+    half_width: float
+
+    @classmethod
+    def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> PrivateMeanAnswer:
+        """Calibrate both, for one of so many groups if there are any."""
+        middle = section.lower / 2 + section.upper / 2
+        half_width = fraction_up(max(Fraction(section.upper) - Fraction(middle), Fraction(middle) - Fraction(section.lower)))
+        clamped_sum(np.empty(0), -half_width, half_width)
+        epsilon, delta = section.epsilon / 2, section.delta / 2
+        total = _real_noise(epsilon, delta, (bound.totals if groups else bound.total)(-half_width, half_width), relation)
+        count = integer_noise(epsilon, delta, bound.cells if groups else bound.count, relation)
+        return cls(section, cells, total, count, middle, half_width)
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """What it draws."""
+        return (described(self.total), described(self.count))
+
+    @property
+    def rho(self) -> float | None:
+        """Of both draws."""
+        return fraction_up(Fraction(rho_of(self.total)) + Fraction(rho_of(self.count)))
+
+    def declared(self) -> dict[str, Any]:
+        """The bounds."""
+        return given(self.section, "lower", "upper", "missing")
+
+    def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
+        """The sum of distances from the middle."""
+        with np.errstate(over="ignore"):
+            distances = read[0].astype(np.float64) - self.middle
+        return clamped_sum(distances, -self.half_width, self.half_width, threads=1)
+
+    def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
+        """The noisy mean, clamped to the bounds, which costs nothing."""
+        total, count = _noisy(tally, self.total, rng), int(self.count.release(tally.n, rng=rng, threads=1))
+        value = self._mean(total, count)
+        return {
+            "value": value,
+            "stderr": math.hypot(standard_deviation(self.total), (value - self.middle) * standard_deviation(self.count)) / max(count, 1),
+            "interval": self._interval(total, count),
+            "count": count,
+        }
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """It depends on the number of rows, which is private."""
+        return None
+
+    def _mean(self, total: float, count: float) -> float:
+        return min(max(self.middle + total / max(count, 1), self.section.lower), self.section.upper)
+
+    def _interval(self, total: float, count: int) -> list[float]:
+        """What sum and count can be, each with half of the error probability; their quotient is monotone in both."""
+        beta = (1 - self.section.confidence) / 2
+        sums, counts = _around(total, _width(self.total, beta)), _around(count, _width(self.count, beta))
+        corners = [self._mean(a, b) for a in sums for b in counts]
+        return [min(corners), max(corners)]

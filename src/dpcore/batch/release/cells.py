@@ -1,0 +1,313 @@
+"""How a query reads its column: each row becomes one number or one code, by a rule that looks at that row alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dpcore import _backend
+from dpcore.batch.tables import texts
+from dpcore.batch.tables.categories import Categories, value_type
+from dpcore.batch.tables.rows import refused_cell
+from dpcore.batch.tables.values import REAL_TYPES, CellError, Codes, Numbers, not_given
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpcore.batch.tables.rows import Rows
+
+    Array = npt.NDArray[Any]
+
+
+class Cells(Protocol):
+    """How a query's column is read."""
+
+    @property
+    def wanted(self) -> str:
+        """The types that `accepts` takes, in words."""
+
+    def lacks(self) -> tuple[str, ...]:
+        """Keys of the query that are not given, and that cells can call for."""
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Whether a column may have this type."""
+
+    def fitted(self, kind: pa.DataType | None) -> Self:
+        """The same for a column of this type; None if the format has no types."""
+
+    def read(self, cells: pa.Array) -> Array:
+        """One entry for each row; raises `CellError` at a cell that the job declares nothing for."""
+
+
+class OfNumbers:
+    """What all that read numbers have in common."""
+
+    __slots__ = ()
+
+    @property
+    def wanted(self) -> str:
+        """The types, listed."""
+        return "one of " + ", ".join(map(str, (*REAL_TYPES, pa.bool_())))
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Whether it is one of them."""
+        return kind in REAL_TYPES or kind == pa.bool_()
+
+    def fitted(self, kind: pa.DataType | None) -> Self:  # noqa: ARG002
+        """Itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Reals(OfNumbers):
+    """Numbers; nulls and NaN become `missing`.
+
+    Attributes
+    ----------
+    bounds : tuple of float
+        What the query declares; if they and `missing` are integers, integers keep their unit beyond 2^53.
+    missing : float or None
+        None refuses nulls and NaN.
+    """
+
+    bounds: tuple[float, float]
+    missing: float | None
+
+    def lacks(self) -> tuple[str, ...]:
+        """`missing`."""
+        return self._numbers.lacks(None)
+
+    def read(self, cells: pa.Array) -> Array:
+        """The numbers, without NaN."""
+        cells = _plain(cells)
+        numbers = self._numbers.read(cells)
+        if numbers.dtype.kind != "f" or not (absent := np.isnan(numbers)).any():
+            return numbers
+        if self.missing is None:
+            raise self._numbers.refused(cells) or AssertionError
+        return np.where(absent, np.float64(self.missing), numbers)
+
+    @property
+    def _numbers(self) -> Numbers:
+        return Numbers(REAL_TYPES, False, self.bounds, self.missing)  # noqa: FBT003
+
+
+@dataclass(frozen=True, slots=True)
+class Within(OfNumbers):
+    """Whether the number is in [lower, upper]; a null or NaN is not."""
+
+    lower: float
+    upper: float
+
+    def lacks(self) -> tuple[str, ...]:
+        """Nothing: other rows do not count."""
+        return ()
+
+    def read(self, cells: pa.Array) -> Array:
+        """True where the row counts."""
+        cells = _plain(cells)
+        numbers = Numbers(REAL_TYPES, False, (self.lower, self.upper), 0).read(cells)  # noqa: FBT003
+        if numbers.dtype.kind == "f":
+            # Narrow floats would be compared in their own precision here, and in float64 where a null has widened the piece: then one
+            # row's null would decide on other rows.
+            numbers = numbers.astype(np.float64, copy=False)
+        inside = (numbers >= self.lower) & (numbers <= self.upper)
+        return inside & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else inside
+
+
+class Points:
+    """Increasing numbers p, and where others lie among them; if they are about evenly spaced, several times faster than a search.
+
+    A number's place is then guessed by a division. As no point is further than a quarter of a step h from its even place, the guess
+    is off by one at most, and comparing with the points beside it makes it exact.
+    """
+
+    __slots__ = ("_padded", "_points", "_step")
+
+    def __init__(self, points: tuple[float, ...]) -> None:
+        self._points = np.array(points, np.float64)
+        self._padded = np.concatenate([[-np.inf], self._points, [np.inf]])
+        self._step = _even_step(self._points)
+
+    def below(self, x: Array) -> Array:
+        """How many points are less than each number."""
+        if self._step is None:
+            return np.searchsorted(self._points, x, side="left")
+        x, place = self._guess(x)
+        place += self._padded[1:][place] < x
+        place -= self._padded[place] >= x
+        return place
+
+    def not_above(self, x: Array) -> Array:
+        """How many points are at most each number."""
+        if self._step is None:
+            return np.searchsorted(self._points, x, side="right")
+        x, place = self._guess(x)
+        place += self._padded[1:][place] <= x
+        place -= self._padded[place] > x
+        return place
+
+    def _guess(self, x: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+        step, first, last = self._step or 1.0, self._points[0], self._points[-1]
+        x = np.clip(x.astype(np.float64, copy=False), first - step, last + step)
+        guess = np.subtract(x, first)
+        guess /= step
+        np.ceil(guess, out=guess)
+        np.clip(guess, 0, len(self._points), out=guess)
+        return x, guess.astype(np.intp)
+
+
+def _even_step(points: npt.NDArray[np.float64]) -> float | None:
+    """The step of points that are about evenly spaced; None of others, or if its arithmetic would not be that of small numbers."""
+    if len(points) < 16:
+        return None
+    step = float((points[-1] / 2 - points[0] / 2) / (len(points) - 1) * 2)
+    far = max(abs(points[0]), abs(points[-1]))
+    if not (2.0**-900 < step and far < min(2.0**900, 2.0**40 * step)):  # noqa: SIM300
+        return None
+    even = points[0] + step * np.arange(len(points))
+    return step if np.abs(points - even).max() < step / 4 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Binned(OfNumbers):
+    """Which of the bins between `edges` holds the number; those outside count in the first or last one.
+
+    Bin i is [edges[i], edges[i+1]), the last one with its right edge.
+    """
+
+    reals: Reals
+    edges: tuple[float, ...]
+    _inner: Points = field(repr=False)
+
+    @classmethod
+    def between(cls, edges: tuple[float, ...], missing: float | None) -> Binned:
+        """Bins between these edges."""
+        return cls(Reals((edges[0], edges[-1]), missing), edges, Points(edges[1:-1]))
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return len(self.edges) - 1
+
+    def lacks(self) -> tuple[str, ...]:
+        """As its numbers."""
+        return self.reals.lacks()
+
+    def read(self, cells: pa.Array) -> Array:
+        """The number of each row's bin."""
+        return self._inner.not_above(self.reals.read(cells))
+
+
+@dataclass(frozen=True, slots=True)
+class OnGrid(OfNumbers):
+    """The first point of a grid that is not below the number; the last point if all are."""
+
+    reals: Reals
+    grid: tuple[float, ...]
+    _lower: Points = field(repr=False)
+
+    @classmethod
+    def of(cls, grid: tuple[float, ...], missing: float | None) -> OnGrid:
+        """Points of this grid."""
+        return cls(Reals((grid[0], grid[-1]), missing), grid, Points(grid[:-1]))
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return len(self.grid)
+
+    def lacks(self) -> tuple[str, ...]:
+        """As its numbers."""
+        return self.reals.lacks()
+
+    def read(self, cells: pa.Array) -> Array:
+        """The number of each row's point."""
+        return self._lower.below(self.reals.read(cells))
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Codes 0 … k − 1 of declared categories.
+
+    Attributes
+    ----------
+    categories : Categories
+        The declared ones.
+    missing, unknown : str, int or None
+        Categories that stand for nulls, and for other values.
+    skip : bool
+        Whether a null or another value has the code k and counts nowhere, instead of being refused.
+    """
+
+    categories: Categories
+    missing: object = None
+    unknown: object = None
+    skip: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of categories."""
+        return self.categories.k
+
+    @property
+    def wanted(self) -> str:
+        """The types, in words."""
+        return self.categories.wanted
+
+    def lacks(self) -> tuple[str, ...]:
+        """`missing` and `unknown`, unless such rows count nowhere."""
+        return () if self.skip else not_given(missing=self.missing, unknown=self.unknown)
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Whether it can hold the categories."""
+        return self.categories.accepts(kind)
+
+    def fitted(self, kind: pa.DataType | None) -> Declared:
+        """With categories of the column's type."""
+        return replace(self, categories=self.categories.fitted(kind))
+
+    def read(self, cells: pa.Array) -> Array:
+        """The codes."""
+        codes, absent = self.categories.codes(cells)
+        if self.skip:
+            codes = self._with(codes, self.size)
+            return codes if absent is None else np.where(absent, np.int64(self.size), codes)
+        missing, unknown = self.categories.code(self.missing), self.categories.code(self.unknown)
+        if absent is not None:
+            if missing is None:
+                raise self._refused(cells, missing, unknown)
+            codes = np.where(absent, np.int64(missing), codes)
+        if unknown is None and _backend.first_outside(codes, self.size, 1) >= 0:
+            raise self._refused(cells, missing, unknown)
+        return codes if unknown is None else self._with(codes, unknown)
+
+    def _with(self, codes: Array, other: int) -> Array:
+        """The codes, with `other` for what is no category."""
+        if _backend.first_outside(codes, self.size, 1) < 0:
+            return codes
+        return np.where((codes < 0) | (codes >= self.size), np.int64(other), codes)
+
+    def _refused(self, cells: pa.Array, missing: int | None, unknown: int | None) -> CellError:
+        found = Codes(self.categories, missing, unknown).refused(cells)
+        if found is None:
+            raise AssertionError("no cell is refused")
+        return found
+
+
+def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -> Array:
+    """What `cells` makes of a column; raises `DataError` at a cell that the job declares nothing for, with its place for a curator."""
+    try:
+        return cells.read(rows.piece.batch.column(name))
+    except CellError as error:
+        raise refused_cell(rows, CellError(error.row, error.problem, name), curator=curator) from None
+
+
+def _plain(cells: pa.Array) -> pa.Array:
+    """Booleans as 0 and 1, and text as what it says."""
+    if cells.type == pa.binary():
+        return texts.reals(cells)
+    return cells.cast(pa.int8()) if pa.types.is_boolean(value_type(cells.type)) else cells

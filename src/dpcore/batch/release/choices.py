@@ -1,0 +1,201 @@
+"""The kinds of queries that choose: quantiles among the points of a grid, and the most frequent of declared candidates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore import _backend, _calibration, accounting, selection
+from dpcore._intervals import fraction_up
+from dpcore.batch.release.answers import Noise, given, laplace_deviation
+from dpcore.batch.release.cells import Declared, OnGrid
+from dpcore.noise import default_grid
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.queries import QuantileQuery, TopQuery
+    from dpcore.batch.release.sensitivity import Contribution
+    from dpcore.privacy import Relation
+    from dpcore.rng import Stream
+
+    Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileAnswer:
+    r"""A point of the grid by the exponential mechanism, for each level q.
+
+    Numbers are rounded up to the grid (and those beyond it to its last point). With C(g) of n rows at or below g the utility of g is
+    −max(0, C(g⁻) − q·n, q·n − C(g)), g⁻ the point before g: the distance in rows of g from being a q-quantile. It is 0 for some g,
+    and is computed exactly, as an integer: q = a/b, and everything is multiplied by b.
+    """
+
+    section: QuantileQuery
+    cells: OnGrid
+    sensitivities: tuple[int, ...]
+    epsilon: float
+    relation: Relation
+
+    @classmethod
+    def made(cls, section: QuantileQuery, cells: OnGrid, bound: Contribution, relation: Relation, groups: int = 0) -> QuantileAnswer:
+        """Levels share ε equally, and so do the groups that one unit touches, if there are groups."""
+        parts = len(section.q) * (bound.touched(groups) if groups else 1)
+        share = section.epsilon / parts
+        # Rounded down: the parts must not sum to more than ε.
+        epsilon = share if Fraction(share) * parts <= Fraction(section.epsilon) else math.nextafter(share, 0.0)
+        sensitivities = tuple(bound.rank(level) for level in _levels(section))
+        # A trial: what the mechanism refuses must be refused before anything is spent.
+        selection.exponential_mechanism(np.zeros(1, np.int64), epsilon, max(sensitivities), relation=relation)
+        return cls(section, cells, sensitivities, epsilon, relation)
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """What it draws, for each level; sensitivity and scale in rows."""
+        ranks = [sensitivity / level.denominator for sensitivity, level in zip(self.sensitivities, _levels(self.section), strict=True)]
+        return tuple(Noise("gumbel", rank, 2 * rank / self.epsilon) for rank in ranks)
+
+    @property
+    def rho(self) -> float | None:
+        """Of a draw for each level."""
+        return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(self.epsilon)))
+
+    def declared(self) -> dict[str, Any]:
+        """Levels and grid."""
+        q = self.section.q
+        return {"q": q[0] if len(q) == 1 else list(q), "grid": list(self.cells.grid), **given(self.section, "missing")}
+
+    def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002
+        """Rows at each point."""
+        return _backend.code_counts(read[0], self.cells.size, threads=1)
+
+    def utilities(self, tally: Array, level: Fraction) -> Array:
+        """Utility of each point, times the denominator of the level."""
+        at_or_below = np.cumsum(tally)
+        target, b = level.numerator * int(tally.sum()), level.denominator
+        utilities: Array = np.minimum(0, np.minimum(target - b * (at_or_below - tally), b * at_or_below - target))
+        return utilities
+
+    def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
+        """The chosen points; how far off in rows they can be."""
+        chosen = [
+            selection.exponential_mechanism(
+                self.utilities(tally, level), self.epsilon, sensitivity, relation=self.relation, rng=rng, threads=1
+            )
+            for level, sensitivity in zip(_levels(self.section), self.sensitivities, strict=True)
+        ]
+        values = [self.cells.grid[index] for index in chosen]
+        errors = self.rank_errors()
+        one = len(values) == 1
+        return {
+            "value": values[0] if one else values,
+            "stderr": None,
+            "interval": None,
+            "rank_error": errors[0] if one else errors,
+        }
+
+    def rank_errors(self) -> list[float]:
+        """Rows by which the rank of each answer misses q·n at most, at the query's confidence."""
+        tail = math.log(self.cells.size / (1 - self.section.confidence))
+        return [noise.scale * tail for noise in self.noise]
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """It depends on the data how far apart ranks are."""
+        return None
+
+
+def _levels(section: QuantileQuery) -> tuple[Fraction, ...]:
+    """The levels as the decimals that were written."""
+    return tuple(Fraction(repr(level)) for level in section.q)
+
+
+@dataclass(frozen=True, slots=True)
+class TopAnswer:
+    """The s most frequent candidates, in order of selection."""
+
+    section: TopQuery
+    cells: Declared
+    sensitivity: int
+    relation: Relation
+    trial: selection.Selection
+
+    @classmethod
+    def made(cls, section: TopQuery, cells: Declared, bound: Contribution, relation: Relation) -> TopAnswer:
+        """Calibrate it by a trial on no rows."""
+        none = np.zeros(cells.size, np.int64)
+        return cls(section, cells, int(bound.count.l1), relation, _top(none, section, int(bound.count.l1), relation, None))
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """What it draws."""
+        choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", self.sensitivity, self.trial.scale)
+        values = self.trial.value_scale
+        return (choice,) if values is None else (choice, Noise("laplace", self.sensitivity, values))
+
+    @property
+    def rho(self) -> float | None:
+        """Of s picks and values; the theorem of the one-shot method gives none."""
+        if self.section.method == "oneshot_laplace":
+            return None
+        moves = 1 if self.relation == "add_remove" else 2
+        # The same quotient as that of a scale, rounded up: sensitivity over scale is the ε of a use.
+        pick = accounting.laplace_scale(self.trial.scale, moves * self.sensitivity)
+        rho = Fraction(accounting.rho_bounded_range(pick) if self.section.method == "gumbel" else accounting.rho_pure(pick))
+        if self.trial.value_scale is not None:
+            rho += Fraction(accounting.rho_laplace(accounting.laplace_scale(self.trial.value_scale, self.sensitivity)))
+        return fraction_up(self.section.s * rho)
+
+    def declared(self) -> dict[str, Any]:
+        """How many candidates there are."""
+        return {"s": self.section.s, "candidates": self.cells.size, "method": self.section.method}
+
+    def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002
+        """Rows of each candidate."""
+        return _backend.code_counts(read[0], self.cells.size + 1, threads=1)[:-1]
+
+    def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
+        """The chosen labels, and their noisy counts if wanted."""
+        found = _top(tally, self.section, self.sensitivity, self.relation, rng)
+        labels = self.cells.categories.listed()
+        answer: dict[str, Any] = {"value": [labels[index] for index in found.indices], "stderr": None, "interval": None}
+        if found.values is None or found.value_scale is None:
+            return answer
+        return answer | self._counts(found.values, found.value_scale)
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """Standard deviation of the noise of a released count."""
+        scale = self.trial.value_scale
+        return None if scale is None else laplace_deviation(scale)
+
+    def _counts(self, values: Array, scale: float) -> dict[str, Any]:
+        tail = _calibration.tail_probability(1 - self.section.confidence, 1)
+        width = _calibration.laplace_width(scale, tail, default_grid(scale) / 2)
+        return {
+            "counts": values.tolist(),
+            "stderr": laplace_deviation(scale),
+            "interval": np.stack([values - width, values + width], axis=-1).tolist(),
+        }
+
+
+def _top(counts: Array, section: TopQuery, sensitivity: int, relation: Relation, rng: Stream | None) -> selection.Selection:
+    method = section.method
+    return selection.top_s(
+        counts, section.s, section.epsilon, sensitivity, delta=section.delta, method=method,
+        scale="calibrated" if method == "peeling" else None, values=section.values, relation=relation,
+        monotone=relation == "add_remove" and method != "oneshot_laplace", rng=rng, threads=1,
+    )  # fmt: skip

@@ -1,0 +1,194 @@
+"""The schema of a release job: central privacy, one noisy answer for each `[[query]]`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from dpcore._version import __version__
+from dpcore.batch.jobfile.columns import Name, Section
+from dpcore.batch.jobfile.mistakes import Entries, explain
+from dpcore.batch.privatize.job import (
+    InputSection,
+    LedgerSection,
+    PrivacySection,
+    RowCount,
+    TestingSection,
+    load,
+    refuse_keyed_spend,
+    refuse_overspending,
+)
+from dpcore.batch.release.queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, CountQuery, JobQuery
+from dpcore.errors import JobError
+from dpcore.privacy import Privacy, Relation, composed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dpcore.batch.jobfile.columns import Category
+    from dpcore.batch.release.queries import Query
+
+
+FORMAT = 1
+"""Of the document that a release writes."""
+
+
+class ReleaseOutput(Section):
+    """`[output]`: where the answers go, as JSON."""
+
+    path: Name
+
+
+class ReleasePrivacy(PrivacySection):
+    """`[privacy]`: what the job may spend, whose data it protects, and how tables may differ."""
+
+    relation: Relation = "replace"
+    max_groups_per_unit: RowCount | None = None
+
+    @model_validator(mode="after")
+    def _groups_are_of_a_unit(self) -> Self:
+        if self.unit == "row" and self.max_groups_per_unit is not None:
+            raise ValueError("max_groups_per_unit is for jobs whose unit is a column; with unit = 'row' each row is in one group")
+        return self
+
+
+class ReleaseJob(Section):
+    """A whole release job.
+
+    Attributes
+    ----------
+    version : int
+        1.
+    input, output, privacy : InputSection, ReleaseOutput, ReleasePrivacy
+        The tables of the same names.
+    ledger : LedgerSection or None
+        The ledger that pays; without one only `[privacy]` limits the job.
+    testing : TestingSection or None
+        Present in jobs whose noise must be repeatable; their output is not private.
+    query : list of JobQuery
+        The `[[query]]` entries, at least one.
+    """
+
+    version: Literal[1]
+    input: InputSection
+    output: ReleaseOutput
+    privacy: ReleasePrivacy
+    ledger: LedgerSection | None = None
+    testing: TestingSection | None = None
+    query: list[JobQuery] = Field(min_length=1, max_length=MAX_QUERIES)
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        for name, times in Counter(query.name for query in self.query).items():
+            if times > 1:
+                raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a name of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _no_ledger_pays_for_keyed_noise(self) -> Self:
+        refuse_keyed_spend(self.ledger, self.testing)
+        return self
+
+    @model_validator(mode="after")
+    def _groups_of_a_unit_are_one_column(self) -> Self:
+        if self.privacy.max_groups_per_unit is not None and len(self._groupings) != 1:
+            found = "no [[query]] has one" if not self._groupings else "there are several"
+            raise ValueError(f"privacy.max_groups_per_unit needs one group_by with the same groups in all grouped queries, but {found}")
+        return self
+
+    @property
+    def _groupings(self) -> set[tuple[str, tuple[Category, ...]]]:
+        return {query.grouping for query in self.query if query.grouping is not None}
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise comes from the operating system's randomness."""
+        return self.testing is None
+
+    @property
+    def n_is_public(self) -> bool:
+        """Whether neighbouring tables have equally many rows, so that their number needs no noise."""
+        return self.privacy.unit == "row" and self.privacy.relation == "replace"
+
+    def spent_on(self, query: Query) -> Privacy:
+        """What a query spends: nothing for the number of all rows where that is public, whatever its section says; else what that says."""
+        free = self.n_is_public and isinstance(query, CountQuery) and not query.is_conditional and query.grouping is None
+        return Privacy(0.0) if free else query.privacy
+
+    @property
+    def total(self) -> Privacy:
+        """Basic composition over all queries: each one's ε already covers a whole unit."""
+        return composed((self.spent_on(query) for query in self.query), relation=self.privacy.relation)
+
+    def head(self) -> dict[str, Any]:
+        """What the document says about the whole job."""
+        privacy = self.privacy
+        bounds = {"max_rows_per_unit": privacy.max_rows_per_unit, "max_groups_per_unit": privacy.max_groups_per_unit}
+        return {
+            "format": FORMAT,
+            "version": __version__,
+            "secure": self.secure,
+            "unit": privacy.protected,
+            "relation": privacy.relation,
+            "privacy": {"epsilon": self.total.epsilon, "delta": self.total.delta},
+            **{key: bound for key, bound in bounds.items() if bound is not None},
+        }
+
+
+def check_budget(job: ReleaseJob) -> None:
+    """Raise `BudgetError` if the queries together spend more than `[privacy]` allows."""
+    spends = [(query.name, job.spent_on(query)) for query in job.query]
+    refuse_overspending(job.total, job.privacy, spends, "queries")
+
+
+def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
+    """Check a parsed job file.
+
+    Parameters
+    ----------
+    document : dict
+        What `tomllib` made of the file.
+
+    Raises
+    ------
+    JobError
+        One line per mistake: the key's path, its value, what is allowed.
+    BudgetError
+        If the queries spend more than `[privacy]` allows.
+    """
+    sections: dict[str, type[Section]] = {
+        "": ReleaseJob,
+        "input": InputSection,
+        "output": ReleaseOutput,
+        "privacy": ReleasePrivacy,
+        "ledger": LedgerSection,
+        "testing": TestingSection,
+    }
+    try:
+        job = ReleaseJob.model_validate(document)
+    except ValidationError as error:
+        raise JobError(explain(error, document, sections, Entries("query", "kind", QUERY_SECTIONS, PARTS))) from None
+    check_budget(job)
+    return job
+
+
+def load_release_job(path: str | Path) -> ReleaseJob:
+    """Read and check a job file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A TOML file.
+
+    Raises
+    ------
+    JobError
+        If it is not TOML or not a release job.
+    BudgetError
+        If the queries spend more than `[privacy]` allows.
+    StorageError
+        If it cannot be read.
+    """
+    return load(path, parse_release_job)

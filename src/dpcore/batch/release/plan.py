@@ -1,0 +1,408 @@
+"""What a release job will do, settled from the job file and the input's schema before any row is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpcore.batch.privatize.job import OutputSection
+from dpcore.batch.privatize.plan import (
+    check_curator,
+    check_inputs_are_tables,
+    check_names,
+    check_output_is_free,
+    check_places,
+    type_of_unit,
+    undeclared,
+)
+from dpcore.batch.release.answers import (
+    Answer,
+    CountAnswer,
+    HistogramAnswer,
+    PrivateMeanAnswer,
+    PublicCountAnswer,
+    PublicMeanAnswer,
+    SumAnswer,
+)
+from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
+from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
+from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.queries import (
+    MAX_CELLS,
+    BoundedQuery,
+    CellsSection,
+    CountQuery,
+    HistogramQuery,
+    MeanQuery,
+    QuantileQuery,
+    SumQuery,
+    SyntheticColumn,
+    SyntheticQuery,
+    TopQuery,
+)
+from dpcore.batch.release.sensitivity import Contribution, contribution
+from dpcore.batch.release.synthetic import SyntheticAnswer
+from dpcore.batch.release.table import TableColumn
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.categories import declared_by
+from dpcore.batch.tables.charge import Charge, Spend
+from dpcore.batch.tables.inputs import Inputs, check_output_is_not_input, discover
+from dpcore.batch.tables.places import output_place
+from dpcore.batch.tables.publication import Publication
+from dpcore.errors import JobError, ParameterError, ParameterTypeError
+from dpcore.pages.printable import check_no_formula
+from dpcore.privacy import Privacy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.release.queries import Query
+    from dpcore.batch.tables.categories import Categories
+    from dpcore.batch.tables.pieces import FileInfo
+    from dpcore.batch.tables.places import Place
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlan:
+    """A release job that nothing but its rows, its ledger or the system can stop any more.
+
+    Attributes
+    ----------
+    job : ReleaseJob
+        The job file.
+    inputs : Inputs
+        The files.
+    answers : tuple of Answer
+        In the order of the job, which is the order of their nonces and of the output.
+    read_types : dict
+        Type of each column that is read.
+    output : Path
+        The file to write.
+    rows : int or None
+        Rows of the input; None if only reading would tell.
+    unit_type : pyarrow.DataType or None
+        Type of the column that holds the privacy unit; None if the unit is the row.
+    grouping : tuple or None
+        Column and groups of the grouped queries, where they are all the same.
+    publication : Publication
+        The files that the job writes, and what its ledger is to pay.
+    curator : bool
+        Whether messages may say where in the input something is, outside the guarantee.
+    """
+
+    job: ReleaseJob
+    inputs: Inputs
+    answers: tuple[Answer, ...]
+    read_types: dict[str, pa.DataType]
+    output: Path
+    rows: int | None
+    unit_type: pa.DataType | None
+    grouping: tuple[str, Declared] | None
+    publication: Publication
+    curator: bool = False
+
+
+def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
+    """Check a job against its input's schema and its output's place; writes nothing.
+
+    Parameters
+    ----------
+    job : ReleaseJob
+        A job within its budget.
+    overwrite : bool, default False
+        Accept an output that exists.
+    curator : bool, default False
+        Let messages say which rows are at fault, and which columns a CSV has. This is outside the guarantee.
+    others : sequence of (str, Path), default ()
+        As in `make_plan`.
+
+    Raises
+    ------
+    JobError
+        If a column is missing or of a type its query does not take, the output is in the way, or a row could end a job that must not
+        tell anything for nothing.
+    BudgetError
+        If the ledger does not have what the job spends.
+    StorageError
+        If the input, the ledger or a file of categories cannot be read.
+    """
+    check_curator(job, curator=curator)
+    inputs = discover(job.input.path, job.input.format)
+    check_inputs_are_tables(job, inputs.paths, others)
+    reads = [_Read(_reads(position, query), _groups(query)) for position, query in enumerate(job.query)]
+    _check_declared(job, reads)
+    output = output_place(job.output.path, "output.path")
+    files = _files_of(job, output)
+    for key, path in files:
+        check_output_is_not_input(path, job.input, inputs, key)
+    check_places(job, inputs.paths, files, others)
+    found = _inspect_all(job, inputs, reads, curator=curator)
+    answers = tuple(_made(position, job, read, found) for position, read in enumerate(found.reads))
+    groupings = [
+        (query.grouping[0], read.groups) for query, read in zip(job.query, found.reads, strict=True) if query.grouping and read.groups
+    ]
+    grouping = groupings[0] if groupings else None
+    charge = Charge(job, _spend(job, answers), overwrite=overwrite)
+    if charge.earlier is None:
+        for key, path in files:
+            if not path.name.endswith(metadata.SIDECAR) or key == "output.path":
+                check_output_is_free(path, overwrite=overwrite, key=key)
+    publication = Publication([path for _, path in files], charge, overwrite=overwrite)
+    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, grouping, publication, curator)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """How a query reads its columns, and the column of its groups."""
+
+    cells: tuple[tuple[str, Cells], ...]
+    groups: Declared | None
+
+    def columns(self, query: Query) -> list[tuple[str, Cells]]:
+        """The columns that are read, by name."""
+        grouped = [] if query.grouping is None or self.groups is None else [(query.grouping[0], self.groups)]
+        return [*self.cells, *grouped]
+
+    @property
+    def only(self) -> Cells | None:
+        """How the one column of a query is read, if it has one."""
+        return self.cells[0][1] if self.cells else None
+
+    def fitted(self, query: Query, info: FileInfo) -> _Read:
+        """The same for the types of a file."""
+
+        def kind(name: str) -> pa.DataType | None:
+            return None if info.types is None else info.types[name]
+
+        cells = tuple((name, each.fitted(kind(name))) for name, each in self.cells)
+        groups = None if self.groups is None or query.grouping is None else self.groups.fitted(kind(query.grouping[0]))
+        return _Read(cells, groups)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the schemas of all files say together."""
+
+    reads: list[_Read]
+    read_types: dict[str, pa.DataType]
+    integers: dict[str, bool] = field(default_factory=dict)
+    rows: int | None = 0
+    unit_type: pa.DataType | None = None
+
+
+def _inspect_all(job: ReleaseJob, inputs: Inputs, reads: list[_Read], *, curator: bool) -> _Found:
+    found = _Found(reads, {})
+    unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
+    named = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
+    for path in inputs.paths:
+        info = inputs.inspect(path)
+        check_names(info, path, [*named, *unit], curator=curator)
+        if path is inputs.paths[0]:
+            found.reads = [read.fitted(query, info) for query, read in zip(job.query, reads, strict=True)]
+            found.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
+        if info.types is not None:
+            _check_types(job, found, info.types, path)
+        if unit:
+            found.unit_type = type_of_unit(info, path, job.privacy.unit, found.unit_type)
+        found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
+    if not found.read_types:
+        found.read_types = _narrowest(job, inputs)
+    return found
+
+
+def _check_declared(job: ReleaseJob, reads: list[_Read]) -> None:
+    """Raise `JobError` if a row could end a job with a ledger."""
+    for position, (query, read) in enumerate(zip(job.query, reads, strict=True)):
+        for name, cells in read.columns(query):
+            keys = cells.lacks()
+            if keys and job.ledger is not None:
+                raise undeclared(f"query[{position}] ({query.name!r}, {query.kind}), column {name!r}", keys)
+
+
+def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: Path) -> None:
+    for query, read in zip(job.query, found.reads, strict=True):
+        for name, cells in read.columns(query):
+            if not cells.accepts(types[name]):
+                declared = " with these categories" if isinstance(cells, Declared) else ""
+                asked = f"{query.name!r} ({query.kind}{declared})"
+                raise JobError(f"{path}: column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}")
+            found.read_types[name] = types[name]
+            found.integers[name] = found.integers.get(name, True) and pa.types.is_integer(types[name])
+
+
+def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
+    """Some column, for a job that only counts rows: readers hand over rows of columns."""
+    info = inputs.inspect(inputs.paths[0])
+    if job.privacy.unit != "row":
+        name = job.privacy.unit
+    elif info.types is None:
+        name = info.names[0]
+    else:
+        name = min(info.names, key=lambda each: _bits(info.types[each]) if info.types else 0)
+    return {name: pa.binary() if info.types is None else info.types[name]}
+
+
+def _bits(kind: pa.DataType) -> int:
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        return 1 << 20
+
+
+def _reads(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
+    """The columns of a query, and how it reads them, before their types are known."""
+    if isinstance(query, SyntheticQuery):
+        return tuple((column.name, _celled(position, query, column)) for column in query.columns)
+    return () if query.column is None else ((query.column, _declared(position, query)),)
+
+
+def _celled(position: int, query: Query, section: CellsSection) -> Declared | Binned:
+    """Declared categories or bins."""
+    if section.bins is not None:
+        return Binned.between(section.bins, None if section.missing is None else float(section.missing))
+    categories = _listed(position, query, declared_by(section.categories, section.categories_file, section.k))
+    return Declared(categories, section.missing, section.unknown)
+
+
+def _declared(position: int, query: Query) -> Cells:
+    """How a query reads its one column."""
+    match query:
+        case CountQuery(categories=None):
+            return Within(float(query.lower or 0.0), float(query.upper or 0.0))
+        case CountQuery():
+            return Declared(_some(declared_by(query.categories)), skip=True)
+        case HistogramQuery():
+            return _celled(position, query, query)
+        case QuantileQuery():
+            return OnGrid.of(query.grid, query.missing)
+        case TopQuery():
+            categories = _listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
+            if query.s > categories.k:
+                raise JobError(
+                    f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}"
+                )
+            return Declared(categories, skip=True)
+        case BoundedQuery():
+            return Reals((query.lower, query.upper), query.missing)
+    raise AssertionError(query.kind)
+
+
+def _groups(query: Query) -> Declared | None:
+    """The groups of a query, if it has some."""
+    return None if query.grouping is None else Declared(_some(declared_by(query.grouping[1])), skip=True)
+
+
+def _some(categories: Categories | None) -> Categories:
+    if categories is None:
+        raise AssertionError("nothing is declared")
+    return categories
+
+
+def _listed(position: int, query: Query, categories: Categories | None) -> Categories:
+    listed = _some(categories)
+    if listed.k > MAX_CELLS:
+        raise JobError(f"query[{position}] ({query.name!r}): there are {listed.k} categories, and at most {MAX_CELLS} are allowed")
+    return listed
+
+
+def _made(position: int, job: ReleaseJob, read: _Read, found: _Found) -> Answer:
+    query = job.query[position]
+    try:
+        return _synthetic(job, query, read, found) if isinstance(query, SyntheticQuery) else _answer(job, query, read)
+    except JobError:
+        raise
+    except (ParameterError, ParameterTypeError) as error:
+        raise JobError(f"query[{position}] ({query.name!r}, {query.kind}): {error}") from None
+
+
+def _answer(job: ReleaseJob, query: Query, read: _Read) -> Answer:
+    bound, size = contribution(job), 0 if read.groups is None else read.groups.size
+    answer = _for_each(job, query, read.only, bound, size)
+    if query.grouping is None or read.groups is None:
+        return answer
+    parts = bound.touched(size) if isinstance(answer, QuantileAnswer) else 1
+    return GroupedAnswer(answer, query.grouping[0], read.groups, parts)
+
+
+def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribution, size: int) -> Answer:
+    """The answer to the whole table, or to each of so many groups."""
+    relation = job.privacy.relation
+    match query, read:
+        case CountQuery(), None if job.n_is_public and not size:
+            return PublicCountAnswer(query)
+        case CountQuery(), (None | Within() | Declared()) as cells:
+            return CountAnswer.made(query, cells, bound, relation, size)
+        case HistogramQuery(), (Binned() | Declared()) as cells:
+            _check_stand_ins(query, cells)
+            return HistogramAnswer.made(query, cells, bound, relation)
+        case SumQuery(), Reals() as cells:
+            return SumAnswer.made(query, cells, bound, relation, size)
+        case MeanQuery(), Reals() as cells if job.n_is_public and not size:
+            return PublicMeanAnswer.made(query, cells, bound, relation)
+        case MeanQuery(), Reals() as cells:
+            return PrivateMeanAnswer.made(query, cells, bound, relation, size)
+        case QuantileQuery(), OnGrid() as cells:
+            return QuantileAnswer.made(query, cells, bound, relation, size)
+        case TopQuery(), Declared() as cells:
+            return TopAnswer.made(query, cells, bound, relation)
+    raise AssertionError(query.kind)
+
+
+def _synthetic(job: ReleaseJob, query: SyntheticQuery, read: _Read, found: _Found) -> SyntheticAnswer:
+    """A table of all its columns."""
+    columns = []
+    for section, (name, cells) in zip(query.columns, read.cells, strict=True):
+        if not isinstance(cells, Binned | Declared):
+            raise AssertionError(name)  # noqa: TRY004
+        _check_stand_ins(section, cells)
+        integers = isinstance(cells, Binned) and (found.integers.get(name, False) if section.integers is None else section.integers)
+        if integers:
+            _check_integers(section)
+        columns.append(TableColumn(name, cells, integers))
+        if Path(query.output).suffix.lower() == ".csv":
+            check_no_formula("the name of a column of the table", [name])
+            if isinstance(cells, Declared) and cells.categories.are_text:
+                check_no_formula(f"a category of column {name!r}", map(str, cells.categories.listed()))
+    return SyntheticAnswer.made(query, tuple(columns), contribution(job), job.privacy.relation)
+
+
+def _check_integers(section: SyntheticColumn) -> None:
+    """Raise `ParameterError` if a bin of a column of integers has none."""
+    try:
+        section.check_integers()
+    except ValueError as error:
+        raise ParameterError(f"column {section.name!r}: {error}") from None
+
+
+def _files_of(job: ReleaseJob, output: Path) -> list[Place]:
+    """What the job writes, in the order in which it appears: synthetic tables with their sidecars, then the answers."""
+    files: list[Place] = []
+    for position, query in enumerate(job.query):
+        if isinstance(query, SyntheticQuery):
+            key = f"query[{position}].output"
+            table = output_place(query.output, key)
+            files += [(key, path) for path in metadata.output_files(table, OutputSection(path=query.output).resolved_format)]
+    return [*files, ("output.path", output)]
+
+
+def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
+    """(ε, δ) of the whole job, and the ρ of each query if it is known."""
+    count = len(job.query)
+    what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}"
+    guarantees = (Privacy(answer.section.epsilon, answer.section.delta, job.privacy.relation) for answer in answers)
+    parts = (whole if answer.rho is None else answer.rho for answer, whole in zip(answers, guarantees, strict=True))
+    return Spend(what, job.total, tuple(parts))
+
+
+def _check_stand_ins(query: CellsSection, cells: Binned | Declared) -> None:
+    """Those of a file of categories, which was not read when the job was."""
+    for key in ("missing", "unknown"):
+        value = getattr(query, key)
+        if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
+            whose = f"column {query.name!r}: " if isinstance(query, SyntheticColumn) else ""
+            raise ParameterError(f"{whose}{key} must be one of the categories, got {value!r}")

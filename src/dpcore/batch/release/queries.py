@@ -1,0 +1,413 @@
+"""The `[[query]]` tables of a release job: what each kind must be told."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import reprlib
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainValidator, ValidationInfo, model_validator
+
+from dpcore._validation import check_integer, check_real
+from dpcore.batch.jobfile.columns import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, check_categories, checked
+from dpcore.batch.privatize.job import SUFFIXES, RowCount
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
+
+MAX_CELLS = 2**20
+"""Cells of one answer: a histogram's, a grid's, a list of candidates'."""
+MAX_QUERIES, MAX_GROUPS, MAX_LEVELS = 2**12, 2**12, 255
+"""Each draw of a keyed job has a nonce of its own, and so has each row: there are 2^32."""
+MAX_SYNTHETIC_CELLS = 2**24
+"""Cells of all histograms of a synthetic table: at 45 bytes each 0.8 GB."""
+MAX_COLUMNS = 2**10
+"""Columns of a synthetic table."""
+MAX_DECIMALS = 6
+"""Decimals of a quantile's level: ranks are then compared as integers, exactly, up to 9·10^9 rows."""
+
+
+def _check_listed(value: object, info: ValidationInfo) -> tuple[Category, ...]:
+    return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS)
+
+
+def _check_groups(value: object) -> tuple[Category, ...]:
+    return check_categories(value, "groups", least=1, most=MAX_GROUPS)
+
+
+def _check_edges(value: object, info: ValidationInfo) -> tuple[float, ...]:
+    """Numbers in order, from a list or from {start, stop, step}."""
+    key = str(info.field_name)
+    if isinstance(value, Mapping):
+        return _progression(key, value)
+    if not isinstance(value, list | tuple) or len(value) < 2:
+        raise ValueError(f"{key} must be a list of at least two numbers, or a table {{start, stop, step}}, got {reprlib.repr(value)}")
+    _check_size(key, len(value))
+    numbers = tuple(_number(f"{key}[{position}]", item) for position, item in enumerate(value))
+    for position in range(1, len(numbers)):
+        if not numbers[position - 1] < numbers[position]:
+            raise ValueError(f"{key} must increase, but {key}[{position}] = {numbers[position]!r} follows {numbers[position - 1]!r}")
+    return numbers
+
+
+def _progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
+    """start, start + step, … up to stop, each the float nearest to the decimal that is meant."""
+    if set(table) != {"start", "stop", "step"}:
+        raise ValueError(f"{key} as a table has the keys start, stop and step, got {', '.join(map(str, table)) or 'none'}")
+    start, stop, step = (Decimal(repr(_number(f"{key}.{name}", table[name]))) for name in ("start", "stop", "step"))
+    if step <= 0 or start + step > stop:
+        raise ValueError(f"{key}: step = {step} must be positive, and stop = {stop} at least start + step = {start + step}")
+    _check_size(key, int((stop - start) // step) + 1)
+    points = tuple(float(start + i * step) for i in range(int((stop - start) // step) + 1))
+    if len(set(points)) < len(points):
+        raise ValueError(f"{key}: step = {step} is too small for float64 at start = {start}, stop = {stop}")
+    return points
+
+
+def _check_size(key: str, size: int) -> None:
+    if size > MAX_CELLS:
+        raise ValueError(f"{key} must have at most {MAX_CELLS} numbers, got {size} of them")
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return check_real(name, value, low=-sys.float_info.max, high=sys.float_info.max)
+    except (ParameterError, ParameterTypeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _check_levels(value: object) -> tuple[float, ...]:
+    """Levels of quantiles, in order, with few enough decimals for exact ranks."""
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    levels = tuple(_number("q", item) for item in listed)
+    if len(levels) > MAX_LEVELS:
+        raise ValueError(f"q must have at most {MAX_LEVELS} levels, got {len(levels)} of them")
+    if not levels or not all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels):
+        raise ValueError(f"q must be a number in (0, 1) with at most {MAX_DECIMALS} decimals, or a list of such, got {reprlib.repr(value)}")
+    if any(not low < high for low, high in itertools.pairwise(levels)):
+        raise ValueError(f"q must increase, got {reprlib.repr(value)}")
+    return levels
+
+
+def _check_stand_in(value: object) -> Category | float:
+    if type(value) not in {str, int, float} or (isinstance(value, int | float) and not abs(value) <= sys.float_info.max):
+        raise ValueError(f"must be a string or a finite number, got {reprlib.repr(value)}")
+    return value  # type: ignore[return-value]
+
+
+def _check_table_path(value: object) -> str:
+    if not isinstance(value, str) or Path(value).suffix.lower() not in SUFFIXES:
+        raise ValueError(f"must be the path of a table that ends in one of {', '.join(SUFFIXES)}, got {reprlib.repr(value)}")
+    return value
+
+
+DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
+Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
+Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
+Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
+Groups = Annotated[tuple[Category, ...], PlainValidator(_check_groups)]
+Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
+StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
+SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC_CELLS)]
+TablePath = Annotated[str, PlainValidator(_check_table_path)]
+HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
+
+
+class QuerySection(Section):
+    """What every `[[query]]` has."""
+
+    name: Name
+    kind: str
+    epsilon: Positive
+    delta: DeltaShare = 0.0
+    confidence: Confidence = 0.95
+
+    @property
+    def privacy(self) -> Privacy:
+        """What the query spends."""
+        return Privacy(self.epsilon, self.delta)
+
+    @property
+    def grouping(self) -> tuple[str, tuple[Category, ...]] | None:
+        """Column and values of the groups that it is answered for."""
+        return None
+
+
+class GroupedQuery(QuerySection):
+    """A query that may be answered for each of several declared groups of rows."""
+
+    group_by: Name | None = None
+    groups: Groups | None = None
+
+    @model_validator(mode="after")
+    def _groups_are_declared(self) -> Self:
+        if (self.group_by is None) != (self.groups is None):
+            given = "group_by was given" if self.groups is None else "groups was given"
+            raise ValueError(f"group_by, a column, and groups = [...], its declared values, belong together; only {given}")
+        return self
+
+    @property
+    def grouping(self) -> tuple[str, tuple[Category, ...]] | None:
+        """Column and values of the groups that it is answered for."""
+        return None if self.group_by is None or self.groups is None else (self.group_by, self.groups)
+
+
+class CountQuery(GroupedQuery):
+    """`kind = "count"`: rows; or rows whose column holds one of `categories`, or a number in [lower, upper]."""
+
+    kind: Literal["count"]
+    column: Name | None = None
+    categories: Listed | None = None
+    lower: Finite | None = None
+    upper: Finite | None = None
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether only some rows are counted."""
+        return self.column is not None
+
+    @model_validator(mode="after")
+    def _condition_is_whole(self) -> Self:
+        if not self.is_conditional and not (self.categories is None and self.lower is None and self.upper is None):
+            raise ValueError("column is required with categories, lower or upper; without any of them all rows are counted")
+        bounds = self.lower is not None or self.upper is not None
+        if self.is_conditional and (self.categories is not None) == bounds:
+            found = "both were given" if bounds else "neither was given"
+            raise ValueError(f"a count with a column needs either categories = [...] or lower and upper, {found}")
+        if bounds and (self.lower is None or self.upper is None or not self.lower <= self.upper):
+            raise ValueError(f"lower = {self.lower!r} and upper = {self.upper!r} must both be given, and lower ≤ upper")
+        return self
+
+
+class CellsSection(Section):
+    """How the values of a column are declared to fall into cells: into categories, or into bins of numbers."""
+
+    categories: Listed | None = None
+    categories_file: Name | None = None
+    k: CategoryCount | None = None
+    bins: Edges | None = None
+    missing: StandIn | None = None
+    unknown: OneCategory | None = None
+
+    @model_validator(mode="after")
+    def _cells_are_declared_once(self) -> Self:
+        keys = ("categories", "categories_file", "k", "bins")
+        declared = [key for key in keys if getattr(self, key) is not None]
+        if len(declared) != 1:
+            found = f"{' and '.join(declared)} were given" if declared else "none was given"
+            raise ValueError(
+                f'{self._whose} needs one of categories = [...], categories_file = "x.csv", k = N (the codes 0 … N − 1) or bins = [...], '
+                f"{found}; take them from what is known about the subject, never from the data"
+            )
+        if self.k is not None and self.k > MAX_CELLS:
+            raise ValueError(f"k must be at most {MAX_CELLS}, got {self.k}")
+        if self.bins is not None:
+            self._check_bins()
+        else:
+            for key in ("missing", "unknown"):
+                _check_category(key, getattr(self, key), self.categories, self.k)
+        return self
+
+    @property
+    def _whose(self) -> str:
+        """What messages call it."""
+        return "histogram"
+
+    def _check_bins(self) -> None:
+        if self.unknown is not None:
+            raise ValueError("unknown is for categories; numbers outside the bins count in the first or last one")
+        if isinstance(self.missing, str):
+            raise ValueError(f"missing must be a number, which then counts in its bin, got {self.missing!r}")  # noqa: TRY004
+
+
+class HistogramQuery(CellsSection, QuerySection):
+    """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
+
+    kind: Literal["histogram"]
+    column: Name
+
+
+def _check_category(key: str, value: Category | float | None, listed: tuple[Category, ...] | None, k: int | None) -> None:
+    if value is None:
+        return
+    if k is not None and not (isinstance(value, int) and 0 <= value < k):
+        raise ValueError(f"{key} must be a code in [0, k − 1] = [0, {k - 1}], got {value!r}")
+    if listed is not None and not (type(value) is type(listed[0]) and value in listed):
+        raise ValueError(f"{key} must be one of the categories {reprlib.repr(list(listed))}, got {value!r}")
+
+
+class BoundedQuery(GroupedQuery):
+    """A statistic of numbers that are clamped to [lower, upper]."""
+
+    column: Name
+    lower: Finite
+    upper: Finite
+    missing: Finite | None = None
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError(f"lower = {self.lower!r} must be less than upper = {self.upper!r}")
+        if self.missing is not None and not self.lower <= self.missing <= self.upper:
+            raise ValueError(f"missing must be in [lower, upper] = [{self.lower!r}, {self.upper!r}], got {self.missing!r}")
+        return self
+
+
+class SumQuery(BoundedQuery):
+    """`kind = "sum"`: the sum of the clamped numbers."""
+
+    kind: Literal["sum"]
+
+
+class MeanQuery(BoundedQuery):
+    """`kind = "mean"`: the mean of the clamped numbers."""
+
+    kind: Literal["mean"]
+
+
+class QuantileQuery(GroupedQuery):
+    """`kind = "quantile"`: for each level q the point of a declared grid that has about q of the rows at or below it."""
+
+    kind: Literal["quantile"]
+    column: Name
+    q: Levels
+    grid: Edges
+    missing: Finite | None = None
+    delta: Annotated[float, checked(check_real, low=0.0, high=0.0)] = 0.0
+
+    @model_validator(mode="after")
+    def _groups_times_grid_fit(self) -> Self:
+        cells = len(self.grid) * len(self.groups or (None,))
+        if cells > MAX_CELLS:
+            raise ValueError(f"grid must have at most {MAX_CELLS} points for all groups together, got {cells}")
+        return self
+
+
+class TopQuery(QuerySection):
+    """`kind = "top_s"`: the s most frequent of declared candidates."""
+
+    kind: Literal["top_s"]
+    column: Name
+    s: HowMany
+    candidates: Listed | None = None
+    candidates_file: Name | None = None
+    k: CategoryCount | None = None
+    method: Literal["gumbel", "peeling", "oneshot_laplace"] = "gumbel"
+    values: bool = False
+
+    @model_validator(mode="after")
+    def _candidates_are_declared_once(self) -> Self:
+        declared = [key for key in ("candidates", "candidates_file", "k") if getattr(self, key) is not None]
+        if len(declared) != 1:
+            found = f"{' and '.join(declared)} were given" if declared else "none was given"
+            raise ValueError(f'top_s needs one of candidates = [...], candidates_file = "x.csv" or k = N (the codes 0 … N − 1), {found}')
+        size = self.k or len(self.candidates or ())
+        if size > MAX_CELLS:
+            raise ValueError(f"k must be at most {MAX_CELLS}, got {size}")
+        if size and self.s > size:
+            raise ValueError(f"s must be at most the number of candidates, {size}, got {self.s}")
+        return self
+
+
+class SyntheticColumn(CellsSection):
+    """An entry of `columns`: one column of a synthetic table, and its cells."""
+
+    name: Name
+    integers: bool | None = None
+
+    @property
+    def _whose(self) -> str:
+        """What messages call it."""
+        return f"column {self.name!r}"
+
+    @model_validator(mode="after")
+    def _integers_lie_in_bins(self) -> Self:
+        if self.integers is not None and self.bins is None:
+            raise ValueError("integers says what is drawn inside of bins, and this column has none")
+        if self.integers is True:
+            self.check_integers()
+        return self
+
+    def check_integers(self) -> None:
+        """Raise ValueError unless every bin holds an integer, of those that float64 tells apart."""
+        edges = self.bins or ()
+        if max(map(abs, edges)) > 2**53:
+            raise ValueError(f"bins of integers must lie within ±2^53, got [{edges[0]!r}, {edges[-1]!r}]")
+        for place, (lower, upper) in enumerate(itertools.pairwise(edges)):
+            # The last bin holds its upper end as well.
+            if math.ceil(lower) >= upper and not (place == len(edges) - 2 and math.ceil(lower) == upper):
+                raise ValueError(
+                    f"bins[{place}] = {lower!r} to bins[{place + 1}] = {upper!r} hold no integer; set integers = false for real numbers"
+                )
+
+
+class SyntheticQuery(QuerySection):
+    """`kind = "synthetic"`: a table of as many made-up rows as wanted, drawn from noisy histograms of the declared columns."""
+
+    kind: Literal["synthetic"]
+    columns: list[SyntheticColumn]
+    output: TablePath
+    method: Literal["joint", "marginals"] | None = None
+    marginals: list[list[Name]] | None = None
+    max_cells: SyntheticCells = MAX_CELLS
+    rows: RowCount | None = None
+
+    @property
+    def column(self) -> None:
+        """It has several."""
+        return
+
+    @property
+    def groups_of_columns(self) -> tuple[tuple[str, ...], ...]:
+        """The columns whose joint histogram is made, for each histogram."""
+        names = tuple(column.name for column in self.columns)
+        if self.marginals is not None:
+            return tuple(map(tuple, self.marginals))
+        return tuple((name,) for name in names) if self.method == "marginals" else (names,)
+
+    @model_validator(mode="after")
+    def _columns_are_distinct(self) -> Self:
+        if not 1 <= len(self.columns) <= MAX_COLUMNS:
+            raise ValueError(f"columns must list between 1 and {MAX_COLUMNS} columns, got {len(self.columns)} of them")
+        for name, times in Counter(column.name for column in self.columns).items():
+            if times > 1:
+                raise ValueError(f"columns: {times} entries are named {name!r}; a column is declared once")
+        return self
+
+    @model_validator(mode="after")
+    def _each_column_is_in_one_group(self) -> Self:
+        if self.marginals is None:
+            return self
+        if self.method == "joint":
+            raise ValueError("marginals = [[...], ...] says which columns are joint; leave method out, or set it to 'marginals'")
+        times = Counter(name for group in self.marginals for name in group)
+        names = [column.name for column in self.columns]
+        for name in [*times, *names]:
+            if name not in names:
+                raise ValueError(f"marginals names {name!r}, which is none of the columns: {', '.join(map(repr, names))}")
+            if times[name] != 1:
+                found = f"{times[name]} groups hold" if times[name] else "no group holds"
+                raise ValueError(f"marginals must hold each column in one group, but {found} {name!r}")
+        if not all(self.marginals):
+            raise ValueError("marginals must not hold an empty group")
+        return self
+
+
+Query = CountQuery | HistogramQuery | SumQuery | MeanQuery | QuantileQuery | TopQuery | SyntheticQuery
+JobQuery = Annotated[Query, Field(discriminator="kind")]
+QUERY_SECTIONS: dict[str, type[Query]] = {
+    "count": CountQuery,
+    "histogram": HistogramQuery,
+    "sum": SumQuery,
+    "mean": MeanQuery,
+    "quantile": QuantileQuery,
+    "top_s": TopQuery,
+    "synthetic": SyntheticQuery,
+}
+PARTS: dict[str, type[Section]] = {"columns": SyntheticColumn}
+"""Models of the tables inside of a query."""

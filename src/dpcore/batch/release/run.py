@@ -1,0 +1,204 @@
+"""Central privacy for tables: exact statistics in one pass over the rows, then one private answer for each query."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore._backend import default_threads
+from dpcore._validation import check_integer
+from dpcore.batch.privatize.run import Progress, Silent, key_of
+from dpcore.batch.release.cells import read_column
+from dpcore.batch.release.queries import MAX_QUERIES
+from dpcore.batch.release.synthetic import SyntheticAnswer
+from dpcore.batch.release.table import open_table, write_rows
+from dpcore.batch.tables.pieces import Cut
+from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
+from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows
+from dpcore.batch.tables.units import CHANGED, choose_rows
+from dpcore.errors import StorageError
+from dpcore.pages.numbers import json_text
+
+if TYPE_CHECKING:
+    from dpcore._files import AtomicFile
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.output import Output
+    from dpcore.batch.tables.units import Kept
+    from dpcore.rng import StreamPosition
+    from dpcore.testing import KeyedRandom
+
+DRAWS = MAX_QUERIES
+"""Nonces between one draw of a query and its next."""
+ANSWER_BYTES = 1 << 14
+"""Room for what an answer takes in the document, about."""
+
+
+def run(
+    plan: ReleasePlan, *, threads: int | None = None, progress: Progress | None = None, piece_rows: int | None = None
+) -> dict[str, Any]:
+    """Run a planned job and write its output.
+
+    Parameters
+    ----------
+    plan : ReleasePlan
+        From `make_release_plan`.
+    threads : int, optional
+        Threads that compute; one more reads. Default: the CPUs this process may use.
+    progress : Progress, optional
+        Told a few times a second, on the calling thread.
+    piece_rows : int, optional
+        Rows handled at a time; the output does not depend on it.
+
+    Returns
+    -------
+    dict
+        What was written: see docs/batch.md.
+
+    Raises
+    ------
+    BudgetError
+        If the ledger does not have what the job spends.
+    DataError
+        If a row does not fit its declaration and the job declares nothing for it; the message names the column, and file and row only
+        with `curator`. Never a value.
+    StorageError
+        If the input cannot be read on or the output not written. But for a `PublishedError`, nothing is left under the outputs' names.
+    PublishedError
+        If something fails after the outputs were published, which its cause tells.
+    """
+    threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
+    shown = Silent() if progress is None else progress
+    with plan.publication.truth(), plan.publication as publication, contextlib.ExitStack() as opened:
+        tables = {
+            place: opened.enter_context(open_table(publication, plan.job, answer))
+            for place, answer in enumerate(plan.answers)
+            if isinstance(answer, SyntheticAnswer)
+        }
+        output = publication.open(plan.output)
+        if publication.charge.is_recorded:
+            output.allocate(ANSWER_BYTES * len(plan.answers))
+        # From here on the budget is spent, whatever happens.
+        publication.reserve()
+        tallies, rows = measure(plan, output, threads, shown, piece_rows)
+        document = _document(plan, tallies, rows, tables, shown)
+        sealed = [file for table in tables.values() for file in table.seal()]
+        output.write((json_text(document) + "\n").encode())
+        publication.publish([*sealed, output.seal()])
+    return document
+
+
+# One pass over the rows
+
+
+def measure(
+    plan: ReleasePlan, output: AtomicFile, threads: int, progress: Progress, piece_rows: int | None = None
+) -> tuple[list[Any], int]:
+    """The exact statistic of each query, and the number of rows; nothing of it is private yet."""
+    kept = None
+    if plan.unit_type is not None:
+        progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
+        grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
+        kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, grouping=grouping)
+    progress.begin("adding up")
+    tallies = _Tallies(plan, kept)
+    source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types), use_threads=threads > 1))
+    Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))
+    progress.update(tallies.rows, 1.0)
+    if kept is not None and tallies.rows != kept.rows:
+        raise StorageError(CHANGED)
+    return tallies.total, tallies.rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The statistics of some rows."""
+
+    tallies: list[Any]
+    rows: int
+    done: float
+
+
+class _Tallies:
+    """The statistics of all rows so far."""
+
+    def __init__(self, plan: ReleasePlan, kept: Kept | None) -> None:
+        self._plan, self._kept = plan, kept
+        none = np.empty(0, np.int64)
+        self.total = [answer.tally(0, [none] * len(answer.reads)) for answer in plan.answers]
+        self.rows, self.done = 0, 0.0
+
+    def of(self, rows: Rows) -> _Part:
+        """The statistics of some rows; every cell is checked, of rows that do not take part, too."""
+        n = len(rows.piece.batch)
+        mask = None if self._kept is None else self._kept.mask(rows.first, n)
+        taking_part = n if mask is None else int(np.count_nonzero(mask))
+        tallies = []
+        for answer in self._plan.answers:
+            read = [read_column(rows, name, cells, curator=self._plan.curator) for name, cells in answer.reads]
+            tallies.append(answer.tally(taking_part, read if mask is None else [each[mask] for each in read]))
+        return _Part(tallies, n, rows.done)
+
+    def add(self, part: _Part) -> None:
+        """Add those of further rows."""
+        for place, tally in enumerate(part.tallies):
+            self.total[place] += tally  # in place, where the statistic is long
+        self.rows += part.rows
+        self.done = part.done
+
+
+# Private answers
+
+
+class QueryDraws:
+    """The keyed stream of one query: its position in the job is the nonce of its first draw.
+
+    Each further draw takes a nonce of its own, that of the draw before plus `DRAWS`.
+    """
+
+    def __init__(self, key: KeyedRandom, query: int) -> None:
+        self._key, self._next = key, query
+
+    @property
+    def secure(self) -> bool:
+        """Always False."""
+        return False
+
+    def position(self) -> StreamPosition:
+        """The position of the next draw."""
+        nonce, self._next = self._next, self._next + DRAWS
+        return self._key.at(nonce).position()
+
+
+def _document(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
+    document = plan.job.head()
+    if plan.job.n_is_public:
+        document["rows"] = rows
+    ledger = plan.publication.charge.summary()
+    if ledger is not None:
+        document["ledger"] = ledger
+    return document | {"queries": [_answered(plan, place, tally, tables.get(place), progress) for place, tally in enumerate(tallies)]}
+
+
+def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
+    answer, key = plan.answers[place], key_of(plan.job.testing)
+    section, spent = answer.section, plan.job.spent_on(answer.section)
+    rng = None if key is None else QueryDraws(key, place)
+    if isinstance(answer, SyntheticAnswer) and table is not None:
+        synthesis = answer.synthesis(tally, rng)
+        write_rows(synthesis.table, table, progress)
+        said = synthesis.document()
+    else:
+        said = answer.release(tally, rng)
+    return {
+        "name": section.name,
+        "kind": section.kind,
+        "column": section.column,
+        "privacy": {"epsilon": spent.epsilon, "delta": spent.delta},
+        **answer.declared(),
+        **said,
+        "confidence": section.confidence,
+        "noise": [noise.document() for noise in answer.noise],
+    }

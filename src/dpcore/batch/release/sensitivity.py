@@ -1,0 +1,149 @@
+r"""How far one privacy unit can move each answer of a release job: the one place where sensitivities are derived.
+
+A unit owns at most m rows (m = 1 if the unit is the row; otherwise the excess was dropped before anything was computed). Neighbouring
+tables differ
+
+- under `add_remove` by the presence of one unit: its k ≤ m rows are there or not;
+- under `replace` by what one unit's rows hold. If the unit is the row, one row turns into another and n is public. Otherwise the
+  unit's k ≤ m rows turn into any k' ≤ m rows: some are taken away and others are put in their place, and n is private.
+
+| answer | add_remove | replace, unit = row | replace, another unit |
+|---|---|---|---|
+| one count | m | 1 | m |
+| histogram, or a count for each group, ℓ1 | m | 2 | 2m |
+| the same, ℓ2 | m | √2 | √2·m |
+| G histograms of the same rows, ℓ1 | G·m | 2G | 2G·m |
+| the same, ℓ2 | √G·m | √(2G) | √(2G)·m |
+| sum of x in [L, U], M = max(\|L\|, \|U\|) | m·M | U − L | m·(max(U, 0) − min(L, 0)) |
+| sum for each group, ℓ1 | m·M | 2M | 2m·M |
+| the same, ℓ2 | m·M | max(√2·M, V), V = max(U, 0) − min(L, 0) | m·max(√2·M, V) |
+| rank #{x ≤ g} − q·n | m·max(q, 1−q) | 1 | m |
+| one candidate's count | m | 1 | m |
+| groups that a unit touches, at most γ of G | min(G, m, γ) | min(G, 2) | min(G, 2·min(m, γ)) |
+
+Why. A histogram loses a vector a ≥ 0 of counts and gains b ≥ 0, ‖a‖₁, ‖b‖₁ ≤ m, and one of them is 0 under add_remove. So
+‖b − a‖₁ ≤ 2m and ‖b − a‖₂² ≤ ‖a‖₂² + ‖b‖₂² ≤ 2m², reached when all rows of one cell move into another. **Under replacement the cells of
+a histogram do not compose in parallel**: two of them change, which is what the factors 2 and √2 pay for. Of G histograms
+of the same rows, over other columns each, every one changes like that, and squares add up. A sum of k ≤ m terms in [L, U]
+lies in [m·min(L, 0), m·max(U, 0)], and so does its replacement; with the number of rows fixed one term moves by U − L. Sums for groups
+lose a and gain b, each in the convex hull of 0 and the vectors m·v·e_i, v ∈ {L, U}; a norm of b − a is largest at corners, where it is
+m·|v − w| in one group or m·‖(v, w)‖ in two. A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart
+by at most m, and one alone at most m·max(q, 1−q). A count of one candidate changes by at most m, and what one gains another may lose
+under replacement: only under add_remove do all counts move the same way (`monotone`). An answer for each group that is no sum composes
+over the groups that a unit touches: those it leaves and, under replacement, those it enters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpcore._intervals import fraction_up
+
+if TYPE_CHECKING:
+    from dpcore.batch.release.job import ReleaseJob
+
+SQRT2_UP = Fraction(6369051672525773, 2**52)
+"""The smallest float64 ≥ √2, exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Of the numbers that are released together.
+
+    Attributes
+    ----------
+    l1, l2 : float
+        In each norm, rounded up; of counts an integer in ℓ1.
+    alone : bool
+        Whether it is a single number.
+    """
+
+    l1: float
+    l2: float
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one unit may do to a table.
+
+    Attributes
+    ----------
+    rows : int
+        Rows m that a unit owns at most.
+    replaced : bool
+        Whether a neighbour's unit is another one, and not absent.
+    n_is_public : bool
+        Whether neighbours have equally many rows.
+    groups : int or None
+        Groups γ that a unit's rows are in at most; None if only their number m limits it.
+    """
+
+    rows: int
+    replaced: bool
+    n_is_public: bool
+    groups: int | None = None
+
+    @property
+    def count(self) -> Sensitivity:
+        """Of the number of rows, of some of them, or of one candidate's."""
+        return Sensitivity(self.rows, self.rows, alone=True)
+
+    @property
+    def cells(self) -> Sensitivity:
+        """Of a histogram, or of a count for each group."""
+        return self.histograms(1)
+
+    def histograms(self, count: int) -> Sensitivity:
+        """Of several histograms of the same rows together."""
+        moved = 2 * count if self.replaced else count
+        return Sensitivity(moved * self.rows, fraction_up(_root_up(moved * self.rows**2)), alone=False)
+
+    def total(self, lower: float, upper: float) -> Sensitivity:
+        """Of a sum of numbers in [lower, upper]."""
+        low, high = Fraction(lower), Fraction(upper)
+        if self.n_is_public:
+            exact = high - low
+        elif self.replaced:
+            exact = self.rows * _reach(low, high)
+        else:
+            exact = self.rows * max(abs(low), abs(high))
+        return Sensitivity(fraction_up(exact), fraction_up(exact), alone=True)
+
+    def totals(self, lower: float, upper: float) -> Sensitivity:
+        """Of a sum for each group."""
+        low, high = Fraction(lower), Fraction(upper)
+        most = max(abs(low), abs(high))
+        if not self.replaced:
+            return Sensitivity(fraction_up(self.rows * most), fraction_up(self.rows * most), alone=False)
+        l2 = max(SQRT2_UP * most, _reach(low, high))
+        return Sensitivity(fraction_up(2 * self.rows * most), fraction_up(self.rows * l2), alone=False)
+
+    def rank(self, level: Fraction) -> int:
+        """Of the rank #{x ≤ g} − q·n, times the denominator of q: an integer."""
+        if self.replaced:
+            return self.rows * level.denominator
+        return self.rows * max(level.numerator, level.denominator - level.numerator)
+
+    def touched(self, groups: int) -> int:
+        """How many of all groups may have other rows."""
+        one = self.rows if self.groups is None else min(self.rows, self.groups)
+        return min(groups, 2 * one if self.replaced else one)
+
+
+def _root_up(square: int) -> Fraction:
+    """√square, or a little more; exact for squares."""
+    return Fraction(math.isqrt((square << 128) - 1) + 1, 1 << 64)
+
+
+def _reach(low: Fraction, high: Fraction) -> Fraction:
+    return max(high, Fraction(0)) - min(low, Fraction(0))
+
+
+def contribution(job: ReleaseJob) -> Contribution:
+    """What one unit of a job may do."""
+    privacy = job.privacy
+    return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.n_is_public, privacy.max_groups_per_unit)

@@ -1,0 +1,231 @@
+"""The rows of a synthetic table: drawn from the weights of histograms, exactly, in batches that it does not depend on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpcore.batch.privatize.job import OutputSection
+from dpcore.batch.release.cells import Binned, Declared
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.output import Output
+from dpcore.batch.tables.places import output_place
+from dpcore.rng import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from dpcore.batch.privatize.run import Progress
+    from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.release.synthetic import SyntheticAnswer
+    from dpcore.batch.tables.publication import Publication
+    from dpcore.rng import Stream, StreamPosition
+
+    Array = npt.NDArray[Any]
+
+BATCH_ROWS = 1 << 17
+LONG = 1 << 16
+"""Running sums that no longer fit into the fast caches."""
+WHOLE_BITS = 62
+"""Weights whose sum has more bits lose the last ones; noise of the largest scale there is on the most cells comes near to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of the table.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    cells : Binned or Declared
+        Its cells: categories, or bins inside of which values are uniform.
+    integers : bool
+        Whether values inside of bins are integers.
+    """
+
+    name: str
+    cells: Binned | Declared
+    integers: bool = False
+
+    @property
+    def type(self) -> pa.DataType:
+        """That of the categories, or of numbers."""
+        if isinstance(self.cells, Declared):
+            return self.cells.categories.type
+        return pa.int64() if self.integers else pa.float64()
+
+    def values(self, codes: Array, rng: Stream | None) -> pa.Array:
+        """A value for each code of a cell; `rng` is for bins."""
+        if isinstance(self.cells, Declared):
+            return self.cells.categories.values(codes, self.type)
+        edges = np.array(self.cells.edges)
+        if self.integers:
+            first, behind = np.ceil(edges[:-1]), np.ceil(edges[1:])
+            behind[-1] = math.floor(edges[-1]) + 1
+            sizes = (behind - first).astype(np.int64)
+            return pa.array(first.astype(np.int64)[codes] + _uniform_integers(sizes[codes], len(codes), rng))
+        return pa.array(points(edges, codes, _unit_floats(len(codes), rng)))
+
+
+def points(edges: npt.NDArray[np.float64], codes: Array, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The points at shares u of bins, which lie in the same bin again when they are binned."""
+    low, high = edges[codes], edges[codes + 1]
+    # A point that is rounded up to the right edge would be in the next bin; the last one holds its right edge.
+    top = np.where(codes == len(edges) - 2, high, np.nextafter(high, -np.inf))
+    inside: npt.NDArray[np.float64] = np.clip(low * (1 - u) + high * u, low, top)
+    return inside
+
+
+def schema_of(columns: Sequence[TableColumn], said: dict[bytes, bytes] | None = None) -> pa.Schema:
+    """Names and types, and what the file says about itself."""
+    return pa.schema([pa.field(column.name, column.type, nullable=False) for column in columns], metadata=said)
+
+
+class Table:
+    """Independent rows: a cell of each histogram by its weights, and a value inside of the cell.
+
+    Row i is made of the words that the stream has for element i, so the first rows of a longer table are those of a shorter one.
+
+    Parameters
+    ----------
+    columns : sequence of TableColumn
+        In the order of the table.
+    joint : sequence of tuple of int
+        Places of the columns of each histogram.
+    weights : iterable of ndarray of int64
+        For each histogram, an axis for each of its columns; not negative, and not all 0.
+    rows : int
+        How many.
+    rng : Stream or None
+        None is the secure source.
+    """
+
+    def __init__(
+        self, columns: Sequence[TableColumn], joint: Sequence[tuple[int, ...]], weights: Iterable[Array], rows: int, rng: Stream | None
+    ) -> None:
+        self.rows, self._columns, self._joint = rows, columns, joint
+        self._lookups = [_Lookup(each) for each in weights]
+        self._choices = [_Draw(rng) for _ in joint]
+        self._inside = {place: _Draw(rng) for place, column in enumerate(columns) if isinstance(column.cells, Binned)}
+
+    def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """All rows, so many at a time; the rows are the same however they are cut."""
+        for start in range(0, self.rows, batch_rows):
+            yield self._batch(start, min(batch_rows, self.rows - start))
+
+    def _batch(self, start: int, n: int) -> pa.RecordBatch:
+        codes: dict[int, Array] = {}
+        for columns, lookup, draw in zip(self._joint, self._lookups, self._choices, strict=True):
+            cells = lookup.cells(n, draw.at(start))
+            codes |= zip(columns, np.unravel_index(cells, lookup.shape), strict=True)
+        arrays = [
+            column.values(codes[place], self._inside[place].at(start) if place in self._inside else None)
+            for place, column in enumerate(self._columns)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema_of(self._columns))
+
+
+def open_table(publication: Publication, job: ReleaseJob, answer: SyntheticAnswer) -> Output:
+    """Where the rows of a query go: a hidden sibling of its `output`, until that is committed."""
+    import_module("dpcore.release")  # What draws the rows must be there before anything is spent.
+    section = answer.section
+    place = OutputSection(path=section.output)
+    said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
+        "kind": section.kind,
+        "relation": job.privacy.relation,
+    }
+    return Output(
+        publication,
+        output_place(section.output, f"{section.name}.output"),
+        schema_of(answer.columns, metadata.encode(said)),
+        place.resolved_format,
+        place.resolved_compression,
+        {"schema": said, "fields": {}},
+    )
+
+
+def write_rows(table: Table, output: Output, progress: Progress) -> None:
+    """Draw all rows, and write them as they come."""
+    progress.begin("drawing rows")
+    for batch in table.batches():
+        output.write(batch)
+        progress.update(output.rows, output.rows / table.rows)
+
+
+class _Lookup:
+    """Cells by their weights."""
+
+    def __init__(self, weights: Array) -> None:
+        self.shape, flat = weights.shape, weights.reshape(-1)
+        lost_bits = max(_sum(flat).bit_length() - WHOLE_BITS, 0)
+        kept = flat >> lost_bits if lost_bits else flat
+        self._places = np.flatnonzero(kept)
+        self._sums = kept[self._places]
+        np.cumsum(self._sums, out=self._sums)
+
+    def cells(self, n: int, rng: Stream) -> Array:
+        """n independent cells."""
+        numbers = _uniform_integers(int(self._sums[-1]), n, rng)
+        if len(self._sums) < LONG:
+            return self._places[np.searchsorted(self._sums, numbers, side="right")]
+        # Looked up in order, numbers find the sums beside those of the last one in the cache.
+        order = np.argsort(numbers)
+        cells = np.empty(n, np.int64)
+        cells[order] = self._places[np.searchsorted(self._sums, numbers[order], side="right")]
+        return cells
+
+
+def _sum(weights: Array) -> int:
+    """The sum of integers that are not negative, however large."""
+    return (int((weights >> 32).sum()) << 32) + int((weights & (2**32 - 1)).sum())
+
+
+# `dpcore.release` loads SciPy, and so is loaded only by jobs that draw rows.
+
+
+def _uniform_integers(bound: int | Array, n: int, rng: Stream | None) -> Array:
+    from dpcore.release._urn import uniform_integers
+
+    return uniform_integers(bound, n, rng=rng)
+
+
+def _unit_floats(n: int, rng: Stream | None) -> npt.NDArray[np.float64]:
+    from dpcore.release._choices import unit_floats
+
+    return unit_floats((n,), rng=rng)
+
+
+class _Draw:
+    """One draw of a stream, that is taken up at any of its elements."""
+
+    def __init__(self, rng: Stream | None) -> None:
+        stream = resolve(rng)
+        self._position, self._secure = stream.position(), stream.secure
+
+    def at(self, element: int) -> _At:
+        """A stream whose only call begins at an element."""
+        return _At(self._position._replace(first_element=self._position.first_element + element), secure=self._secure)
+
+
+class _At:
+    """A stream that stands still."""
+
+    def __init__(self, position: StreamPosition, *, secure: bool) -> None:
+        self._position, self._secure = position, secure
+
+    @property
+    def secure(self) -> bool:
+        """Whether the words are those of the secure source."""
+        return self._secure
+
+    def position(self) -> StreamPosition:
+        """Where it stands."""
+        return self._position

@@ -1,0 +1,176 @@
+"""What the page of a release says in words: the guarantee, the question of each query, and what the job declared."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore.pages.numbers import plain_number
+from dpcore.pages.page import unnamed, whose
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+NAMED_QUANTILES = {0.0: "smallest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile", 1.0: "largest"}
+STAND_INS = (("missing", "missing values"), ("unknown", "unknown values"))
+LAWS = {
+    "laplace": "Laplace",
+    "gaussian": "Gaussian",
+    "discrete_laplace": "discrete Laplace",
+    "discrete_gaussian": "discrete Gaussian",
+    "gumbel": "Gumbel",
+}
+
+
+def release_guarantee(document: Mapping[str, Any]) -> str:
+    """What is spent, and whom it protects; contributions are bounded by the job itself, so nobody has too many rows."""
+    privacy, unit = document["privacy"], document["unit"]
+    spent = f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}"
+    if unit == "row":
+        return f"{spent}: the guarantee protects one row; a person with k rows is protected at k·ε."
+    bounds = [
+        f"at most {plain_number(document[key])} {word}"
+        for key, word in (("max_rows_per_unit", "rows"), ("max_groups_per_unit", "groups"))
+        if document.get(key)
+    ]
+    used = f"; {' and '.join(bounds)} of each were used, chosen at random" if bounds else ""
+    return f"{spent}: the guarantee protects {whose(unit)}, with all its rows{used}.{unnamed(unit)}"
+
+
+def neighbours_in_words(document: Mapping[str, Any]) -> str:
+    """What a single unit may change, as the relation has it."""
+    who = whose(document["unit"])
+    if document.get("relation", "replace") == "add_remove":
+        return f"Neighbours differ by the presence of {who}: even whether it was in the table is protected."
+    return f"Neighbours differ by the data of {who}: how many there are is public, what they say is protected."
+
+
+def asked(query: Mapping[str, Any]) -> str:
+    """The question of a query in words."""
+    if query.get("groups") is None:
+        return _question(query)
+    return f"{_question(query)}, in each of {len(query['groups']):,} declared groups by {query['group_by']}"
+
+
+def _question(query: Mapping[str, Any]) -> str:
+    column, values = query.get("column"), query["value"]
+    of = f" of {column}" if column else ""
+    match query["kind"]:
+        case "count":
+            return f"How many rows have {column} {_condition(query)}" if column else "How many rows there are"
+        case "histogram":
+            parts = "bin" if bin_edges(query) is not None else "declared value"
+            return f"How many rows fall into each {parts}{of}"
+        case "quantile":
+            levels = as_list(query.get("q"), 1)
+            return "Quantiles" + of if len(levels) > 1 else f"The {quantile_name(levels[0]).replace(' %', ' % quantile')}{of}"
+        case "synthetic":
+            return f"A table of made-up rows with {_columns_in_words(query)}"
+        case "top_s":
+            return f"The {f'{len(values)} ' if len(values) > 1 else ''}most frequent of the declared values{of}"
+        case kind:
+            return f"The {kind.replace('_', ' ')}{of}"
+
+
+def _columns_in_words(query: Mapping[str, Any]) -> str:
+    """The columns, and which of them are drawn together."""
+    names = [column["name"] for column in query["columns"]]
+    if len(names) == 1:
+        return f"the column {names[0]}"
+    listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    together = [" and ".join(group) for group in query["joint"] if len(group) > 1]
+    if len(query["joint"]) == 1:
+        return f"the columns {listed}, drawn together"
+    return f"the columns {listed}, drawn independently" + (f" but for {'; '.join(together[:4])}" if together else "")
+
+
+def _condition(query: Mapping[str, Any]) -> str:
+    """Which rows a count is about."""
+    labels = query.get("categories")
+    if not labels:
+        return f"in [{plain_number(query.get('lower'))}, {plain_number(query.get('upper'))}]"
+    more = ", …" if len(labels) > 5 else ""
+    return ("equal to " if len(labels) == 1 else "equal to one of ") + ", ".join(map(plain_number, labels[:5])) + more
+
+
+def declared(query: Mapping[str, Any]) -> str:
+    """What the job declared about the values, in words."""
+    parts = []
+    if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
+        parts.append(f"values beyond [{plain_number(query['lower'])}, {plain_number(query['upper'])}] count as the nearer end")
+    for key, word in STAND_INS:
+        if query.get(key) is not None:
+            parts.append(f"{word} count as {plain_number(query[key])}")
+    if query["kind"] == "top_s" and query.get("candidates") is not None:
+        parts.append(f"{size(query['candidates'])} candidates were declared")
+    if query["kind"] == "quantile" and isinstance(query.get("grid"), list | tuple | np.ndarray):
+        parts.append(f"chosen from a grid of {len(query['grid']):,} points")
+    if query["kind"] == "synthetic":
+        for column in query["columns"]:
+            parts += [f"{word} of {column['name']} count as {plain_number(column[key])}" for key, word in STAND_INS if key in column]
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+
+
+def noise_in_words(query: Mapping[str, Any]) -> str:
+    """Which noise was drawn, and for how much of a change by one unit."""
+    drawn = {(noise["law"], noise["sensitivity"], noise["scale"]): None for noise in query.get("noise", ())}
+    parts = [
+        f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {scale:.4g}, made to hide a change of {sensitivity:.6g}"
+        for law, sensitivity, scale in drawn
+        if scale is not None
+    ]
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+
+
+def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
+    """The edges of a histogram's bins, one more than it has counts; None if it is over categories."""
+    edges = query.get("bins")
+    return None if edges is None else np.asarray(edges, dtype=np.float64)
+
+
+def cell_names(query: Mapping[str, Any]) -> list[str]:
+    """The name of each cell of a histogram, or of each group."""
+    edges = bin_edges(query)
+    if query.get("groups") is not None:
+        return [str(group) for group in query["groups"]]
+    return [str(category) for category in query["categories"]] if edges is None else bin_names(edges)
+
+
+def bin_names(edges: npt.NDArray[np.float64]) -> list[str]:
+    """Half-open intervals; the last bin holds its upper end."""
+    ends = [plain_number(float(edge)) for edge in edges]
+    last = len(ends) - 2
+    return [f"{lower} to {'' if i == last else 'below '}{upper}" for i, (lower, upper) in enumerate(itertools.pairwise(ends))]
+
+
+def quantile_name(level: object) -> str:
+    """What a quantile is called."""
+    if not isinstance(level, int | float):
+        return "quantile"
+    return NAMED_QUANTILES.get(float(level)) or f"{100 * level:.10g} %"
+
+
+def quantile_limits(query: Mapping[str, Any], values: Sequence[float]) -> tuple[float, float]:
+    """The ends of the declared grid."""
+    grid = query.get("grid")
+    if isinstance(grid, list | tuple | np.ndarray) and len(grid):
+        return float(min(grid)), float(max(grid))
+    if query.get("lower") is not None and query.get("upper") is not None:
+        return float(query["lower"]), float(query["upper"])
+    return min(values), max(values)
+
+
+def as_list(value: Any, count: int) -> list[Any]:
+    """One entry for each of `count` values, whether the document has a list or one for all."""
+    return list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * count
+
+
+def size(candidates: Any) -> str:
+    """How many candidates there are, of which the document has the number or all."""
+    return "the" if candidates is None else f"{candidates if isinstance(candidates, int) else len(candidates):,}"

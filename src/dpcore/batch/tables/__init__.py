@@ -1,0 +1,1 @@
+"""Tables: formats, pieces, types, encodings, units, metadata, and outputs that are complete or absent."""

@@ -1,0 +1,305 @@
+"""What a job charges to its ledger: one spend for the whole job, and what has become of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from dpcore._files import digest_of
+from dpcore.accounting import Ledger
+from dpcore.batch.jobfile.local_paths import check_local
+from dpcore.batch.tables.ledger_state import ledger_summary
+from dpcore.errors import BudgetError, JobError, ParameterError, StorageError, reason
+from dpcore.privacy import Privacy
+from dpcore.rng import STREAM_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dpcore._locks import NameLock
+    from dpcore.accounting import Budget, Entry, Reservation, SealedFile
+    from dpcore.batch.privatize.job import Job
+    from dpcore.batch.release.job import ReleaseJob
+
+FINISHED = ("sealed", "published", "done")
+"""States of a run whose output is complete: any process can publish what is sealed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What a job spends, and on what.
+
+    Attributes
+    ----------
+    what : str
+        In words, for the ledger.
+    whole : Privacy
+        (ε, δ) of the whole job.
+    parts : tuple of Privacy or float, optional
+        For a ledger that adds ρ up: the ρ of each part, or its (ε, δ) if that is all that is known. Default: the whole.
+    """
+
+    what: str
+    whole: Privacy
+    parts: tuple[Privacy | float, ...] = ()
+
+    def amount(self, kind: str) -> Privacy | tuple[Privacy | float, ...]:
+        """What a ledger of some kind is asked for."""
+        return self.whole if kind == "basic" or not self.parts else self.parts
+
+
+class Charge:
+    """What a job takes from its ledger: one reservation, which stays whatever happens to the job.
+
+    It is made before the first row is read, so that no failure tells of a row for nothing; a job that fails afterwards has paid, and its
+    entry says with which class of failure. Without a ledger every step does nothing.
+
+    Parameters
+    ----------
+    job : Job or ReleaseJob
+        Names the ledger, if there is one.
+    spend : Spend
+        What the job costs.
+    overwrite : bool
+        Whether the run is a new one even if the ledger has it already.
+
+    Attributes
+    ----------
+    run : str
+        Identifies the run: see `run_id`.
+    earlier : Entry or None
+        The same run, if its output is complete and is not asked for again.
+    is_recorded : bool
+        Whether there is a ledger.
+    is_open : bool
+        Whether the ledger has been charged for a job that is not done.
+
+    Raises
+    ------
+    JobError
+        If the ledger is for other neighbours, another unit or another data set.
+    StorageError
+        If there is no such ledger.
+    BudgetError
+        If it does not have what the job spends.
+    """
+
+    def __init__(self, job: Job | ReleaseJob, spend: Spend, *, overwrite: bool) -> None:
+        self._job, self._spend = job, spend
+        self._reservation: Reservation | None = None
+        self.is_open = False
+        self.run = run_id(job)
+        self._ledger = _opened(job)
+        self.is_recorded = self._ledger is not None
+        self.earlier: Entry | None = None
+        if self._ledger is None:
+            return
+        found = None if overwrite else self._ledger.find(self.run)
+        self.earlier = found if found is not None and found.state in FINISHED else None
+        if self.earlier is None:
+            self.check()
+
+    def check(self) -> None:
+        """Raise `BudgetError` if the ledger could not pay as it is now; spends nothing."""
+        if self._ledger is None:
+            return
+        amount = self._spend.amount(self._ledger.kind)
+        if not self._ledger.fits(amount):
+            needs, left = (_words(part) for part in (self._ledger.cost(amount), self._ledger.remaining))
+            raise BudgetError(f"the job needs {needs}, but the ledger {self._ledger.path} has {left} left")
+
+    def reserve(self, output: Path) -> None:
+        """Charge the whole job."""
+        if self._ledger is None:
+            return
+        self._reservation = self._ledger.spend(
+            self._spend.amount(self._ledger.kind),
+            what=self._spend.what,
+            job=str(output.absolute()),
+            run=self.run,
+            unit=self._job.privacy.protected,
+            dataset=self._job.input.dataset,
+            secure=self._job.secure,
+        )
+        self.is_open = True
+
+    def note(self, lock: NameLock) -> None:
+        """Leave word beside an output where its run is recorded."""
+        if self._ledger is not None:
+            lock.note(str(self._ledger.path))
+
+    def seal(self, files: Sequence[SealedFile], *, overwrite: bool) -> None:
+        """Record complete files; from now on any process can publish them."""
+        if self._reservation is not None:
+            self._reservation.seal(files, overwrite=overwrite)
+
+    def published(self) -> None:
+        """Record that all files have their names, and that nothing is left to do."""
+        if self._reservation is not None:
+            self._reservation.published()
+            self._reservation.done()
+        self.is_open = False
+
+    def failed(self, word: str) -> bool:
+        """Record the class of a failure; False if that is not possible, and then it stays reserved, which counts as much."""
+        try:
+            if self._reservation is not None:
+                self._reservation.failed(word)
+        except OSError:
+            return False
+        return True
+
+    def finish(self, ledger: str, names: Iterable[Path]) -> None:
+        """Publish what a dead job has sealed under some names, in whatever ledger; raise `StorageError` if that is not possible."""
+        try:
+            other = Ledger(ledger)
+            other.complete()
+            waiting = [entry for entry in other.entries() if entry.state == "sealed"]
+        except FileNotFoundError:
+            return  # Nobody knows of that run any more.
+        except (OSError, ParameterError) as error:
+            raise StorageError(
+                f"an output of an earlier job waits to be published, but its ledger {ledger} cannot be opened{reason(error)}"
+            ) from None
+        wanted = {name.absolute() for name in names}
+        for entry in waiting:
+            if any(file.path in wanted for file in entry.files):
+                what = f"{entry.files[-1].path} of an earlier job (entry {entry.id})"
+                raise StorageError(f"{what} is sealed and could not be published: see {_completing(ledger)}")
+
+    def already(self, names: Sequence[Path]) -> str | None:
+        """What to say if the run was published before, by whatever process; what is sealed is published now.
+
+        Raises
+        ------
+        JobError
+            If the output of that run is gone, or something else has its name.
+        StorageError
+            If the output is sealed and cannot be published.
+        """
+        if self.earlier is None or self._ledger is None:
+            return None
+        if self.earlier.state == "sealed":
+            try:
+                self._ledger.complete()
+            except OSError as error:
+                raise StorageError(f"the ledger {self._path} cannot be written{reason(error)}") from None
+            self.earlier = self._ledger.find(self.run) or self.earlier
+            if self.earlier.state == "sealed":
+                raise StorageError(f"{names[-1]} is sealed and could not be published: see {_completing(self._ledger.path)}")
+        shown, entry = ", ".join(map(str, names)), self.earlier
+        where = f"entry {entry.id} of the ledger {self._path}, {entry.when:%Y-%m-%d}"
+        if not _is_output_of(entry):
+            raise JobError(
+                f"this run was published as {shown} ({where}), and that is not what is there now. Running it again would spend its "
+                "privacy budget a second time; if that is intended, use --overwrite"
+            )
+        return f"already published as {shown} ({where}): nothing was read, and nothing is spent"
+
+    def summary(self) -> dict[str, Any] | None:
+        """The ledger as it is now, for the document."""
+        return None if self._ledger is None else ledger_summary(self._ledger, self._path)
+
+    @property
+    def _path(self) -> str:
+        return "" if self._job.ledger is None else self._job.ledger.path
+
+
+def run_id(job: Job | ReleaseJob) -> str:
+    """What identifies a run: the job with all its settings, and the stream of random words; nothing of the data is read for it.
+
+    Two runs of one job on changed data have one id: whether the data have changed is not for a ledger to tell. A new version of the
+    data is declared, by the name in `[input] dataset`.
+    """
+    settings = settings_of(job)
+    for section in ("input", "output", "ledger"):
+        if settings.get(section):
+            settings[section]["path"] = str(Path(settings[section]["path"]).absolute())
+    known = {"kind": type(job).__name__, "stream_version": STREAM_VERSION, "job": settings, "files": _declared(settings)}
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def settings_of(value: Any) -> Any:
+    """A job as plain values: all of its keys, those that were left out with their defaults."""
+    if isinstance(value, BaseModel):
+        return {name: settings_of(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, dict):
+        return {str(key): settings_of(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [settings_of(each) for each in value]
+    return value if value is None or isinstance(value, str | int | float) else repr(value)
+
+
+def declared_files(settings: Any) -> list[str]:
+    """Files that a job names beside input, output and ledger: those of categories and candidates."""
+    if isinstance(settings, dict):
+        own = [value for key, value in settings.items() if key.endswith("_file") and isinstance(value, str)]
+        return own + [path for value in settings.values() for path in declared_files(value)]
+    return [path for value in settings for path in declared_files(value)] if isinstance(settings, list) else []
+
+
+def _declared(settings: Any) -> list[str]:
+    """Digests of those files, which are a part of the job."""
+    try:
+        return [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in declared_files(settings)]
+    except OSError as error:
+        raise StorageError(f"cannot read {error.filename}{reason(error)}") from None
+
+
+def _completing(ledger: str | Path) -> str:
+    return f"dpcore ledger complete {shlex.quote(str(ledger))}"
+
+
+def _is_output_of(entry: Entry) -> bool:
+    """Whether the files of a run are still what it sealed."""
+    return all(file.path.is_file() and digest_of(file.path) == file.sha256 for file in entry.files)
+
+
+def _words(part: Budget) -> str:
+    counted = f"epsilon {part.epsilon!r}" if part.rho is None else f"rho {part.rho:.6g}"
+    return f"{counted}, delta {part.delta!r}"
+
+
+def _command(job: Job | ReleaseJob, total: Privacy) -> str:
+    """What makes a ledger that can pay for the job."""
+    words = ["dpcore ledger create", shlex.quote("" if job.ledger is None else job.ledger.path), "--epsilon …"]
+    if total.delta:
+        words.append("--delta …")
+    if total.relation != "replace":
+        words.append(f"--relation {total.relation}")
+    if job.privacy.unit != "row":
+        words.append(f"--unit {shlex.quote(job.privacy.protected)}")
+    if job.input.dataset is not None:
+        words.append(f"--dataset {shlex.quote(job.input.dataset)}")
+    return " ".join(words)
+
+
+def _opened(job: Job | ReleaseJob) -> Ledger | None:
+    if job.ledger is None:
+        return None
+    path, total = job.ledger.path, job.total
+    check_local("ledger.path", path)
+    try:
+        ledger = Ledger(path)
+    except FileNotFoundError:
+        raise StorageError(f"ledger.path = {path!r}: no such file; make one with {_command(job, total)}") from None
+    agree = (
+        ("privacy.relation", total.relation, ledger.relation, "neighbours", "--relation"),
+        ("privacy.unit", job.privacy.protected, ledger.unit, "units", "--unit"),
+    )
+    for key, said, wanted, what, option in agree:
+        if said != wanted:
+            raise JobError(
+                f"{key} = {said!r}, but the budget of the ledger {path} is for {wanted!r}: guarantees for different {what} do not add up "
+                f"(dpcore ledger create {option} makes another)"
+            )
+    if ledger.dataset is not None and job.input.dataset != ledger.dataset:
+        said = "is required" if job.input.dataset is None else f"= {job.input.dataset!r}"
+        raise JobError(f"input.dataset {said}, and the ledger {path} is for the data set {ledger.dataset!r}")
+    return ledger

@@ -1,0 +1,160 @@
+"""A pass over the column that says whose data a row is, with a database that spills into a folder."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpcore.batch.tables.checked import BYTES
+from dpcore.batch.tables.csv_input import NULLS
+from dpcore.batch.tables.pieces import Cut
+from dpcore.batch.tables.pipeline import POLL_SECONDS, UNFINISHED
+from dpcore.batch.tables.rows import Rows
+from dpcore.errors import DpcoreError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from dpcore.batch.privatize.plan import Plan
+    from dpcore.batch.release.plan import ReleasePlan
+
+Answer = TypeVar("Answer")
+MEMORY = "256MB"
+"""What the count of rows per unit may hold before it spills to disk."""
+COUNTING_THREADS = 2
+"""Each thread of the count needs a share of `MEMORY`; with more of them the shares are too small to spill from."""
+PIECE_ROWS = 1 << 16
+LONGEST_NAME = 256
+"""Bytes of a unit's name that are counted as they are. Of a longer one it is the digest: a name must not outgrow the database's memory."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """State of a pass over the unit column, kept outside the database: its own messages may quote values."""
+
+    starts: list[int]
+    rows: int = 0
+    done: float = 0.0
+    failure: BaseException | None = None
+
+
+def in_database(
+    plan: Plan | ReleasePlan,
+    reading: Reading,
+    spill: Path,
+    threads: int,
+    update: Callable[[int, float], None],
+    work: Callable[[duckdb.DuckDBPyConnection, Any, Reading], Answer],
+) -> Answer:
+    """Let a database that spills into a folder do some work on a thread of its own.
+
+    Parameters
+    ----------
+    plan : Plan or ReleasePlan
+        Passed on to `work`.
+    reading : Reading
+        Passed on to `work`.
+    spill : Path
+        Folder for what does not fit into memory.
+    threads : int
+        Threads that count.
+    update : callable
+        Told the rows read and the fraction of the input they are, on the calling thread.
+    work : callable
+        What to do with the database.
+    """
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY,
+        "temp_directory": str(spill),
+        "threads": min(threads, COUNTING_THREADS),
+        "preserve_insertion_order": False,
+    }
+    # It will hold the units' own names, and lies where results are published. The database would make it for everybody to read.
+    spill.mkdir(mode=0o700, exist_ok=True)
+    with duckdb.connect(":memory:", config=settings) as database, ThreadPoolExecutor(1) as worker:
+        # Its own bar would be drawn on standard output.
+        database.execute("set enable_progress_bar = false").fetchall()
+        counting = worker.submit(work, database, plan, reading)
+        try:
+            while not wait([counting], POLL_SECONDS).done:
+                update(reading.rows, min(reading.done, UNFINISHED))
+            answer = counting.result()
+        except duckdb.Error:
+            if reading.failure is not None:
+                raise reading.failure from None
+            raise StorageError(f"counting rows per {plan.job.privacy.unit!r} failed; it may need more room in {spill.parent}") from None
+        except BaseException:
+            database.interrupt()
+            raise
+    update(reading.rows, 1.0)
+    return answer
+
+
+def unit_batches(
+    plan: Plan | ReleasePlan,
+    reading: Reading,
+    schema: pa.Schema,
+    more: Callable[[Rows], list[pa.Array]] | None = None,
+    columns: Mapping[str, pa.DataType] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The unit column, null where a row names none, beside the position of each row, and what `more` makes of rows with these `columns`."""
+    name, types = plan.job.privacy.unit, {**(columns or {}), plan.job.privacy.unit: plan.unit_type}
+    all_bytes, bytes_done = max(sum(plan.inputs.sizes), 1), 0
+    try:
+        for path, size in zip(plan.inputs.paths, plan.inputs.sizes, strict=True):
+            start = reading.rows
+            reading.starts.append(start)
+            for piece in plan.inputs.pieces(path, types, Cut(PIECE_ROWS, use_threads=False)):
+                units = _comparable(_named(piece.batch.column(name).cast(plan.unit_type)))
+                first = start + piece.row
+                positions = pa.array(np.arange(first, first + len(units)))
+                others = [] if more is None else more(Rows(piece, path, first, 0.0))
+                yield pa.RecordBatch.from_arrays([units, positions, *others], schema=schema)
+                reading.rows = start + piece.row + len(units)
+                reading.done = (bytes_done + piece.done * size) / all_bytes
+            bytes_done += size
+    except DpcoreError as error:
+        reading.failure = error
+        raise
+
+
+def _named(units: pa.Array) -> pa.Array:
+    """The units, null where a row names none: rows of many people must not pass for those of one, whose quota they would share."""
+    if units.type != pa.binary():
+        return units
+    nulls = pa.array([null.encode() for null in NULLS], pa.binary())
+    return pc.if_else(pc.is_in(units, value_set=nulls), pa.scalar(None, pa.binary()), units)
+
+
+def compared_type(kind: pa.DataType) -> pa.DataType:
+    """What a database is given for units of a type: integers or bytes, of which no value can end its work, as it would that of a time."""
+    if pa.types.is_temporal(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    return BYTES.get(kind, kind)
+
+
+def _comparable(units: pa.Array) -> pa.Array:
+    """The units as values of `compared_type`, equal where they were."""
+    units = units.view(compared_type(units.type))
+    if pa.types.is_integer(units.type):
+        return units
+    long = pc.fill_null(pc.greater(pc.binary_length(units), LONGEST_NAME), False)  # noqa: FBT003
+    if not pc.any(long).as_py():
+        return units
+    # Longer than any name that is left as it is, so that no digest is the name of somebody else.
+    digests = [hashlib.sha256(name).digest().ljust(LONGEST_NAME + 1, b"\0") for name in units.filter(long).to_pylist()]
+    return pc.replace_with_mask(units, long, pa.array(digests, units.type))
+
+
+def place_of(plan: Plan | ReleasePlan, reading: Reading, row: int) -> str:
+    """File and row of a position in the whole input."""
+    index = max(index for index, start in enumerate(reading.starts) if start <= row)
+    return f"{plan.inputs.paths[index]}: row {row - reading.starts[index]} (counted from 0)"

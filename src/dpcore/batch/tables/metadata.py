@@ -1,0 +1,121 @@
+"""What an output says about itself: the `dpcore` metadata of its columns and of the file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dpcore._version import __version__
+from dpcore.rng import STREAM_VERSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from dpcore.batch.privatize.job import Format, Job
+    from dpcore.batch.tables.columns import NoisyColumn
+    from dpcore.privacy import Privacy
+
+KEY = b"dpcore"
+SIDECAR = ".dpcore.json"
+"""Ending of what lies beside a CSV file."""
+FORMAT = 1
+DECLARED = ("lower", "upper", "missing", "unknown", "phi", "variant")
+CHOSEN = ("w", "g")
+"""What subset selection and local hashing choose themselves."""
+
+
+def field_metadata(column: NoisyColumn) -> dict[str, Any]:
+    """Everything that an estimator needs to know about one column; keys that its mechanism lacks are null."""
+    section, mechanism, categories = column.section, column.mechanism, column.categories
+    listed = None if categories is None or categories.labels is None else categories.listed()
+    said = {
+        "format": FORMAT,
+        "mechanism": section.mechanism,
+        "epsilon": column.privacy.epsilon,
+        "delta": column.privacy.delta,
+        "lower": None,
+        "upper": None,
+        # Without a list, categories are the codes 0 … k − 1; a binary column then holds booleans.
+        "k": 2 if section.mechanism == "binary" else None if categories is None else categories.k,
+        "categories": listed,
+        "missing": None,
+        "unknown": None,
+        "grid": getattr(mechanism, "grid", None),
+    }
+    said |= {key: getattr(section, key) for key in DECLARED if getattr(section, key, None) is not None}
+    return said | {key: getattr(mechanism, key) for key in CHOSEN if hasattr(mechanism, key)}
+
+
+def schema_metadata(job: Job) -> dict[str, Any]:
+    """What the whole file spent, and for whom."""
+    return spent(job.total, job.privacy.protected, secure=job.secure)
+
+
+def spent(privacy: Privacy, unit: str, *, secure: bool) -> dict[str, Any]:
+    """What a table says about the privacy of all of its rows."""
+    return {
+        "format": FORMAT,
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "unit": unit,
+        "secure": secure,
+        "stream_version": STREAM_VERSION,
+        "version": __version__,
+    }
+
+
+def encode(metadata: dict[str, Any]) -> dict[bytes, bytes]:
+    """Arrow's key-value form of one metadata object."""
+    return {KEY: json.dumps(metadata, ensure_ascii=False).encode()}
+
+
+def sidecar_path(output: Path) -> Path:
+    """Where a CSV file, which has no place for metadata, keeps it."""
+    return output.with_name(f"{output.name}{SIDECAR}")
+
+
+def table_of(sidecar: Path) -> Path:
+    """The table of a sidecar."""
+    return sidecar.with_name(sidecar.name.removesuffix(SIDECAR))
+
+
+def is_sidecar(path: Path) -> bool:
+    """Whether a file is what dpcore writes beside a CSV file."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.keys() >= {"schema", "fields"}
+
+
+def output_files(output: Path, output_format: Format) -> tuple[Path, ...]:
+    """The files of a table, in the order in which they appear: a sidecar before its table."""
+    return (sidecar_path(output), output) if output_format == "csv" else (output,)
+
+
+def sidecar(job: Job, columns: tuple[NoisyColumn, ...]) -> dict[str, Any]:
+    """Content of the sidecar of a CSV output.
+
+    Under `stored` are the columns whose reports a CSV cannot hold as they are. The digest of the table comes to it when that is written.
+    """
+    document: dict[str, Any] = {"schema": schema_metadata(job), "fields": {column.name: field_metadata(column) for column in columns}}
+    stored = {
+        column.name: {"columns": list(column.reports.types(column.name)), "form": column.reports.form}
+        for column in columns
+        if column.reports.form is not None
+    }
+    if stored:
+        document["stored"] = stored
+    return document
+
+
+def sidecar_content(document: dict[str, Any]) -> bytes:
+    """The text of a sidecar."""
+    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def is_noisy(field: pa.Field) -> bool:
+    """Whether an output field carries noise."""
+    return field.metadata is not None and KEY in field.metadata

@@ -1,0 +1,94 @@
+"""What the readers of all formats hand over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcore.batch.tables.sizes import total_varying_bytes, varies, varying_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+PIECE_BYTES = 8 << 20
+"""Of decoded text in a piece, about."""
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """What a file says about itself before any row is read.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column names, in order.
+    schema : pyarrow.Schema or None
+        Types and metadata; None if the format has none and takes the types that are demanded of it.
+    rows : int or None
+        Number of rows; None if only reading would tell.
+    """
+
+    names: tuple[str, ...]
+    schema: pa.Schema | None
+    rows: int | None
+
+    @cached_property
+    def types(self) -> dict[str, pa.DataType] | None:
+        """Type of each column; None if the format has none."""
+        return None if self.schema is None else dict(zip(self.names, self.schema.types, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a reader cuts a file; the rows are the same however it is cut.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of a piece, at most; a reader of text goes by bytes instead.
+    use_threads : bool
+        Whether Arrow may decode on several threads.
+    """
+
+    rows: int
+    use_threads: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive rows of one file.
+
+    Attributes
+    ----------
+    batch : pyarrow.RecordBatch
+        At least the columns asked for.
+    row : int
+        Position in the file of the first row.
+    done : float
+        Fraction of the file that has been read, for the progress bar.
+    """
+
+    batch: pa.RecordBatch
+    row: int
+    done: float
+
+
+def slices(piece: Piece, rows: int) -> Iterator[Piece]:
+    """Cut a piece that has more rows than asked for, or rows that are long once they are decoded."""
+    batch, start = piece.batch, 0
+    varying = [column for column in batch.columns if varies(column.type)]
+    if len(batch) <= rows and sum(map(total_varying_bytes, varying)) < PIECE_BYTES:
+        if len(batch):
+            yield piece
+        return
+    ends = np.append(0, np.cumsum(sum(map(varying_bytes, varying), start=np.zeros(len(batch), np.int64))))
+    while start < len(batch):
+        full = int(np.searchsorted(ends, ends[start] + PIECE_BYTES))
+        stop = min(start + rows, max(full, start + 1), len(batch))
+        yield Piece(batch.slice(start, stop - start), piece.row + start, piece.done)
+        start = stop

@@ -1,0 +1,102 @@
+"""Where the files of a command are: regular files of this file system, each of them another one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpcore.batch.jobfile.local_paths import check_local
+from dpcore.errors import JobError, StorageError, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+REPORT = "a file of --report"
+"""What messages call what a command writes beside its output."""
+Place = tuple[str, Path]
+"""What messages call a file, and its path."""
+
+
+def check_regular(path: Path, key: str) -> None:
+    """Raise `JobError` if what is there, through all links, is no regular file."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return  # Whether a file can be made there is for who makes it to find out.
+    except OSError as error:
+        raise StorageError(f"{key} = {str(path)!r} cannot be looked at{reason(error)}") from None
+    if not stat.S_ISREG(mode):
+        kind = next((name for is_kind, name in KINDS if is_kind(mode)), "no regular file")
+        raise JobError(f"{key} = {str(path)!r} is {kind}; name a file")
+
+
+def output_place(path: str | Path, key: str) -> Path:
+    """Where an output goes.
+
+    A symbolic link is refused, not followed: the sidecar of a CSV file would lie beside what it points to, where nobody looks for it.
+
+    Raises
+    ------
+    JobError
+        If the path is an address or a link, or something that is no regular file has the name.
+    StorageError
+        If it cannot be looked at.
+    """
+    check_local(key, str(path))
+    place = Path(path)
+    if os.path.basename(path) in {"", ".", ".."}:  # noqa: PTH119  # A Path forgets the slash at its end.
+        raise JobError(f"{key} = {str(path)!r} is a folder; name a file")
+    if place.is_symlink():
+        raise JobError(f"{key} = {str(path)!r} is a symbolic link; name the file itself")
+    check_regular(place, key)
+    return place
+
+
+def ledger_places(path: str | Path, key: str = "ledger.path") -> list[Place]:
+    """A ledger, and the journals that its database keeps beside it."""
+    from dpcore.accounting._ledger_file import JOURNALS  # loads SQLite
+
+    return [(key, Path(path)), *((f"the journal of {key}", Path(f"{Path(path).resolve()}{ending}")) for ending in JOURNALS)]
+
+
+def check_distinct(written: Iterable[Place], read: Iterable[Place]) -> None:
+    """Raise `JobError` if a file that is written is also another one of the command, under whatever name.
+
+    Parameters
+    ----------
+    written, read : iterable of (str, Path)
+        What messages call each file, and where it is. Files that are only read may be the same.
+    """
+    seen: dict[object, Place] = {}
+    for place in read:
+        for mark in _marks(place[1]):
+            seen.setdefault(mark, place)
+    for key, path in written:
+        for mark in _marks(path):
+            if mark in seen:
+                other, there = seen[mark]
+                raise JobError(f"{key} = {str(path)!r} is the same file as {other} = {str(there)!r}; give each a file of its own")
+        seen |= dict.fromkeys(_marks(path), (key, path))
+
+
+def _marks(path: Path) -> list[object]:
+    """What two names of one file share."""
+    try:
+        marks: list[object] = [str(path.resolve())]
+    except (OSError, RuntimeError):  # a circle of links
+        return [str(path.absolute())]
+    try:
+        state = path.stat()
+    except OSError:
+        return marks
+    return [*marks, (state.st_dev, state.st_ino)]

@@ -1,0 +1,220 @@
+"""One commit for all files of a job: what it charges, what it seals, and what it shows, in an order that any process can finish.
+
+A job goes through five states. *Planned*: nothing is spent, and the names of its outputs are locked. *Reserved*: the ledger is charged,
+before the first row is read. *Sealed*: every file is complete and on the disk beside its name, and the ledger has the digests. *Published*:
+the files have their names. *Done*: the ledger knows. A job that dies before it is sealed leaves nothing that counts, and its charge; one
+that dies afterwards is finished by the next process that opens the ledger. Without a ledger the states are the same, and nothing is
+recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Literal, Self
+
+from dpcore._files import AtomicFile, remove_stale, sync_folder
+from dpcore._locks import NameLock
+from dpcore._signals import Deferred
+from dpcore.accounting import move_into_place
+from dpcore.accounting._states import reason_of
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.places import check_regular
+from dpcore.errors import JobError, PublishedError, StorageError, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from dpcore.accounting import SealedFile
+    from dpcore.batch.tables.charge import Charge
+
+State = Literal["planned", "reserved", "sealed", "published", "done"]
+
+
+class Publication:
+    """The files of one job. As a context manager it holds their names, and at its end leaves files or nothing.
+
+    Parameters
+    ----------
+    names : sequence of Path
+        Of all files, in the order in which they appear: a sidecar before its table, what tells of the others last.
+    charge : Charge
+        What the ledger is to pay.
+    overwrite : bool
+        Whether files that have the names may be replaced.
+
+    Attributes
+    ----------
+    names, charge, overwrite
+        As given.
+    state : str
+        How far the job is.
+    """
+
+    def __init__(self, names: Sequence[Path], charge: Charge, *, overwrite: bool) -> None:
+        self.names, self.charge, self.overwrite = tuple(names), charge, overwrite
+        self.state: State = "planned"
+        self._locks: list[NameLock] = []
+        self._files: list[AtomicFile] = []
+
+    @contextlib.contextmanager
+    def truth(self) -> Iterator[None]:
+        """Turn what ends the block after the files are published into a `PublishedError`, which says so."""
+        try:
+            yield
+        except PublishedError:
+            raise
+        except BaseException as error:
+            if self.state in {"published", "done"} and not isinstance(error, GeneratorExit):
+                raise PublishedError(self.names) from error
+            raise
+
+    def __enter__(self) -> Self:
+        said = self.already()
+        if said is not None:
+            raise JobError(said)
+        try:
+            with Deferred():
+                self._take_names()
+        except BaseException:
+            self._clean_up()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with Deferred():
+            if error is not None and self.state == "reserved":
+                self.charge.failed(reason_of(error))
+            self._clean_up()
+
+    def already(self) -> str | None:
+        """What to say if the run was published before; nothing is left to do then. See `Charge.already`."""
+        said = self.charge.already(self.names)
+        if said is not None:
+            with contextlib.suppress(OSError), Deferred():  # What its process has left, if it died.
+                self._locks = [NameLock(name) for name in self.names]
+                for name in self.names:
+                    remove_stale(name)
+            self._clean_up()
+        return said
+
+    def open(self, path: Path) -> AtomicFile:
+        """A temporary for one of the names; it goes at the end, unless it is published."""
+        with Deferred():
+            file = AtomicFile(path)
+            self._files.append(file)
+        return file
+
+    def reserve(self) -> None:
+        """Charge the ledger: from here on the budget is spent, whatever happens."""
+        with Deferred():
+            self.charge.reserve(self.names[-1])
+            self.state = "reserved"
+
+    def publish(self, files: Sequence[SealedFile]) -> None:
+        """Seal complete files, then show all of them; a signal waits until that is done.
+
+        Parameters
+        ----------
+        files : sequence of SealedFile
+            One for each name, in the same order.
+
+        Raises
+        ------
+        StorageError
+            If the files cannot be sealed or shown.
+        PublishedError
+            If they are shown and the ledger cannot be told.
+        """
+        with Deferred():
+            self._seal(files)
+            try:
+                self._show(files)
+            except OSError as error:
+                raise self._unpublished(files, error) from None
+            self.state = "published"
+            for file in self._files:
+                file.release()
+            try:
+                self.charge.published()
+            except OSError as error:
+                raise PublishedError(self.names) from error
+            self.state = "done"
+
+    def _take_names(self) -> None:
+        for folder in dict.fromkeys(name.parent for name in self.names):
+            make_folder(folder)
+        for name in sorted(self.names, key=lambda each: str(each.absolute())):  # in one order: of two jobs one gets all
+            try:
+                self._locks.append(NameLock(name))
+            except BlockingIOError:
+                raise StorageError(f"another job is writing {name}; nothing was read, and nothing is spent") from None
+            except OSError as error:
+                raise StorageError(f"cannot write into {name.parent}{reason(error)}") from None
+        for found in {lock.found for lock in self._locks} - {""}:
+            self.charge.finish(found, self.names)
+        for name in self.names:
+            remove_stale(name)
+        for name in self.names:
+            self._check_place(name)
+
+    def _check_place(self, name: Path) -> None:
+        check_regular(name, "output")
+        if self.overwrite or not (name.exists() or name.is_symlink()):
+            return
+        if name.name.endswith(metadata.SIDECAR) and not metadata.table_of(name).exists() and metadata.is_sidecar(name):
+            name.unlink()  # What a job left that was killed between the two files.
+            return
+        raise StorageError(f"{name} has appeared since the job was planned; nothing was read, and nothing is spent")
+
+    def _show(self, files: Sequence[SealedFile]) -> None:
+        if self.overwrite and len(files) > 1:
+            # What is replaced goes first, the last file of it before the others: never a table beside the sidecar of another.
+            for file in reversed(files):
+                file.path.unlink(missing_ok=True)
+            for folder in {file.path.parent for file in files}:
+                sync_folder(folder)
+        for file in files:
+            move_into_place(file, overwrite=self.overwrite)
+
+    def _seal(self, files: Sequence[SealedFile]) -> None:
+        try:
+            for lock in self._locks:
+                self.charge.note(lock)
+            self.charge.seal(files, overwrite=self.overwrite)
+        except OSError as error:
+            raise StorageError(f"cannot record in the ledger what is to be published{reason(error)}") from None
+        self.state = "sealed"
+
+    def _unpublished(self, files: Sequence[SealedFile], error: OSError) -> StorageError:
+        place = error.filename or self.names[-1]
+        if self.charge.is_recorded:
+            return StorageError(
+                f"cannot put {place} in its place{reason(error)}. The output is complete, and sealed in the ledger: "
+                "run the job again, or open the ledger, when that is repaired, and it is published without spending again"
+            )
+        with contextlib.suppress(OSError):
+            for file in files:
+                if not self.overwrite and not file.temporary.exists():
+                    file.path.unlink()
+        self.state = "reserved"
+        return StorageError(f"cannot complete {place}{reason(error)}")
+
+    def _clean_up(self) -> None:
+        kept = self.state == "sealed"
+        for file in self._files:
+            if kept:
+                file.release()
+            else:
+                file.abort()
+        for lock in self._locks:
+            lock.release(keep=kept)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot make the folder {folder}{reason(error)}") from None

@@ -1,0 +1,247 @@
+"""Contribution bounding: at most so many rows and groups of each privacy unit take part, and which ones is a uniform choice.
+
+Every row gets a random 64-bit word from dpcore's own source; of a unit's rows those with the smallest words stay. The words know
+nothing of the data, so the rows that one unit keeps do not depend on any other unit: two tables that differ in one unit differ, after
+this step, in the rows of that unit alone, at most so many of them. Groups are chosen before rows, each by a further word, that of the
+unit's first row in it: however many rows a group has, it is as likely as another. (Two equal words, one pair in 2^64, are told apart
+by their order.) A database does the sorting, and spills to disk what does not fit into its memory; one bit for each row remains.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpcore import _backend
+from dpcore.batch.tables.contributions import Reading, compared_type, in_database, place_of, unit_batches
+from dpcore.errors import DataError, StorageError, reason
+from dpcore.rng import SecureRandom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import duckdb
+    import numpy.typing as npt
+
+    from dpcore.batch.privatize.plan import Plan
+    from dpcore.batch.release.cells import Declared
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.rows import Rows
+    from dpcore.rng import Stream
+    from dpcore.testing import KeyedRandom
+
+ROW_NONCE, GROUP_NONCE = 2**32 - 1, 2**32 - 2
+"""Nonces of the words of a keyed job: beyond those of all queries."""
+# Rows come sorted by unit, and are numbered as they pass by: a sort spills whatever the rows are, a window needs all rows of a unit at
+# once, and one unit may own most of them.
+BY_UNIT = "select unit, row, true as stays from units order by unit, {choice}row"
+# The groups of a unit are few. A row of no declared group (-1) is in none that could be too many.
+CHOSEN_GROUPS = """
+create temp table chosen as select unit, grp from (
+    select unit, grp, row_number() over (partition by unit order by grpword, grp) as place from (
+        select unit, grp, arg_min(grpword, row) as grpword from drawn where grp >= 0 and unit is not null group by unit, grp
+    )
+) where place <= {groups}
+"""
+# A step at a time, since those that run together share the memory.
+PLACED = """
+create temp table placed as select drawn.unit, row, word, drawn.grp < 0 or chosen.grp is not null as stays
+from drawn left join chosen on drawn.unit = chosen.unit and drawn.grp = chosen.grp;
+drop table drawn;
+drop table chosen;
+"""
+BY_UNIT_AND_GROUP = "select unit, row, stays from placed order by unit, not stays, word, row"
+FETCHED_ROWS = 1 << 16
+WRITTEN_BYTES = 1 << 20
+CHANGED = "the input changed while it was read: the pass that chose rows and the one that adds them up must see the same rows"
+
+
+class Kept:
+    """Which rows take part: one bit for each row, in a file that is mapped into memory.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file, in a folder that goes when the job ends.
+    rows : int
+        Rows of the input.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that were chosen from.
+    dropped : int
+        Rows that do not take part.
+    first_over : int or None
+        The first row that its unit has too many of.
+    """
+
+    def __init__(self, path: Path, rows: int) -> None:
+        self.rows = rows
+        size = max((rows + 7) // 8, 1)
+        try:
+            # Written out: a mapped page for which the disk has no room kills the process.
+            with path.open("wb") as file:
+                for start in range(0, size, WRITTEN_BYTES):
+                    file.write(bytes(min(WRITTEN_BYTES, size - start)))
+            self._bits = np.memmap(path, np.uint8, "r+", shape=size)
+        except OSError as error:
+            raise StorageError(f"cannot write which rows take part into {path.parent}{reason(error)}") from None
+        self.dropped = 0
+        self.first_over: int | None = None
+
+    def drop(self, rows: npt.NDArray[np.int64]) -> None:
+        """Exclude rows, each at most once."""
+        np.bitwise_or.at(self._bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
+        self.dropped += len(rows)
+
+    def saw_over(self, rows: npt.NDArray[np.int64]) -> None:
+        """Note rows that their units have too many of."""
+        if len(rows):
+            first = int(rows.min())
+            self.first_over = first if self.first_over is None else min(first, self.first_over)
+
+    def mask(self, first: int, rows: int) -> npt.NDArray[np.bool_]:
+        """True for each of some consecutive rows that takes part."""
+        if first + rows > self.rows:
+            raise StorageError(CHANGED)  # of the new rows nobody has looked at the unit
+        whole = np.unpackbits(self._bits[first >> 3 : (first + rows + 7) >> 3], bitorder="little")
+        kept: npt.NDArray[np.bool_] = whole[first & 7 :][:rows] == 0
+        return kept
+
+    def dropped_among(self, first: int, rows: int) -> npt.NDArray[np.bool_] | None:
+        """True for each of some consecutive rows that does not take part; None if all do."""
+        mask = self.mask(first, rows)
+        return None if mask.all() else ~mask
+
+
+def choose_rows(
+    plan: Plan | ReleasePlan,
+    key: KeyedRandom | None,
+    spill: Path,
+    threads: int,
+    update: Callable[[int, float], None],
+    *,
+    grouping: tuple[str, Declared] | None = None,
+    refuse: bool = False,
+) -> Kept:
+    """Read the unit column once, and choose the rows of each unit that take part.
+
+    Parameters
+    ----------
+    plan : Plan or ReleasePlan
+        Names the unit and its bounds, and says what becomes of rows that name none.
+    key : KeyedRandom or None
+        None is the secure source.
+    spill : Path
+        Folder for what does not fit into memory.
+    threads : int
+        Threads that sort.
+    update : callable
+        Told the rows read and the fraction of the input they are, on the calling thread.
+    grouping : tuple, optional
+        A column and the groups of which each unit takes part in `max_groups_per_unit` only.
+    refuse : bool, default False
+        Whether a unit with too many rows is an error.
+
+    Raises
+    ------
+    DataError
+        If it is, and there is one; names the first row that is too many, never the unit.
+    StorageError
+        If there is no room.
+    """
+    words, further = _Words(key, ROW_NONCE), _Words(key, GROUP_NONCE)
+    privacy = plan.job.privacy
+    fields = [("unit", compared_type(plan.unit_type)), ("row", pa.int64()), ("word", pa.uint64())]
+
+    def choose(database: duckdb.DuckDBPyConnection, plan: Plan | ReleasePlan, reading: Reading) -> Kept:
+        batches = unit_batches(plan, reading, schema := pa.schema(fields), lambda rows: [words.of(rows)])
+        database.register("units", pa.RecordBatchReader.from_batches(schema, batches))
+        found = database.sql(BY_UNIT.format(choice="" if refuse else "word, "))
+        kept = _collected(found, spill, reading, privacy.rows_per_unit, own=privacy.null_rows_are_units)
+        if refuse and kept.first_over is not None:
+            raise DataError(
+                f"{place_of(plan, reading, kept.first_over)}: the {privacy.unit!r} of this row has max_rows_per_unit = "
+                f"{privacy.rows_per_unit} rows before it; nothing was written"
+            )
+        return kept
+
+    def choose_groups(
+        database: duckdb.DuckDBPyConnection, plan: Plan | ReleasePlan, reading: Reading, chosen: tuple[str, Declared]
+    ) -> Kept:
+        column, groups = chosen
+        schema = pa.schema([*fields, ("grp", pa.int32()), ("grpword", pa.uint64())])
+        columns = {column: plan.read_types[column]}
+        batches = unit_batches(
+            plan, reading, schema, lambda rows: [words.of(rows), _groups(rows, column, groups), further.of(rows)], columns
+        )
+        database.register("units", pa.RecordBatchReader.from_batches(schema, batches))
+        database.execute("create temp table drawn as select * from units")
+        database.execute(CHOSEN_GROUPS.format(groups=getattr(privacy, "max_groups_per_unit", None) or privacy.rows_per_unit))
+        database.execute(PLACED)
+        found = database.sql(BY_UNIT_AND_GROUP)
+        return _collected(found, spill, reading, privacy.rows_per_unit, own=privacy.null_rows_are_units)
+
+    work = choose if grouping is None else functools.partial(choose_groups, chosen=grouping)
+    return in_database(plan, Reading([]), spill, threads, update, work)
+
+
+class _Words:
+    """A random word for each row, by its position in the input, so that it does not matter how rows are cut."""
+
+    def __init__(self, key: KeyedRandom | None, nonce: int) -> None:
+        source: Stream = SecureRandom() if key is None else key.at(nonce)
+        self._position, self._secure = source.position(), source.secure
+
+    def of(self, rows: Rows) -> pa.Array:
+        position = self._position._replace(first_element=rows.first)
+        return pa.array(_backend.uniform_words(position, len(rows.piece.batch), secure=self._secure))
+
+
+def _groups(rows: Rows, column: str, groups: Declared) -> pa.Array:
+    """The number of each row's group; −1 if it is in none. No cell can be refused."""
+    codes = groups.read(rows.piece.batch.column(column))
+    return pa.array(np.where(codes == groups.size, -1, codes).astype(np.int32))
+
+
+def _collected(found: Any, spill: Path, reading: Reading, limit: int, *, own: bool) -> Kept:
+    """Number the rows of each unit as they come, and drop those beyond the limit; `own` keeps those that name no unit."""
+    # Nothing comes before all rows have been read, so their number is known then.
+    batches = iter(found.to_arrow_reader(FETCHED_ROWS))
+    first = next(batches, None)
+    spill.mkdir(parents=True, exist_ok=True)
+    kept, places = Kept(spill / "kept", reading.rows), _Places()
+    while first is not None:
+        unit, row, stays = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in first.columns)
+        over = (places.of(unit) >= limit) | ~stays.to_numpy(zero_copy_only=False)
+        nameless = unit.is_null().to_numpy(zero_copy_only=False)
+        kept.drop(row.to_numpy()[np.where(nameless, not own, over)])
+        kept.saw_over(row.to_numpy()[over & ~nameless])
+        first = next(batches, None)
+    return kept
+
+
+class _Places:
+    """The place of each row among those of its unit, which follow each other."""
+
+    def __init__(self) -> None:
+        self._last: Any = None
+        self._before = 0
+
+    def of(self, units: pa.Array) -> npt.NDArray[np.int64]:
+        if len(units) == 0:
+            return np.empty(0, np.int64)
+        begins = np.empty(len(units), np.bool_)
+        begins[0] = self._last is None or not self._last.equals(units[0])
+        begins[1:] = pc.fill_null(pc.not_equal(units[1:], units[:-1]), True).to_numpy(zero_copy_only=False)  # noqa: FBT003
+        rows = np.arange(len(units))
+        start = np.maximum.accumulate(np.where(begins, rows, -self._before))
+        places: npt.NDArray[np.int64] = rows - start
+        self._last, self._before = units[-1], int(places[-1]) + 1
+        return places

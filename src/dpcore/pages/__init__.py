@@ -1,0 +1,1 @@
+"""What every HTML page is made of: templates, plots, numbers, and words."""
