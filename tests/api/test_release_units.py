@@ -56,7 +56,7 @@ def kept_rows(place, table, rows, groups=None, key=bytes(32)):
     privacy = {"unit": "person", "max_rows_per_unit": rows} | ({} if groups is None else {"max_groups_per_unit": groups})
     grouped = {} if groups is None else {"group_by": "region", "groups": ["a", "b", "c", "d"]}
     plan = planned(place, table, {"n": {"kind": "count", **grouped}}, privacy, key)
-    from dpcore.batch.privatize.run import key_of
+    from dpcore.batch.jobfile.sections import key_of
 
     grouping = None if groups is None else plan.grouping
     kept = choose_rows(plan, key_of(plan.job.testing), place.folder / "spill", 2, lambda rows, fraction: None, grouping=grouping)

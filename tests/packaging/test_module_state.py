@@ -30,7 +30,7 @@ ALLOWED = {
     "accounting/_amounts.py": {"NOTHING": CONSTANT, "_SMALLEST": CONSTANT, "_DIGITS": "a decimal context that is only copied"},
     "accounting/_ledger_file.py": {"APPLICATION": CONSTANT},
     "accounting/_optimal.py": {"_stirling_coefficient()": CACHE, "optimal_epsilon()": CACHE},
-    "batch/privatize/job.py": {"OutputSection.COMPRESSIONS": CONSTANT},
+    "batch/jobfile/sections.py": {"OutputSection.COMPRESSIONS": CONSTANT},
     "batch/release/answers.py": {"_width()": CACHE},
     "batch/tables/reports.py": {"HEX": CONSTANT},
     "bench/minimax.py": {"binary_estimator()": CACHE, "finite_estimator()": CACHE},

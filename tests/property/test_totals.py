@@ -16,7 +16,7 @@ from dpcore.batch.release.job import parse_release_job
 from dpcore.batch.tables.metadata import schema_metadata
 from dpcore.errors import BudgetError
 from dpcore.pages import numbers as readable
-from dpcore.pages.page import factor_in_words, guarantee_in_words
+from dpcore.pages.words import factor_in_words, guarantee_in_words
 from dpcore.privacy import Privacy
 
 PLENTY = {"max_epsilon": 1e300, "max_delta": 0.999}

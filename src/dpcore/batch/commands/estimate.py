@@ -16,8 +16,8 @@ from rich.text import Text
 from dpcore.batch.commands.progress import shown_on
 from dpcore.batch.estimate.run import TARGETS, ColumnEstimate, Estimates, estimate, report_name
 from dpcore.pages.numbers import json_text, misses, readable
-from dpcore.pages.page import NOT_SECURE, guarantee_in_words
 from dpcore.pages.printable import printable
+from dpcore.pages.words import NOT_SECURE, guarantee_in_words
 
 if TYPE_CHECKING:
     from dpcore.batch.estimate.page import EstimatePages

@@ -10,13 +10,15 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
+from dpcore.batch.commands import privatize_text, words
 from dpcore.batch.commands.progress import shown_on
-from dpcore.batch.privatize import page as report
+from dpcore.batch.privatize import page
 from dpcore.batch.privatize.job import load_job
 from dpcore.batch.privatize.plan import Plan, make_plan
 from dpcore.batch.privatize.run import privatize
 from dpcore.batch.tables.places import REPORT
-from dpcore.pages.page import NOT_SECURE, report_paths
+from dpcore.pages.page import report_paths
+from dpcore.pages.words import NOT_SECURE
 
 HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
 
@@ -90,7 +92,7 @@ A job that ends early leaves nothing under the output's name.
 @click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan and the total, write nothing.")
 @click.option("--threads", type=click.IntRange(1, 4096), help="Threads that randomise. Default: the CPUs this process may use.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
-@click.option("--curator", is_flag=True, help=report.CURATOR_HELP)
+@click.option("--curator", is_flag=True, help=words.CURATOR_HELP)
 @click.option(
     "--report",
     "folder",
@@ -103,7 +105,7 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
     if dry_run and folder is not None:
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
     if curator:
-        click.echo(report.CURATOR, err=True)
+        click.echo(words.CURATOR, err=True)
     loaded = load_job(job)
     reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem)
     others = [("the job file", job), *((REPORT, path) for path in reports)]
@@ -119,8 +121,8 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
         return
     if threads is not None:
         pa.set_cpu_count(threads)
-    pages = None if folder is None else report.Report(folder, plan)
-    with report.truthful(plan.publication):
+    pages = None if folder is None else page.Report(folder, plan)
+    with words.truthful(plan.publication):
         with shown_on(sys.stderr) as progress:
             summary = privatize(plan, threads=threads, progress=progress)
         _print_summary(plan, summary.rows)
@@ -130,15 +132,15 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
 
 
 def _print_plan(plan: Plan) -> None:
-    click.echo(report.describe(plan))
+    click.echo(privatize_text.describe(plan))
     click.echo()
     # A pipe has no width to fit into; long names must not be folded for it.
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200, highlight=False)
-    console.print(report.column_table(plan))
-    click.echo(report.PRECISION)
+    console.print(privatize_text.column_table(plan))
+    click.echo(page.PRECISION)
     click.echo()
-    click.echo(report.budget(plan.job))
-    click.echo(report.privacy_statement(plan.job))
+    click.echo(words.budget(plan.job))
+    click.echo(page.privacy_statement(plan.job))
     _print_notes(plan)
     click.echo("Dry run: nothing was read but the schema, nothing was written, nothing is spent.")
 
@@ -146,13 +148,13 @@ def _print_plan(plan: Plan) -> None:
 def _print_summary(plan: Plan, rows: int) -> None:
     names = ", ".join(column.name for column in plan.columns[:8]) + (", …" if len(plan.columns) > 8 else "")
     click.echo(f"{plan.output}: {rows:,} rows, {len(plan.columns)} column{'s' if len(plan.columns) > 1 else ''} randomised ({names})")
-    click.echo(f"spent {report.privacy_statement(plan.job)}")
+    click.echo(f"spent {page.privacy_statement(plan.job)}")
     _print_notes(plan)
     click.echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
 
 
 def _print_notes(plan: Plan) -> None:
     if plan.job.keep:
-        click.echo(report.KEPT)
-    click.echo(report.PUBLIC_ROWS)
-    click.echo(report.SPENT_AGAIN)
+        click.echo(page.KEPT)
+    click.echo(page.PUBLIC_ROWS)
+    click.echo(page.SPENT_AGAIN)

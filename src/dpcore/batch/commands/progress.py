@@ -13,7 +13,7 @@ from rich.progress import Progress as RichProgress
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpcore.batch.privatize.run import Progress
+    from dpcore.batch.tables.progress import Progress
 
 STEPS = 10
 """Parts of the input that a line tells of."""

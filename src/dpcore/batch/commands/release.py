@@ -10,12 +10,14 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
+from dpcore.batch.commands import words
 from dpcore.batch.commands.progress import shown_on
-from dpcore.batch.privatize import page as report
+from dpcore.batch.privatize import page
 from dpcore.batch.release.job import load_release_job
 from dpcore.batch.tables.places import REPORT
 from dpcore.pages.numbers import json_text
-from dpcore.pages.page import NOT_SECURE, report_paths
+from dpcore.pages.page import report_paths
+from dpcore.pages.words import NOT_SECURE
 
 if TYPE_CHECKING:
     from dpcore.batch.release.page import ReleasePages
@@ -110,7 +112,7 @@ A job that ends early leaves nothing under the names of its outputs.
 @click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan, the noise and the total, write nothing.")
 @click.option("--threads", type=click.IntRange(1, 4096), help="Threads that compute. Default: the CPUs this process may use.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
-@click.option("--curator", is_flag=True, help=report.CURATOR_HELP)
+@click.option("--curator", is_flag=True, help=words.CURATOR_HELP)
 @click.option(
     "--report",
     "folder",
@@ -126,7 +128,7 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
     if dry_run and folder is not None:
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
     if curator:
-        click.echo(report.CURATOR, err=True)
+        click.echo(words.CURATOR, err=True)
     loaded = load_release_job(job)
     reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem, Path(loaded.output.path))
     others = [("the job file", job), *((REPORT, path) for path in reports)]
@@ -143,7 +145,7 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
     if threads is not None:
         pa.set_cpu_count(threads)
     pages = None if folder is None else _pages(folder, plan)
-    with report.truthful(plan.publication):
+    with words.truthful(plan.publication):
         with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
             document = run(plan, threads=threads, progress=progress)
         if pages is not None:
@@ -171,9 +173,9 @@ def _print_plan(plan: ReleasePlan) -> None:
     console.print(release_text.query_table(plan))
     click.echo(release_text.ERRORS)
     click.echo()
-    click.echo(report.budget(plan.job))
+    click.echo(words.budget(plan.job))
     click.echo(release_text.statement(plan.job))
-    click.echo(report.SPENT_AGAIN)
+    click.echo(page.SPENT_AGAIN)
     click.echo("Dry run: nothing was read but the schema, nothing was written, nothing is spent.")
 
 
@@ -186,4 +188,4 @@ def _print_end(plan: ReleasePlan) -> None:
             click.echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
     click.echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
     click.echo(f"spent {release_text.statement(plan.job)}", err=True)
-    click.echo(report.SPENT_AGAIN, err=True)
+    click.echo(page.SPENT_AGAIN, err=True)

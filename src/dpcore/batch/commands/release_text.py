@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from dpcore.batch.privatize import page as report
+from dpcore.batch.commands import words
 from dpcore.batch.release.queries import SyntheticQuery
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.words import neighbours_in_words, release_guarantee
@@ -29,7 +29,7 @@ ERRORS = "Standard errors are those of the noise; – means that it depends on t
 def describe(plan: ReleasePlan) -> str:
     """Input, outputs and ledger of a plan, one line each."""
     ledger = plan.job.ledger
-    lines = [report.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
+    lines = [words.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
     lines += [f"table   {_table(answer)}" for answer in plan.answers if isinstance(answer, SyntheticAnswer)]
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from dpcore._files import digest_of
-from dpcore.batch.jobfile.columns import COLUMN_SECTIONS, Section
+from dpcore.batch.jobfile.columns import COLUMN_SECTIONS
+from dpcore.batch.jobfile.fields import Section
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.columns import column_of
 from dpcore.batch.tables.sources import version_of

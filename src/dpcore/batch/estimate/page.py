@@ -10,7 +10,8 @@ from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
 from dpcore.batch.privatize.page import declared_values
 from dpcore.errors import JobError
 from dpcore.pages.numbers import misses, plain_number, readable, rounded, rounded_up
-from dpcore.pages.page import EXTRA_MISSING, NOT_SECURE, Pages, factor_in_words, guarantee_in_words
+from dpcore.pages.page import EXTRA_MISSING, Pages
+from dpcore.pages.words import NOT_SECURE, factor_in_words, guarantee_in_words
 
 if TYPE_CHECKING:
     from pathlib import Path

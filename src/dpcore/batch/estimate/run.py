@@ -15,11 +15,11 @@ from dpcore._validation import check_choice, check_integer, check_real
 from dpcore._version import __version__
 from dpcore.batch.estimate.described import Described, Whole, column_described, describe, tables_checked
 from dpcore.batch.jobfile.near_names import near_name
-from dpcore.batch.privatize.run import Silent
 from dpcore.batch.tables.columns import fitted
 from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
+from dpcore.batch.tables.progress import Silent
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows
 from dpcore.batch.tables.values import CellError
 from dpcore.errors import DataError, JobError
@@ -28,9 +28,9 @@ from dpcore.pages.numbers import plain_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dpcore.batch.privatize.run import Progress
     from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.batch.tables.inputs import Inputs
+    from dpcore.batch.tables.progress import Progress
 
 FORMAT = 1
 TARGETS = ("population", "sample")

@@ -1,60 +1,27 @@
-"""What a job tells its owner: the plan, the guarantee in words, and the files of `--report`."""
+"""The page of `dpcore privatize --report`: the guarantee in words, and each column with its mechanism."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
-
-import click
-from rich.table import Table
-from rich.text import Text
 
 from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
 from dpcore.batch.tables import metadata
-from dpcore.errors import PublishedError
 from dpcore.pages.numbers import plain_number, rounded_up
-from dpcore.pages.page import NOT_SECURE, Pages, guarantee_in_words
-from dpcore.pages.printable import printable
+from dpcore.pages.page import Pages
+from dpcore.pages.words import NOT_SECURE, guarantee_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from dpcore.batch.privatize.job import Job
     from dpcore.batch.privatize.plan import Plan
-    from dpcore.batch.release.job import ReleaseJob
-    from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.columns import NoisyColumn
-    from dpcore.batch.tables.publication import Publication
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
-CURATOR = (
-    "curator: messages may say which rows are at fault and which columns a CSV has. They are outside the guarantee; show them to nobody "
-    "who must not see the input."
-)
-CURATOR_HELP = (
-    "For whoever may see the input: messages may say which rows are at fault, and which columns a CSV has. They are outside the "
-    "guarantee. Not for jobs with a ledger."
-)
 PUBLIC_ROWS = "The number of rows is public; what a row holds is protected."
 KEPT = "Kept columns are copied as they are: nothing protects them."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
 PRECISION = "An estimate from n rows has a standard error of about sd per row / √n: dpcore estimate gives it."
-
-
-@contextlib.contextmanager
-def truthful(publication: Publication) -> Iterator[None]:
-    """Say of a job that ends early what it has shown and what it has cost."""
-    try:
-        with publication.truth():
-            yield
-    except PublishedError:
-        raise
-    except BaseException:
-        if publication.charge.is_open:
-            with contextlib.suppress(OSError):
-                click.echo("the ledger was charged before the job ended, and stays charged", err=True)
-        raise
 
 
 def privacy_statement(job: Job) -> str:
@@ -80,40 +47,6 @@ def column_row(column: NoisyColumn) -> tuple[str, ...]:
     stand_ins = (plain_number(getattr(section, key, None)) for key in ("missing", "unknown"))
     numbers = (rounded_up(privacy.epsilon, 6), rounded_up(privacy.delta, 6))
     return (column.name, section.mechanism, *numbers, declared_values(column), *stand_ins, f"{column.deviation:.4g}")
-
-
-def column_table(plan: Plan) -> Table:
-    """The columns of the output as a table for a terminal."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in HEADINGS:
-        table.add_column(heading, overflow="fold")
-    for name in plan.job.keep:
-        table.add_row(Text(name), "kept as it is", *["–"] * (len(HEADINGS) - 2))
-    for column in plan.columns:
-        # Text, not markup: a range in brackets would be taken for a style.
-        table.add_row(*(Text(printable(cell)) for cell in column_row(column)))
-    return table
-
-
-def describe(plan: Plan) -> str:
-    """Input and output of a plan, one line each."""
-    section = plan.job.output
-    return f"{source(plan)}\noutput  {section.path} ({section.resolved_format}, compression {section.resolved_compression})"
-
-
-def source(plan: Plan | ReleasePlan, *, count_rows: bool = True) -> str:
-    """Input of a plan in a line."""
-    files = len(plan.inputs.paths)
-    rows = "rows unknown before reading" if plan.rows is None else f"{plan.rows:,} rows"
-    if not count_rows:
-        rows = "the number of rows is private"
-    return f"input   {plan.job.input.path} ({plan.inputs.format}, {files} file{'s' if files > 1 else ''}, {rows})"
-
-
-def budget(job: Job | ReleaseJob) -> str:
-    """What is spent beside what is allowed."""
-    total, limits = job.total, job.privacy
-    return f"budget  epsilon {total.epsilon!r} of {limits.max_epsilon!r}, delta {total.delta!r} of {limits.max_delta!r}"
 
 
 def report_document(plan: Plan, rows: int) -> dict[str, Any]:

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.batch.jobfile.near_names import near_name
 from dpcore.batch.tables import metadata
-from dpcore.batch.tables.charge import Charge, Spend, declared_files, settings_of
+from dpcore.batch.tables.charge import Charge, Spend
+from dpcore.batch.tables.checks import (
+    check_curator,
+    check_inputs_are_tables,
+    check_names,
+    check_output_is_free,
+    check_places,
+    type_of_unit,
+    undeclared,
+)
 from dpcore.batch.tables.columns import NoisyColumn, fitted, ready
 from dpcore.batch.tables.inputs import Inputs, check_output_is_not_input, discover
 from dpcore.batch.tables.kept import kept
-from dpcore.batch.tables.places import REPORT, check_distinct, ledger_places, output_place
+from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.publication import Publication
 from dpcore.batch.tables.reports import CategoryReports
 from dpcore.batch.tables.writers import open_writer, written_type
@@ -24,15 +32,12 @@ from dpcore.errors import JobError
 from dpcore.pages.printable import check_no_formula
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from dpcore.batch.privatize.job import Format, Job
-    from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.jobfile.sections import Format
+    from dpcore.batch.privatize.job import Job
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place
-
-
-LISTED_FOR_CURATORS = "With --curator, who may see the data, the columns are listed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,40 +126,6 @@ def _what(job: Job) -> str:
     return f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}"
 
 
-def check_inputs_are_tables(job: Job | ReleaseJob, inputs: Iterable[Path], others: Sequence[Place]) -> None:
-    """Raise `JobError` if a file of the input is also another one that the command reads.
-
-    It comes before a file of categories is read: messages about that quote it, and what is made of it costs nothing.
-    """
-    check_distinct([("input.path", path) for path in inputs], _read_beside(job, others))
-
-
-def check_places(job: Job | ReleaseJob, inputs: Iterable[Path], written: Sequence[Place], others: Sequence[Place]) -> None:
-    """Raise `JobError` if a file that the job writes is also another one of the command."""
-    reports = [place for place in others if place[0] == REPORT]
-    check_distinct([*written, *reports], [*(("input.path", path) for path in inputs), *_read_beside(job, others)])
-
-
-def _read_beside(job: Job | ReleaseJob, others: Sequence[Place]) -> list[Place]:
-    """What a command reads beside its input."""
-    read = [("a file of categories", Path(path)) for path in declared_files(settings_of(job))]
-    if job.ledger is not None:
-        read += ledger_places(job.ledger.path)
-    return [*read, *(place for place in others if place[0] != REPORT)]
-
-
-def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:
-    """Raise `JobError` if something stands where the output would."""
-    if not overwrite and output.exists():
-        raise JobError(
-            f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
-            "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
-        )
-    sidecar = metadata.sidecar_path(output)
-    if output.suffix.lower() == ".csv" and not overwrite and sidecar.exists() and not metadata.is_sidecar(sidecar):
-        raise JobError(f"{str(sidecar)!r} exists, where the metadata of {key} belong, and is something else; move it, or use --overwrite")
-
-
 @dataclass(slots=True)
 class _Found:
     """What the schemas of all files say together."""
@@ -184,67 +155,6 @@ def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...], *, 
             found.unit_type = type_of_unit(info, path, job.privacy.unit, found.unit_type)
         found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
     return found
-
-
-def check_names(info: FileInfo, path: Path, wanted: Iterable[str], *, curator: bool = False) -> None:
-    """Raise `JobError` if the file lacks one of these columns, or two have one name.
-
-    The header of a CSV is a line of the file like the others: if there is none, it is somebody's record. Of it a message says nothing but
-    what the job says already and a name that is nearly the one asked for, unless a curator reads it.
-    """
-    public = info.types is not None or curator
-    asked = list(wanted)
-    for name, times in Counter(info.names).items():
-        if times > 1:
-            called = f"{times} columns are named {name!r}" if public or name in asked else "two columns have one name"
-            raise JobError(f"{path}: {called}; rename all but one")
-    present = set(info.names)
-    for name in asked:
-        if name not in present:
-            near = near_name(name, info.names)
-            guess = "" if near is None else f" Did you mean {near!r}?"
-            if not public:
-                raise JobError(f"{path}: there is no column {name!r} in the header, which is the first line.{guess} {LISTED_FOR_CURATORS}")
-            listed = ", ".join(info.names[:30]) + (", …" if len(info.names) > 30 else "")
-            raise JobError(f"{path}: there is no column {name!r}.{guess} The columns are: {listed}")
-
-
-def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | None) -> pa.DataType:
-    """Type of the unit, decoded; units are counted by equality, which floats do not have."""
-    if info.types is None:
-        return pa.binary()
-    kind = info.types[unit]
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_timestamp)
-    if not any(is_kind(kind) for is_kind in kinds):
-        raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}; a unit is an integer, a string, a date or a timestamp")
-    if before is not None and before != kind:
-        raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}, but the files before have it as {before}")
-    return kind
-
-
-def check_curator(job: Job | ReleaseJob, *, curator: bool) -> None:
-    """Raise `JobError` if a job that must not tell anything for nothing is asked to, or one would tell that is not asked to."""
-    ledger = getattr(job, "ledger", None)
-    if curator and ledger is not None:
-        raise JobError(
-            "--curator is for jobs without a [ledger]: what its messages say about rows is outside the guarantee that the ledger counts. "
-            "Look at the input with a job that names no ledger"
-        )
-    if getattr(job.privacy, "refuses_units", False) and not curator:
-        raise JobError(
-            "privacy.over_limit = 'refuse' needs --curator: whether some unit has too many rows is an answer about the data, outside the "
-            "guarantee. With 'suppress' (the default) such rows are noised from the declared missing values"
-        )
-
-
-def undeclared(where: str, keys: tuple[str, ...]) -> JobError:
-    """What a job with a ledger is told whose rows could end it."""
-    meant = {"missing": "a cell that is missing or does not parse", "unknown": "one that is no category"}
-    return JobError(
-        f"{where}: {' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "
-        f"is an answer about the data. State what stands for {' and '.join(meant[key] for key in keys)}"
-    )
 
 
 def _check_declared(job: Job, info: FileInfo, columns: tuple[NoisyColumn, ...]) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
+from dpcore.batch.jobfile.sections import key_of
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.columns import NoisyColumn
 from dpcore.batch.tables.kept import kept
 from dpcore.batch.tables.output import Output
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
+from dpcore.batch.tables.progress import Progress, Silent
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows, refused_cell
 from dpcore.batch.tables.units import choose_rows
 from dpcore.batch.tables.values import CellError
@@ -24,30 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dpcore.batch.privatize.job import TestingSection
     from dpcore.batch.privatize.plan import Plan
     from dpcore.batch.tables.units import Kept
     from dpcore.testing import KeyedRandom
-
-
-class Progress(Protocol):
-    """Who wants to know how far the job is."""
-
-    def begin(self, stage: str) -> None:
-        """A stage begins: rates and times count from here."""
-
-    def update(self, rows: int, fraction: float) -> None:
-        """`rows` are done, and about `fraction` of the input is read."""
-
-
-class Silent:
-    """Nobody wants to know."""
-
-    def begin(self, stage: str) -> None:
-        """Say nothing."""
-
-    def update(self, rows: int, fraction: float) -> None:
-        """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +67,7 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
     """
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = Silent() if progress is None else progress
-    with plan.publication.truth(), plan.publication as publication, Output.of(plan) as output:
+    with plan.publication.truth(), plan.publication as publication, _output(plan) as output:
         if publication.charge.is_recorded:
             output.allocate(plan.rows or 0)
         publication.reserve()
@@ -96,6 +77,13 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
         _stream(plan, output, chosen, threads, shown, piece_rows or piece_rows_for(plan.read_types, written))
         publication.publish(output.seal())
     return Summary(plan, output.rows)
+
+
+def _output(plan: Plan) -> Output:
+    """Where a plan's rows go."""
+    section = plan.job.output
+    sidecar = metadata.sidecar(plan.job, plan.columns)
+    return Output(plan.publication, plan.output, plan.schema, section.resolved_format, section.resolved_compression, sidecar)
 
 
 def _chosen(plan: Plan, output: Output, threads: int, progress: Progress) -> Kept | None:
@@ -170,12 +158,3 @@ def _stream(plan: Plan, output: Output, chosen: Kept | None, threads: int, progr
     source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows, use_threads=threads > 1))
     Pipeline(source, transform, write, threads=threads).run(tick)
     progress.update(output.rows, 1.0)
-
-
-def key_of(testing: TestingSection | None) -> KeyedRandom | None:
-    """The keyed source of a job that asks for one."""
-    if testing is None:
-        return None
-    from dpcore.testing import KeyedRandom  # Only a keyed job may hold the class whose output is not private.
-
-    return KeyedRandom(bytes.fromhex(testing.key_hex))

@@ -20,7 +20,7 @@ from dpcore.sums import ExactSum, clamped_sum
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore.batch.jobfile.columns import Section
+    from dpcore.batch.jobfile.fields import Section
     from dpcore.batch.release.cells import Cells
     from dpcore.batch.release.queries import CountQuery, HistogramQuery, MeanQuery, Query, SumQuery
     from dpcore.batch.release.sensitivity import Contribution, Sensitivity

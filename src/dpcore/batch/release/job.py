@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from dpcore._version import __version__
-from dpcore.batch.jobfile.columns import Name, Section
+from dpcore.batch.jobfile.budget import refuse_overspending
+from dpcore.batch.jobfile.fields import Name, Section
+from dpcore.batch.jobfile.loading import load
 from dpcore.batch.jobfile.mistakes import Entries, explain
-from dpcore.batch.privatize.job import (
-    InputSection,
-    LedgerSection,
-    PrivacySection,
-    RowCount,
-    TestingSection,
-    load,
-    refuse_keyed_spend,
-    refuse_overspending,
-)
+from dpcore.batch.jobfile.sections import InputSection, LedgerSection, PrivacySection, RowCount, TestingSection, refuse_keyed_spend
 from dpcore.batch.release.queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, CountQuery, JobQuery
 from dpcore.errors import JobError
 from dpcore.privacy import Privacy, Relation, composed
@@ -27,7 +20,7 @@ from dpcore.privacy import Privacy, Relation, composed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpcore.batch.jobfile.columns import Category
+    from dpcore.batch.jobfile.fields import Category
     from dpcore.batch.release.queries import Query
 
 

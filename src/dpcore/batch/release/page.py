@@ -24,7 +24,8 @@ from dpcore.batch.release.words import (
 )
 from dpcore.errors import JobError
 from dpcore.pages.numbers import LONGEST, misses, plain_number, readable, rounded, rounded_up
-from dpcore.pages.page import EXTRA_MISSING, NOT_SECURE, Pages, factor_in_words
+from dpcore.pages.page import EXTRA_MISSING, Pages
+from dpcore.pages.words import NOT_SECURE, factor_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.batch.privatize.job import OutputSection
-from dpcore.batch.privatize.plan import (
-    check_curator,
-    check_inputs_are_tables,
-    check_names,
-    check_output_is_free,
-    check_places,
-    type_of_unit,
-    undeclared,
-)
+from dpcore.batch.jobfile.sections import OutputSection
 from dpcore.batch.release.answers import (
     Answer,
     CountAnswer,
@@ -49,6 +40,15 @@ from dpcore.batch.release.table import TableColumn
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.categories import declared_by
 from dpcore.batch.tables.charge import Charge, Spend
+from dpcore.batch.tables.checks import (
+    check_curator,
+    check_inputs_are_tables,
+    check_names,
+    check_output_is_free,
+    check_places,
+    type_of_unit,
+    undeclared,
+)
 from dpcore.batch.tables.inputs import Inputs, check_output_is_not_input, discover
 from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.publication import Publication

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PlainValidator, ValidationInfo, model_validator
 
 from dpcore._validation import check_integer, check_real
-from dpcore.batch.jobfile.columns import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, check_categories, checked
-from dpcore.batch.privatize.job import SUFFIXES, RowCount
+from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, check_categories, checked
+from dpcore.batch.jobfile.sections import SUFFIXES, RowCount
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
-from dpcore.batch.privatize.run import Progress, Silent, key_of
+from dpcore.batch.jobfile.sections import key_of
 from dpcore.batch.release.cells import read_column
 from dpcore.batch.release.queries import MAX_QUERIES
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import open_table, write_rows
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
+from dpcore.batch.tables.progress import Progress, Silent
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows
 from dpcore.batch.tables.units import CHANGED, choose_rows
 from dpcore.errors import StorageError
@@ -73,7 +74,7 @@ def run(
     shown = Silent() if progress is None else progress
     with plan.publication.truth(), plan.publication as publication, contextlib.ExitStack() as opened:
         tables = {
-            place: opened.enter_context(open_table(publication, plan.job, answer))
+            place: opened.enter_context(open_table(publication, plan.job, answer.section, answer.columns))
             for place, answer in enumerate(plan.answers)
             if isinstance(answer, SyntheticAnswer)
         }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.privatize.job import OutputSection
+from dpcore.batch.jobfile.sections import OutputSection
 from dpcore.batch.release.cells import Binned, Declared
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.output import Output
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.batch.privatize.run import Progress
     from dpcore.batch.release.job import ReleaseJob
-    from dpcore.batch.release.synthetic import SyntheticAnswer
+    from dpcore.batch.release.queries import SyntheticQuery
+    from dpcore.batch.tables.progress import Progress
     from dpcore.batch.tables.publication import Publication
     from dpcore.rng import Stream, StreamPosition
 
@@ -133,10 +133,9 @@ class Table:
         return pa.RecordBatch.from_arrays(arrays, schema=schema_of(self._columns))
 
 
-def open_table(publication: Publication, job: ReleaseJob, answer: SyntheticAnswer) -> Output:
+def open_table(publication: Publication, job: ReleaseJob, section: SyntheticQuery, columns: Sequence[TableColumn]) -> Output:
     """Where the rows of a query go: a hidden sibling of its `output`, until that is committed."""
     import_module("dpcore.release")  # What draws the rows must be there before anything is spent.
-    section = answer.section
     place = OutputSection(path=section.output)
     said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
         "kind": section.kind,
@@ -145,7 +144,7 @@ def open_table(publication: Publication, job: ReleaseJob, answer: SyntheticAnswe
     return Output(
         publication,
         output_place(section.output, f"{section.name}.output"),
-        schema_of(answer.columns, metadata.encode(said)),
+        schema_of(columns, metadata.encode(said)),
         place.resolved_format,
         place.resolved_compression,
         {"schema": said, "fields": {}},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.pages.numbers import plain_number
-from dpcore.pages.page import unnamed, whose
+from dpcore.pages.words import unnamed, whose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from dpcore.batch.jobfile.columns import INT64_MAX, MAX_CATEGORIES
+from dpcore.batch.jobfile.fields import INT64_MAX, MAX_CATEGORIES
 from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.tables import csv_input, texts
 from dpcore.batch.tables.sources import opened
@@ -22,7 +22,8 @@ from dpcore.errors import JobError, StorageError, reason
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore.batch.jobfile.columns import BinaryColumn, CategoricalColumn, Category
+    from dpcore.batch.jobfile.columns import BinaryColumn, CategoricalColumn
+    from dpcore.batch.jobfile.fields import Category
     from dpcore.batch.tables.sources import Source
 
     Mask = npt.NDArray[np.bool_]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from dpcore._locks import NameLock
     from dpcore.accounting import Budget, Entry, Reservation, SealedFile
-    from dpcore.batch.privatize.job import Job
-    from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.jobfile.sections import JobFile
 
 FINISHED = ("sealed", "published", "done")
 """States of a run whose output is complete: any process can publish what is sealed."""
@@ -62,7 +61,7 @@ class Charge:
 
     Parameters
     ----------
-    job : Job or ReleaseJob
+    job : JobFile
         Names the ledger, if there is one.
     spend : Spend
         What the job costs.
@@ -90,7 +89,7 @@ class Charge:
         If it does not have what the job spends.
     """
 
-    def __init__(self, job: Job | ReleaseJob, spend: Spend, *, overwrite: bool) -> None:
+    def __init__(self, job: JobFile, spend: Spend, *, overwrite: bool) -> None:
         self._job, self._spend = job, spend
         self._reservation: Reservation | None = None
         self.is_open = False
@@ -211,7 +210,7 @@ class Charge:
         return "" if self._job.ledger is None else self._job.ledger.path
 
 
-def run_id(job: Job | ReleaseJob) -> str:
+def run_id(job: JobFile) -> str:
     """What identifies a run: the job with all its settings, and the stream of random words; nothing of the data is read for it.
 
     Two runs of one job on changed data have one id: whether the data have changed is not for a ledger to tell. A new version of the
@@ -266,7 +265,7 @@ def _words(part: Budget) -> str:
     return f"{counted}, delta {part.delta!r}"
 
 
-def _command(job: Job | ReleaseJob, total: Privacy) -> str:
+def _command(job: JobFile, total: Privacy) -> str:
     """What makes a ledger that can pay for the job."""
     words = ["dpcore ledger create", shlex.quote("" if job.ledger is None else job.ledger.path), "--epsilon …"]
     if total.delta:
@@ -280,7 +279,7 @@ def _command(job: Job | ReleaseJob, total: Privacy) -> str:
     return " ".join(words)
 
 
-def _opened(job: Job | ReleaseJob) -> Ledger | None:
+def _opened(job: JobFile) -> Ledger | None:
     if job.ledger is None:
         return None
     path, total = job.ledger.path, job.total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import duckdb
 import numpy as np
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from dpcore.batch.privatize.plan import Plan
-    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.jobfile.sections import JobFile
+    from dpcore.batch.tables.inputs import Inputs
+
 
 Answer = TypeVar("Answer")
 MEMORY = "256MB"
@@ -34,6 +35,26 @@ COUNTING_THREADS = 2
 PIECE_ROWS = 1 << 16
 LONGEST_NAME = 256
 """Bytes of a unit's name that are counted as they are. Of a longer one it is the digest: a name must not outgrow the database's memory."""
+
+
+class Planned(Protocol):
+    """A plan of whatever job, as far as it is about the input and its units."""
+
+    @property
+    def job(self) -> JobFile:
+        """The job file."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """The files."""
+
+    @property
+    def read_types(self) -> dict[str, pa.DataType]:
+        """Type of each column that is read."""
+
+    @property
+    def unit_type(self) -> pa.DataType | None:
+        """Type of the column that holds the privacy unit; None if the unit is the row."""
 
 
 @dataclass(slots=True)
@@ -47,7 +68,7 @@ class Reading:
 
 
 def in_database(
-    plan: Plan | ReleasePlan,
+    plan: Planned,
     reading: Reading,
     spill: Path,
     threads: int,
@@ -58,7 +79,7 @@ def in_database(
 
     Parameters
     ----------
-    plan : Plan or ReleasePlan
+    plan : Planned
         Passed on to `work`.
     reading : Reading
         Passed on to `work`.
@@ -99,7 +120,7 @@ def in_database(
 
 
 def unit_batches(
-    plan: Plan | ReleasePlan,
+    plan: Planned,
     reading: Reading,
     schema: pa.Schema,
     more: Callable[[Rows], list[pa.Array]] | None = None,
@@ -154,7 +175,7 @@ def _comparable(units: pa.Array) -> pa.Array:
     return pc.replace_with_mask(units, long, pa.array(digests, units.type))
 
 
-def place_of(plan: Plan | ReleasePlan, reading: Reading, row: int) -> str:
+def place_of(plan: Planned, reading: Reading, row: int) -> str:
     """File and row of a position in the whole input."""
     index = max(index for index, start in enumerate(reading.starts) if start <= row)
     return f"{plan.inputs.paths[index]}: row {row - reading.starts[index]} (counted from 0)"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dpcore.batch.jobfile.local_paths import check_local
-from dpcore.batch.privatize.job import SUFFIXES
+from dpcore.batch.jobfile.sections import SUFFIXES
 from dpcore.batch.tables import arrow_input, csv_input, parquet_input
 from dpcore.batch.tables.pieces import slices
 from dpcore.batch.tables.sources import opened, version_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpcore.batch.privatize.job import Format, InputSection
+    from dpcore.batch.jobfile.sections import Format, InputSection
     from dpcore.batch.tables.pieces import Cut, FileInfo, Piece
     from dpcore.batch.tables.sources import Source, Version
 

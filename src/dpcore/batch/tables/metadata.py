@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpcore.batch.privatize.job import Format, Job
+    from dpcore.batch.jobfile.sections import Format, JobFile
     from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.privacy import Privacy
 
@@ -48,7 +48,7 @@ def field_metadata(column: NoisyColumn) -> dict[str, Any]:
     return said | {key: getattr(mechanism, key) for key in CHOSEN if hasattr(mechanism, key)}
 
 
-def schema_metadata(job: Job) -> dict[str, Any]:
+def schema_metadata(job: JobFile) -> dict[str, Any]:
     """What the whole file spent, and for whom."""
     return spent(job.total, job.privacy.protected, secure=job.secure)
 
@@ -95,7 +95,7 @@ def output_files(output: Path, output_format: Format) -> tuple[Path, ...]:
     return (sidecar_path(output), output) if output_format == "csv" else (output,)
 
 
-def sidecar(job: Job, columns: tuple[NoisyColumn, ...]) -> dict[str, Any]:
+def sidecar(job: JobFile, columns: tuple[NoisyColumn, ...]) -> dict[str, Any]:
     """Content of the sidecar of a CSV output.
 
     Under `stored` are the columns whose reports a CSV cannot hold as they are. The digest of the table comes to it when that is written.

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dpcore.accounting import SealedFile
-    from dpcore.batch.privatize.job import Format
-    from dpcore.batch.privatize.plan import Plan
+    from dpcore.batch.jobfile.sections import Format
     from dpcore.batch.tables.publication import Publication
 
 
@@ -64,13 +63,6 @@ class Output:
         with self._refusals():
             self._sink = pa.OSFile(str(self._table.temporary), "wb")
             self._writer = open_writer(output_format, self._sink, schema, compression)
-
-    @classmethod
-    def of(cls, plan: Plan) -> Self:
-        """Where a plan's rows go."""
-        section = plan.job.output
-        sidecar = metadata.sidecar(plan.job, plan.columns)
-        return cls(plan.publication, plan.output, plan.schema, section.resolved_format, section.resolved_compression, sidecar)
 
     @property
     def spill(self) -> Path:

@@ -10,7 +10,7 @@ by their order.) A database does the sorting, and spills to disk what does not f
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
-    from dpcore.batch.privatize.plan import Plan
-    from dpcore.batch.release.cells import Declared
-    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.contributions import Planned
     from dpcore.batch.tables.rows import Rows
     from dpcore.rng import Stream
     from dpcore.testing import KeyedRandom
@@ -59,6 +57,17 @@ BY_UNIT_AND_GROUP = "select unit, row, stays from placed order by unit, not stay
 FETCHED_ROWS = 1 << 16
 WRITTEN_BYTES = 1 << 20
 CHANGED = "the input changed while it was read: the pass that chose rows and the one that adds them up must see the same rows"
+
+
+class Groups(Protocol):
+    """Declared groups of rows."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+    def read(self, cells: pa.Array) -> npt.NDArray[Any]:
+        """The number of the group of each row; `size` if it is in none."""
 
 
 class Kept:
@@ -121,20 +130,20 @@ class Kept:
 
 
 def choose_rows(
-    plan: Plan | ReleasePlan,
+    plan: Planned,
     key: KeyedRandom | None,
     spill: Path,
     threads: int,
     update: Callable[[int, float], None],
     *,
-    grouping: tuple[str, Declared] | None = None,
+    grouping: tuple[str, Groups] | None = None,
     refuse: bool = False,
 ) -> Kept:
     """Read the unit column once, and choose the rows of each unit that take part.
 
     Parameters
     ----------
-    plan : Plan or ReleasePlan
+    plan : Planned
         Names the unit and its bounds, and says what becomes of rows that name none.
     key : KeyedRandom or None
         None is the secure source.
@@ -160,7 +169,7 @@ def choose_rows(
     privacy = plan.job.privacy
     fields = [("unit", compared_type(plan.unit_type)), ("row", pa.int64()), ("word", pa.uint64())]
 
-    def choose(database: duckdb.DuckDBPyConnection, plan: Plan | ReleasePlan, reading: Reading) -> Kept:
+    def choose(database: duckdb.DuckDBPyConnection, plan: Planned, reading: Reading) -> Kept:
         batches = unit_batches(plan, reading, schema := pa.schema(fields), lambda rows: [words.of(rows)])
         database.register("units", pa.RecordBatchReader.from_batches(schema, batches))
         found = database.sql(BY_UNIT.format(choice="" if refuse else "word, "))
@@ -172,9 +181,7 @@ def choose_rows(
             )
         return kept
 
-    def choose_groups(
-        database: duckdb.DuckDBPyConnection, plan: Plan | ReleasePlan, reading: Reading, chosen: tuple[str, Declared]
-    ) -> Kept:
+    def choose_groups(database: duckdb.DuckDBPyConnection, plan: Planned, reading: Reading, chosen: tuple[str, Groups]) -> Kept:
         column, groups = chosen
         schema = pa.schema([*fields, ("grp", pa.int32()), ("grpword", pa.uint64())])
         columns = {column: plan.read_types[column]}
@@ -204,7 +211,7 @@ class _Words:
         return pa.array(_backend.uniform_words(position, len(rows.piece.batch), secure=self._secure))
 
 
-def _groups(rows: Rows, column: str, groups: Declared) -> pa.Array:
+def _groups(rows: Rows, column: str, groups: Groups) -> pa.Array:
     """The number of each row's group; −1 if it is in none. No cell can be refused."""
     codes = groups.read(rows.piece.batch.column(column))
     return pa.array(np.where(codes == groups.size, -1, codes).astype(np.int32))

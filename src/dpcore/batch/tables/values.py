@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.jobfile.columns import INT64_MAX, INT64_MIN
+from dpcore.batch.jobfile.fields import INT64_MAX, INT64_MIN
 from dpcore.batch.tables import texts
 from dpcore.batch.tables.categories import INTEGER_TYPES, Categories, integer_view, null_mask
 from dpcore.errors import DataError

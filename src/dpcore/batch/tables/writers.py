@@ -15,7 +15,7 @@ from dpcore.batch.tables.csv_input import decoded
 from dpcore.batch.tables.recut import Recut, rows_for
 
 if TYPE_CHECKING:
-    from dpcore.batch.privatize.job import Format
+    from dpcore.batch.jobfile.sections import Format
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20

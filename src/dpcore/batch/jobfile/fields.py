@@ -1,0 +1,97 @@
+"""What the values in a job file may be: one type for each kind of them, which says what is wrong with others."""
+
+from __future__ import annotations
+
+import reprlib
+import sys
+from collections import Counter
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationInfo
+
+from dpcore._validation import check_integer, check_positive, check_real
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.pages.printable import UNPRINTABLE, printable
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+MAX_CATEGORIES = 2**24
+Category = str | int
+
+
+class Section(BaseModel):
+    """A table of the job file: every key known, nothing converted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def checked(check: Any, **limits: Any) -> BeforeValidator:
+    """Turn a check of `_validation` into a pydantic validator; pydantic passes on ValueErrors only."""
+
+    def validate(value: object, info: ValidationInfo) -> object:
+        try:
+            return check(info.field_name, value, **limits)
+        except (ParameterError, ParameterTypeError) as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(validate)
+
+
+def check_categories(
+    value: object, key: str = "categories", *, least: Literal[1, 2] = 2, most: int = MAX_CATEGORIES
+) -> tuple[Category, ...]:
+    """Return categories as a tuple if they are distinct, as many as wanted, and all strings or all integers."""
+    number = {1: "one", 2: "two"}[least]
+    s = "s" if least > 1 else ""
+    wanted = f"{key} must be a list of at least {number} string{s}, or of at least {number} integer{s}"
+    if not isinstance(value, list | tuple) or len(value) < least:
+        raise ValueError(f"{wanted}, got {reprlib.repr(value)}")
+    if len(value) > most:
+        raise ValueError(f"{key} must be at most {most}, got {len(value)} of them")
+    kind = type(value[0])
+    for position, item in enumerate(value):
+        if type(item) not in {str, int} or type(item) is not kind:
+            raise ValueError(f"{wanted}; item {position} is {reprlib.repr(item)}")
+        if isinstance(item, int) and not INT64_MIN <= item <= INT64_MAX:
+            raise ValueError(f"{wanted} that 64 bits hold; item {position} is {item}")
+    if len(set(value)) < len(value):
+        repeated, times = Counter(value).most_common(1)[0]
+        raise ValueError(f"{key} must be distinct, but {reprlib.repr(repeated)} is listed {times} times")
+    return tuple(value)
+
+
+def _check_categories(value: object) -> tuple[Category, ...]:
+    return check_categories(value)
+
+
+def _check_pair(value: object) -> tuple[Category, ...]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"categories of a binary column are [false_value, true_value], got {reprlib.repr(value)}")
+    return check_categories(value)
+
+
+def _check_category(value: object) -> Category:
+    if type(value) not in {str, int}:
+        raise ValueError(f"must be one of the categories, a string or an integer, got {reprlib.repr(value)}")
+    return value  # type: ignore[return-value]
+
+
+def _check_answer(value: object) -> Category | bool:
+    return value if isinstance(value, bool) else _check_category(value)
+
+
+def _check_printable(value: str) -> str:
+    if UNPRINTABLE.search(value):
+        raise ValueError(f"must not hold control characters, got {printable(reprlib.repr(value))}")
+    return value
+
+
+Positive = Annotated[float, checked(check_positive)]
+Finite = Annotated[float, checked(check_real, low=-sys.float_info.max, high=sys.float_info.max)]
+Delta = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
+Int64 = Annotated[int, checked(check_integer, low=INT64_MIN, high=INT64_MAX)]
+CategoryCount = Annotated[int, checked(check_integer, low=2, high=MAX_CATEGORIES)]
+CategoryList = Annotated[tuple[Category, ...], PlainValidator(_check_categories)]
+CategoryPair = Annotated[tuple[Category, ...], PlainValidator(_check_pair)]
+OneCategory = Annotated[Category, PlainValidator(_check_category)]
+OneAnswer = Annotated[Category | bool, PlainValidator(_check_answer)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(_check_printable)]

@@ -1,0 +1,154 @@
+"""The tables that all kinds of job files share: input, output, privacy, ledger and testing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Self
+
+from pydantic import Field, model_validator
+
+from dpcore._validation import check_integer, check_real
+from dpcore.batch.jobfile.fields import Name, Positive, Section, checked
+from dpcore.pages.words import OWN_ROWS
+from dpcore.rng import KEY_BYTES
+
+if TYPE_CHECKING:
+    from dpcore.privacy import Privacy
+    from dpcore.testing import KeyedRandom
+
+DeltaLimit = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
+RowCount = Annotated[int, checked(check_integer, low=1, high=2**31 - 1)]
+Format = Literal["parquet", "csv", "arrow"]
+SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
+
+
+class InputSection(Section):
+    """`[input]`: what is read."""
+
+    path: Name
+    format: Format | None = None
+    dataset: Name | None = None
+
+
+class LedgerSection(Section):
+    """`[ledger]`: the budget that the job is charged to."""
+
+    path: Name
+
+
+class OutputSection(Section):
+    """`[output]`: what is written."""
+
+    path: Name
+    format: Format | None = None
+    compression: Literal["zstd", "snappy", "gzip", "brotli", "lz4", "none"] | None = None
+
+    COMPRESSIONS: ClassVar[dict[Format, tuple[str, ...]]] = {
+        "parquet": ("zstd", "snappy", "gzip", "brotli", "lz4", "none"),
+        "arrow": ("none", "zstd", "lz4"),
+        "csv": ("none",),
+    }
+
+    @model_validator(mode="after")
+    def _format_is_known_and_takes_the_compression(self) -> Self:
+        if self.format is None and Path(self.path).suffix.lower() not in SUFFIXES:
+            raise ValueError(f"path = {self.path!r}: cannot tell the format from its ending; end it in {', '.join(SUFFIXES)} or set format")
+        allowed = self.COMPRESSIONS[self.resolved_format]
+        if self.compression is not None and self.compression not in allowed:
+            raise ValueError(f"compression = {self.compression!r}: {self.resolved_format} takes {', '.join(map(repr, allowed))}")
+        return self
+
+    @property
+    def resolved_format(self) -> Format:
+        """The format named, or the one the path's ending stands for."""
+        return self.format or SUFFIXES[Path(self.path).suffix.lower()]
+
+    @property
+    def resolved_compression(self) -> str:
+        """The compression named, or the format's default: zstd for Parquet, none for Arrow and CSV."""
+        return self.compression or self.COMPRESSIONS[self.resolved_format][0]
+
+
+class PrivacySection(Section):
+    """`[privacy]`: what the job may spend, and whose data it protects."""
+
+    max_epsilon: Positive
+    max_delta: DeltaLimit = 0.0
+    unit: Name = "row"
+    max_rows_per_unit: RowCount | None = None
+    null_unit: Literal["drop", "own"] | None = None
+
+    @model_validator(mode="after")
+    def _a_column_as_unit_needs_a_bound(self) -> Self:
+        for key in ("max_rows_per_unit", "null_unit", "over_limit"):
+            if self.unit == "row" and getattr(self, key, None) is not None:
+                raise ValueError(f"{key} is for jobs whose unit is a column; with unit = 'row' each row is its own unit")
+        if self.unit != "row" and self.max_rows_per_unit is None:
+            raise ValueError(f"max_rows_per_unit is required with unit = {self.unit!r}: an integer in [1, {2**31 - 1}]")
+        return self
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Rows that one unit may own."""
+        return self.max_rows_per_unit or 1
+
+    @property
+    def null_rows_are_units(self) -> bool:
+        """Whether a row that names no unit is one of its own, and does not count as absent."""
+        return self.null_unit == "own"
+
+    @property
+    def protected(self) -> str:
+        """The unit as outputs and ledgers call it: whose rows without a name are units of their own is another one."""
+        return f"{self.unit}{OWN_ROWS}" if self.null_rows_are_units else self.unit
+
+
+class TestingSection(Section):
+    """`[testing]`: a key that makes the noise reproducible, and worthless."""
+
+    __test__: ClassVar[bool] = False
+
+    key_hex: Annotated[str, Field(pattern=f"^[0-9a-fA-F]{{{2 * KEY_BYTES}}}$")]
+
+
+def refuse_keyed_spend(ledger: LedgerSection | None, testing: TestingSection | None) -> None:
+    """Raise `ValueError` if a job names both."""
+    if ledger is not None and testing is not None:
+        raise ValueError("testing: a ledger pays for private noise, and that of a [testing] key is not; leave out [ledger] or [testing]")
+
+
+def key_of(testing: TestingSection | None) -> KeyedRandom | None:
+    """The keyed source of a job that asks for one."""
+    if testing is None:
+        return None
+    from dpcore.testing import KeyedRandom  # Only a keyed job may hold the class whose output is not private.
+
+    return KeyedRandom(bytes.fromhex(testing.key_hex))
+
+
+class JobFile(Protocol):
+    """What all kinds of job files have in common, whatever else is in them."""
+
+    @property
+    def input(self) -> InputSection:
+        """What is read."""
+
+    @property
+    def privacy(self) -> PrivacySection:
+        """What may be spent, and whose data it protects."""
+
+    @property
+    def ledger(self) -> LedgerSection | None:
+        """The ledger that pays."""
+
+    @property
+    def testing(self) -> TestingSection | None:
+        """The key of noise that must be repeatable."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise comes from the operating system's randomness."""
+
+    @property
+    def total(self) -> Privacy:
+        """What the whole job spends."""

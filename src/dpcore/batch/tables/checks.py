@@ -1,0 +1,119 @@
+"""What every job is asked before any row is read: its columns, its unit, its places, and what its messages may tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpcore.batch.jobfile.near_names import near_name
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.charge import declared_files, settings_of
+from dpcore.batch.tables.places import REPORT, check_distinct, ledger_places
+from dpcore.errors import JobError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dpcore.batch.jobfile.sections import JobFile
+    from dpcore.batch.tables.pieces import FileInfo
+    from dpcore.batch.tables.places import Place
+
+LISTED_FOR_CURATORS = "With --curator, who may see the data, the columns are listed"
+
+
+def check_inputs_are_tables(job: JobFile, inputs: Iterable[Path], others: Sequence[Place]) -> None:
+    """Raise `JobError` if a file of the input is also another one that the command reads.
+
+    It comes before a file of categories is read: messages about that quote it, and what is made of it costs nothing.
+    """
+    check_distinct([("input.path", path) for path in inputs], _read_beside(job, others))
+
+
+def check_places(job: JobFile, inputs: Iterable[Path], written: Sequence[Place], others: Sequence[Place]) -> None:
+    """Raise `JobError` if a file that the job writes is also another one of the command."""
+    reports = [place for place in others if place[0] == REPORT]
+    check_distinct([*written, *reports], [*(("input.path", path) for path in inputs), *_read_beside(job, others)])
+
+
+def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
+    """What a command reads beside its input."""
+    read = [("a file of categories", Path(path)) for path in declared_files(settings_of(job))]
+    if job.ledger is not None:
+        read += ledger_places(job.ledger.path)
+    return [*read, *(place for place in others if place[0] != REPORT)]
+
+
+def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:
+    """Raise `JobError` if something stands where the output would."""
+    if not overwrite and output.exists():
+        raise JobError(
+            f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
+            "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
+        )
+    sidecar = metadata.sidecar_path(output)
+    if output.suffix.lower() == ".csv" and not overwrite and sidecar.exists() and not metadata.is_sidecar(sidecar):
+        raise JobError(f"{str(sidecar)!r} exists, where the metadata of {key} belong, and is something else; move it, or use --overwrite")
+
+
+def check_names(info: FileInfo, path: Path, wanted: Iterable[str], *, curator: bool = False) -> None:
+    """Raise `JobError` if the file lacks one of these columns, or two have one name.
+
+    The header of a CSV is a line of the file like the others: if there is none, it is somebody's record. Of it a message says nothing but
+    what the job says already and a name that is nearly the one asked for, unless a curator reads it.
+    """
+    public = info.types is not None or curator
+    asked = list(wanted)
+    for name, times in Counter(info.names).items():
+        if times > 1:
+            called = f"{times} columns are named {name!r}" if public or name in asked else "two columns have one name"
+            raise JobError(f"{path}: {called}; rename all but one")
+    present = set(info.names)
+    for name in asked:
+        if name not in present:
+            near = near_name(name, info.names)
+            guess = "" if near is None else f" Did you mean {near!r}?"
+            if not public:
+                raise JobError(f"{path}: there is no column {name!r} in the header, which is the first line.{guess} {LISTED_FOR_CURATORS}")
+            listed = ", ".join(info.names[:30]) + (", …" if len(info.names) > 30 else "")
+            raise JobError(f"{path}: there is no column {name!r}.{guess} The columns are: {listed}")
+
+
+def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | None) -> pa.DataType:
+    """Type of the unit, decoded; units are counted by equality, which floats do not have."""
+    if info.types is None:
+        return pa.binary()
+    kind = info.types[unit]
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_timestamp)
+    if not any(is_kind(kind) for is_kind in kinds):
+        raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}; a unit is an integer, a string, a date or a timestamp")
+    if before is not None and before != kind:
+        raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}, but the files before have it as {before}")
+    return kind
+
+
+def check_curator(job: JobFile, *, curator: bool) -> None:
+    """Raise `JobError` if a job that must not tell anything for nothing is asked to, or one would tell that is not asked to."""
+    ledger = getattr(job, "ledger", None)
+    if curator and ledger is not None:
+        raise JobError(
+            "--curator is for jobs without a [ledger]: what its messages say about rows is outside the guarantee that the ledger counts. "
+            "Look at the input with a job that names no ledger"
+        )
+    if getattr(job.privacy, "refuses_units", False) and not curator:
+        raise JobError(
+            "privacy.over_limit = 'refuse' needs --curator: whether some unit has too many rows is an answer about the data, outside the "
+            "guarantee. With 'suppress' (the default) such rows are noised from the declared missing values"
+        )
+
+
+def undeclared(where: str, keys: tuple[str, ...]) -> JobError:
+    """What a job with a ledger is told whose rows could end it."""
+    meant = {"missing": "a cell that is missing or does not parse", "unknown": "one that is no category"}
+    return JobError(
+        f"{where}: {' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "
+        f"is an answer about the data. State what stands for {' and '.join(meant[key] for key in keys)}"
+    )
