@@ -101,7 +101,7 @@ clean:  ## remove everything that make has made
 # removed first: setuptools would pack them.
 define install
 $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
-	if [ -d build ]; then find build -path '*/lib*' -name '*.py*' -delete; fi
+	if [ -d build ]; then find build -path '*/lib*' \( -name '*.py*' -o -name '*.j2' \) -delete; fi
 	$(4) $(1)/bin/python -m pip --disable-pip-version-check install --quiet --no-build-isolation '.[$(3)]'
 	touch $$@
 endef

@@ -65,6 +65,7 @@ def test_sdist_holds_what_a_build_and_the_tests_need(sdist):
         "src/_kernels/_noise.pyx",
         "src/_kernels/_noise.pyi",
         "src/_kernels/include/dpk.h",
+        "src/dpcore/pages/templates/frame.html.j2",
         "src/dpcore/py.typed",
         "tests/conftest.py",
     } <= names
@@ -72,13 +73,16 @@ def test_sdist_holds_what_a_build_and_the_tests_need(sdist):
     assert made_by_a_build == []
 
 
-def test_wheel_holds_the_package_and_nothing_else(wheel):
+def test_wheel_holds_the_package_and_nothing_else(wheel, repository):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {name.split("/")[0] for name in names} == {"dpcore", f"dpcore-{dpcore.__version__}.dist-info"}
     endings = {Path(name).suffix for name in names if name.startswith("dpcore/")}
-    assert endings <= {".py", ".pyi", ".so", ".pyd", ".typed"}
+    assert endings <= {".py", ".pyi", ".so", ".pyd", ".typed", ".j2"}
     assert "dpcore/py.typed" in names
+    templates = {path.name for path in (repository / "src/dpcore/pages/templates").iterdir()}
+    assert {Path(name).name for name in names if name.startswith("dpcore/pages/templates/")} == templates
+    assert "frame.html.j2" in templates
     kernels = {Path(name).name.split(".")[0] for name in names if name.endswith((".so", ".pyd"))}
     stubs = {Path(name).stem for name in names if name.endswith(".pyi")}
     assert kernels == stubs

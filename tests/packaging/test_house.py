@@ -11,7 +11,7 @@ pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", ".github", "benchmarks", "docs", "examples", "src", "tests")
-TEXT = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".md", ".toml", ".yml", ".yaml", ".cfg", ".in", ".txt", ".json", ".csv", ""}
+TEXT = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".md", ".toml", ".yml", ".yaml", ".cfg", ".in", ".txt", ".json", ".csv", ".j2", ""}
 MADE = {"_build", "__pycache__"}
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|Users|opt|mnt)/[\w.]")
 LONGEST_FILE = 600

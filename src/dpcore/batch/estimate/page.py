@@ -53,7 +53,7 @@ class EstimatePages:
         except ModuleNotFoundError:
             raise JobError(EXTRA_MISSING) from None
         self._plots = plots
-        self._pages = Pages(folder, name, BODY)
+        self._pages = Pages(folder, name, "estimate")
         self.paths = self._pages.paths
 
     def write(self, estimates: Estimates) -> None:
@@ -138,83 +138,3 @@ def stand_ins(found: ColumnEstimate) -> str:
             parts.append(f"{word} count as {plain_number(value)}")
     sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
-
-
-BODY = """{% extends "frame" %}
-{% block title %}{{ report.path }}: estimates{% endblock %}
-{% block style %}
-{% include "plot style" %}
-{% endblock %}
-{% block main %}
-<p class="eyebrow">Estimates from private data</p>
-<h1>{{ report.path }}</h1>
-<p class="facts">{{ "{:,}".format(report.rows) }} rows in {{ report.files }} file{{ "" if report.files == 1 else "s" }},
-{{ columns|length }} column{{ "" if columns|length == 1 else "s" }}, {{ confidence }} intervals for
-{{ "the population that the rows come from" if target == "population" else "these rows" }}</p>
-{% if not report.secure %}<div class="card alarm"><p>{{ alarm }}</p></div>{% endif %}
-
-<section class="card">
-<h2>At a glance</h2>
-<div class="wide"><table>
-<thead><tr><th>column</th><th>what</th><th class="number">estimate</th><th class="number">{{ confidence }} interval</th></tr></thead>
-<tbody>
-{% for column in columns %}
-<tr><td class="name"><a href="#{{ column.anchor }}">{{ column.name }}</a></td><td>{{ column.what }}</td>
-<td class="number">{{ column.value }}</td><td class="number">{{ column.interval }}</td></tr>
-{% endfor %}
-</tbody>
-</table></div>
-</section>
-
-<section class="card statement">
-<p>{{ statement }}</p>
-<p>{{ factor }} Every row was randomised on its own before it was stored; these numbers were computed from the
-randomised rows alone, so they spend nothing more.</p>
-{% if report.files > 1 %}<p class="small muted">The rows of all files are taken together. That is right if every row is in one of them;
-repeated outputs of the same rows protect them only at the sum of all &epsilon;, and count them twice.</p>{% endif %}
-</section>
-
-<section class="card">
-<h2>How to read the intervals</h2>
-<p>Randomising costs accuracy, and the interval says how much. Of such intervals about {{ misses }} misses the true value; which one,
-nobody can tell. A short interval means that the rows are many or the noise is small.</p>
-<p>The true value is that of the data as the job declared them: clamped, and with missing and unknown values replaced.</p>
-</section>
-
-{% for column in columns %}
-<section class="card{% if column.rows and column.rows|length > 12 %} long{% endif %}" id="{{ column.anchor }}">
-<h2>{{ column.name }}</h2>
-<p class="how"><code>{{ column.mechanism }}</code>: {{ column.title }}, &epsilon; = {{ column.epsilon }}
-{%- if column.delta %}, &delta; = {{ column.delta }}{% endif %}. {{ column.stand_ins }}</p>
-{% if column.rows %}
-<figure>
-<p class="legend"><span><i class="dot"></i>unbiased estimate</span><span><i class="line"></i>{{ confidence }} interval</span>
-<span><i class="bar"></i>consistent estimate: not below 0, sum 100&nbsp;%</span></p>
-{{ column.plot|safe }}
-</figure>
-{% if column.hidden %}<p class="muted small">The {{ column.rows|length }} most frequent categories are shown,
-{{ "{:,}".format(column.hidden) }} are not; the JSON file beside this page has all. Among so many, the largest estimates are partly there
-by chance: about {{ column.expected_misses }} of all intervals miss.</p>{% endif %}
-<div class="wide"><table>
-<thead><tr><th>category</th><th class="number">unbiased</th><th class="number">{{ confidence }} interval</th>
-<th class="number">consistent</th></tr></thead>
-<tbody>
-{% for row in column.rows %}
-<tr><td class="name">{{ row.label }}</td><td class="number">{{ row.raw }}</td><td class="number">{{ row.interval }}</td>
-<td class="number">{{ row.consistent }}</td></tr>
-{% endfor %}
-</tbody>
-</table></div>
-{% else %}
-<p class="headline"><span class="value">{{ column.value }}</span><span class="muted">{{ column.what }}; {{ confidence }} interval
-{{ column.interval }}; standard error {{ column.stderr }}</span></p>
-<figure>{{ column.plot|safe }}</figure>
-{% if column.part_of %}<p class="muted small">The axis shows only a part of the possible range, {{ column.part_of }}.</p>{% endif %}
-{% if column.consistent %}<p class="muted small">The unbiased estimate lies outside what is possible; the nearest possible value is
-{{ column.consistent }}.</p>{% endif %}
-{% endif %}
-</section>
-{% endfor %}
-{% endblock %}
-{% block footer %}The JSON file beside this page holds every number in full.{% endblock %}
-"""

@@ -80,45 +80,10 @@ class Report:
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._plan = plan
-        self._pages = Pages(folder, plan.output.stem, BODY)
+        self._pages = Pages(folder, plan.output.stem, "privatize")
         self.paths = self._pages.paths
 
     def write(self, rows: int) -> None:
         """Write both files, replacing those of an earlier run."""
         table = [column_row(column) for column in self._plan.columns]
         self._pages.write(report_document(self._plan, rows), table=table, headings=HEADINGS, precision=PRECISION, alarm=NOT_SECURE)
-
-
-BODY = """{% extends "frame" %}
-{% block title %}{{ report.output.path }}: privacy report{% endblock %}
-{% block main %}
-<p class="eyebrow">Privacy report of a job</p>
-<h1>{{ report.output.path }}</h1>
-<p class="facts">{{ "{:,}".format(report.output.rows) }} rows from {{ report.input.path }} ({{ report.input.files }}
-{{ report.input.format }} file{{ "" if report.input.files == 1 else "s" }})</p>
-{% if not report.secure %}<div class="card alarm"><p>{{ alarm }}</p></div>{% endif %}
-<section class="card statement">
-<p>{{ report.statement }}</p>
-<p>Budget: &epsilon; {{ report.epsilon|rounded_up }} of {{ report.max_epsilon|plain }}, &delta; {{ report.delta|rounded_up }} of
-{{ report.max_delta|plain }}.</p>
-<ul>{% for note in report.notes if note != alarm %}<li>{{ note }}</li>{% endfor %}</ul>
-</section>
-<section class="card long">
-<h2>Columns</h2>
-<div class="wide"><table>
-<thead><tr>{% for heading in headings %}<th{% if loop.index in (3, 4, 8) %} class="number"{% endif %}>{{ heading }}</th>
-{% endfor %}</tr></thead>
-<tbody>
-{% for name in report.keep %}
-<tr><td class="name">{{ name }}</td><td colspan="7">kept as it is: public</td></tr>
-{% endfor %}
-{% for row in table %}
-<tr>{% for cell in row %}<td{% if loop.index in (3, 4, 8) %} class="number"{% elif loop.first %} class="name"{% endif %}>{{ cell }}</td>
-{% endfor %}</tr>
-{% endfor %}
-</tbody>
-</table></div>
-<p class="muted small">{{ precision }}</p>
-</section>
-{% endblock %}
-"""

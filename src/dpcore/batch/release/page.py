@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.batch.release.synthetic_page import FEW, MOST_BARS, synthetic_section
-from dpcore.batch.release.template import BODY
 from dpcore.batch.release.words import (
     as_list,
     asked,
@@ -68,7 +67,7 @@ class ReleasePages:
             raise JobError(EXTRA_MISSING) from None
         self._plots, self._release_plots = plots, release_plots
         self._name = name
-        self._pages = Pages(folder, name, BODY, output)
+        self._pages = Pages(folder, name, "release", output)
         self.paths = self._pages.paths
 
     def write(self, document: Mapping[str, Any]) -> None:
