@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -147,6 +148,7 @@ def test_further_interrupts_do_not_end_the_wait_for_the_others() -> None:
     assert running == 0
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="without the GIL only the collector frees functions")
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.usefixtures("small_chunks")
 def test_errors_of_other_threads_keep_nothing_of_the_call_alive(both: bool) -> None:

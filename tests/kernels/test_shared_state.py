@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from mpmath import libmp
 
@@ -12,6 +14,9 @@ from support.kernels import KEY
 from support.schedules import Steps, every_switch, every_two_switches
 
 HERE = (__file__,)
+by_instruction = pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="from CPython 3.12 on instructions of frames entered later are not traced"
+)
 
 
 class RacyMemo:
@@ -55,6 +60,7 @@ def test_every_switch_finds_a_memo_that_is_stored_in_two_steps() -> None:
     assert any(result != expected for result in results)
 
 
+@by_instruction
 def test_every_switch_finds_a_dict_that_changes_under_an_iterator() -> None:
     caches = [RacyCache()]
 
@@ -65,6 +71,7 @@ def test_every_switch_finds_a_dict_that_changes_under_an_iterator() -> None:
         every_two_switches(lambda: caches[0].square(5), lambda: caches[0].square(6), reset, Steps(HERE, opcodes=True))
 
 
+@by_instruction
 def test_threads_share_the_words_of_a_call() -> None:
     """With as many groups as are kept, so that each new one drops another."""
     kept: list[KernelWords] = []

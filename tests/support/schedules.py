@@ -51,7 +51,6 @@ class Steps:
             return step
 
         before = sys.gettrace()
-        sys._getframe().f_trace_opcodes = self.opcodes  # from Python 3.12 on only a frame that asks before the trace begins turns them on
         sys.settrace(enter)
         try:
             yield count
