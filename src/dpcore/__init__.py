@@ -12,9 +12,9 @@ from dpcore.privacy import Privacy
 from dpcore.rng import SecureRandom
 
 if TYPE_CHECKING:
-    from dpcore import experiments, minimax, release
+    from dpcore import audit, blackwell, distributions, minimax
 
-_ON_FIRST_USE = frozenset({"experiments", "minimax", "release"})
+_ON_FIRST_USE = frozenset({"audit", "blackwell", "distributions", "minimax"})
 """Subpackages that load SciPy."""
 
 __all__ = [
@@ -28,13 +28,14 @@ __all__ = [
     "SecureRandom",
     "__version__",
     "accounting",
-    "experiments",
+    "audit",
+    "blackwell",
+    "distributions",
     "inference",
     "local",
     "mechanisms",
     "minimax",
     "noise",
-    "release",
     "selection",
     "sums",
 ]

@@ -242,7 +242,7 @@ def command_group() -> click.Group:
     from dpcore.batch.commands.ledger import command as ledger
     from dpcore.batch.commands.privatize import command as privatize
     from dpcore.batch.commands.release import command as release
-    from dpcore.reproduce.command import command as experiment
+    from dpcore.reproduce.command import command as reproduce
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]})
     @click.version_option(__version__, prog_name="dpcore", message="%(prog)s %(version)s")
@@ -257,7 +257,7 @@ def command_group() -> click.Group:
             dpcore estimate OUTPUT                what the private rows say, with intervals
             dpcore release --help                 noisy answers about a table that you are trusted with
             dpcore ledger --help                  a budget that no number of releases exceeds
-            dpcore experiment all --report out    what the literature claims, measured again
+            dpcore reproduce all --report out    what the literature claims, measured again
         """
 
     @dpcore.command()
@@ -271,7 +271,7 @@ def command_group() -> click.Group:
     dpcore.add_command(estimate)
     dpcore.add_command(ledger)
     dpcore.add_command(release)
-    dpcore.add_command(experiment)
+    dpcore.add_command(reproduce)
     return dpcore
 
 

@@ -41,7 +41,7 @@ def _settle(mechanism: Any, parameters: dict[str, float], scale: float, limits: 
 
 
 def _tail(beta: float, k: int) -> Any:
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
     return _calibration.tail_probability(beta, check_integer("k", k, low=1))
@@ -161,7 +161,7 @@ class Laplace:
         -----
         Answers beyond 2^53 grid steps are spaced wider than the grid by float64 itself, which adds half of that spacing.
         """
-        from dpcore import _calibration
+        from dpcore.accounting import _calibration
 
         return _calibration.laplace_width(self.scale, _tail(beta, k), noise.default_grid(self.scale) / 2)
 
@@ -285,7 +285,7 @@ class Gaussian:
         -----
         Answers beyond 2^53 grid steps are spaced wider than the grid by float64 itself, which adds half of that spacing.
         """
-        from dpcore import _calibration
+        from dpcore.accounting import _calibration
 
         return _calibration.gaussian_width(self.scale, _tail(beta, k), noise.default_grid(self.scale) / 2)
 
@@ -397,7 +397,7 @@ class DiscreteLaplace:
         ParameterError, ParameterTypeError
             If a parameter is outside its range or of the wrong type.
         """
-        from dpcore import _calibration
+        from dpcore.accounting import _calibration
 
         return _calibration.discrete_laplace_width(self.scale, _tail(beta, k))
 
@@ -528,6 +528,6 @@ class DiscreteGaussian:
         ParameterError, ParameterTypeError
             If a parameter is outside its range or of the wrong type.
         """
-        from dpcore import _calibration
+        from dpcore.accounting import _calibration
 
         return _calibration.discrete_gaussian_width(self.scale, _tail(beta, k))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
-from dpcore._sample import Kind
+from dpcore._exact.pending import Kind
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_real, check_scale, check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.rng import Stream, resolve

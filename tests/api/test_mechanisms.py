@@ -100,7 +100,7 @@ def test_zcdp_conversions_agree_with_one_another():
 
 @pytest.mark.parametrize("misled", ["_scan_small_scales", "gaussian_ratio"])
 def test_what_a_search_finds_is_certified_before_it_is_returned(misled, monkeypatch):
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     search = getattr(_calibration, misled)
     # A scale that is 2^-40 or 2^-49 too small: what a search with a wrong last step would give.
@@ -303,13 +303,13 @@ def test_a_parameter_of_the_wrong_type_is_refused(make, message):
 
 
 def test_importing_the_package_loads_no_calibration_code():
-    program = "import sys, dpcore; print([name for name in ('dpcore._calibration', 'scipy') if name in sys.modules])"
+    program = "import sys, dpcore; print([name for name in ('dpcore.accounting._calibration', 'scipy') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
 def test_a_calibration_is_solved_once(mechanism, monkeypatch):
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     def again(*args):
         raise AssertionError("solved again")

@@ -15,9 +15,9 @@ import mpmath
 import pytest
 from mpmath import libmp
 
-from dpcore import _elementary, _intervals
-from dpcore._elementary import CONSTANT_BITS, ERROR
-from dpcore._intervals import Interval, cos_sin_of_turns, exactly
+from dpcore._exact import elementary, intervals
+from dpcore._exact.elementary import CONSTANT_BITS, ERROR
+from dpcore._exact.intervals import Interval, cos_sin_of_turns, exactly
 
 PRECISIONS = (8, 16, 40, 64, 100, 160, 192, 256, 500, 700, 735, 736, 737, 900, 1600)
 MP = mpmath.MPContext()
@@ -37,10 +37,10 @@ def points(low: Fraction, high: Fraction, precision: int, n: int) -> list[int]:
 
 
 FUNCTIONS: dict[str, tuple[Callable[[int, int], int], Callable[[Any], Any], Fraction, Fraction]] = {
-    "log": (_elementary.log, MP.log, Fraction(2, 3), Fraction(4, 3)),
-    "exp": (_elementary.exp, MP.exp, Fraction(-1, 8), Fraction(3, 4)),
-    "cos": (lambda x, p: _elementary.cos_sin(x, p)[0], MP.cos, Fraction(-1), Fraction(1)),
-    "sin": (lambda x, p: _elementary.cos_sin(x, p)[1], MP.sin, Fraction(-1), Fraction(1)),
+    "log": (elementary.log, MP.log, Fraction(2, 3), Fraction(4, 3)),
+    "exp": (elementary.exp, MP.exp, Fraction(-1, 8), Fraction(3, 4)),
+    "cos": (lambda x, p: elementary.cos_sin(x, p)[0], MP.cos, Fraction(-1), Fraction(1)),
+    "sin": (lambda x, p: elementary.cos_sin(x, p)[1], MP.sin, Fraction(-1), Fraction(1)),
 }
 
 
@@ -56,12 +56,12 @@ def test_functions_are_as_near_as_stated(name: str, precision: int) -> None:
 @pytest.mark.parametrize("precision", [1, 64, 700, CONSTANT_BITS, CONSTANT_BITS + 1, 10_000])
 def test_constants_are_as_near_as_stated(precision: int) -> None:
     MP.prec = precision + 100
-    assert units_off(_elementary.pi(precision), +MP.pi, precision) <= ERROR
-    assert units_off(_elementary.ln2(precision), +MP.ln2, precision) <= ERROR
+    assert units_off(elementary.pi(precision), +MP.pi, precision) <= ERROR
+    assert units_off(elementary.ln2(precision), +MP.ln2, precision) <= ERROR
 
 
 def test_bernoulli_numbers() -> None:
-    assert [_elementary.bernoulli(n) for n in range(2, 140, 2)] == [Fraction(*map(int, libmp.bernfrac(n))) for n in range(2, 140, 2)]
+    assert [elementary.bernoulli(n) for n in range(2, 140, 2)] == [Fraction(*map(int, libmp.bernfrac(n))) for n in range(2, 140, 2)]
 
 
 # Intervals
@@ -116,9 +116,9 @@ def test_divisors_that_hold_zero() -> None:
 
 
 ELEMENTARY = {
-    "exp": (_intervals.exp, MP.exp, (-3000, 1200)),
-    "log": (_intervals.log, MP.log, (-1200, 1200)),
-    "sqrt": (_intervals.sqrt, MP.sqrt, (-1200, 1200)),
+    "exp": (intervals.exp, MP.exp, (-3000, 1200)),
+    "log": (intervals.log, MP.log, (-1200, 1200)),
+    "sqrt": (intervals.sqrt, MP.sqrt, (-1200, 1200)),
     "cos": (lambda x: cos_sin_of_turns(x)[0], lambda x: MP.cos(2 * MP.pi * x), (-1200, 3)),
     "sin": (lambda x: cos_sin_of_turns(x)[1], lambda x: MP.sin(2 * MP.pi * x), (-1200, 3)),
 }
@@ -156,13 +156,13 @@ def test_functions_of_intervals_hold_the_truth_and_are_narrow(name: str, precisi
 
 def test_ends_at_the_edge_of_the_domain() -> None:
     zero_to_one = Interval.of(0, 64).hull(1)
-    assert _intervals.log(zero_to_one).lower() == -math.inf
-    assert _intervals.log(zero_to_one).upper() == 0.0
-    assert _intervals.exp(_intervals.log(zero_to_one)).lower() == 0.0
-    assert _intervals.sqrt(zero_to_one - 0.5).lower() == 0.0
-    assert _intervals.exp(Interval.of(math.inf, 64)).upper() == math.inf
+    assert intervals.log(zero_to_one).lower() == -math.inf
+    assert intervals.log(zero_to_one).upper() == 0.0
+    assert intervals.exp(intervals.log(zero_to_one)).lower() == 0.0
+    assert intervals.sqrt(zero_to_one - 0.5).lower() == 0.0
+    assert intervals.exp(Interval.of(math.inf, 64)).upper() == math.inf
     with pytest.raises(ValueError, match="negative"):
-        _intervals.log(zero_to_one - 0.5)
+        intervals.log(zero_to_one - 0.5)
 
 
 # Nothing is stored
@@ -170,7 +170,7 @@ def test_ends_at_the_edge_of_the_domain() -> None:
 
 def test_the_modules_store_nothing() -> None:
     """Their names stand for functions, classes, types, modules, numbers and tuples of numbers: nothing that a call could change."""
-    for module in (_elementary, _intervals):
+    for module in (elementary, intervals):
         for name, value in vars(module).items():
             if not name.startswith("__") and name != "annotations":
                 constant = isinstance(value, int | float) or (isinstance(value, tuple) and all(isinstance(x, int | float) for x in value))
@@ -181,7 +181,8 @@ def test_run_time_needs_no_mpmath() -> None:
     program = (
         "import sys; sys.modules['mpmath'] = None\n"
         "import pkgutil, importlib, dpcore\n"
-        "from dpcore import _exact, _slow_path, _probability, accounting, local, release, selection, inference, noise\n"
+        "from dpcore._exact import handover, probability, sampling, tails\n"
+        "from dpcore import accounting, local, distributions, selection, inference, noise\n"
         "print(accounting.gaussian_delta if hasattr(accounting, 'gaussian_delta') else 'fine')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

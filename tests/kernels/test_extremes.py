@@ -13,7 +13,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore import _exact, noise
+from dpcore import noise
+from dpcore._exact import sampling
 from support.kernels import ACCURATE, EXACT, FAST, LEVELS, Array, Law, at_level, at_tier, same_bits
 
 FLOAT_KINDS, INT_KINDS = ("laplace", "gaussian"), ("discrete_laplace", "discrete_gaussian")
@@ -173,7 +174,7 @@ def test_integers_are_exact_and_saturate(kind: str, scale: float, edge: int) -> 
 @pytest.mark.parametrize("scale", [2.0**-19, 0.01, 0.05, 0.0751, 0.08, 0.5, 7.99])
 def test_tables_of_small_scales_have_an_entry(scale: float) -> None:
     """The kernel reads the last entry unconditionally; and without one, every sample would need the exact tier."""
-    short, long = _exact.threshold_integers(scale)
+    short, long = sampling.threshold_integers(scale)
     assert 1 <= len(short) <= len(long)
     assert short == sorted(short)
     assert long == sorted(long)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcore import _backend, _exact, local, noise
-from dpcore._probability import inclusion, logistic_complement, one_of
+from dpcore import _backend, local, noise
+from dpcore._exact import sampling
+from dpcore._exact.probability import inclusion, logistic_complement, one_of
 from dpcore.testing import KeyedRandom
 from support.drawing import Drawing, alone, by_pairs, calls_of_several_draws, drawings, rows_of
 from support.independence import WINDOW, examine
@@ -215,7 +216,7 @@ def test_further_bits_of_a_pair(keystream: Keystream) -> None:
 def test_further_bits_of_a_table_beside_pairs(keystream: Keystream) -> None:
     """An element of a table and its partner of a pair: their words, and the bits that follow them."""
     scale = 2.0
-    _, long = _exact.threshold_integers(scale)
+    _, long = sampling.threshold_integers(scale)
     stuck(keystream, TABLE, long[1] >> 64)
     stuck(keystream, BULK, 0, places=(7, 63))
     scales = np.resize([scale] * 64 + [1000.0] * 64, 140)

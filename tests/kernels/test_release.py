@@ -10,8 +10,8 @@ import pytest
 from mpmath import mp
 
 from dpcore import _backend
-from dpcore._intervals import floor
-from dpcore.release._choices import Uniforms, draw_codes, unit_floats
+from dpcore._exact.intervals import floor
+from dpcore.distributions._choices import Uniforms, draw_codes, unit_floats
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY, LEVELS, at_level
 from support.laws import ERROR_RATE, p_value

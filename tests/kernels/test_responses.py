@@ -14,7 +14,7 @@ import pytest
 
 from dpcore import _backend
 from dpcore._backend.words import KernelWords
-from dpcore._probability import HALF, Probability, inclusion, logistic_complement, one_of, tilted
+from dpcore._exact.probability import HALF, Probability, inclusion, logistic_complement, one_of, tilted
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY, LEVELS, Array, SecureCipher, at_level, same_bits
 

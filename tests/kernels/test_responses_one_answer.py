@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpcore import _backend
-from dpcore._probability import HALF, inclusion, logistic_complement
+from dpcore._exact.probability import HALF, inclusion, logistic_complement
 from dpcore.rng import StreamPosition
 from support.kernels import AES_LEVELS, KEY, LEVELS, Array, at_level, layouts, same_bits
 from support.responses import codes

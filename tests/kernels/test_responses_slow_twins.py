@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpcore import _backend
-from dpcore._probability import HALF, Probability, inclusion, logistic_complement, one_of
+from dpcore._exact.probability import HALF, Probability, inclusion, logistic_complement, one_of
 from dpcore.rng import StreamPosition
 from support.kernels import AES_LEVELS, EXACT, FAST, KEY, LEVELS, Array, at_level, at_tier
 from support.responses import Twin, codes, constant

@@ -7,9 +7,9 @@ import sys
 import pytest
 from mpmath import libmp
 
-from dpcore import _exact
 from dpcore._backend.words import KernelWords
-from dpcore._intervals import Interval, exp, log, pi
+from dpcore._exact import sampling
+from dpcore._exact.intervals import Interval, exp, log, pi
 from support.kernels import KEY
 from support.schedules import Steps, every_switch, every_two_switches
 
@@ -93,9 +93,9 @@ def exact_numbers(at_precision: int) -> tuple[object, ...]:
     """What the exact tier takes from constants: π, ln 2, logarithms, exponentials, the cosine."""
     one_third = Interval.of(1, at_precision) / 3
     words = KernelWords(KEY, 3, 0)
-    normal = _exact.standard_normal(
-        _exact.Uniform(words.group(0, 0)[0], 64, lambda chunk: words.more(2, 0, 0, chunk)),
-        _exact.Uniform(words.group(0, 0)[64], 64, lambda chunk: words.more(2, 64, 0, chunk)),
+    normal = sampling.standard_normal(
+        sampling.Uniform(words.group(0, 0)[0], 64, lambda chunk: words.more(2, 0, 0, chunk)),
+        sampling.Uniform(words.group(0, 0)[64], 64, lambda chunk: words.more(2, 64, 0, chunk)),
         0,
     )
     intervals = (pi(at_precision), log(one_third), exp(-one_third), normal(at_precision))
@@ -118,7 +118,7 @@ def test_threads_share_no_constant_of_the_exact_tier() -> None:
         lambda: (exact_numbers(200), exact_numbers(120)),
         lambda: exact_numbers(900),
         forget_constants,
-        Steps(("dpcore/_elementary", "dpcore/_intervals", "mpmath/libmp/libelefun", "mpmath/libmp/libmpi")),
+        Steps(("dpcore/_exact/elementary", "dpcore/_exact/intervals", "mpmath/libmp/libelefun", "mpmath/libmp/libmpi")),
         at_most=400,
     )
     assert len(results) > 100

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcore import _backend, _exact, _slow_path, accounting, local, noise, selection, sums
+from dpcore import _backend, accounting, local, noise, selection, sums
 from dpcore._backend.words import KernelWords
-from dpcore._sample import Pending
-from dpcore.release import orthogonal_series, perturbed_histogram
+from dpcore._exact import handover, sampling
+from dpcore._exact.pending import Pending
+from dpcore.distributions import orthogonal_series, perturbed_histogram
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY, LEVELS
 
@@ -39,12 +40,12 @@ def exact_samples() -> list[float]:
     found: list[float] = []
     for element in range(0, 9000, 1500):
         pending = Pending(element, element, 0.5, 0.0, 3, 0)
-        found += [_slow_path.real(kind, SHARED, pending, 1.3, 2.0**-40) for kind in ("laplace", "gaussian")]
+        found += [handover.real(kind, SHARED, pending, 1.3, 2.0**-40) for kind in ("laplace", "gaussian")]
         found += [
-            _slow_path.integer(kind, SHARED, pending, scale) for kind in ("discrete_laplace", "discrete_gaussian") for scale in (2.0, 9.0)
+            handover.integer(kind, SHARED, pending, scale) for kind in ("discrete_laplace", "discrete_gaussian") for scale in (2.0, 9.0)
         ]
-    order = _slow_path.rank_contenders("gumbel", SHARED, 0, {i: Fraction(i % 3) for i in range(20)}, 1.0)
-    return [*found, *map(float, order), *_exact.laplace_offset(1.7)]
+    order = handover.rank_contenders("gumbel", SHARED, 0, {i: Fraction(i % 3) for i in range(20)}, 1.0)
+    return [*found, *map(float, order), *sampling.laplace_offset(1.7)]
 
 
 TASKS: dict[str, Callable[[], object]] = {

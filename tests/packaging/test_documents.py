@@ -102,9 +102,11 @@ def test_every_module_has_a_page(module):
 
 
 def test_every_name_of_releases_is_on_their_page():
-    text = (ROOT / "docs" / "reference" / "release.md").read_text(encoding="utf-8")
-    members = re.search(r"automodule:: dpcore.release\n   :members: (.*)", text)[1].split(", ")
-    assert sorted([*members, *re.findall(r"auto(?:class|function):: dpcore\.release\.(\w+)", text)]) == sorted(dpcore.release.__all__)
+    text = (ROOT / "docs" / "reference" / "distributions.md").read_text(encoding="utf-8")
+    members = re.search(r"automodule:: dpcore.distributions\n   :members: (.*)", text)[1].split(", ")
+    assert sorted([*members, *re.findall(r"auto(?:class|function):: dpcore\.distributions\.(\w+)", text)]) == sorted(
+        dpcore.distributions.__all__
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_every_name_of_releases_is_on_their_page():
         "accounting",
         "local",
         "inference",
-        "release",
+        "distributions",
         "mechanisms-as-experiments",
         "minimax",
         "heavy-tailed-mean",
@@ -138,7 +140,7 @@ def test_every_name_of_releases_is_on_their_page():
         "exactness-tests",
         "auditing",
         "batch",
-        "experiments",
+        "reproduce",
         "literature",
     ],
 )

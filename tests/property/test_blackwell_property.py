@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dpcore.experiments import Experiment, is_sufficient, max_power
+from dpcore.blackwell import Experiment, is_sufficient, max_power
 from support.experiments import check_answer, error_points, rational_rows
 
 WEIGHTS = st.integers(0, 12)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore import ParameterError
-from dpcore.release._cells import Box, Cells
+from dpcore.distributions._cells import Box, Cells
 from dpcore.testing import KeyedRandom
 
 ENDS = [(0.0, 1.0), (-1.0, 1.0), (-3.7, 11.1), (1e6, 1e6 + 1), (-1e-270, 3e-270), (-(2.0**899), 2.0**899), (0.1, 0.3), (5.0, 5.5)]

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from dpcore import _backend
-from dpcore._exact import Uniform
-from dpcore._intervals import Interval
-from dpcore.release._cosine_distances import largest_change, largest_square
-from dpcore.release._rejection import Trials, _first
-from dpcore.release.exponential import SeriesDistance
-from dpcore.release.series import LARGEST_COSINE, series_scale
+from dpcore._exact.intervals import Interval
+from dpcore._exact.sampling import Uniform
+from dpcore.distributions._cosine_distances import largest_change, largest_square
+from dpcore.distributions._rejection import Trials, _first
+from dpcore.distributions.exponential import SeriesDistance
+from dpcore.distributions.series import LARGEST_COSINE, series_scale
 from support.densities import GRID, LARGEST, cosines, data_sets, largest_loss, log_laws, neighbours, table
 
 SLACK = 1e-12

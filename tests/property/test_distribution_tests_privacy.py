@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import laplace, norm
 
 from dpcore import accounting, inference
-from dpcore.experiments import audit, repeat
+from dpcore.audit import audit, repeat
 from dpcore.inference import distribution_tests
 from dpcore.inference._thresholds import check_budget, step_budget, thresholds
 from dpcore.privacy import Privacy

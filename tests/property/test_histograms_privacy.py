@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from dpcore import ParameterError, accounting, noise
-from dpcore.release import least_prior, least_smoothing
-from dpcore.release._cells import Box, Cells
-from dpcore.release._thresholds import exp_at_least, growth_below
-from dpcore.release.histograms import _check_prior, _check_smoothing
+from dpcore.distributions import least_prior, least_smoothing
+from dpcore.distributions._cells import Box, Cells
+from dpcore.distributions._thresholds import exp_at_least, growth_below
+from dpcore.distributions.histograms import _check_prior, _check_smoothing
 from support.histograms import (
     data_sets,
     dirichlet_law,

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from dpcore._exact import Uniform
-from dpcore._intervals import exactly
-from dpcore.release import _bands, _ks_levels
-from dpcore.release._bands import Sums
-from dpcore.release._ks_levels import Levels, draw_counts, make_envelope
+from dpcore._exact.intervals import exactly
+from dpcore._exact.sampling import Uniform
+from dpcore.distributions import _bands, _ks_levels
+from dpcore.distributions._bands import Sums
+from dpcore.distributions._ks_levels import Levels, draw_counts, make_envelope
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY, LEVELS, at_level
 from support.ks import distance, law, loss, neighbours, score, vectors, ways

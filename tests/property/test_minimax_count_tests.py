@@ -11,10 +11,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from dpcore.minimax import Model, _binomial, losses
-from dpcore.minimax._certified import Maximiser
-from dpcore.minimax._count_tests import CountSearch, first_counts
-from dpcore.minimax._polygon import trace_polygon
-from dpcore.minimax._searched import number_of_intervals, outcome_of_empty
+from dpcore.minimax.search.count_tests import CountSearch, first_counts
+from dpcore.minimax.search.searched import number_of_intervals, outcome_of_empty
+from dpcore.minimax.spaces.certified import Maximiser
+from dpcore.minimax.spaces.polygon import trace_polygon
 from support.searches import binomial_pmf, boundary, pmf, ranges, rejects, walk
 
 shares = st.floats(0.01, 0.99)

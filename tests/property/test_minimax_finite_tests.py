@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dpcore.local import BinaryChannel, KaryResponse
 from dpcore.minimax import Model, hellinger_affinity, losses
-from dpcore.minimax._certified import Maximiser
-from dpcore.minimax._count_tests import CountSearch
-from dpcore.minimax._finite_tests import FiniteSearch, Projections, risk_of_tails, two_sided_tails
-from dpcore.minimax._polygon import trace_polygon
+from dpcore.minimax.search.count_tests import CountSearch
+from dpcore.minimax.search.finite_tests import FiniteSearch, Projections, risk_of_tails, two_sided_tails
+from dpcore.minimax.spaces.certified import Maximiser
+from dpcore.minimax.spaces.polygon import trace_polygon
 from support.searches import walk_table
 
 pytest.importorskip("clarabel")

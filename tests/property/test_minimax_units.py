@@ -21,8 +21,8 @@ from dpcore.minimax import (
     upper_bound,
     worst_distribution,
 )
-from dpcore.minimax._frames import STANDARD
-from dpcore.minimax._linear_programs import InfeasibleError, LinearProgram
+from dpcore.minimax.programs.frames import STANDARD
+from dpcore.minimax.programs.linear_programs import InfeasibleError, LinearProgram
 
 pytest.importorskip("clarabel")
 

@@ -14,9 +14,10 @@ import pytest
 from scipy import stats
 
 from dpcore import Privacy, inference, local, mechanisms, minimax, noise, selection
-from dpcore.experiments import AuditResult, Experiment, audit, repeat
-from dpcore.experiments._audit_events import Feature, Partition, best_candidate
-from dpcore.experiments.audit import loss_bound
+from dpcore.audit import AuditResult, audit, repeat
+from dpcore.audit._events import Feature, Partition, best_candidate
+from dpcore.audit.lower_bound import loss_bound
+from dpcore.blackwell import Experiment
 from dpcore.testing import KeyedRandom
 from support.broken import BROKEN, generator, winners
 from support.kernels import KEY, Array

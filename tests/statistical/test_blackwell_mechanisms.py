@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dpcore import local, mechanisms, selection
+from dpcore.blackwell import Experiment, from_mechanism, is_sufficient
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.experiments import Experiment, from_mechanism, is_sufficient
 from dpcore.local import LocalDiscreteGaussian, LocalDiscreteLaplace
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace
 from dpcore.testing import KeyedRandom
@@ -195,7 +195,7 @@ def test_selections_have_the_probabilities_of_the_definition(noise, scores):
 
 
 def test_a_law_of_many_scores_sums_to_one():
-    from dpcore.experiments import _laws
+    from dpcore.blackwell import _laws
 
     scores = np.random.default_rng(1).normal(scale=5, size=(2, 60))
     for noise in ("exponential", "laplace"):
@@ -215,7 +215,7 @@ def test_the_loss_of_a_selection_is_that_of_the_slow_twin():
 @pytest.mark.parametrize("kind", ["discrete_laplace", "discrete_gaussian"])
 @pytest.mark.parametrize("scale", [0.05, 0.7, 3.0, 50.0])
 def test_integer_noise_has_the_probabilities_of_the_definition(kind, scale):
-    from dpcore.experiments import _laws
+    from dpcore.blackwell import _laws
 
     inputs, (low, high) = np.array([-3, 0, 2, 11]), (-2, 6)
     ours = _laws.integer_rows(kind, scale, inputs, low, high)

@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore import Privacy, _backend, noise, release
-from dpcore._intervals import Interval, exactly, log
-from dpcore.release import _rejection
-from dpcore.release._choices import Uniforms, unit_floats
-from dpcore.release._cosine_distances import largest_square
-from dpcore.release._rejection import Trials, first_accepted, is_accepted
-from dpcore.release.exponential import SeriesDistance, _uniform_trials
-from dpcore.release.series import SeriesRelease, cosine_totals, series_scale
+from dpcore import Privacy, _backend, distributions, noise
+from dpcore._exact.intervals import Interval, exactly, log
+from dpcore.distributions import _rejection
+from dpcore.distributions._choices import Uniforms, unit_floats
+from dpcore.distributions._cosine_distances import largest_square
+from dpcore.distributions._rejection import Trials, first_accepted, is_accepted
+from dpcore.distributions.exponential import SeriesDistance, _uniform_trials
+from dpcore.distributions.series import SeriesRelease, cosine_totals, series_scale
 from dpcore.testing import KeyedRandom
 from support.densities import GRID, cosines, primitive, series
 from support.kernels import KEY
@@ -47,7 +47,7 @@ def noise_counts(coefficients: np.ndarray, x: float, scale: float, edges: np.nda
 def test_the_noise_of_the_coefficients():
     """65,536 coefficients of one record at once."""
     terms, x, epsilon = 2**16, 0.3, 2.0
-    released = release.orthogonal_series([x], epsilon, terms=terms, rng=rng())
+    released = distributions.orthogonal_series([x], epsilon, terms=terms, rng=rng())
     edges = np.concatenate([[-np.inf], np.linspace(-6, 6, 61), [np.inf]])
     masses = interval_masses(edges, "laplace")
     scale = 1.217243 * math.sqrt(2) * terms / epsilon
@@ -60,8 +60,8 @@ def test_the_noise_of_the_coefficients():
 
 def test_noise_is_divided_by_the_number_of_records():
     x, terms = np.random.default_rng(0).random(1000), 4000
-    released = release.orthogonal_series(x, 1.0, terms=terms, rng=rng())
-    exact = np.array(cosine_totals(x, release.Box.of(None, 1), terms), float) * GRID
+    released = distributions.orthogonal_series(x, 1.0, terms=terms, rng=rng())
+    exact = np.array(cosine_totals(x, distributions.Box.of(None, 1), terms), float) * GRID
     edges = np.concatenate([[-np.inf], np.linspace(-5, 5, 21), [np.inf]])
     counts = np.histogram((released.coefficients * 1000 - exact) / series_scale(1.0, terms), edges)[0]
     assert p_value(counts, interval_masses(edges, "laplace")) > ERROR_RATE
@@ -70,7 +70,7 @@ def test_noise_is_divided_by_the_number_of_records():
 @pytest.mark.parametrize("coefficients", [(0.9,), (1.4, -0.8, 0.6, 2.0), (0.2, 0.1)])
 def test_records_of_a_cut_series(coefficients):
     b = np.array(coefficients)
-    found = SeriesRelease(Privacy(1.0), 10, release.Box.of(None, 1), b)
+    found = SeriesRelease(Privacy(1.0), 10, distributions.Box.of(None, 1), b)
     edges = np.linspace(0, 1, 201)
     masses = np.diff(found.cdf(edges))
     draws = found.sample(10**6, rng=rng())
@@ -146,9 +146,9 @@ def test_the_best_of_a_batch_has_another_law():
 def test_the_public_function_has_this_law():
     x, calls = np.array([0.0, 0.05, 0.1, 0.8]), 3000
     own, stream = own_distance(2, 1, 2, 4.0), rng()
-    draws = np.array([release.l2_exponential(x, 4.0, 1, terms=2, rng=stream).draws for _ in range(calls)])
+    draws = np.array([distributions.l2_exponential(x, 4.0, 1, terms=2, rng=stream).draws for _ in range(calls)])
     assert p_value(cell_counts(draws, BINS), density_masses(own, BINS).ravel()) > ERROR_RATE
-    scaled = np.array([release.l2_exponential(x * 9 - 3, 4.0, 1, terms=2, bounds=(-3, 6), rng=stream).draws for _ in range(calls)])
+    scaled = np.array([distributions.l2_exponential(x * 9 - 3, 4.0, 1, terms=2, bounds=(-3, 6), rng=stream).draws for _ in range(calls)])
     assert p_value(cell_counts((scaled + 3) / 9, BINS), density_masses(own, BINS).ravel()) > ERROR_RATE
 
 
@@ -222,7 +222,7 @@ def test_eq_2_on_a_box(r, bins):
 
     def run(loss: float, calls: int) -> np.ndarray:
         draws = [
-            release.exponential_density(score, None, loss, sensitivity, largest=r, dimension=r, rng=stream, max_trials=10**9)
+            distributions.exponential_density(score, None, loss, sensitivity, largest=r, dimension=r, rng=stream, max_trials=10**9)
             for _ in range(calls)
         ]
         return cell_counts(np.array(draws).reshape(calls, r), bins)
@@ -239,7 +239,7 @@ def test_eq_2_on_finite_candidates():
     weights = np.exp(-epsilon * score(candidates) / (2 * sensitivity))
 
     def run(loss: float) -> np.ndarray:
-        draws = [release.exponential_density(score, candidates, loss, sensitivity, rng=stream) for _ in range(5_000)]
+        draws = [distributions.exponential_density(score, candidates, loss, sensitivity, rng=stream) for _ in range(5_000)]
         return np.bincount(np.rint(np.array(draws) * 10).astype(int), minlength=11)
 
     assert p_value(run(epsilon), weights / weights.sum()) > ERROR_RATE
@@ -252,7 +252,7 @@ def test_eq_2_on_finite_candidates():
 def test_scores_beyond_the_range_are_clamped():
     stream = rng()
     draws = [
-        release.exponential_density(lambda z: np.where(z < 0.5, -100.0, 100.0), None, 4.0, 1.0, largest=1.0, rng=stream)
+        distributions.exponential_density(lambda z: np.where(z < 0.5, -100.0, 100.0), None, 4.0, 1.0, largest=1.0, rng=stream)
         for _ in range(9000)
     ]
     low = math.exp(0.0) / (math.exp(0.0) + math.exp(-2.0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcore.release import (
+from dpcore.distributions import (
     consistency,
     ks_accuracy_bound,
     ks_distance,

@@ -15,12 +15,12 @@ import pytest
 from scipy import stats
 
 from dpcore import Privacy, noise
-from dpcore._exact import Uniform
-from dpcore._intervals import exactly
-from dpcore.release import HistogramRelease, _urn, perturbed_histogram, smoothed_histogram
-from dpcore.release._cells import Box, Cells
-from dpcore.release._choices import Uniforms
-from dpcore.release.histograms import dirichlet_codes, smoothed_codes
+from dpcore._exact.intervals import exactly
+from dpcore._exact.sampling import Uniform
+from dpcore.distributions import HistogramRelease, _urn, perturbed_histogram, smoothed_histogram
+from dpcore.distributions._cells import Box, Cells
+from dpcore.distributions._choices import Uniforms
+from dpcore.distributions.histograms import dirichlet_codes, smoothed_codes
 from dpcore.testing import KeyedRandom
 from support.histograms import dirichlet_law, smoothed_cells
 from support.kernels import Law

@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from dpcore._exact import Uniform
-from dpcore.release import ks_exponential
-from dpcore.release._choices import Uniforms
-from dpcore.release._ks_levels import Levels, draw_counts
-from dpcore.release.ks import permutation
+from dpcore._exact.sampling import Uniform
+from dpcore.distributions import ks_exponential
+from dpcore.distributions._choices import Uniforms
+from dpcore.distributions._ks_levels import Levels, draw_counts
+from dpcore.distributions.ks import permutation
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY
 from support.ks import law, score, tally

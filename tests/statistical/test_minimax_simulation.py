@@ -26,7 +26,7 @@ from dpcore.minimax import (
     uniform_scale,
     worst_distribution,
 )
-from dpcore.minimax._draws import Multinomial, binomial
+from dpcore.minimax.risk.draws import Multinomial, binomial
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY
 from support.laws import ERROR_RATE, p_value
@@ -117,7 +117,7 @@ def test_many_counts_follow_the_multinomial_law(q, n, monkeypatch):
         return p_value(counts, masses[order])
 
     assert fit() > ERROR_RATE
-    monkeypatch.setattr("dpcore.minimax.simulation.Multinomial", WithoutSmallTrials)
+    monkeypatch.setattr("dpcore.minimax.risk.simulation.Multinomial", WithoutSmallTrials)
     assert fit() < ERROR_RATE
 
 

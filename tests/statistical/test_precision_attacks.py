@@ -1,7 +1,7 @@
 """Attacks on the low bits of released numbers: they find nothing on our Laplace noise, and the same code breaks NumPy's.
 
 An attack is an event A that the low bits decide. ε-differential privacy demands P(A | x = 0) ≤ e^ε·P(A | x = 1) and the reverse; with
-scale 1 and |x − x'| = 1, ε is 1. `dpcore.experiments.audit` counts the events and claims a violation where exact bounds at error rate 10^-6
+scale 1 and |x − x'| = 1, ε is 1. `dpcore.audit.lower_bound` counts the events and claims a violation where exact bounds at error rate 10^-6
 exclude the inequality. Sources: Mironov (2012); Haney et al. (2022).
 """
 
@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 from dpcore import Privacy, noise
-from dpcore.experiments import AuditResult, audit
+from dpcore.audit import AuditResult, audit
 from dpcore.testing import KeyedRandom
 from support.broken import Run, numpys_laplace
 from support.kernels import KEY, Array, Law

@@ -19,7 +19,7 @@ from dpcore.batch.release.plan import make_release_plan
 from dpcore.batch.release.synthetic import cut
 from dpcore.batch.release.table import Table, TableColumn
 from dpcore.batch.tables.categories import declared_by
-from dpcore.release._choices import draw_codes
+from dpcore.distributions._choices import draw_codes
 from dpcore.testing import KeyedRandom
 from support.jobs import write_table
 from support.kernels import Law

@@ -9,8 +9,8 @@ import pytest
 
 from dpcore import noise
 from dpcore._backend.words import KernelWords
-from dpcore._sample import Pending
-from dpcore._slow_path import real
+from dpcore._exact.handover import real
+from dpcore._exact.pending import Pending
 from dpcore.sums import ExactSum, clipped_sum
 from dpcore.testing import KeyedRandom
 from support.kernels import ACCURATE, EXACT, KEY, LEVELS, Law, at_level, at_tier

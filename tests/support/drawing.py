@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore import inference, local, mechanisms, minimax, noise, release, selection
-from dpcore.release import _choices, _urn
+from dpcore import distributions, inference, local, mechanisms, minimax, noise, selection
+from dpcore.distributions import _choices, _urn
 from dpcore.rng import Stream
 from dpcore.sums import clamped_sum
 
@@ -199,18 +199,18 @@ def _chosen() -> list[Drawing]:
             numbers=lambda y: y[:, 0] + 2 * y[:, 1],
             places=False,
         ),
-        Drawing("perturbed_masses", lambda n, e, rng: release.perturbed_masses(np.full((1, n), 50), 1.0, rng=rng)[0][0]),
+        Drawing("perturbed_masses", lambda n, e, rng: distributions.perturbed_masses(np.full((1, n), 50), 1.0, rng=rng)[0][0]),
         Drawing(
             "perturbed_masses, discrete",
-            lambda n, e, rng: release.perturbed_masses(np.full((1, n), 50), 1.0, noise="discrete_laplace", rng=rng)[0][0],
+            lambda n, e, rng: distributions.perturbed_masses(np.full((1, n), 50), 1.0, noise="discrete_laplace", rng=rng)[0][0],
         ),
     ]
 
 
 def _releases() -> list[Drawing]:
     """Outputs that are independent for fixed data, of calls that do more than add noise."""
-    x, histogram = np.linspace(0.0, 1.0, 64), release.perturbed_histogram(np.linspace(0, 1, 64), 1.0, bins=7)
-    series = release.orthogonal_series(x, 5.0, terms=3)
+    x, histogram = np.linspace(0.0, 1.0, 64), distributions.perturbed_histogram(np.linspace(0, 1, 64), 1.0, bins=7)
+    series = distributions.orthogonal_series(x, 5.0, terms=3)
     same = local.SequentialChannel(1.0, lambda reports: local.BinaryResponse(1.0))
 
     def answers(n: int, element: int, rng: Stream) -> Array:
@@ -222,10 +222,10 @@ def _releases() -> list[Drawing]:
         return np.asarray(found.values) - 1e9 * np.arange(n, 0, -1)
 
     calls: dict[str, Draw] = {
-        "smoothed_histogram": lambda n, e, rng: release.smoothed_histogram(x, 1.0, n, bins=7, rng=rng).draws,
+        "smoothed_histogram": lambda n, e, rng: distributions.smoothed_histogram(x, 1.0, n, bins=7, rng=rng).draws,
         "sample of a histogram": lambda n, e, rng: histogram.sample(n, rng=rng),
         "sample of a series": lambda n, e, rng: series.sample(n, rng=rng),
-        "orthogonal_series, coefficients": lambda n, e, rng: release.orthogonal_series(x, 1.0, terms=n, rng=rng).coefficients,
+        "orthogonal_series, coefficients": lambda n, e, rng: distributions.orthogonal_series(x, 1.0, terms=n, rng=rng).coefficients,
         "mean of vectors": lambda n, e, rng: np.asarray(inference.mean(np.zeros((3, n)), 1.0, 1e-6, 1.0, rng=rng).value),
         "SequentialChannel": lambda n, e, rng: np.array(same.privatize([True] * n, rng=rng)),
         "AdaptiveQueries": answers,
@@ -248,7 +248,7 @@ def calls_of_several_draws() -> dict[str, Callable[[Stream], object]]:
     """Public functions that take a stream and draw from it more than once, on small inputs."""
     x, signs = np.linspace(0, 1, 40), np.random.default_rng(1).random((400, 6)) < 0.5
     vectors = np.random.default_rng(2).normal(size=(50, 5)) / 5
-    histogram = release.perturbed_histogram(x, 1.0, bins=5)
+    histogram = distributions.perturbed_histogram(x, 1.0, bins=5)
     scores = np.arange(30.0)
 
     def asked(rng: Stream) -> None:
@@ -261,16 +261,16 @@ def calls_of_several_draws() -> dict[str, Callable[[Stream], object]]:
         "top_s, peeling": lambda rng: selection.top_s(scores, 3, 1.0, 1.0, method="peeling", values=True, rng=rng),
         "top_s, one shot": lambda rng: selection.top_s(scores, 3, 0.1, 1.0, delta=1e-3, method="oneshot_laplace", values=True, rng=rng),
         "sparse_mean": lambda rng: inference.sparse_mean(vectors, 1.0, 1e-6, 1.0, 2, rng=rng),
-        "smoothed_histogram": lambda rng: release.smoothed_histogram(x, 1.0, 10, bins=5, rng=rng),
-        "dirichlet_histogram": lambda rng: release.dirichlet_histogram(x, 1.0, 10, bins=5, rng=rng),
+        "smoothed_histogram": lambda rng: distributions.smoothed_histogram(x, 1.0, 10, bins=5, rng=rng),
+        "dirichlet_histogram": lambda rng: distributions.dirichlet_histogram(x, 1.0, 10, bins=5, rng=rng),
         "sample of a histogram": lambda rng: histogram.sample(20, rng=rng),
-        "ks_exponential": lambda rng: release.ks_exponential(x, 1.0, 8, bins=6, rng=rng),
-        "orthogonal_series": lambda rng: release.orthogonal_series(x, 1.0, terms=3, k=5, rng=rng),
-        "l2_exponential": lambda rng: release.l2_exponential(x[:9], 0.5, 3, terms=2, rng=rng),
-        "exponential_density": lambda rng: release.exponential_density(
+        "ks_exponential": lambda rng: distributions.ks_exponential(x, 1.0, 8, bins=6, rng=rng),
+        "orthogonal_series": lambda rng: distributions.orthogonal_series(x, 1.0, terms=3, k=5, rng=rng),
+        "l2_exponential": lambda rng: distributions.l2_exponential(x[:9], 0.5, 3, terms=2, rng=rng),
+        "exponential_density": lambda rng: distributions.exponential_density(
             lambda z: z[:, 0], None, 1.0, 1.0, largest=1.0, dimension=2, rng=rng
         ),
-        "small_ball_probability": lambda rng: release.small_ball_probability(2**12, 0.02, n_sim=300, rng=rng),
+        "small_ball_probability": lambda rng: distributions.small_ball_probability(2**12, 0.02, n_sim=300, rng=rng),
         "uniformity_test": lambda rng: inference.uniformity_test(signs, 1.0, 1e-3, 1.0, rng=rng),
         "SequentialChannel": lambda rng: local.SequentialChannel(1.0, lambda reports: local.BinaryResponse(1.0)).privatize(
             [True] * 9, rng=rng

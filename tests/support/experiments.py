@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcore.experiments import Experiment
+from dpcore.blackwell import Experiment
 from support.kernels import Array
 
 

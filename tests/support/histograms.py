@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcore.release import _urn, histograms
-from dpcore.release._choices import draw_codes
+from dpcore.distributions import _urn, histograms
+from dpcore.distributions._choices import draw_codes
 
 Counts = tuple[int, ...]
 Draws = tuple[int, ...]

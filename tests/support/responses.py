@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpcore._backend.words import KernelWords
-from dpcore._probability import Probability, tilted
+from dpcore._exact.probability import Probability, tilted
 from support.kernels import KEY, Array
 
 BULK, MORE, MORE_ACCEPT, RESPONSE, MORE_RESPONSE = 0, 2, 4, 5, 6

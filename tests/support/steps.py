@@ -56,7 +56,6 @@ def serve() -> None:
     from dpcore.batch.commands import privatize as command  # noqa: F401
     from dpcore.batch.commands import release as release_command  # noqa: F401
     from dpcore.batch.release import plan as release_plan  # noqa: F401
-    from dpcore.release import _choices, _urn  # noqa: F401  (what a child would load, the parent has)
 
     for line in sys.stdin:
         asked = json.loads(line)

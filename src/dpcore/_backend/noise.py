@@ -14,8 +14,8 @@ from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import KernelWords, Position
+from dpcore._exact.pending import TABLE_LIMIT, Kind, Pending
 from dpcore._kernels import _noise
-from dpcore._sample import TABLE_LIMIT, Kind, Pending
 from dpcore.errors import DataError
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -23,13 +23,13 @@ _FLOAT_KINDS = {"laplace": _noise.LAPLACE, "gaussian": _noise.GAUSSIAN}
 
 
 def _exact_real(kind: Kind, words: KernelWords, item: Pending, scale: float, grid: float) -> float:
-    from dpcore._slow_path import real  # the exact tier, which most processes never need
+    from dpcore._exact.handover import real  # the exact tier, which most processes never need
 
     return real(kind, words, item, scale, grid)
 
 
 def _exact_integer(kind: Kind, words: KernelWords, item: Pending, scale: float) -> int:
-    from dpcore._slow_path import integer
+    from dpcore._exact.handover import integer
 
     return integer(kind, words, item, scale)
 
@@ -44,14 +44,14 @@ def _float_law(kind: int, scale: float, grid: float) -> Any:
 
 @lru_cache(maxsize=4096)
 def _discrete_law(kind: Kind, scale: float) -> Any:
-    from dpcore import _exact  # the exact tier, which floats never need
+    from dpcore._exact import sampling
 
     if kind == "discrete_laplace":
-        return _noise.Law(_noise.DISCRETE_LAPLACE, scale, offset=_exact.laplace_offset(scale))
+        return _noise.Law(_noise.DISCRETE_LAPLACE, scale, offset=sampling.laplace_offset(scale))
     if scale < TABLE_LIMIT:
-        short, long = _exact.threshold_integers(scale)
+        short, long = sampling.threshold_integers(scale)
         return _noise.Law(_noise.GAUSSIAN_TABLE, scale, short=short, long=long)
-    terms = [term.upper() for term in _exact.acceptance_terms(scale, 128, 12)]
+    terms = [term.upper() for term in sampling.acceptance_terms(scale, 128, 12)]
     quick = 2.0**16 / 24 / scale / scale / scale / scale * (1 + 2.0**-40)
     return _noise.Law(_noise.GAUSSIAN_ROUNDED, scale, terms=terms, quick=quick)
 

@@ -16,8 +16,8 @@ from dpcore._backend.levels import cipher_code
 from dpcore._backend.memory import contiguous
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import KernelWords, Position
+from dpcore._exact.probability import Probability, logistic_complement, one_of, tilted
 from dpcore._kernels import _response
-from dpcore._probability import Probability, logistic_complement, one_of, tilted
 from dpcore.errors import DataError, EntropyError, ParameterError
 
 HASHING_REPORT = np.dtype([("seed", "<u8"), ("code", "<u4")])

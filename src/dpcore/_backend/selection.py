@@ -16,8 +16,8 @@ from dpcore._backend.levels import cipher_code
 from dpcore._backend.memory import wiped_empty
 from dpcore._backend.threads import CHUNK, for_ranges
 from dpcore._backend.words import KernelWords, Position
+from dpcore._exact.pending import SelectionNoise
 from dpcore._kernels import _selection
-from dpcore._sample import SelectionNoise
 from dpcore._validation import check_finite
 from dpcore.errors import DataError, ParameterError
 
@@ -162,7 +162,7 @@ class Selection:
         return result[: self._keep]
 
     def _rank_exactly(self, elements: Sequence[int], round_: int) -> list[int]:
-        from dpcore._slow_path import rank_contenders  # the exact tier, which most processes never need
+        from dpcore._exact.handover import rank_contenders  # the exact tier, which most processes never need
 
         first = self._first + round_ * self._call.stride
         scores = {index: _clamped(self._scores[index].item()) for index in elements}

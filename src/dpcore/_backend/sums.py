@@ -11,8 +11,8 @@ import numpy.typing as npt
 from dpcore._backend.noise import float_noise
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position
+from dpcore._exact.pending import Kind
 from dpcore._kernels import _sums
-from dpcore._sample import Kind
 from dpcore.errors import DataError
 
 _VALUES_PER_UNIT = 8

@@ -66,7 +66,7 @@ def check_parts(parts: Iterable[Privacy]) -> tuple[tuple[Privacy, ...], Relation
 
 def total_delta(total: Fraction, what: str) -> float:
     """Round a sum of failure masses up; at 1 or more nothing is guaranteed, and that is an error."""
-    from dpcore._intervals import fraction_up
+    from dpcore._exact.intervals import fraction_up
 
     rounded = fraction_up(total)
     if rounded >= 1:

@@ -9,8 +9,8 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpcore import _calibration
-from dpcore._intervals import Interval, complement_exp, exp, fraction_up, log, log_complement, refined, sqrt
+from dpcore._exact.intervals import Interval, complement_exp, exp, fraction_up, log, log_complement, refined, sqrt
+from dpcore.accounting import _calibration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

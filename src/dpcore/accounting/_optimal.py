@@ -16,8 +16,20 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dpcore._elementary import bernoulli
-from dpcore._intervals import Interval, ceiling, complement_exp, exp, floor, fraction_up, log, log_complement, pi, power_of_two, refined
+from dpcore._exact.elementary import bernoulli
+from dpcore._exact.intervals import (
+    Interval,
+    ceiling,
+    complement_exp,
+    exp,
+    floor,
+    fraction_up,
+    log,
+    log_complement,
+    pi,
+    power_of_two,
+    refined,
+)
 from dpcore.accounting import _composition
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcore import _calibration
+from dpcore.accounting import _calibration
 from dpcore.accounting._checks import check_open_delta
 from dpcore.accounting.concentrated import zcdp_epsilon
 from dpcore.errors import ParameterError, ParameterTypeError

@@ -6,9 +6,8 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
-from dpcore import _calibration
-from dpcore._intervals import fraction_up
-from dpcore.accounting import _composition, _optimal, concentrated
+from dpcore._exact.intervals import fraction_up
+from dpcore.accounting import _calibration, _composition, _optimal, concentrated
 from dpcore.accounting._two_kinds import TwoKinds
 
 if TYPE_CHECKING:

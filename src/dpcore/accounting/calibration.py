@@ -188,7 +188,7 @@ def _quotient(numerator: float, denominator: float, times: int = 1) -> float:
     """Divide exactly, and round up."""
     from fractions import Fraction
 
-    from dpcore._intervals import fraction_up
+    from dpcore._exact.intervals import fraction_up
 
     return fraction_up(times * Fraction(numerator) / Fraction(denominator))
 

@@ -43,7 +43,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     >>> print(f"{zcdp_delta(0.1, 2.0):.3g}")
     4.33e-06
     """
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     return _calibration.zcdp_delta(check_loss("rho", rho), check_nonnegative("epsilon", epsilon))
 
@@ -79,7 +79,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     >>> print(f"{zcdp_epsilon(0.1, 1e-6):.4f}")
     2.1419
     """
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     return _calibration.zcdp_epsilon(check_loss("rho", rho), check_open_delta("delta", delta))
 
@@ -154,7 +154,7 @@ def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: floa
     >>> print(f"{zcdp_discrete_gaussian_scale(1.0, 1e-6, 1.0):.4f}")
     4.5309
     """
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
     return _calibration.zcdp_discrete_gaussian_scale(epsilon, delta, check_sensitivity(sensitivity))
@@ -191,7 +191,7 @@ def rho_gaussian(scale: float, sensitivity: float) -> float:
     """
     from fractions import Fraction
 
-    from dpcore._intervals import fraction_up
+    from dpcore._exact.intervals import fraction_up
 
     ratio = Fraction(check_sensitivity(sensitivity)) / Fraction(check_noise_scale(scale))
     return fraction_up(ratio * ratio / 2)

@@ -47,7 +47,7 @@ def basic(parts: Iterable[Privacy]) -> Privacy:
     """
     from fractions import Fraction
 
-    from dpcore._intervals import fraction_up
+    from dpcore._exact.intervals import fraction_up
 
     checked, relation = check_parts(parts)
     delta = total_delta(sum((Fraction(part.delta) for part in checked), Fraction(0)), "the sum of the parts' delta")

@@ -45,7 +45,7 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
     """
     from fractions import Fraction
 
-    from dpcore._intervals import fraction_up
+    from dpcore._exact.intervals import fraction_up
 
     epsilon = check_positive("epsilon", epsilon)
     return fraction_up(Fraction(check_sensitivity(sensitivity)) / Fraction(epsilon))
@@ -89,7 +89,7 @@ def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
     """
     from fractions import Fraction
 
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     epsilon = check_nonnegative("epsilon", epsilon)
     ratio = Fraction(check_sensitivity(sensitivity)) / Fraction(check_noise_scale(scale))
@@ -128,7 +128,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) ->
     >>> analytic_gaussian_scale(1.0, 1e-5, 1.0)
     3.730631634815942
     """
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
     return _calibration.analytic_gaussian_scale(epsilon, delta, check_sensitivity(sensitivity))
@@ -165,7 +165,7 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
     >>> round(classical_gaussian_scale(1.0, 1e-5, 1.0), 4)
     4.8448
     """
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     epsilon, delta, sensitivity = check_positive("epsilon", epsilon), check_open_delta("delta", delta), check_sensitivity(sensitivity)
     if epsilon > 1:
@@ -207,7 +207,7 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
     >>> [round(discrete_gaussian_delta(2.0, scale, 1), 3) for scale in (0.50, 0.52, 0.56)]
     [0.105, 0.117, 0.136]
     """
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     epsilon = check_nonnegative("epsilon", epsilon)
     scale = check_real("scale", scale, low=2.0**-20, high=2.0**40, include_low=False)
@@ -247,7 +247,7 @@ def exact_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: int
     >>> round(exact_discrete_gaussian_scale(2.0, 0.11, 1), 3)
     0.499
     """
-    from dpcore import _calibration
+    from dpcore.accounting import _calibration
 
     epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
     sensitivity = check_integer("sensitivity", sensitivity, low=1, high=MAX_INTEGER_SENSITIVITY)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore import _backend, inference, release
+from dpcore import _backend, distributions, inference
 from dpcore.bench.noise import at_levels
 from dpcore.bench.table import Row
 from dpcore.bench.timing import Timing, Work, take_turns
@@ -84,7 +84,7 @@ def _within(work: Work, seconds: float, rounds: int) -> Timing:
 
 def choice_row(level: str, n: int, rounds: int) -> Row:
     """Exact codes of cells against NumPy's inversion in floats."""
-    from dpcore.release._choices import draw_codes
+    from dpcore.distributions._choices import draw_codes
 
     w = weights()
     cumulative = np.cumsum(w) / sum(w)
@@ -117,7 +117,7 @@ def product_row(level: str, n: int, rounds: int) -> Row:
 def histogram_row(level: str, n: int, rounds: int) -> Row:
     """A perturbed histogram against NumPy's, whose noise is not private."""
     x = records(n)
-    ours = partial(release.perturbed_histogram, x, EPSILON, bins=CELLS, threads=1)
+    ours = partial(distributions.perturbed_histogram, x, EPSILON, bins=CELLS, threads=1)
     theirs = partial(numpy_histogram, x, CELLS)
     # both noises beyond 40 scales have probability below 10^-14; cutting at 0 moves the sum by at most the noise of empty cells
     check_close("perturbed histogram", ours().masses, theirs(), 200 * CELLS**0.5 / EPSILON / n)
@@ -126,7 +126,7 @@ def histogram_row(level: str, n: int, rounds: int) -> Row:
 
 def sample_row(level: str, n: int, rounds: int) -> Row:
     """Synthetic records from a released histogram against NumPy's codes and places in floats."""
-    released = release.perturbed_histogram(records(10**5), EPSILON, bins=CELLS)
+    released = distributions.perturbed_histogram(records(10**5), EPSILON, bins=CELLS)
     cumulative = np.cumsum(released.masses)
 
     def numpy_records() -> Array:
@@ -143,7 +143,7 @@ def sample_row(level: str, n: int, rounds: int) -> Row:
 def ks_row(level: str, rounds: int) -> Row:
     """The exact draw of the Kolmogorov-Smirnov mechanism against the time it may take."""
     x = records(KS_RECORDS)
-    ours = partial(release.ks_exponential, x, EPSILON, KS_SIZE, bins=KS_SIZE)
+    ours = partial(distributions.ks_exponential, x, EPSILON, KS_SIZE, bins=KS_SIZE)
     drawn = np.sort(np.asarray(ours().draws))
     check_close("ks_exponential", np.searchsorted(drawn, np.linspace(0, 1, 21)) / KS_SIZE,
                 np.searchsorted(np.sort(x), np.linspace(0, 1, 21)) / KS_RECORDS, 0.5)  # fmt: skip

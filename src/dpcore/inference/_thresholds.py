@@ -18,7 +18,7 @@ from dpcore.errors import ParameterError
 from dpcore.inference._parameters import l2_of_equal
 
 if TYPE_CHECKING:
-    from dpcore._intervals import Interval
+    from dpcore._exact.intervals import Interval
 
 LARGEST_EPSILON, LARGEST_DELTA = 4.0, 0.5
 STEPS, FAILURES = 4, 5
@@ -85,7 +85,7 @@ def step_budget(epsilon: float, delta: float) -> tuple[float, float]:
 @lru_cache(maxsize=512)
 def thresholds(n: int, d: int, epsilon: float, delta: float) -> Thresholds:
     """The constants for a total budget; the natural logarithm throughout."""
-    from dpcore._intervals import Interval, log, sqrt
+    from dpcore._exact.intervals import Interval, log, sqrt
 
     step, share = step_budget(epsilon, delta)
     e, failure = Interval.of(step, _BITS), Fraction(share)
@@ -111,7 +111,7 @@ def thresholds(n: int, d: int, epsilon: float, delta: float) -> Thresholds:
 
 def _width(n: int, d: int, e: Interval, ln: Interval, ln_d: Interval, ln_n: Interval) -> Interval:
     """Δ_δ = 16(d ln(d/δ) + (d/nε²) ln²(1/δ) + √(nd)·√(ln(d/δ) ln(n/δ)) + (√d/ε) ln(1/δ)·√(ln(n/δ)))."""
-    from dpcore._intervals import Interval, sqrt
+    from dpcore._exact.intervals import Interval, sqrt
 
     root = sqrt(Interval.of(d, _BITS))
     return 16 * (d * ln_d + d * (ln / e).power(2) / n + sqrt(n * d * ln_d * ln_n) + root * ln / e * sqrt(ln_n))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore._probability import Probability
+    from dpcore._exact.probability import Probability
     from dpcore.rng import Stream
 
 PRECISION = 1280

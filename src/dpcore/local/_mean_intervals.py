@@ -18,7 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcore._sample import Kind
+    from dpcore._exact.pending import Kind
 
 ENOUGH = 1000.0
 """Variance of the sum, in squared widths of the range, from which on the sample variance of the reports is used."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import complement, logistic_complement, tilted
+from dpcore._exact.probability import complement, logistic_complement, tilted
 from dpcore._validation import check_array, check_real, check_threads
 from dpcore.errors import ParameterError
 from dpcore.local._count_intervals import frequency_interval

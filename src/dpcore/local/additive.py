@@ -22,7 +22,7 @@ from dpcore.privacy import Privacy
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore._sample import Kind
+    from dpcore._exact.pending import Kind
     from dpcore.rng import Stream
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import complement, logistic_complement
+from dpcore._exact.probability import complement, logistic_complement
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._mechanism import check_packed, open_stream, place, separate, support_variance_of

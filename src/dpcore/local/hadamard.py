@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import complement, logistic_complement
+from dpcore._exact.probability import complement, logistic_complement
 from dpcore._validation import INTEGER_DTYPES, check_array, check_threads
 from dpcore.local._categories import check_call
 from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_unknown

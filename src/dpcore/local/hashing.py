@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import complement, logistic_complement, one_of
+from dpcore._exact.probability import complement, logistic_complement, one_of
 from dpcore._validation import INTEGER_DTYPES, check_array, check_integer, check_threads
 from dpcore.errors import ParameterError
 from dpcore.local._categories import check_call, fraction, least_variance

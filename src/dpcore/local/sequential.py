@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import complement, logistic_complement
+from dpcore._exact.probability import complement, logistic_complement
 from dpcore._validation import REAL_DTYPES, check_array, check_positive, check_real
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._mechanism import LocalMechanism, open_stream, place

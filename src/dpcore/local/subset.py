@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import complement, inclusion, logistic_complement
+from dpcore._exact.probability import complement, inclusion, logistic_complement
 from dpcore._validation import check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.local._categories import check_call, fraction, least_variance

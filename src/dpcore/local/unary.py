@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpcore import _backend
-from dpcore._probability import HALF, Probability, complement, logistic_complement
+from dpcore._exact.probability import HALF, Probability, complement, logistic_complement
 from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_threads
 from dpcore.errors import ParameterError
 from dpcore.local._categories import check_call, fraction

@@ -4,15 +4,23 @@ Source: Steinberger (2019), chapters 2 and 3; Rohde & Steinberger (2020).
 """
 
 from dpcore.minimax import losses
-from dpcore.minimax.binary_search import BinarySearchEstimator
-from dpcore.minimax.bounds import LowerBound, UpperBound, lower_bound, upper_bound
-from dpcore.minimax.channels import Certificate, OptimalChannel, optimal_channel
-from dpcore.minimax.distances import apply, contraction_bound, dp_level, hellinger, hellinger_affinity, kl, testing_affinity, tv
-from dpcore.minimax.linear import LinearEstimator, LinearOnModel, covariance, density_at, event_probability, truncated_moment, uniform_scale
+from dpcore.minimax.linear.functionals import (
+    LinearEstimator,
+    LinearOnModel,
+    covariance,
+    density_at,
+    event_probability,
+    truncated_moment,
+    uniform_scale,
+)
 from dpcore.minimax.losses import Loss, loss_constant
-from dpcore.minimax.models import Model
-from dpcore.minimax.moduli import Modulus, modulus_hellinger, modulus_tv
-from dpcore.minimax.simulation import SimulatedRisk, WorstDistribution, draw_counts, exact_risk, simulate_risk, worst_distribution
+from dpcore.minimax.risk.simulation import SimulatedRisk, WorstDistribution, draw_counts, exact_risk, simulate_risk, worst_distribution
+from dpcore.minimax.search.binary_search import BinarySearchEstimator
+from dpcore.minimax.spaces.bounds import LowerBound, UpperBound, lower_bound, upper_bound
+from dpcore.minimax.spaces.channels import Certificate, OptimalChannel, optimal_channel
+from dpcore.minimax.spaces.distances import apply, contraction_bound, dp_level, hellinger, hellinger_affinity, kl, testing_affinity, tv
+from dpcore.minimax.spaces.models import Model
+from dpcore.minimax.spaces.moduli import Modulus, modulus_hellinger, modulus_tv
 
 __all__ = [
     "BinarySearchEstimator",

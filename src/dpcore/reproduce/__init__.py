@@ -1,6 +1,6 @@
 """The figures, tables and theorems of the five sources of dpcore, measured again on simulated data.
 
-`dpcore experiment` is a thin shell over these names::
+`dpcore reproduce` is a thin shell over these names::
 
     from dpcore.reproduce import Setting, run
 

@@ -1,4 +1,4 @@
-"""`dpcore experiment`."""
+"""`dpcore reproduce`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NAME is one of the experiments below, or `all`.
 {studies}
 
 \b
-    dpcore experiment all --report out
-    dpcore experiment overfitting --seed 7 > overfitting.json
+    dpcore reproduce all --report out
+    dpcore reproduce overfitting --seed 7 > overfitting.json
 
 The result is JSON on standard output, with one section for each figure, table or theorem: what the source says, what was measured with
 its standard errors, slopes beside those of the theory, and whether promises were kept. The page of --report has the plots.
@@ -48,7 +48,7 @@ class _Experiment(click.Command):
         super().format_help_text(ctx, formatter)
 
 
-@click.command("experiment", cls=_Experiment, help=HELP, short_help="Measure what the literature claims, on simulated data.")
+@click.command("reproduce", cls=_Experiment, help=HELP, short_help="Measure what the literature claims, on simulated data.")
 @click.argument("name")
 @click.option(
     "--report",

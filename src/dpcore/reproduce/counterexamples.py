@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcore.experiments import Experiment, Sufficiency, is_sufficient
+from dpcore.blackwell import Experiment, Sufficiency, is_sufficient
 from dpcore.reproduce.regions import ALARM, BLIND, MISSED, ROUNDING, apart, closed, random_experiment, scientific
 from dpcore.reproduce.results import Check, Figure, Panel, Section, Series, Table, floats
 from dpcore.reproduce.setting import Setting

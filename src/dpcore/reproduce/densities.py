@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.release._choices import unit_floats
+from dpcore.distributions._choices import unit_floats
 from dpcore.rng import Stream
 
 Array = npt.NDArray[np.float64]

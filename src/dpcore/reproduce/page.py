@@ -1,4 +1,4 @@
-"""The page of `dpcore experiment --report`: for each section what the source says, what was measured, and how far they agree."""
+"""The page of `dpcore reproduce --report`: for each section what the source says, what was measured, and how far they agree."""
 
 from __future__ import annotations
 

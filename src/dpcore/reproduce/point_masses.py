@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.release._choices import unit_floats
-from dpcore.release._results import DrawsRelease
-from dpcore.release.distances import ks_distance
-from dpcore.release.histograms import perturbed_histogram, smoothed_histogram
-from dpcore.release.ks import ks_exponential
-from dpcore.release.tuning import ks_exponential_draws, perturbed_histogram_bins, smoothed_histogram_ks
+from dpcore.distributions._choices import unit_floats
+from dpcore.distributions._results import DrawsRelease
+from dpcore.distributions.distances import ks_distance
+from dpcore.distributions.histograms import perturbed_histogram, smoothed_histogram
+from dpcore.distributions.ks import ks_exponential
+from dpcore.distributions.tuning import ks_exponential_draws, perturbed_histogram_bins, smoothed_histogram_ks
 from dpcore.reproduce.rate_curves import EPSILON
 from dpcore.reproduce.setting import Setting
 from dpcore.rng import Stream

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.release import tuning
-from dpcore.release.distances import ks_distance, squared_l2_distance
-from dpcore.release.exponential import l2_exponential
-from dpcore.release.ks import ks_exponential
+from dpcore.distributions import tuning
+from dpcore.distributions.distances import ks_distance, squared_l2_distance
+from dpcore.distributions.exponential import l2_exponential
+from dpcore.distributions.ks import ks_exponential
 from dpcore.reproduce import releases
 from dpcore.reproduce.densities import Cosines, Cube, Law, Linear
 from dpcore.reproduce.estimates import SIGNIFICANCE, Mean, compared, mean_of

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.experiments import Experiment
+from dpcore.blackwell import Experiment
 from dpcore.reproduce.draws import normals
 from dpcore.reproduce.results import floats
 from dpcore.rng import Stream

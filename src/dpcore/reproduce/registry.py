@@ -19,7 +19,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What `dpcore experiment NAME` runs.
+    """What `dpcore reproduce NAME` runs.
 
     Attributes
     ----------

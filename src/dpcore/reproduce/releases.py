@@ -7,12 +7,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.minimax.simulation import draw_counts
-from dpcore.release._choices import unit_floats
-from dpcore.release.distances import ks_distance, squared_l2_distance
-from dpcore.release.histograms import perturbed_masses, smoothed_codes
-from dpcore.release.series import orthogonal_series, series_scale
-from dpcore.release.tuning import Tuning
+from dpcore.distributions._choices import unit_floats
+from dpcore.distributions.distances import ks_distance, squared_l2_distance
+from dpcore.distributions.histograms import perturbed_masses, smoothed_codes
+from dpcore.distributions.series import orthogonal_series, series_scale
+from dpcore.distributions.tuning import Tuning
+from dpcore.minimax.risk.simulation import draw_counts
 from dpcore.reproduce.densities import Cosines, Density, Law, Linear
 from dpcore.rng import Stream
 

@@ -26,7 +26,7 @@ def quotient(factor: int, sensitivity: float, epsilon: float) -> float:
     """The smallest float64 ≥ factor·sensitivity/epsilon."""
     from fractions import Fraction
 
-    from dpcore._intervals import fraction_up  # intervals, which `import dpcore` need not load
+    from dpcore._exact.intervals import fraction_up  # intervals, which `import dpcore` need not load
 
     return fraction_up(factor * Fraction(sensitivity) / Fraction(epsilon))
 

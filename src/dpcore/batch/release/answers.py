@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpcore import _backend, accounting
-from dpcore._intervals import fraction_up
+from dpcore._exact.intervals import fraction_up
 from dpcore.batch.release.cells import Binned, Declared, Reals, Within
 from dpcore.local._mean_intervals import noise_variance
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore import _backend, _calibration, accounting, selection
-from dpcore._intervals import fraction_up
+from dpcore import _backend, accounting, selection
+from dpcore._exact.intervals import fraction_up
+from dpcore.accounting import _calibration
 from dpcore.batch.release.answers import Noise, given, laplace_deviation
 from dpcore.batch.release.cells import Declared, OnGrid
 from dpcore.noise import default_grid

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore._intervals import fraction_up
+from dpcore._exact.intervals import fraction_up
 
 if TYPE_CHECKING:
     import numpy.typing as npt

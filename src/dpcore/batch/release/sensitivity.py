@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpcore._intervals import fraction_up
+from dpcore._exact.intervals import fraction_up
 
 if TYPE_CHECKING:
     from dpcore.batch.release.job import ReleaseJob

@@ -135,7 +135,7 @@ class Table:
 
 def open_table(publication: Publication, job: ReleaseJob, section: SyntheticQuery, columns: Sequence[TableColumn]) -> Output:
     """Where the rows of a query go: a hidden sibling of its `output`, until that is committed."""
-    import_module("dpcore.release")  # What draws the rows must be there before anything is spent.
+    import_module("dpcore.distributions")  # What draws the rows must be there before anything is spent.
     place = OutputSection(path=section.output)
     said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
         "kind": section.kind,
@@ -187,17 +187,17 @@ def _sum(weights: Array) -> int:
     return (int((weights >> 32).sum()) << 32) + int((weights & (2**32 - 1)).sum())
 
 
-# `dpcore.release` loads SciPy, and so is loaded only by jobs that draw rows.
+# `dpcore.distributions` loads SciPy, and so is loaded only by jobs that draw rows.
 
 
 def _uniform_integers(bound: int | Array, n: int, rng: Stream | None) -> Array:
-    from dpcore.release._urn import uniform_integers
+    from dpcore.distributions._urn import uniform_integers
 
     return uniform_integers(bound, n, rng=rng)
 
 
 def _unit_floats(n: int, rng: Stream | None) -> npt.NDArray[np.float64]:
-    from dpcore.release._choices import unit_floats
+    from dpcore.distributions._choices import unit_floats
 
     return unit_floats((n,), rng=rng)
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import local, mechanisms, selection
-from dpcore.experiments import DecisionProblem, Experiment, Sufficiency, audit, from_mechanism, is_sufficient
-from dpcore.experiments._plots import allowed_region
+from dpcore.audit import audit
+from dpcore.blackwell import DecisionProblem, Experiment, Sufficiency, from_mechanism, is_sufficient
+from dpcore.blackwell._plots import allowed_region
 from dpcore.privacy import Privacy
 from dpcore.reproduce.counterexamples import distributions, equal_regions, regions_of_distributions
 from dpcore.reproduce.draws import normals

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpcore.distributions.exponential import l2_exponential
+from dpcore.distributions.tuning import l2_exponential_draws
 from dpcore.errors import ParameterError
-from dpcore.release.exponential import l2_exponential
-from dpcore.release.tuning import l2_exponential_draws
 from dpcore.reproduce import point_masses
 from dpcore.reproduce.estimates import Mean, mean_of
 from dpcore.reproduce.rate_curves import SERIES, Curve, Curves, as_computed, exponential_l2, near

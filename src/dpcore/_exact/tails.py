@@ -1,0 +1,118 @@
+"""Tails of the normal and of the discrete Gaussian distribution, enclosed in intervals."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpcore._exact import elementary
+from dpcore._exact.intervals import Interval, exp, log, pi, power_of_two, sqrt
+
+
+def normal_density(x: Interval) -> Interval:
+    """Enclose φ(x) = e^(−x²/2)/√(2π)."""
+    return exp(x * x / -2) / sqrt(2 * pi(x.precision))
+
+
+def mills_ratio(x: Interval) -> Interval:
+    """Enclose R(x) = Φ(−x)/φ(x), which neither under- nor overflows as the tail does.
+
+    Source: Laplace's continued fraction for large x (DLMF 7.9.1), the power series of Φ near 0 (DLMF 7.6.2), 1/φ(x) − R(−x) below.
+    The border between them grows with the precision, where the fraction would need more terms than the series.
+    """
+    border = max(4.0, math.sqrt(x.precision) / 2)
+    if Interval.of(border, x.precision).at_most(x):
+        return _mills_fraction(x)
+    if x.at_most(-border):
+        return 1 / normal_density(x) - _mills_fraction(-x)
+    if x.at_most(2 * border) and Interval.of(-2 * border, x.precision).at_most(x):
+        return 1 / (2 * normal_density(x)) - _mills_series(x)
+    # Too wide for the series, whose length grows with x²: R falls, so its values at the two ends enclose the rest.
+    low, high = (Interval(end, end, x.precision) for end in (x.low, x.high))
+    return mills_ratio(high).hull(mills_ratio(low))
+
+
+def _mills_fraction(x: Interval) -> Interval:
+    # R(x) = 1/(x + 1/(x + 2/(x + 3/…))). The part below the cut lies in [0, N/x]; intervals carry that honestly to the top.
+    # N terms leave a relative error near exp(−2x√(2N)), and near N!/x^2N while N < x²; the number of terms allows for both.
+    start = min(max(x.lower(), 4.0), 1e150)
+    terms = math.ceil((x.precision * math.log(2) / start) ** 2 / 5) + x.precision // 8
+    tail = Interval.of(0, x.precision).hull(terms / x)
+    for n in range(terms - 1, 0, -1):
+        tail = n / (x + tail)
+    return 1 / (x + tail)
+
+
+def _mills_series(x: Interval) -> Interval:
+    # (Φ(x) − 1/2)/φ(x) = Σ x^(2n+1)/(1·3·…·(2n+1)): all terms have the sign of x, and from n ≥ x² on each is below half of the last.
+    square = x * x
+    fewest = square.ceiling()
+    term = total = x
+    negligible = power_of_two(-2 * x.precision, x.precision)
+    n = 0
+    while n < fewest or not (term * term).at_most(negligible):
+        n += 1
+        term = term * square / (2 * n + 1)
+        total = total + term
+    return total + term.hull(-term)
+
+
+def normal_upper_quantile(log_tail: Interval) -> Interval:
+    """Find a point x ≥ 0 with ln Φ(−x) close to `log_tail` ≤ ln(1/2): not an enclosure, the caller certifies what it makes of it."""
+    x = sqrt(-2 * log_tail).middle()  # here Φ(−x) ≤ e^(−x²/2)/2: right of the root
+    for _ in range(200):
+        ratio = mills_ratio(x)
+        step = ((log(ratio * normal_density(x)) - log_tail) * ratio).middle()  # ln Φ(−x) is concave: Newton comes from the right
+        x = (x + step).middle()
+        if (step * step).at_most(x * x * 2.0**-160) or x.at_most(0):
+            break
+    return x if Interval.of(0, x.precision).at_most(x) else Interval.of(0, x.precision)
+
+
+EULER_MACLAURIN_TERMS = 30
+EULER_MACLAURIN_SMOOTHNESS = 32
+
+
+def discrete_tail_ratio(m: int, scale: float, precision: int) -> Interval:
+    """Enclose D(m) = Σ_{j≥0} e^(−(j² + 2jm)/(2σ²)), so that Σ_{z≥m} e^(−z²/2σ²) = e^(−m²/2σ²)·D(m), for an integer m ≥ 0.
+
+    Summed term by term where the terms change fast, by Euler-Maclaurin where they change slowly: time is bounded for every scale.
+    """
+    if scale >= EULER_MACLAURIN_SMOOTHNESS and Fraction(scale) ** 2 >= EULER_MACLAURIN_SMOOTHNESS * m:
+        return _tail_by_euler_maclaurin(m, scale, precision)
+    return _tail_by_terms(m, scale, precision)
+
+
+def _tail_by_terms(m: int, scale: float, precision: int) -> Interval:
+    variance = Fraction(scale) ** 2
+    ratio = exp(Interval.of(-Fraction(2 * m + 1) / (2 * variance), precision))
+    step = exp(Interval.of(-1 / variance, precision))
+    negligible = power_of_two(-precision, precision)
+    term = total = Interval.of(1, precision)
+    while True:
+        term = term * ratio
+        ratio = ratio * step
+        total = total + term
+        if term.at_most(negligible):
+            rest = term * ratio / (1 - ratio)  # the ratios fall, so a geometric series lies above what is left out
+            return total + Interval.of(0, precision).hull(rest)
+
+
+def _tail_by_euler_maclaurin(m: int, scale: float, precision: int) -> Interval:
+    # With μ = m/σ and h(t) = e^(−(t² + 2tm)/2σ²):  D = σR(μ) + 1/2 + Σ_{i≤k} B_2i/(2i)!·σ^(1−2i)·He_{2i−1}(μ) + rest.
+    # On a circle of radius r = σ/max(1, μ) Cauchy's estimate gives ∫|h^(2k)| ≤ (2k)!·r^(−2k)·e²·√(2π)·σ, and
+    # |B_2k|/(2k)! ≤ 2.01·(2π)^(−2k) for k ≥ 5, so that |rest| ≤ 38·σ·(2k)!/(2πr)^(2k).
+    sigma = Interval.of(scale, precision)
+    mean = Interval.of(Fraction(m) / Fraction(scale), precision)
+    total = sigma * mills_ratio(mean) + Fraction(1, 2)
+    below, hermite = Interval.of(1, precision), mean
+    weight = 1 / sigma
+    for i in range(1, EULER_MACLAURIN_TERMS + 1):
+        total = total + hermite * weight * (elementary.bernoulli(2 * i) / math.factorial(2 * i))
+        for n in (2 * i - 1, 2 * i):
+            below, hermite = hermite, mean * hermite - n * below
+        weight = weight / (sigma * sigma)
+    order = 2 * EULER_MACLAURIN_TERMS
+    radius = min(Fraction(scale), Fraction(scale) ** 2 / m) if m else Fraction(scale)
+    rest = 38 * sigma * math.factorial(order) / (2 * pi(precision) * Interval.of(radius, precision)).power(order)
+    return total + rest.hull(-rest)

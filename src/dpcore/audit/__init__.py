@@ -1,0 +1,5 @@
+"""Audits: how much a mechanism's outputs reveal at least, found by running it. docs/auditing.md."""
+
+from dpcore.audit.lower_bound import AuditResult, audit, repeat
+
+__all__ = ["AuditResult", "audit", "repeat"]

@@ -1,0 +1,21 @@
+"""Mechanisms as statistical experiments: privacy profiles, testing regions, Blackwell's order, and decisions made from outcomes.
+
+A mechanism with finitely many inputs and outputs is a matrix with a row for each input (docs/mechanisms-as-experiments.md). To find the
+privacy loss of any other mechanism, run it: `dpcore.audit`.
+"""
+
+from dpcore.blackwell.conversion import from_mechanism
+from dpcore.blackwell.experiment import Experiment
+from dpcore.blackwell.power import max_power
+from dpcore.blackwell.regions import Region
+from dpcore.blackwell.sufficiency import DecisionProblem, Sufficiency, is_sufficient
+
+__all__ = [
+    "DecisionProblem",
+    "Experiment",
+    "Region",
+    "Sufficiency",
+    "from_mechanism",
+    "is_sufficient",
+    "max_power",
+]

@@ -1,0 +1,191 @@
+"""Blackwell's order: whether one experiment tells all that another one tells, with a proof of either answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore.blackwell._deficiency import TOLERANCE, answers, distance
+from dpcore.blackwell.experiment import Experiment
+from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float64]
+
+MAX_VARIABLES = 10**6
+NEAR_LEAST = 1e-10
+"""Relative: sums of up to 10^5 non-negative products, in float64, tell decisions apart that differ by more."""
+GUARD_BITS = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecisionProblem:
+    """A decision from an outcome: in state i, which has probability prior[i], decision k costs loss[i, k].
+
+    Attributes
+    ----------
+    loss : ndarray of float64, shape (n, k)
+        Losses in [0, 1].
+    prior : ndarray of float64, shape (n,)
+        Probabilities of the states.
+    risk_P, risk_Q : float
+        Least expected losses of who sees P, and of who sees Q.
+    """
+
+    loss: Matrix = field(repr=False)
+    prior: Matrix = field(repr=False)
+    risk_P: float  # noqa: N815 - P and Q are the experiments
+    risk_Q: float  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sufficiency:
+    """Whether P ≺ Q, and why.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether P is sufficient for Q.
+    T : ndarray of float64, shape (m1, m2), or None
+        If so: a row-stochastic matrix with no entry of PT − Q beyond 1e-9.
+    problem : DecisionProblem or None
+        If not: a decision that Q helps to make with strictly less risk than P.
+    deficiency : float
+        Le Cam's deficiency of P for Q: min over T of max over states of the total variation between rows of PT and Q.
+    """
+
+    holds: bool
+    T: Matrix | None = field(repr=False)
+    problem: DecisionProblem | None
+    deficiency: float
+
+
+def is_sufficient(P: Experiment, Q: Experiment) -> Sufficiency:
+    r"""Tell whether P is sufficient for Q (P ≺ Q): whether Q is P passed through a channel.
+
+    Parameters
+    ----------
+    P, Q : Experiment
+        With the same n states, and m1 and m2 outcomes.
+
+    Returns
+    -------
+    Sufficiency
+        A channel T with PT = Q, or a decision problem on which Q does strictly better.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If they are no experiments on as many states, or m1·m2 + n·m2 exceeds 10^6.
+    DpcoreError
+        If no linear program was solved well enough for either proof.
+
+    Notes
+    -----
+    By Blackwell's theorem one of the two exists, and never both. The T that minimises max_i TV((PT)_i, Q_i) is the solution of a linear
+    program (HiGHS), whose dual solution is the decision problem with losses in [0, 1] whose risks differ most: by that same minimum. Its
+    decisions are the outcomes of Q. That risk_P > risk_Q is checked in integer arithmetic for the matrices as they are stored, with rows
+    scaled to sums of exactly 1. If PT = Q can be had to 1e-9 the answer is yes, whatever a smaller difference would tell.
+    Cost: about half a second for n = m1 = m2 = 60 where a T exists, otherwise 1 to 8 seconds.
+    Source: Mechanisms as experiments (2014), Definition 3 and Theorem 1; Blackwell (1953); Le Cam (1964), for the deficiency.
+
+    Examples
+    --------
+    >>> fine = Experiment([[0.75, 0.25], [0.25, 0.75]])
+    >>> coarse = fine.garble([[0.9, 0.1], [0.1, 0.9]])
+    >>> is_sufficient(fine, coarse).T.round(6)
+    array([[0.9, 0.1],
+           [0.1, 0.9]])
+    >>> answer = is_sufficient(coarse, fine)
+    >>> answer.holds, round(answer.problem.risk_P, 6), round(answer.problem.risk_Q, 6)
+    (False, 0.3, 0.25)
+    """
+    p, q = _check(P, Q)
+    seen_p, seen_q = p.max(axis=0) > 0, q.max(axis=0) > 0
+    left, right = p[:, seen_p], q[:, seen_q]
+    for answer in answers(left, right):
+        if answer.channel is None:
+            continue
+        entry, deficiency = distance(left, right, answer.channel)
+        if entry <= TOLERANCE:
+            channel = _completed(answer.channel, seen_p, seen_q)
+            return Sufficiency(holds=True, T=channel, problem=None, deficiency=deficiency)
+        if answer.weights is not None and answer.weights.any():
+            # an outcome that Q never shows is the worst decision, lest it be a free one
+            weights = np.broadcast_to(answer.weights.max(axis=1, keepdims=True), q.shape).copy()
+            weights[:, seen_q] = answer.weights
+            problem = separating_problem(p, q, weights)
+            if problem is not None:
+                return Sufficiency(holds=False, T=None, problem=problem, deficiency=deficiency)
+    raise DpcoreError("neither a channel from P to Q nor a decision that separates them was found: the linear programs were not solved")
+
+
+def _check(P: Experiment, Q: Experiment) -> tuple[Matrix, Matrix]:
+    for name, value in (("P", P), ("Q", Q)):
+        given: object = value
+        if not isinstance(given, Experiment):
+            raise ParameterTypeError(f"{name} must be an Experiment, got {type(given).__name__}")
+    p, q = P.matrix, Q.matrix
+    if len(p) != len(q):
+        raise ParameterError(f"P and Q must have the same number of states, got {len(p)} and {len(q)}")
+    size = p.shape[1] * q.shape[1] + q.size
+    if size > MAX_VARIABLES:
+        raise ParameterError(f"P and Q must give a linear program of at most 10**6 variables, got {size}")
+    return p, q
+
+
+def _completed(channel: Matrix, seen_p: npt.NDArray[np.bool_], seen_q: npt.NDArray[np.bool_]) -> Matrix:
+    """The channel on all outcomes: what P never shows may be answered by anything that Q shows."""
+    full: Matrix = np.where(seen_q, 1 / seen_q.sum(), 0.0) * np.ones((len(seen_p), 1))
+    full[np.ix_(seen_p, seen_q)] = channel
+    full.setflags(write=False)
+    return full
+
+
+def separating_problem(p: Matrix, q: Matrix, weights: Matrix) -> DecisionProblem | None:
+    """The decision problem with losses times prior in proportion to `weights`, if the risk of Q is less than that of P for certain."""
+    prior = weights.max(axis=1)
+    loss = np.divide(weights, prior[:, None], out=np.zeros_like(weights), where=prior[:, None] > 0)
+    prior = prior / prior.sum()
+    risk_p, _ = exact_risk(p, loss, prior)
+    _, risk_q = exact_risk(q, loss, prior)
+    if not float(risk_p) > float(risk_q):
+        return None
+    for array in (loss, prior):
+        array.setflags(write=False)
+    return DecisionProblem(loss, prior, float(risk_p), float(risk_q))
+
+
+def exact_risk(matrix: Matrix, loss: Matrix, prior: Matrix) -> tuple[Fraction, Fraction]:
+    """Bounds of the Bayes risk of an experiment with rows scaled to sum to 1, in integer arithmetic; they differ by 2^−200 at most.
+
+    Decisions that float64 finds to be worse than the best one by more than its error are left out: losses are not negative, so that
+    error is relative.
+    """
+    (entries, _), (losses, loss_shift), (priors, prior_shift) = (_integers(each) for each in (matrix, loss, prior))
+    sums = entries.sum(axis=1)
+    bits = max(int(total).bit_length() for total in sums) + GUARD_BITS
+    below = np.array([(int(w) << bits) // int(total) for w, total in zip(priors, sums, strict=True)], dtype=object)
+    rough = (matrix * prior[:, None]).T @ loss
+    least = rough.min(axis=1) * (1 + NEAR_LEAST) + 1e-290
+    low = high = 0
+    for y, choices in enumerate(rough <= least[:, None]):
+        chosen = losses[:, choices]
+        low += min((below * entries[:, y]) @ chosen)
+        high += min(((below + 1) * entries[:, y]) @ chosen)
+    unit = Fraction(2) ** (loss_shift + prior_shift - bits)
+    return low * unit, high * unit
+
+
+def _integers(values: Matrix) -> tuple[npt.NDArray[Any], int]:
+    """Python integers, and the power of two that they are to be multiplied with; exact."""
+    mantissas, exponents = np.frexp(values)
+    least = int(exponents[values != 0].min(initial=1024)) if values.any() else 0
+    shifts = np.where(values != 0, exponents - least, 0)
+    whole = np.array([int(m) << int(s) for m, s in zip((mantissas * 2.0**53).ravel(), shifts.ravel(), strict=True)], dtype=object)
+    return whole.reshape(values.shape), least - 53

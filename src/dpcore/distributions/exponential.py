@@ -1,0 +1,418 @@
+"""Exponential mechanisms for densities: records whose cosine series is near that of the data, and any density.
+
+The latter is Eq. 2 of Wasserman & Zhou (2010).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import _backend, selection
+from dpcore._exact.intervals import Interval, fraction_up, sqrt
+from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real, check_sensitivity, check_threads
+from dpcore.distributions._cells import Bounds, Box, Reals
+from dpcore.distributions._choices import unit_floats
+from dpcore.distributions._cosine_distances import largest_square
+from dpcore.distributions._rejection import Trials, check_trials, first_accepted, refuse_long
+from dpcore.distributions._results import check_points, shaped
+from dpcore.distributions.series import SeriesRelease, check_line, check_terms, cosine_totals
+from dpcore.errors import DataError, ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
+from dpcore.rng import resolve
+
+if TYPE_CHECKING:
+    from dpcore.rng import Stream
+
+Score = Callable[[Reals], npt.ArrayLike]
+
+MOST_COSINES = 2**24
+"""Cosines of one candidate."""
+_MEAN_SQUARE = 1 + Fraction(1, 2**20)
+"""Bounds the mean square of a rounded √2·cos(πjz) over the uniform floats z, and what the rounding adds to products of means."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeriesDrawsRelease(SeriesRelease):
+    """A release that is k draws and nothing else, judged by their cosine series.
+
+    Attributes
+    ----------
+    privacy : Privacy
+        Guarantee of all draws together.
+    n : int
+        Number of records it was made from.
+    box : Box
+        Bounds of the records.
+    coefficients : ndarray of float64, shape (terms_k,)
+        β̂*_j = Σ_i √2 cos(πj Z_i)/k of the draws; read-only. The density is p̂* = 1 + Σ β̂*_j √2 cos(πju), cut at 0 and renormalised.
+    draws : ndarray of float64, shape (k,)
+        The draws; read-only.
+    """
+
+    @property
+    def k(self) -> int:
+        """Number of draws."""
+        return len(self._own())
+
+    def cdf(self, x: npt.ArrayLike) -> Any:
+        """Give the empirical distribution function of the draws; see `Release.cdf`."""
+        rows, shape = check_points(x, 1)
+        below = np.searchsorted(np.sort(self._own()), rows[:, 0], side="right")
+        return shaped(below / self.k, shape)
+
+    def _own(self) -> Reals:
+        if self.draws is None:
+            raise ParameterError("draws must be given, as the release consists of them; got None")
+        return self.draws
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesDistance:
+    """The exponent E = ε·ξ/(2Δ), with ξ = ‖p̂ − p̂*‖₂ of the data's and a candidate's rounded coefficients.
+
+    In units of the grid, with Q = Σ_j (k·S_j − n·T_j)² for the sums S of the data and T of the candidate, ξ = √Q/(nk). D² bounds the
+    square of what one record adds to S in ℓ2, so that Δ = D/n and E² = ε²Q/(4 k² D²), a rational number.
+
+    Attributes
+    ----------
+    totals : tuple of int
+        S_j, the m sums of the data.
+    n, k, terms_k : int
+        Numbers of records, of draws, and of the draws' coefficients.
+    epsilon : float
+        ε.
+    """
+
+    totals: tuple[int, ...]
+    n: int
+    k: int
+    terms_k: int
+    epsilon: float
+
+    @property
+    def _coordinates(self) -> int:
+        return max(len(self.totals), self.terms_k)
+
+    @property
+    def _change(self) -> float:
+        """D, in units of the grid."""
+        return math.sqrt(largest_square(len(self.totals)))
+
+    def mean_rate(self) -> float:
+        """Bound of the mean of E over uniform candidates, divided by ε·n, for every data set: of public numbers alone.
+
+        (E ξ)² ≤ E ξ² ≤ ‖β̂‖² + Σ_j Var β̂*_j ≤ c²·m + terms_k/k, but for the rounding.
+        """
+        m, c = len(self.totals), Fraction(_backend.COSINE_LARGEST) * Fraction(_backend.COSINE_GRID)
+        square = (c * c * m + Fraction(self.terms_k, self.k)) * _MEAN_SQUARE
+        return math.sqrt(square) / (2 * self._change * _backend.COSINE_GRID)
+
+    def exponents(self, sums: npt.NDArray[np.int64]) -> Reals:
+        """E of candidates with the sums T (t, terms_k), in float64."""
+        own = np.zeros(self._coordinates)
+        own[: len(self.totals)] = [float(Fraction(s, self.n * _backend.COSINE_LARGEST)) for s in self.totals]
+        apart = np.broadcast_to(own, (len(sums), len(own))).copy()
+        apart[:, : self.terms_k] -= sums / float(self.k * _backend.COSINE_LARGEST)
+        norms: Reals = np.sqrt((apart * apart).sum(axis=1))
+        return self._factor * norms
+
+    def error(self) -> float:
+        """Bound of the errors of `exponents`."""
+        # A coordinate is a difference of two numbers in [−1, 1], within 6 units of 2^-53 of the exact one; the norm of these errors adds to
+        # what the sum of squares, the root and the products round, relative to a norm of at most 2·√coordinates. docs/exactness-density.md
+        coordinates = self._coordinates
+        return self._factor * math.sqrt(coordinates) * (2 * coordinates + 32) * 2.0**-53
+
+    @property
+    def _factor(self) -> float:
+        """E where ξ is one c, the bound of a cosine."""
+        return self.epsilon * self.n / 2 * (_backend.COSINE_LARGEST / self._change)
+
+    def square(self, sums: npt.NDArray[np.int64]) -> Fraction:
+        """E² of one candidate with the sums T (terms_k,), exactly."""
+        count = self._coordinates
+        own = [*self.totals, *[0] * (count - len(self.totals))]
+        other = [*sums.tolist(), *[0] * (count - self.terms_k)]
+        q = sum((self.k * s - self.n * t) ** 2 for s, t in zip(own, other, strict=True))
+        below = 4 * self.k**2 * largest_square(len(self.totals))
+        return Fraction(self.epsilon) ** 2 * Fraction(q, below)
+
+
+def l2_exponential(
+    x: npt.ArrayLike,
+    epsilon: float,
+    k: int,
+    *,
+    terms: int,
+    terms_k: int | None = None,
+    max_trials: int = 10**6,
+    bounds: Bounds = None,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> SeriesDrawsRelease:
+    r"""Release k draws whose cosine series is near that of the data in L₂: the exponential mechanism, sampled exactly.
+
+    Parameters
+    ----------
+    x : array_like, shape (n,)
+        n ≥ 1 real numbers; those outside the bounds are clamped to them.
+    epsilon : float
+        Privacy loss ε, positive and finite.
+    k : int
+        Number of draws, ≥ 1, with k·terms_k ≤ 2^24. The document's rate wants the order of √n.
+    terms : int
+        Number m of coefficients of the data, in [1, 65536].
+    terms_k : int, optional
+        Number of coefficients of the draws; None is `terms`. For smoothness γ the document has n^(1/(2γ+1)) and k^(1/(2γ+1)).
+    max_trials : int, default 10**6
+        Refuse parameters whose expected number of trials could exceed this, in [1, 10^12].
+    bounds : (float, float), optional
+        Interval of the records; None is [0, 1]. It must not be chosen by looking at the data.
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    SeriesDrawsRelease
+        The draws; its density is their series p̂*, cut at 0 and renormalised, its cdf the empirical one.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type, or exact sampling could take more than `max_trials` trials:
+        ε·n·√(2·terms + terms_k/k)/(2D) > ln(max_trials), with D of the notes. The data have no part in this.
+    DataError
+        If a number is NaN; the message has its index.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Law: Z in [0, 1]^k, on multiples of 2^-53, has density ∝ exp(−ε·ξ/(2Δ)) with respect to the uniform law, with ξ = ‖p̂ − p̂*‖₂ and
+    Δ = D/n, where D is the supremum of ‖ψ(x) − ψ(y)‖₂ for ψ_j(x) = √2·cos(πjx), j ≤ m, each rounded towards zero to a multiple of 2^-40:
+    2.83, 3.21, 4.00, 4.24 at m = 1, 2, 3, 4, and 2√m for large m. Then Z is mapped to the bounds.
+    Guarantee: P(Z ∈ A | x) ≤ e^ε·P(Z ∈ A | x') for data sets that differ by the value of one record: they move the coefficients by at
+    most D/n, and so ξ (Parseval). The document prints exp(−ε·ξ/Δ), without the 2, whose loss comes up to 2ε at this Δ; its larger
+    Δ = 2c₀²m/n loses up to 1.41ε at m = 1.
+    Sampling: uniform candidates, each accepted with probability exp(−ε·ξ/(2Δ)), decided exactly. It never stops early, whatever the data
+    are; the expected number of trials is at most exp(ε·E[ξ]/(2Δ)) by Jensen's inequality, and E[ξ]² ≤ c²m + terms_k/k for every data set.
+    **The number of trials depends on the data, and so does the running time**: who can time a call learns more than ε covers.
+    Cost: n·m cosines once, k·terms_k for each trial: 10^6 trials of 50 cosines take seconds.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Eq. 15 to 17, Lemma 6.1 and Theorem 6.2; McSherry & Talwar (2007).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> incomes = np.array([1.1, 1.9, 2.3, 2.4, 3.8, 2.2, 1.7, 2.0, 2.8, 3.1])
+    >>> released = l2_exponential(incomes, epsilon=1.0, k=3, terms=2, bounds=(0, 10))
+    >>> released.draws.shape, released.cdf(10.0), released.privacy.epsilon
+    ((3,), 1.0, 1.0)
+    """
+    epsilon = check_positive("epsilon", epsilon)
+    terms = check_terms("terms", terms)
+    terms_k = terms if terms_k is None else check_terms("terms_k", terms_k)
+    k = check_integer("k", k, low=1, high=MOST_COSINES // terms_k)
+    max_trials = check_trials(max_trials)
+    check_threads(threads)
+    data, box = check_line(x, bounds)
+    _refuse_long(SeriesDistance((0,) * terms, len(data), k, terms_k, epsilon), max_trials)
+    distance = SeriesDistance(cosine_totals(data, box, terms, threads=threads), len(data), k, terms_k, epsilon)
+    stream = resolve(rng)
+    unit = first_accepted(lambda size: _uniform_trials(distance, size, stream), k * max(terms, terms_k), rng=stream)
+    coefficients = _backend.rounded_cosines(unit, terms_k).sum(axis=0) * (_backend.COSINE_GRID / k)
+    return SeriesDrawsRelease(Privacy(epsilon), len(data), box, coefficients, box.from_unit(unit[:, None]))
+
+
+def _refuse_long(public: SeriesDistance, max_trials: int) -> None:
+    """Raise if some data set could take more than `max_trials` trials on average; only public numbers are looked at."""
+    rate = public.mean_rate()
+    most = math.log(max_trials) / rate
+    refuse_long(
+        rate * public.epsilon * public.n,
+        max_trials,
+        f"epsilon·n must be at most {most:.4g} for exact sampling at terms={len(public.totals)}, terms_k={public.terms_k} and "
+        f"k={public.k}, got epsilon={public.epsilon!r} and n={public.n}: take a smaller epsilon or fewer records, or raise max_trials",
+    )
+
+
+def _uniform_trials(distance: SeriesDistance, size: int, rng: Stream | None) -> Trials:
+    """Uniform candidates in [0, 1)^k with their exponents."""
+    candidates = unit_floats((size, distance.k), rng=rng)
+    cosines = _backend.rounded_cosines(candidates.reshape(-1), distance.terms_k)
+    sums = cosines.reshape(size, distance.k, distance.terms_k).sum(axis=1)
+
+    def exact(index: int) -> Callable[[int], Interval]:
+        square = distance.square(sums[index])
+        return lambda precision: sqrt(Interval.of(square, precision))
+
+    return Trials(candidates, distance.exponents(sums), distance.error(), exact)
+
+
+def exponential_density(
+    score: Score | npt.ArrayLike,
+    candidates: npt.ArrayLike | None,
+    epsilon: float,
+    sensitivity: float,
+    *,
+    largest: float | None = None,
+    dimension: int = 1,
+    bounds: Bounds = None,
+    max_trials: int = 10**6,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> Any:
+    r"""Release one candidate z from the density ∝ exp(−ε·ξ(z)/(2Δ)), for a score ξ of your own: the smaller, the better.
+
+    Parameters
+    ----------
+    score : callable, or array_like of shape (m,)
+        ξ(x, ·) for the data at hand: takes candidates (t,) or (t, r) and gives t finite numbers; or the scores of finite candidates.
+    candidates : array_like, shape (m,) or (m, r), or None
+        A finite set of candidates, chosen without looking at the data. None: the box of `bounds`.
+    epsilon : float
+        Privacy loss ε, positive and finite.
+    sensitivity : float
+        Δ = ``max |ξ(x, z) − ξ(x', z)|`` over z and data sets x, x' that differ by the value of one record, *for the floats that `score`
+        computes*: positive and finite. Add a bound of the rounding errors.
+    largest : float, optional
+        Upper end of the range [0, largest] of the score, which scores are clamped to, in [2^-900, 2^900]; needed if `candidates` is
+        None. It must not be chosen by looking at the data.
+    dimension : int, default 1
+        Number r of coordinates of a candidate, if `candidates` is None.
+    bounds : (float, float) or sequence of r such pairs, optional
+        The box, if `candidates` is None; None is [0, 1]^r.
+    max_trials : int, default 10**6
+        Refuse parameters whose expected number of trials could exceed this, in [1, 10^12].
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads, for a finite set; None picks.
+
+    Returns
+    -------
+    float or ndarray
+        The chosen candidate: one entry, or row, of `candidates`; a float or an (r,) array for a box.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type; for a box, if ε·largest/(2Δ) > ln(max_trials) in particular.
+    DataError
+        If a score is NaN, or infinite for a finite set; the message has the candidate's index.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: P(M(x) ∈ A) ≤ e^ε·P(M(x') ∈ A) for neighbours x, x' (Theorem 2.5 of the document: e^(ε/2) from the numerator, e^(ε/2) from
+    what it is divided by). A finite set is `dpcore.selection.exponential_mechanism` on −ξ; a box is sampled by exact rejection from
+    uniform points, multiples of 2^-53 of its sides, each accepted with probability exp(−ε·ξ/(2Δ)) decided exactly.
+    **The number of trials in a box depends on the scores, and so does the running time**: who can time a call learns more than ε covers.
+    Cost: one evaluation a candidate; for a box at most e^(ε·largest/(2Δ)) expected trials, in batches.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Eq. 1 and 2, Sections 5 and 5.2; McSherry & Talwar (2007).
+
+    Examples
+    --------
+    Section 5.2, the mean of n records in [0, 1]^r: ξ = ‖x̄ − z‖², k = 1. The document has Δ ≤ r/n and prints exp(−n‖x̄ − z‖²/(2ε)); the
+    sensitivity is Δ = r·(2/n − 1/n²), from x̄ = 1 against 1 − 1/n at z = 0. Here r = 2, and 2^-48 covers the rounding:
+
+    >>> import numpy as np
+    >>> from dpcore import sums
+    >>> x = np.array([[0.2, 0.9], [0.3, 0.7], [0.1, 0.8], [0.2, 0.6]])
+    >>> n, r = x.shape
+    >>> mean = sums.clamped_sum(x, 0.0, 1.0).high / n
+    >>> released = exponential_density(
+    ...     lambda z: ((z - mean) ** 2).sum(axis=1), None, epsilon=1.0, sensitivity=r * (2 / n - 1 / n**2) + 2**-48,
+    ...     largest=r, dimension=r,
+    ... )
+    >>> released.shape
+    (2,)
+    """
+    epsilon, sensitivity = check_positive("epsilon", epsilon), check_sensitivity(sensitivity)
+    check_threads(threads)
+    if candidates is not None:
+        if largest is not None or bounds is not None:
+            raise ParameterError("largest and bounds must be None unless candidates is None: a finite set needs neither")
+        rows = _check_candidates(candidates)
+        index = selection.exponential_mechanism(_losses(score, rows), epsilon, sensitivity, rng=rng, threads=threads)
+        return rows[index].item() if rows.ndim == 1 else rows[index].copy()
+    if largest is None or not callable(score):
+        raise ParameterError("score must be callable and largest its public upper bound if candidates is None")
+    largest = check_real("largest", largest, low=2.0**-900, high=2.0**900)
+    box = Box.of(bounds, dimension)
+    rate = Fraction(epsilon) / (2 * Fraction(sensitivity))
+    refuse_long(
+        fraction_up(rate * Fraction(largest)),
+        check_trials(max_trials),
+        f"epsilon·largest/(2·sensitivity) must be at most ln(max_trials) for exact sampling, got epsilon={epsilon!r}, largest={largest!r} "
+        f"and sensitivity={sensitivity!r}: take a smaller epsilon or raise max_trials",
+    )
+    bounded = BoundedScore(score, box, largest, rate)
+    stream = resolve(rng)
+    place = first_accepted(lambda size: bounded.trials(size, stream), box.dimension, rng=stream)
+    points = box.from_unit(place[None, :])
+    return float(points[0]) if box.dimension == 1 else points[0]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedScore:
+    """A score on a box, clamped to [0, largest], and the rate ε/(2Δ) of the density's exponent."""
+
+    score: Score
+    box: Box
+    largest: float
+    rate: Fraction
+
+    def trials(self, size: int, rng: Stream | None) -> Trials:
+        """Uniform points of [0, 1)^r with the exponents rate·ξ of their places in the box."""
+        places = unit_floats((size, self.box.dimension), rng=rng)
+        scores = np.clip(_check_scores(self.score(self.box.from_unit(places)), size), 0.0, self.largest)
+
+        def exact(index: int) -> Callable[[int], Interval]:
+            exponent = self.rate * Fraction(float(scores[index]))
+            return lambda precision: Interval.of(exponent, precision)
+
+        rate = float(self.rate)
+        return Trials(places, rate * scores, rate * self.largest * 2.0**-50, exact)
+
+
+def _check_candidates(candidates: npt.ArrayLike) -> npt.NDArray[Any]:
+    rows = check_array("candidates", candidates, REAL_DTYPES)
+    if rows.ndim not in {1, 2} or len(rows) == 0:
+        raise ParameterError(f"candidates must have shape (m,) or (m, r) with m ≥ 1, got {rows.shape}")
+    return rows
+
+
+def _losses(score: Score | npt.ArrayLike, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """−ξ of finite candidates, or −ξ − 1 of integers: of what selection takes, the larger is the better, and only differences matter."""
+    given = check_array("score", score(rows) if callable(score) else score, REAL_DTYPES)
+    if given.shape != (len(rows),):
+        raise ParameterError(f"score must give one number for each of {len(rows)} candidates, got shape {given.shape}")
+    # −ξ would leave int64 for the least one, and the best candidate of one data set would be the worst one of its neighbour
+    return ~given.astype(np.int64) if given.dtype.kind in "iu" else -given.astype(np.float64)
+
+
+def _check_scores(scores: npt.ArrayLike, size: int) -> Reals:
+    """Scores of candidates in a box as float64, none of them NaN."""
+    array = check_array("score", scores, REAL_DTYPES).astype(np.float64)
+    if array.shape != (size,):
+        raise ParameterTypeError(f"score must give one number for each of {size} candidates, got shape {array.shape}")
+    bad = np.flatnonzero(np.isnan(array))
+    if len(bad):
+        raise DataError(f"score must not be NaN; that of candidate {int(bad[0])} of a batch is")
+    return array

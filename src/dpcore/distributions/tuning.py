@@ -1,0 +1,400 @@
+"""How many bins, draws and terms a release should have, and how fast its error falls: the orders of Wasserman & Zhou (2010)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpcore._validation import check_choice, check_integer, check_positive, check_real
+from dpcore.distributions.histograms import least_smoothing
+from dpcore.errors import ParameterError
+
+MOST_RECORDS = LARGEST = 2**53
+LIPSCHITZ = "smoothed_histogram", "perturbed_histogram", "ks_exponential"
+SOBOLEV = "orthogonal_series", "l2_exponential"
+MECHANISMS = (*LIPSCHITZ, *SOBOLEV, "minimax")
+DISTANCES = "l2", "ks"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Sizes of a release; None where the release has no such size.
+
+    Attributes
+    ----------
+    bins : int or None
+        Cells m; with r axes an r-th power.
+    k : int or None
+        Draws.
+    smoothing : float or None
+        δ of the smoothed histogram.
+    terms : int or None
+        Terms of an orthogonal series, for the records.
+    terms_k : int or None
+        Terms of the series of the draws.
+    """
+
+    bins: int | None = None
+    k: int | None = None
+    smoothing: float | None = None
+    terms: int | None = None
+    terms_k: int | None = None
+
+
+def smoothed_histogram_ks(n: int, epsilon: float, *, dimension: int = 1, constant: float = 1.0) -> Tuning:
+    """Tune `smoothed_histogram` for the Kolmogorov-Smirnov distance: m ≍ n^(r/(6+r)), k ≍ n^(4/(6+r)).
+
+    Parameters
+    ----------
+    n : int
+        Records, in [1, 2^53].
+    epsilon : float
+        ε > 0 of the release.
+    dimension : int, default 1
+        r ≥ 1.
+    constant : float, default 1.0
+        Factor of both orders, > 0.
+
+    Returns
+    -------
+    Tuning
+        `bins` and `k`, the nearest whole numbers, and the least `smoothing` at which they are ε-private: of the order mk/(nε).
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument does not fit.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Theorem 4.2: with a Lipschitz density the expected distance is then of the order √(ln n)·n^(−2/(6+r)).
+
+    Examples
+    --------
+    >>> from dpcore.distributions.tuning import smoothed_histogram_ks
+    >>> tuning = smoothed_histogram_ks(10**7, 1.0)
+    >>> tuning.bins, tuning.k, round(tuning.smoothing, 3)
+    (10, 10000, 0.01)
+    """
+    n, r, constant = _checked(n, dimension, constant)
+    return _smoothed(_cells(n ** (r / (6 + r)), r, constant), _whole(constant * n ** (4 / (6 + r))), n, epsilon)
+
+
+def smoothed_histogram_l2(n: int, epsilon: float, *, dimension: int = 1, constant: float = 1.0) -> Tuning:
+    """Tune `smoothed_histogram` for the squared L2 distance: m ≍ n^(r/(2r+3)), k ≍ n^((r+2)/(2r+3)).
+
+    Parameters
+    ----------
+    n : int
+        Records, in [1, 2^53].
+    epsilon : float
+        ε > 0 of the release.
+    dimension : int, default 1
+        r ≥ 1.
+    constant : float, default 1.0
+        Factor of both orders, > 0.
+
+    Returns
+    -------
+    Tuning
+        `bins` and `k`, the nearest whole numbers, and the least `smoothing` at which they are ε-private: of the order
+        mk/(nε) = n^(−1/(2r+3))/ε. The theorem prints n^(−1/(r+3)), which its own proof does not give.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument does not fit.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Theorem 4.3: with a Lipschitz density the expected distance is then of the order n^(−2/(2r+3)).
+
+    Examples
+    --------
+    >>> from dpcore.distributions.tuning import smoothed_histogram_l2
+    >>> tuning = smoothed_histogram_l2(10**5, 1.0)
+    >>> tuning.bins, tuning.k, round(tuning.smoothing, 3)
+    (10, 1000, 0.091)
+    """
+    n, r, constant = _checked(n, dimension, constant)
+    return _smoothed(_cells(n ** (r / (2 * r + 3)), r, constant), _whole(constant * n ** ((r + 2) / (2 * r + 3))), n, epsilon)
+
+
+def perturbed_histogram_bins(n: int, *, dimension: int = 1, constant: float = 1.0) -> Tuning:
+    """Tune `perturbed_histogram`, for both distances: m ≍ n^(r/(2+r)).
+
+    Parameters
+    ----------
+    n : int
+        Records, in [1, 2^53].
+    dimension : int, default 1
+        r ≥ 1.
+    constant : float, default 1.0
+        Factor of the order, > 0.
+
+    Returns
+    -------
+    Tuning
+        `bins`; and `k` = n, since with that many draws or more the draws cost nothing of the order of the error.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument does not fit.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Theorem 4.4. The order supposes that noise of scale 2/ε is small beside the n/m records of a cell: nε² well
+    above 8m.
+
+    Examples
+    --------
+    >>> from dpcore.distributions.tuning import perturbed_histogram_bins
+    >>> perturbed_histogram_bins(1000).bins, perturbed_histogram_bins(10**4, dimension=2).bins
+    (10, 100)
+    """
+    n, r, constant = _checked(n, dimension, constant)
+    return Tuning(bins=_cells(n ** (r / (2 + r)), r, constant), k=n)
+
+
+def ks_exponential_draws(n: int, epsilon: float, *, largest_density: float = math.e, constant: float = 1.0) -> Tuning:
+    """Tune `ks_exponential`: k = c·(3ε/B)^(2/3)·n^(2/3), where e^B is the largest value of the density.
+
+    Parameters
+    ----------
+    n : int
+        Records, in [1, 2^53].
+    epsilon : float
+        ε > 0 of the release.
+    largest_density : float, default e
+        What the density of the records, mapped to [0, 1], does not exceed; > 1.
+    constant : float, default 1.0
+        c > 0. The proof takes 1/16 or more.
+
+    Returns
+    -------
+    Tuning
+        `k`; and `bins` = √k, of which the theorem has none: what cells hide is at most e^B/m, of the order of the error.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument does not fit.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Theorem 5.4 and Remark 9.2: the distance is then at most of the order (B/(3ε))^(1/3)·n^(−1/3).
+
+    Examples
+    --------
+    >>> from dpcore.distributions.tuning import ks_exponential_draws
+    >>> ks_exponential_draws(9000, 1.0)
+    Tuning(bins=30, k=900, smoothing=None, terms=None, terms_k=None)
+    """
+    n, _, constant = _checked(n, 1, constant)
+    epsilon = check_positive("epsilon", epsilon)
+    bound = math.log(check_real("largest_density", largest_density, low=1.0, high=math.inf, include_low=False, include_high=False))
+    k = _whole(constant * (3 * epsilon / bound * n) ** (2 / 3))
+    return Tuning(bins=_whole(math.sqrt(k)), k=k)
+
+
+def l2_exponential_draws(n: int, *, smoothness: float, constant: float = 1.0) -> Tuning:
+    """Tune `l2_exponential`: k ≍ √n, with n^(1/(2γ+1)) terms for the records and k^(1/(2γ+1)) for the draws.
+
+    Parameters
+    ----------
+    n : int
+        Records, in [1, 2^53]. `l2_exponential` refuses all but few: its number of trials grows exponentially.
+    smoothness : float
+        γ > ½ of the Sobolev space; the theorem has γ > 1.
+    constant : float, default 1.0
+        Factor of k, > 0.
+
+    Returns
+    -------
+    Tuning
+        `k`, `terms` and `terms_k`.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument does not fit.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Theorem 6.2: the squared distance is then at most of the order n^(−γ/(2γ+1)).
+
+    Examples
+    --------
+    >>> from dpcore.distributions.tuning import l2_exponential_draws
+    >>> l2_exponential_draws(1024, smoothness=2.0)
+    Tuning(bins=None, k=32, smoothing=None, terms=4, terms_k=2)
+    """
+    n, _, constant = _checked(n, 1, constant)
+    gamma, k = _checked_smoothness(smoothness), _whole(constant * math.sqrt(n))
+    return Tuning(k=k, terms=_whole(n ** (1 / (2 * gamma + 1))), terms_k=_whole(k ** (1 / (2 * gamma + 1))))
+
+
+def orthogonal_series_terms(n: int, *, smoothness: float, constant: float = 1.0) -> Tuning:
+    """Tune `orthogonal_series`: m ≍ n^(1/(2γ+1)) terms.
+
+    Parameters
+    ----------
+    n : int
+        Records, in [1, 2^53].
+    smoothness : float
+        γ > ½ of the Sobolev space; the theorem has γ > 1.
+    constant : float, default 1.0
+        Factor of the order, > 0.
+
+    Returns
+    -------
+    Tuning
+        `terms`; and `k` = n, since with that many draws or more the draws cost nothing of the order of the error.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument does not fit.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Theorem 6.3: the squared L2 distance is then of the order n^(−2γ/(2γ+1)), that of the best estimators without
+    privacy.
+
+    Examples
+    --------
+    >>> from dpcore.distributions.tuning import orthogonal_series_terms
+    >>> orthogonal_series_terms(10**5, smoothness=2.0).terms
+    10
+    """
+    n, _, constant = _checked(n, 1, constant)
+    gamma = _checked_smoothness(smoothness)
+    return Tuning(k=n, terms=_whole(constant * n ** (1 / (2 * gamma + 1))))
+
+
+# Rates
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """An order n^exponent·(ln n)^log_power.
+
+    Attributes
+    ----------
+    exponent, log_power : float
+        Of n and of ln n.
+    value : float
+        The order at n, with the constant 1.
+    """
+
+    exponent: float
+    log_power: float
+    value: float
+
+
+def rate(mechanism: str, distance: str, n: int, *, dimension: int = 1, smoothness: float = 1.0) -> Rate:
+    """Look up how fast the error of a release falls: an entry of the two summary tables of Wasserman & Zhou (2010).
+
+    Parameters
+    ----------
+    mechanism : str
+        "smoothed_histogram", "perturbed_histogram" or "ks_exponential", for Lipschitz densities; "orthogonal_series" or "l2_exponential",
+        for a Sobolev space; or "minimax", the best that an estimator without privacy can do.
+    distance : str
+        "l2", squared, or "ks".
+    n : int
+        Records, in [2, 2^53].
+    dimension : int, default 1
+        r ≥ 1 of the records; the series and the exponential mechanisms have r = 1 only.
+    smoothness : float, default 1.0
+        γ of the Sobolev space, > ½. 1 are the Lipschitz densities; histograms and the distance "ks" know no other.
+
+    Returns
+    -------
+    Rate
+        Its exponent, the power of ln n, and the order at n.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument does not fit, or the tables have no such entry.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Section 1.1. Theorem 4.4 (2) prints the smaller one of ln n·n^(−2/(2+r)) and √(ln n/n) for the KS distance of
+    perturbed histograms. It is the larger one: the smaller would beat every estimator. Where r = 1 that is √(ln n/n), as the text beside
+    the table says.
+
+    Examples
+    --------
+    >>> from dpcore.distributions.tuning import rate
+    >>> rate("perturbed_histogram", "l2", 1000).exponent == rate("minimax", "l2", 1000).exponent
+    True
+    >>> rate("perturbed_histogram", "ks", 1000).exponent
+    -0.5
+    """
+    mechanism, distance = check_choice("mechanism", mechanism, MECHANISMS), check_choice("distance", distance, DISTANCES)
+    n, r = check_integer("n", n, low=2, high=MOST_RECORDS), check_integer("dimension", dimension, low=1)
+    gamma = _checked_smoothness(smoothness)
+    exponent, log_power = _order(mechanism, distance, r, gamma)
+    return Rate(exponent, log_power, n**exponent * math.log(n) ** log_power)
+
+
+def _order(mechanism: str, distance: str, r: int, gamma: float) -> tuple[float, float]:
+    """Powers of n and of ln n."""
+    _check_entry(mechanism, distance, r, gamma)
+    orders = {
+        ("smoothed_histogram", "l2"): (-2 / (2 * r + 3), 0.0),
+        ("smoothed_histogram", "ks"): (-2 / (6 + r), 0.5),
+        ("perturbed_histogram", "l2"): (-2 / (2 + r), 0.0),
+        ("perturbed_histogram", "ks"): (-1 / 2, 0.5) if r == 1 else (-2 / (2 + r), 1.0),
+        ("ks_exponential", "ks"): (-1 / 3, 0.0),
+        ("orthogonal_series", "l2"): (-2 * gamma / (2 * gamma + 1), 0.0),
+        ("l2_exponential", "l2"): (-gamma / (2 * gamma + 1), 0.0),
+        ("minimax", "l2"): (-2 * gamma / (2 * gamma + r), 0.0),
+        ("minimax", "ks"): (-1 / 2, 0.0),
+    }
+    if (mechanism, distance) not in orders:
+        known = " or ".join(repr(name) for m, name in orders if m == mechanism)
+        raise ParameterError(f"distance must be {known} for {mechanism}, as the tables have no other, got {distance!r}")
+    return orders[mechanism, distance]
+
+
+def _check_entry(mechanism: str, distance: str, r: int, gamma: float) -> None:
+    """Whether a table speaks of such densities."""
+    if r != 1 and mechanism in (*SOBOLEV, "ks_exponential"):
+        raise ParameterError(f"dimension must be 1 for {mechanism}, got {r}")
+    if gamma != 1.0 and (mechanism in LIPSCHITZ or distance == "ks"):
+        raise ParameterError(f"smoothness must be 1 for {mechanism} and the distance {distance}, got {gamma!r}")
+
+
+# What they share
+
+
+def _checked(n: int, dimension: int, constant: float) -> tuple[int, int, float]:
+    return (
+        check_integer("n", n, low=1, high=MOST_RECORDS),
+        check_integer("dimension", dimension, low=1),
+        check_positive("constant", constant),
+    )
+
+
+def _checked_smoothness(smoothness: float) -> float:
+    return check_real("smoothness", smoothness, low=0.5, high=math.inf, include_low=False, include_high=False)
+
+
+def _whole(number: float) -> int:
+    """The nearest whole number, at least 1."""
+    if not number <= LARGEST:
+        raise ParameterError(f"n, epsilon and constant must make sizes of at most {LARGEST}, got {number:g}")
+    return max(1, round(number))
+
+
+def _cells(order: float, r: int, constant: float) -> int:
+    """Nearest r-th power."""
+    return int(_whole((constant * order) ** (1 / r)) ** r)
+
+
+def _smoothed(bins: int, k: int, n: int, epsilon: float) -> Tuning:
+    return Tuning(bins=bins, k=k, smoothing=least_smoothing(epsilon, k, bins, n))

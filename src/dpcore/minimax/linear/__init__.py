@@ -1,0 +1,1 @@
+"""Linear estimators: means of bounded functions of one-bit reports."""

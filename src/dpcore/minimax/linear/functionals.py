@@ -1,0 +1,272 @@
+"""Linear estimators for Steinberger (2019), Beispiele 3.6 to 3.8, with the bandwidth that balances bias and privacy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
+from dpcore.errors import ParameterError
+from dpcore.local._parameters import check_epsilon
+from dpcore.minimax._binomial import MOST_REPORTS
+from dpcore.minimax.linear import weights
+from dpcore.minimax.linear.estimator import LinearEstimator, LinearOnModel
+
+__all__ = ["LinearEstimator", "LinearOnModel", "covariance", "density_at", "event_probability", "truncated_moment", "uniform_scale"]
+
+SMOOTHEST = 16.0
+"""Largest β: kernels of higher order are of no use at any sample size there is."""
+
+
+def _shrinkage(n: int, epsilon: float) -> float:
+    """n t² with t = (e^ε − 1)/(e^ε + 1): what n reports are worth."""
+    n = check_integer("n", n, low=1, high=MOST_REPORTS)
+    return n * math.tanh(check_epsilon(epsilon) / 2) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Clipping:
+    """The largest bias E(|f| − H)₊ under E|f|^κ ≤ C and |f| ≤ top, and the H that balances it with H²/worth."""
+
+    kappa: float
+    C: float
+    top: float
+
+    def bias(self, level: float) -> float:
+        # (|f| − H)₊ ≤ |f|^κ (y − H)/y^κ with equality at y = κH/(κ − 1), if such a y is possible and takes no more than all the mass.
+        norm = self.C ** (1 / self.kappa)
+        y = min(max(self.kappa * level / (self.kappa - 1), norm), self.top)
+        return float(min(norm / y, 1.0) ** self.kappa * max(y - level, 0.0)) * (1 + 1e-12)
+
+    def best(self, worth: float) -> float:
+        """The H that minimises bias(H)² + H²/worth, a convex function that is one of three in three places."""
+        kappa, C, norm = self.kappa, self.C, self.C ** (1 / self.kappa)
+        # of H^{2κ} = (κ − 1)^{2κ − 1} κ^{−2κ} C² n t², whose factors may leave the range of float64
+        power = (1 - 0.5 / kappa) * math.log(kappa - 1) - math.log(kappa) + (math.log(C) + math.log(worth) / 2) / kappa
+        candidates: list[float] = [math.exp(power), norm * worth / (1 + worth)]
+        if self.top < math.inf:
+            share = min(norm / self.top, 1.0) ** kappa
+            candidates.append(self.top * share**2 * worth / (1 + share**2 * worth))
+        levels = [min(level, self.top) for level in candidates]
+        return min(levels, key=lambda level: self.bias(level) ** 2 + level**2 / worth)
+
+
+def truncated_moment(n: int, epsilon: float, kappa: float, C: float, *, f: Any = None, h: float | None = None) -> LinearEstimator:
+    r"""Estimate θ(P) = E f under E\|f\|^κ ≤ C: the mean of reports about f clipped at ±1/h.
+
+    Parameters
+    ----------
+    n : int
+        Number of reports it is meant for.
+    epsilon : float
+        Privacy loss ε of one report.
+    kappa : float
+        κ > 1.
+    C : float
+        Bound of the moment, positive.
+    f : sequence of float, or callable, optional
+        Table on codes, or vectorised function of records; by default the records are numbers and f(x) = x.
+    h : float, optional
+        By default the one that minimises the bound of the risk.
+
+    Returns
+    -------
+    LinearEstimator
+        With its bias and `h`.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    With H = 1/h the bias is at most sup E(\|f\| − H)₊ = C (κ − 1)^{κ−1}/κ^κ · H^{1−κ}: (y − H)/y^κ is largest at y = κH/(κ − 1), and a
+    P with mass C/y^κ there and the rest at 0 attains it (where H is so small that this mass exceeds 1, all of it lies at C^{1/κ}).
+    The variance is at most H²/(n t²), t = (e^ε − 1)/(e^ε + 1). Their sum is least at H^{2κ} = (κ − 1)^{2κ−1} κ^{−2κ} C² n t²: h is
+    (n t²)^{−1/(2κ)} times a constant, and the risk (n t²)^{−(κ−1)/κ} times one, the optimal rate of Steinberger (2019), Beispiel 3.6 B. A
+    table is bounded: if H = max\|f\| is best, nothing is clipped and the rate is 1/(n t²), case A.
+
+    Examples
+    --------
+    >>> from dpcore.minimax import truncated_moment
+    >>> mean = truncated_moment(n=10**6, epsilon=1.0, kappa=2.0, C=1.0)
+    >>> round(mean.h, 4), round(mean.bias, 4), round(mean.risk_bound(10**6), 6)
+    (0.093, 0.0233, 0.001082)
+    """
+    worth = _shrinkage(n, epsilon)
+    kappa, C = check_real("kappa", kappa, low=1.0, high=1024.0, include_low=False), check_positive("C", C)
+    ell = weights.Identity() if f is None else f
+    top = math.inf if callable(ell) else _largest("f", ell)
+    clipping = _Clipping(kappa, C, top)
+    level = clipping.best(worth) if h is None else min(1 / check_positive("h", h), top)
+    return LinearEstimator(ell, level, epsilon, bias=clipping.bias(level), h=1 / level)
+
+
+def _largest(name: str, table: Any) -> float:
+    values = check_array(name, table, REAL_DTYPES)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all() or not values.any():
+        raise ParameterError(f"{name} must be a vector of at least two finite numbers, not all zero, got shape {values.shape}")
+    return float(np.abs(values).max())
+
+
+def covariance(n: int, epsilon: float, kappa: float, C: float, *, h: float | None = None) -> LinearEstimator:
+    r"""Estimate E XY of records (X, Y) under E\|XY\|^κ ≤ C: the covariance of variables whose means are 0.
+
+    Parameters
+    ----------
+    n : int
+        Number of reports it is meant for.
+    epsilon : float
+        Privacy loss ε of one report.
+    kappa : float
+        κ > 1.
+    C : float
+        Bound of the moment, positive.
+    h : float, optional
+        As in `truncated_moment`, which this is with f(x, y) = xy.
+
+    Returns
+    -------
+    LinearEstimator
+        Records have shape (..., 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcore.minimax import covariance
+    >>> estimator = covariance(n=100_000, epsilon=2.0, kappa=4.0, C=1.0)
+    >>> x = np.where(np.arange(100_000) % 2, 0.5, -0.5)
+    >>> estimate = estimator.estimate(estimator.privatize(np.stack([x, 2 * x], axis=1)))
+    >>> bool(abs(estimate.value - 0.5) < 0.2)
+    True
+    """
+    plain = truncated_moment(n, epsilon, kappa, C, f=weights.Product(), h=h)
+    return LinearEstimator(plain.ell, plain.bound, epsilon, bias=plain.bias, h=plain.h, dimension=2)
+
+
+def density_at(x0: float, n: int, epsilon: float, beta: float, C: float, *, m: int = 0, h: float | None = None) -> LinearEstimator:
+    r"""Estimate θ(p) = p^{(m)}(x0) of a density in the Hölder class H(β, C): center + ℓ(x) = K((x − x0)/h)/h^{m+1}.
+
+    Parameters
+    ----------
+    x0 : float
+        Where.
+    n : int
+        Number of reports it is meant for.
+    epsilon : float
+        Privacy loss ε of one report.
+    beta : float
+        Smoothness β in (m, 16].
+    C : float
+        Hölder constant, positive.
+    m : int, default 0
+        Order of the derivative.
+    h : float, optional
+        By default the one that minimises the bound of the risk.
+
+    Returns
+    -------
+    LinearEstimator
+        With its bias over all densities of the class on the line, and `h`.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    K has ∫K uʲ = m!·1{j = m} for all j < β (j ≤ ⌊β⌋, but for an integer β, where β − 1 is enough), and is even or odd as m is. Then
+    center + E ℓ − θ = h^{−m} ∫K(u) r(hu) du with the remainder r of Taylor's formula; with b = ⌊β⌋ ≥ 1, r(v) is the integral of
+    (v − s)^{b−1}/(b − 1)! times p^{(b)}(x0 + s) − p^{(b)}(x0), which is at most C\|s\|^{β−b} (for an integer β, of p^{(b)}(x0 + s) itself,
+    which is at most C since p^{(b)} changes sign or comes as close to 0 as one likes). Where m + b is odd, K takes r(v) and r(−v) together,
+    that is p^{(b)}(x0 + s) − p^{(b)}(x0 − s), which is at most C\|2s\|^{β−b}. So, with t = (e^ε − 1)/(e^ε + 1),
+
+        bias ≤ c C Γ(β − b + 1)/Γ(β + 1) · ∫\|K\|\|u\|^β du · h^{β−m},    variance ≤ κ²/(h^{2m+2} n t²),
+
+    c = 2^{β−b−1} where m + b is odd and 1 where it is even, κ half the length of the range of K: densities have the integral 1, so the
+    middle of the range is subtracted from ℓ and added to the estimate. The sum bias² + variance is least at an h that is
+    (n t²)^{−1/(2β+2)} times a constant, and is then (n t²)^{−(β−m)/(β+1)} times one: the optimal rate of Steinberger (2019), Beispiel 3.8.
+    Since only the range counts, K is constant on (0, 1] where the conditions allow it: an indicator for m = 0, β ≤ 2; a sign for m = 1,
+    β ≤ 3. Otherwise it is Legendre's.
+
+    Examples
+    --------
+    >>> from dpcore.minimax import density_at
+    >>> density = density_at(0.0, n=10**6, epsilon=1.0, beta=2.0, C=1.0)
+    >>> round(density.h, 4), round(density.bias, 5), round(density.risk_bound(10**6), 7)
+    (0.1319, 0.0029, 2.52e-05)
+    """
+    worth = _shrinkage(n, epsilon)
+    beta = check_real("beta", beta, low=0.0, high=SMOOTHEST, include_low=False)
+    m = check_integer("m", m, low=0, high=math.ceil(beta) - 1)
+    C, x0 = check_positive("C", C), check_real("x0", x0, low=-(2.0**512), high=2.0**512)
+    kernel, b = weights.kernel(beta, m), math.floor(beta)
+    pairs = 2 ** (beta - b - 1) if (m + b) % 2 else 1.0
+    slope = pairs * C * math.gamma(beta - b + 1) / math.gamma(beta + 1) * kernel.moment(beta)
+    if h is None:
+        # ((m + 1)κ²/((β − m) slope² n t²))^{1/(2β + 2)}, whose factors may leave the range of float64
+        power = math.log((m + 1) / (beta - m)) - math.log(worth) + 2 * (math.log(kernel.extent[1]) - math.log(slope))
+        h = math.exp(power / (2 * beta + 2))
+    window = weights.Window(kernel, x0, check_positive("h", h))
+    return LinearEstimator(window, window.norm, epsilon, bias=slope * h ** (beta - m), center=window.middle, h=h)
+
+
+def uniform_scale(M: float, epsilon: float) -> LinearEstimator:
+    """Estimate ϑ of the uniform distributions on [0, ϑ], ϑ ≤ M, and of their mixtures: θ = E 2x, without bias.
+
+    Parameters
+    ----------
+    M : float
+        Largest ϑ, positive; records are clamped to [0, M].
+    epsilon : float
+        Privacy loss ε of one report.
+
+    Returns
+    -------
+    LinearEstimator
+        ℓ(x) = 2x − M and center M, so that the bound is M: the risk is at most M²/(n t²), t = (e^ε − 1)/(e^ε + 1), the optimal rate of
+        Steinberger (2019), Beispiel 3.7, where the maximum of open records has the rate 1/n².
+
+    Examples
+    --------
+    >>> from dpcore.minimax import uniform_scale
+    >>> round(uniform_scale(M=1.0, epsilon=1.0).risk_bound(10_000), 6)
+    0.000468
+    """
+    M = check_positive("M", M)
+    return LinearEstimator(weights.Centred(M), M, epsilon, bias=0.0, center=M)
+
+
+def event_probability(event: Any, epsilon: float) -> LinearEstimator:
+    """Estimate the probability of an event, without bias.
+
+    Parameters
+    ----------
+    event : sequence of bool, or callable
+        Table on codes, or vectorised function of records.
+    epsilon : float
+        Privacy loss ε of one report.
+
+    Returns
+    -------
+    LinearEstimator
+        ℓ = 1_A − ½ and center ½: the risk is at most 1/(4 n t²), t = (e^ε − 1)/(e^ε + 1). Steinberger (2019), Beispiel 3.6, case A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcore.minimax import event_probability
+    >>> positive = event_probability(lambda x: x > 0, epsilon=1.0)
+    >>> x = np.linspace(-1.0, 3.0, 200_000)
+    >>> bool(abs(positive.estimate(positive.privatize(x)).value - 0.75) < 0.03)
+    True
+    """
+    if callable(event):
+        return LinearEstimator(weights.Indicator(event), 0.5, epsilon, bias=0.0, center=0.5)
+    table = check_array("event", event, ("bool",))
+    return LinearEstimator(tuple((table - 0.5).tolist()), None, epsilon, bias=0.0, center=0.5)

@@ -1,0 +1,1 @@
+"""Linear and conic programmes: how they are written, in which units, and how they are solved."""

@@ -1,0 +1,1 @@
+"""Risks of estimators, exact or simulated, and the distributions where they are largest."""

@@ -1,0 +1,1 @@
+"""The estimator that finds θ by a binary search of tests."""

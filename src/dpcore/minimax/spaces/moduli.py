@@ -1,0 +1,351 @@
+"""Moduli of continuity: how much θ can differ between two members of a model that are close to each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpcore._validation import TINY_NORMAL, check_real
+from dpcore.errors import DpcoreError, ParameterTypeError
+from dpcore.minimax.programs.frames import Frame, most_moved, moves
+from dpcore.minimax.programs.programs import Program, Solution
+from dpcore.minimax.spaces import certified
+from dpcore.minimax.spaces.certified import Member
+from dpcore.minimax.spaces.matrices import Array, channel_matrix, check_inputs
+from dpcore.minimax.spaces.models import Model
+
+LARGEST = math.sqrt(2.0)
+"""No two distributions have a larger Hellinger distance."""
+ENOUGH = 1e-6
+"""Two bounds of a modulus this close, relatively, need no further programme."""
+WIDEST = 1000.0
+"""How much larger a radius may be that a programme is solved for instead."""
+LEAST_UNIT = 2.0**-30
+"""A radius is measured in its own size, but in none smaller than this: coefficients would grow too large for the solver."""
+NOISE = 1e-9
+"""What an interior-point solver leaves of a mass that should be 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Modulus:
+    """A modulus of continuity at one radius, between two numbers.
+
+    Attributes
+    ----------
+    value : float
+        θ(p1) − θ(p0), which the two distributions attain: the modulus is at least this.
+    p0, p1 : ndarray of float64, shape (X,)
+        Two members of the model; their distance is at most the radius.
+    radius : float
+        ε.
+    upper : float
+        The modulus is at most this, by weak duality: whatever the solver did.
+    """
+
+    value: float
+    p0: Array = field(repr=False)
+    p1: Array = field(repr=False)
+    radius: float
+    upper: float
+
+    def brought(self, frame: Frame) -> Modulus:
+        """The same in the units of a model that is not in its standard form; the bounds stay bounds."""
+        return replace(self, value=frame.difference(self.value), upper=frame.difference(self.upper) * (1 + 2.0**-50))
+
+
+def modulus_tv(model: Model, radius: float) -> Modulus:
+    """The total variation modulus ω(ε) = max{θ(p1) − θ(p0): p0, p1 in the model, tv(p0, p1) ≤ ε}, by linear programming.
+
+    Parameters
+    ----------
+    model : Model
+        The model and its functional.
+    radius : float
+        ε ≥ 0; from 1 on no condition.
+
+    Returns
+    -------
+    Modulus
+        With its bounds on both sides.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Concave in ε, so ω(ε + ε') ≤ ω(ε) + ω(ε'). Source: Steinberger (2019), Definition 2.1 and Aufgabe 3.5. Cost: three linear programmes.
+
+    Examples
+    --------
+    >>> from dpcore.minimax import Model, modulus_tv
+    >>> found = modulus_tv(Model([0.0, 1.0, 4.0]), 0.25)
+    >>> round(found.value, 9), round(found.upper, 9)
+    (1.0, 1.0)
+    """
+    radius = _check(model, radius)
+    return modulus_of(model.standard, radius, largest_difference_tv(model.standard, radius)).brought(model.frame)
+
+
+def modulus_hellinger(model: Model, radius: float, channel: Any = None) -> Modulus:
+    """The Hellinger modulus ω(ε) = max{θ(p1) − θ(p0): hellinger(Q p0, Q p1) ≤ ε}, by conic programming.
+
+    Parameters
+    ----------
+    model : Model
+        The model and its functional.
+    radius : float
+        ε ≥ 0; from √2 on no condition.
+    channel : array_like of float, shape (X, K), or a mechanism with `channel`, optional
+        Q; without it the records themselves are compared.
+
+    Returns
+    -------
+    Modulus
+        With its bounds on both sides.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If an argument is outside its range.
+    ModuleNotFoundError
+        Without the extra `minimax`.
+
+    Notes
+    -----
+    Concave in ε². Source: Steinberger (2019), Definition 2.1 and Section 3.2.1. Cost: a conic programme with X cones, or K, and two linear
+    ones.
+
+    Examples
+    --------
+    >>> from dpcore.minimax import Model, modulus_hellinger
+    >>> found = modulus_hellinger(Model([0.0, 1.0, 4.0]), 0.25)  # range·ε·√(1 − ε²/4)
+    >>> round(found.value, 6), round(found.upper, 6)
+    (0.992157, 0.992157)
+    """
+    radius = _check(model, radius)
+    matrix = None if channel is None else check_inputs(channel_matrix(channel, model.points), model.size)
+    if radius >= LARGEST:
+        return replace(modulus_tv(model, 1.0), radius=radius)
+    return _modulus_hellinger(model.standard, radius, matrix).brought(model.frame)
+
+
+def _modulus_hellinger(model: Model, radius: float, matrix: Array | None) -> Modulus:
+    """The modulus of a model in its standard form."""
+    pairs = hellinger_pairs(model, radius, matrix)
+    best = next(pairs)
+    upper = min(whole_range(model), _upper_hellinger(model, radius, matrix, best))
+    while upper > best.value * (1 + ENOUGH) and (pair := next(pairs, None)) is not None:
+        best = max(best, pair, key=lambda each: each.value)
+        upper = min(upper, _upper_hellinger(model, radius, matrix, pair))
+    return Modulus(best.value, best.p0, best.p1, radius, upper)
+
+
+def _check(model: Any, radius: object) -> float:
+    if not isinstance(model, Model):
+        raise ParameterTypeError(f"model must be a Model, got {type(model).__name__}")
+    return check_real("radius", radius, low=0.0, high=math.inf, include_high=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Two members of a model within a radius, and what the duals say about it.
+
+    Attributes
+    ----------
+    p0, p1 : ndarray, shape (X,)
+        The members.
+    value : float
+        θ(p1) − θ(p0).
+    slope : float
+        What one more unit of the programme's radius would add: ε for total variation; for Hellinger the square, in units of ε², over ε.
+    weights : ndarray
+        Total variation, shape (X,): duals w of p1 − p0 ≤ t, in [0, slope]. Hellinger, shape (K,): multipliers of q1 − q0.
+    costs : tuple of ndarray
+        Duals of the model's own inequalities, for p0 and for p1.
+    """
+
+    p0: Array
+    p1: Array
+    value: float
+    slope: float
+    weights: Array
+    costs: tuple[Array, Array]
+
+
+def largest_difference_tv(model: Model, radius: float, *, refined: bool = False) -> Pair:
+    """The programme of `modulus_tv`: max θ(p1) − θ(p0), p1 − p0 ≤ t, Σt ≤ ε; the differences sum to 0, so Σt is the distance."""
+    two, radius = _Two(model), min(radius, 1.0)
+    unit = _near_power_of_two(max(min(radius, float(two.units.sum())), LEAST_UNIT))
+    near = two.program.at_most((two.units / unit) @ two.t, radius / unit)
+    solution = two.program.maximise(two.gain, refined=refined)
+    slope = float(solution.dual(near)[0]) / unit
+    return two.pair(solution, slope, radius)
+
+
+def nearest_pair(model: Model, difference: float, *, refined: bool = False) -> Pair:
+    """Members whose θ differ by as much and whose total variation distance is least; slope, weights and costs in units of θ as above."""
+    two = _Two(model)
+    size, unit = _near_power_of_two(float(np.abs(two.gains).max())), _near_power_of_two(float(two.units.max()))
+    apart = two.program.at_most((-1.0 / size) * two.gain, -difference / size)
+    solution = two.program.maximise((-two.units / unit) @ two.t, refined=refined)
+    price = float(solution.dual(apart)[0]) * unit / size
+    if not price > 0:
+        raise DpcoreError("the model is too thin for the linear programmes: they find no distance between its members")
+    return two.pair(solution, 1.0 / price, math.inf, unit / price)
+
+
+class _Two:
+    """A programme about two members p0 and p1, and t with p1 − p0 ≤ t.
+
+    Each t is in units of the largest mass that a variable moves to its point, and the mass that all variables have in common is left out:
+    HiGHS would drop what is small beside it.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model, self._moving, self.program = model, moves(model.region), Program()
+        self.units = most_moved(self._moving)
+        self._members = Member(self.program, model), Member(self.program, model)
+        self.t = self.program.variables(model.size)
+        step = self._members[1].variables - self._members[0].variables
+        self._above = self.program.at_most((sp.diags_array(1 / self.units) @ self._moving) @ step - self.t, 0.0)
+        self.gains: Array = np.asarray(self._moving.T @ model.f)
+        self.gain = self.gains @ step
+
+    def pair(self, solution: Solution, slope: float, radius: float, unit: float = 1.0) -> Pair:
+        """The members of a solution, not farther apart than the radius, and its duals; `unit` is what one of the objective is of θ."""
+        model = self._model
+        v0, v1 = certified.repaired_variables(model, *(solution.value_of(member.variables) for member in self._members))
+        p0, step = model.region.image @ v0, self._moving @ (v1 - v0)
+        distance = float(np.abs(step).sum() / 2)
+        step *= 1.0 if distance <= radius else radius / distance
+        weights = np.minimum(unit * solution.dual(self._above) / self.units, slope)
+        return Pair(p0, p0 + step, max(float(model.f @ step), 0.0), slope, weights, _costs(model, solution, unit))
+
+
+def _near_power_of_two(value: float) -> float:
+    """1 of 0."""
+    return math.ldexp(1.0, round(math.log2(value))) if value > 0 else 1.0
+
+
+def _costs(model: Model, solution: Solution, unit: float = 1.0) -> tuple[Array, Array]:
+    """Duals of the inequalities of two members, in units of θ."""
+    rows = model.region.below.shape[0]
+    return unit * solution.duals[:rows], unit * solution.duals[rows : 2 * rows]
+
+
+def _pair(model: Model, solution: Solution, p0: Array, p1: Array, slope: float, weights: Array) -> Pair:
+    return Pair(p0, p1, max(float(model.f @ (p1 - p0)), 0.0), slope, weights, _costs(model, solution))
+
+
+def modulus_of(model: Model, radius: float, pair: Pair, *, refined: bool = False) -> Modulus:
+    """What `modulus_tv` makes of its pair.
+
+    ω ≤ ε·λ + max (f − w)·p1 + max −(f − w)·p0 for all w in [0, λ], since Σ w(p1 − p0) ≤ λ·tv.
+    """
+    rest = model.f - pair.weights
+    upper = min(radius, 1.0) * float(pair.weights.max()) + certified.spread(model, rest, refined=refined)
+    return Modulus(pair.value, pair.p0, pair.p1, radius, min(upper, whole_range(model, refined=refined)))
+
+
+def whole_range(model: Model, *, refined: bool = False) -> float:
+    """The length of the functional's range, from above."""
+    return certified.spread(model, model.f, refined=refined)
+
+
+def hellinger_pairs(model: Model, radius: float, matrix: Array | None) -> Iterator[Pair]:
+    """Pairs within the Hellinger radius, the first usually the farthest.
+
+    Where the radius is too small for the solver, it solves for larger ones: a share of that way is within the radius too, and the
+    multipliers prove a bound for every radius. At last come members whose reports agree altogether. If no radius was solved for, the
+    solver's last error is raised: there is no weaker method to fall back to.
+    """
+    target, solved, failure = radius, False, None
+    while 0.0 < target < LARGEST and target <= WIDEST * radius:
+        try:
+            pair = _within(model, target, radius, matrix)
+        except DpcoreError as error:
+            failure = error
+        else:
+            solved = True
+            yield pair
+        target *= 10
+    if failure is not None and not solved:
+        raise failure
+    yield _indistinguishable(model, matrix)
+
+
+def _within(model: Model, radius: float, allowed: float, matrix: Array | None) -> Pair:
+    """The conic programme, in the difference D = (p1 − p0)/ε so that small radii lose no digits.
+
+    With m = (q0 + q1)/2 and d = q1 − q0 = ε QᵀD: m − √(q0 q1) ≤ e is (d/2)² ≤ e(2m − e), and Σe ≤ ε²/2; e is measured in units of ε²/2.
+    """
+    to_reports: Any = sp.eye_array(model.size, format="csr") if matrix is None else matrix.T
+    program = Program()
+    first, second, difference = Member(program, model), Member(program, model), program.variables(model.size, free=True)
+    program.equal(second.p - first.p - radius * difference, 0.0)
+    program.equal(np.ones(model.size) @ difference, 0.0)
+    e = program.variables(to_reports.shape[0])
+    near = program.at_most(np.ones(to_reports.shape[0]) @ e, 1.0)
+    program.rotated(math.sqrt(0.5) * (to_reports @ difference), e, to_reports @ (first.p + second.p) - (radius**2 / 2) * e)
+    solution = program.maximise(model.f @ difference)
+    p0, p1 = _farthest(model, solution.value_of(first.variables), solution.value_of(second.variables), allowed, matrix)
+    return _pair(model, solution, p0, p1, float(solution.dual(near)[0]), math.sqrt(0.5) * -solution.tilts)
+
+
+def _indistinguishable(model: Model, matrix: Array | None) -> Pair:
+    """Radius 0: the reports' distributions agree."""
+    program = Program()
+    first, second = Member(program, model), Member(program, model)
+    difference = second.p - first.p
+    program.equal(difference if matrix is None else matrix.T @ difference, 0.0)
+    solution = program.maximise(model.f @ difference)
+    p0, p1 = certified.solved(model, solution, first, second)
+    return _pair(model, solution, p0, p1, 0.0, np.zeros(0))
+
+
+def _farthest(model: Model, v0: Array, v1: Array, radius: float, matrix: Array | None) -> tuple[Array, Array]:
+    """The better of two pairs within the radius: the solver's, and that without its noise on variables that should be 0."""
+    noise, middle = (np.maximum(v0, v1) < NOISE) & ~model.region.free, (v0 + v1) / 2
+    found = []
+    for variables in ((v0, v1), (np.where(noise, middle, v0), np.where(noise, middle, v1))):
+        p0, p1 = certified.repaired(model, *variables)
+        found.append((p0, p0 + _share_within(p0, p1, radius, matrix) * (p1 - p0)))
+    return max(found, key=lambda pair: float(model.f @ (pair[1] - pair[0])))
+
+
+def _share_within(p0: Array, p1: Array, radius: float, matrix: Array | None) -> float:
+    """The largest share of the way from p0 to p1 that stays within the radius, by bisection; models are convex, so all of it is in them."""
+
+    def inside(share: float) -> bool:
+        q0, q1 = (p if matrix is None else p @ matrix for p in (p0, p0 + share * (p1 - p0)))
+        difference = (q1 - q0) / np.maximum(np.sqrt(q0) + np.sqrt(q1), TINY_NORMAL)
+        return bool(difference @ difference <= radius**2)
+
+    if inside(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if inside(middle) else (low, middle)
+    return low
+
+
+def _upper_hellinger(model: Model, radius: float, matrix: Array | None, pair: Pair) -> float:
+    """ω ≤ εκ + max (f − Qτ + εQβ)·p1 + max (Qτ − f + εQβ)·p0 for all κ > 0 and τ, with β = τ²/(κ + √(κ² + ε²τ²)).
+
+    Since τd ≤ κε·e/(ε²/2) + εβ·2m outcome by outcome if (d/2)² ≤ e(2m − e): that is the dual of `_within`.
+    """
+    if not pair.slope > 0.0:
+        return math.inf
+    slope, tau = pair.slope, pair.weights
+    beta = tau**2 / (slope + np.sqrt(slope**2 + (radius * tau) ** 2))
+    explained, excess = (tau, radius * beta) if matrix is None else (matrix @ tau, radius * (matrix @ beta))
+    away = model.f - explained
+    return radius * slope + certified.largest(model, away + excess) + certified.largest(model, excess - away)
