@@ -8,6 +8,9 @@ Sensitivity is Δ = ``max |u_i(x) − u_i(x')|`` over indices i and neighbours x
 compares the functions; docs/exactness-selection.md derives what the kernels rely on.
 """
 
-from dpcore.selection.argmax import Method, Noise, Selection, exponential_mechanism, noisy_argmax, permute_and_flip, top_s
+from dpcore.selection._calls import Noise
+from dpcore.selection._plan import Method
+from dpcore.selection.argmax import exponential_mechanism, noisy_argmax, permute_and_flip
+from dpcore.selection.several import Selection, top_s
 
 __all__ = ["Method", "Noise", "Selection", "exponential_mechanism", "noisy_argmax", "permute_and_flip", "top_s"]

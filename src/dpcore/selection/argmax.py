@@ -1,72 +1,23 @@
-"""Noisy selection: which of many scores is largest, without saying how large any of them is.
-
-Each function adds noise to every score and releases the index of the largest sum, or of the s largest. The sums are compared as real
-numbers: two contenders whose floating-point sums are too close are told apart by further random bits, so what is released is the choice of
-the ideal mechanism. The noisy scores themselves are never released; `top_s(..., values=True)` draws fresh noise for the numbers it gives.
-
-Sensitivity is Δ = ``max |u_i(x) − u_i(x')|`` over indices i and neighbours x, x': the ℓ∞ sensitivity of the scores. docs/selection.md
-compares the functions; docs/exactness-selection.md derives what the kernels rely on.
-"""
+"""Selection of one index: the largest noisy score, or a draw from the exponential mechanism."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
-from dpcore._exact.pending import SelectionNoise
 from dpcore._validation import (
-    REAL_DTYPES,
-    check_array,
     check_choice,
-    check_finite,
     check_integer,
-    check_positive,
-    check_real,
-    check_sensitivity,
-    check_threads,
 )
-from dpcore.errors import ParameterError
-from dpcore.noise import laplace
-from dpcore.privacy import Privacy, Relation
-from dpcore.rng import Stream, resolve
-from dpcore.selection._plan import METHODS, Method, Request, argmax_scale, check_given_scale, make_plan, spread
+from dpcore.privacy import Relation
+from dpcore.rng import Stream
+from dpcore.selection._calls import Noise, check_scores, open_selection
+from dpcore.selection._plan import argmax_scale
 
-__all__ = ["Method", "Noise", "Selection", "exponential_mechanism", "noisy_argmax", "permute_and_flip", "top_s"]
-
-Noise = SelectionNoise
 MOST_DRAWS = 2**40
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Selection:
-    """What `top_s` chose.
-
-    Attributes
-    ----------
-    indices : ndarray of int64, shape (s,)
-        Indices of the chosen scores, in order of selection; for "oneshot_laplace" ascending, as its guarantee covers the set alone.
-    values : ndarray of float64, shape (s,), or None
-        Fresh noisy values of the chosen, in the same order.
-    privacy : Privacy
-        Guarantee of indices and values together.
-    scale : float
-        Scale b of the noise that chose.
-    value_scale : float or None
-        Scale of the Laplace noise in `values`.
-    rule : str
-        How the guarantee follows: the rule of composition ("basic", "advanced", "optimal", "zcdp"), or "qiao-su-zhang".
-    """
-
-    indices: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64] | None
-    privacy: Privacy
-    scale: float
-    value_scale: float | None
-    rule: str
 
 
 def noisy_argmax(
@@ -129,9 +80,9 @@ def noisy_argmax(
     1
     """
     check_choice("noise", noise, tuple(_backend.NOISES))
-    array = _check_scores(scores)
+    array = check_scores(scores)
     scale = argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)
-    return _open(noise, array, scale, 1, rng, threads).winner(0)
+    return open_selection(noise, array, scale, 1, rng, threads).winner(0)
 
 
 @overload
@@ -200,10 +151,10 @@ def exponential_mechanism(
     >>> exponential_mechanism([0.0, 5000.0], epsilon=1.0, sensitivity=1.0, size=3)
     array([1, 1, 1])
     """
-    array = _check_scores(scores)
+    array = check_scores(scores)
     draws = 1 if size is None else check_integer("size", size, low=1, high=MOST_DRAWS)
     scale = argmax_scale(epsilon, sensitivity, draws, relation, monotone=monotone)
-    call = _open("gumbel", array, scale, 1, rng, threads)
+    call = open_selection("gumbel", array, scale, 1, rng, threads)
     return call.winner(0) if size is None else call.winners(draws)
 
 
@@ -257,144 +208,3 @@ def permute_and_flip(
     1
     """
     return noisy_argmax(scores, epsilon, sensitivity, noise="exponential", relation=relation, monotone=monotone, rng=rng, threads=threads)
-
-
-def top_s(
-    scores: npt.ArrayLike,
-    s: int,
-    epsilon: float,
-    sensitivity: float,
-    *,
-    delta: float = 0.0,
-    method: Method = "gumbel",
-    scale: float | Literal["calibrated"] | None = None,
-    values: bool | npt.ArrayLike = False,
-    value_share: float = 0.5,
-    relation: Relation = "replace",
-    monotone: bool = False,
-    rng: Stream | None = None,
-    threads: int | None = None,
-) -> Selection:
-    r"""Release the indices of s large scores, and noisy values of the chosen if asked.
-
-    Parameters
-    ----------
-    scores : array_like, shape (d,)
-        Finite scores u. Magnitudes beyond 2^1000 are clamped to it.
-    s : int
-        How many, in [1, d].
-    epsilon : float
-        Privacy loss ε of the whole call, values included; positive and finite.
-    sensitivity : float
-        ℓ∞ sensitivity Δ of the scores (and of `values`, where they are another array), positive and finite.
-    delta : float, default 0.0
-        Failure mass δ of the whole call, in [0, 1).
-    method : {"gumbel", "peeling", "oneshot_laplace"}, default "gumbel"
-        "gumbel": the s largest of u + b·Gumbel, equal in law to s exponential mechanisms that each leave out the winners before.
-        "peeling": s rounds of noisy argmax with fresh Laplace(b) on all scores not chosen yet.
-        "oneshot_laplace": the s largest of u + Laplace(8Δ√(s ln(d/δ))/ε); only for ε < 0.2 and 0 < δ < 0.05.
-    scale : float or "calibrated", optional
-        Scale b of the noise, for "gumbel" and "peeling". None: for "peeling" with δ > 0 the formula 2Δ√(3 s ln(1/δ))/ε, checked; else as
-        "calibrated": the smallest b that composition allows. A float is checked: refused where composition does not show (ε, δ).
-    values : bool or array_like of shape (d,), default False
-        True releases the chosen scores plus fresh Laplace noise; an array releases its numbers at the chosen indices instead.
-    value_share : float, default 0.5
-        Share of each use's ε that goes to the values where their noise is chosen here, in (0, 1). "peeling" and a given `scale` use the
-        same b for both.
-    relation : {"replace", "add_remove"}, default "replace"
-        The neighbours that `sensitivity` was computed for.
-    monotone : bool, default False
-        All scores move the same way when a record is added. Only with ``relation="add_remove"``; not for "oneshot_laplace".
-    rng : Stream, optional
-        None is the secure source.
-    threads : int, optional
-        Number of threads; None picks.
-
-    Returns
-    -------
-    Selection
-        Indices (in order of selection; ascending for "oneshot_laplace"), values or None, the guarantee, and the scales used.
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type, or the scale cannot be shown to give (ε, δ).
-    DataError
-        If a score or value is NaN or infinite.
-    EntropyError
-        If the operating system gives no randomness.
-
-    Notes
-    -----
-    Guarantee: (ε, δ)-differential privacy. A pick of "gumbel" is 2Δ/b-bounded-range, a round of "peeling" 2Δ/b-private, a value Δ/b-private
-    (Laplace); `accounting.compose` adds them up by the best rule. With δ = 0 the sum is basic: ε/s for each pick.
-    Cost: "gumbel" one pass and O(s) memory; "peeling" s passes over a quarter of a random word a score, with the largest score of each
-    block kept: O(s + d/512) memory. The noisy scores that made the choice are never released.
-    Source: Private inference (chapter 9), Algorithm 9.2.2 ("peeling"); Durfee & Rogers (2019) ("gumbel"); Qiao, Su & Zhang (2021).
-
-    Examples
-    --------
-    >>> chosen = top_s([5.0, 9e5, 1.0, 8e4], 2, epsilon=1.0, sensitivity=1.0, values=True)
-    >>> chosen.indices
-    array([1, 3])
-    >>> chosen.privacy
-    Privacy(epsilon=1.0, delta=0.0, relation='replace')
-    """
-    array = _check_scores(scores)
-    s = check_integer("s", s, low=1, high=array.size)
-    released = _check_values(values, array)
-    request = Request(
-        s, check_positive("epsilon", epsilon), check_sensitivity(sensitivity),
-        check_real("delta", delta, low=0.0, high=1.0, include_high=False), spread(relation, monotone=monotone),
-        check_real("value_share", value_share, low=0.0, high=1.0, include_low=False, include_high=False), released is not None, relation,
-    )  # fmt: skip
-    check_choice("method", method, METHODS)
-    plan = make_plan(method, check_given_scale(scale), request, array.size)
-    stream = resolve(rng)
-    _check_threads(threads)
-    if released is not None and released is not array:
-        check_finite("values", released)  # all of them: which ones are chosen must not decide whether this raises
-    indices = _choose(method, array, plan.scale, s, stream, threads)
-    noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
-    value_scale = None if noisy is None else plan.value_scale
-    return Selection(indices, noisy, Privacy(request.epsilon, request.delta, relation), plan.scale, value_scale, plan.rule)
-
-
-# Parameters
-
-
-def _check_scores(scores: npt.ArrayLike) -> npt.NDArray[Any]:
-    array = check_array("scores", scores, REAL_DTYPES)
-    if array.ndim != 1 or array.size == 0:
-        raise ParameterError(f"scores must be one-dimensional with at least one score, got shape {array.shape}")
-    return array
-
-
-def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    if isinstance(values, bool | np.bool_):
-        return scores if values else None
-    array = check_array("values", values, REAL_DTYPES)
-    if array.shape != scores.shape:
-        raise ParameterError(f"values must be a bool or have the shape {scores.shape} of the scores, got shape {array.shape}")
-    return array
-
-
-# The choice
-
-
-def _check_threads(threads: int | None) -> None:
-    check_threads(threads)
-
-
-def _open(noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None) -> _backend.Selection:
-    _check_threads(threads)
-    stream = resolve(rng)
-    return _backend.Selection(noise, scores, scale, keep, stream.position(), secure=stream.secure, threads=threads)
-
-
-def _choose(method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng: Stream, threads: int | None) -> npt.NDArray[np.int64]:
-    if method == "peeling":
-        return _open("laplace", scores, scale, 1, rng, threads).peel(s)
-    indices = _open("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads).largest(0)
-    # Qiao, Su & Zhang (2021) prove their theorem for the set of indices alone ("not their ordering").
-    return np.sort(indices) if method == "oneshot_laplace" else indices

@@ -1,0 +1,173 @@
+"""Selection of the s largest scores, and what it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore._validation import (
+    REAL_DTYPES,
+    check_array,
+    check_choice,
+    check_finite,
+    check_integer,
+    check_positive,
+    check_real,
+    check_sensitivity,
+    check_threads,
+)
+from dpcore.errors import ParameterError
+from dpcore.noise import laplace
+from dpcore.privacy import Privacy, Relation
+from dpcore.rng import Stream, resolve
+from dpcore.selection._calls import check_scores, open_selection
+from dpcore.selection._plan import METHODS, Method, Request, check_given_scale, make_plan, spread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """What `top_s` chose.
+
+    Attributes
+    ----------
+    indices : ndarray of int64, shape (s,)
+        Indices of the chosen scores, in order of selection; for "oneshot_laplace" ascending, as its guarantee covers the set alone.
+    values : ndarray of float64, shape (s,), or None
+        Fresh noisy values of the chosen, in the same order.
+    privacy : Privacy
+        Guarantee of indices and values together.
+    scale : float
+        Scale b of the noise that chose.
+    value_scale : float or None
+        Scale of the Laplace noise in `values`.
+    rule : str
+        How the guarantee follows: the rule of composition ("basic", "advanced", "optimal", "zcdp"), or "qiao-su-zhang".
+    """
+
+    indices: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64] | None
+    privacy: Privacy
+    scale: float
+    value_scale: float | None
+    rule: str
+
+
+def top_s(
+    scores: npt.ArrayLike,
+    s: int,
+    epsilon: float,
+    sensitivity: float,
+    *,
+    delta: float = 0.0,
+    method: Method = "gumbel",
+    scale: float | Literal["calibrated"] | None = None,
+    values: bool | npt.ArrayLike = False,
+    value_share: float = 0.5,
+    relation: Relation = "replace",
+    monotone: bool = False,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> Selection:
+    r"""Release the indices of s large scores, and noisy values of the chosen if asked.
+
+    Parameters
+    ----------
+    scores : array_like, shape (d,)
+        Finite scores u. Magnitudes beyond 2^1000 are clamped to it.
+    s : int
+        How many, in [1, d].
+    epsilon : float
+        Privacy loss ε of the whole call, values included; positive and finite.
+    sensitivity : float
+        ℓ∞ sensitivity Δ of the scores (and of `values`, where they are another array), positive and finite.
+    delta : float, default 0.0
+        Failure mass δ of the whole call, in [0, 1).
+    method : {"gumbel", "peeling", "oneshot_laplace"}, default "gumbel"
+        "gumbel": the s largest of u + b·Gumbel, equal in law to s exponential mechanisms that each leave out the winners before.
+        "peeling": s rounds of noisy argmax with fresh Laplace(b) on all scores not chosen yet.
+        "oneshot_laplace": the s largest of u + Laplace(8Δ√(s ln(d/δ))/ε); only for ε < 0.2 and 0 < δ < 0.05.
+    scale : float or "calibrated", optional
+        Scale b of the noise, for "gumbel" and "peeling". None: for "peeling" with δ > 0 the formula 2Δ√(3 s ln(1/δ))/ε, checked; else as
+        "calibrated": the smallest b that composition allows. A float is checked: refused where composition does not show (ε, δ).
+    values : bool or array_like of shape (d,), default False
+        True releases the chosen scores plus fresh Laplace noise; an array releases its numbers at the chosen indices instead.
+    value_share : float, default 0.5
+        Share of each use's ε that goes to the values where their noise is chosen here, in (0, 1). "peeling" and a given `scale` use the
+        same b for both.
+    relation : {"replace", "add_remove"}, default "replace"
+        The neighbours that `sensitivity` was computed for.
+    monotone : bool, default False
+        All scores move the same way when a record is added. Only with ``relation="add_remove"``; not for "oneshot_laplace".
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None picks.
+
+    Returns
+    -------
+    Selection
+        Indices (in order of selection; ascending for "oneshot_laplace"), values or None, the guarantee, and the scales used.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type, or the scale cannot be shown to give (ε, δ).
+    DataError
+        If a score or value is NaN or infinite.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: (ε, δ)-differential privacy. A pick of "gumbel" is 2Δ/b-bounded-range, a round of "peeling" 2Δ/b-private, a value Δ/b-private
+    (Laplace); `accounting.compose` adds them up by the best rule. With δ = 0 the sum is basic: ε/s for each pick.
+    Cost: "gumbel" one pass and O(s) memory; "peeling" s passes over a quarter of a random word a score, with the largest score of each
+    block kept: O(s + d/512) memory. The noisy scores that made the choice are never released.
+    Source: Private inference (chapter 9), Algorithm 9.2.2 ("peeling"); Durfee & Rogers (2019) ("gumbel"); Qiao, Su & Zhang (2021).
+
+    Examples
+    --------
+    >>> chosen = top_s([5.0, 9e5, 1.0, 8e4], 2, epsilon=1.0, sensitivity=1.0, values=True)
+    >>> chosen.indices
+    array([1, 3])
+    >>> chosen.privacy
+    Privacy(epsilon=1.0, delta=0.0, relation='replace')
+    """
+    array = check_scores(scores)
+    s = check_integer("s", s, low=1, high=array.size)
+    released = _check_values(values, array)
+    request = Request(
+        s, check_positive("epsilon", epsilon), check_sensitivity(sensitivity),
+        check_real("delta", delta, low=0.0, high=1.0, include_high=False), spread(relation, monotone=monotone),
+        check_real("value_share", value_share, low=0.0, high=1.0, include_low=False, include_high=False), released is not None, relation,
+    )  # fmt: skip
+    check_choice("method", method, METHODS)
+    plan = make_plan(method, check_given_scale(scale), request, array.size)
+    stream = resolve(rng)
+    check_threads(threads)
+    if released is not None and released is not array:
+        check_finite("values", released)  # all of them: which ones are chosen must not decide whether this raises
+    indices = _choose(method, array, plan.scale, s, stream, threads)
+    noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
+    value_scale = None if noisy is None else plan.value_scale
+    return Selection(indices, noisy, Privacy(request.epsilon, request.delta, relation), plan.scale, value_scale, plan.rule)
+
+
+def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    if isinstance(values, bool | np.bool_):
+        return scores if values else None
+    array = check_array("values", values, REAL_DTYPES)
+    if array.shape != scores.shape:
+        raise ParameterError(f"values must be a bool or have the shape {scores.shape} of the scores, got shape {array.shape}")
+    return array
+
+
+def _choose(method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng: Stream, threads: int | None) -> npt.NDArray[np.int64]:
+    if method == "peeling":
+        return open_selection("laplace", scores, scale, 1, rng, threads).peel(s)
+    indices = open_selection("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads).largest(0)
+    # Qiao, Su & Zhang (2021) prove their theorem for the set of indices alone ("not their ordering").
+    return np.sort(indices) if method == "oneshot_laplace" else indices
