@@ -3,6 +3,8 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 # Processes that share the tests, a file at a time.
 WORKERS ?= 2
+# On a terminal pip shows what it fetches and builds; in a log its progress would be noise.
+PIP := -m pip --disable-pip-version-check install $(if $(MAKE_TERMOUT),,--quiet)
 
 VENV := .venv
 # Peers and instrumented kernels stay out of the environment that tests and linters use.
@@ -32,10 +34,12 @@ demo: $(VENV)/installed-demo  ## privatise the sample data, estimate from the re
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/installed-test  ## the default tests, on the installed package
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@echo "== running the tests in $(WORKERS) processes: about 10 minutes on two cores"
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
 
 test-long: $(VENV)/installed-test  ## all tests, the long ones too
-	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@echo "== running all tests in $(WORKERS) processes: about 75 minutes on two cores"
+	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
 
 ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched, flipped, proved, and seen in the outputs
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) tests/kernels/test_ownership.py tests/kernels/test_address_proof.py \
@@ -44,13 +48,17 @@ ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched
 bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds, and print the ratios
 	$(VENV_PEERS)/bin/python -m pytest benchmarks $(PYTEST_ARGS)
 
-lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format
+# Rules of the house that no linter knows: layers, docstrings, citations, words, lengths.
+HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py)
+
+lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format, and the rules of the house
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 	PYTHONPATH=src $(VENV)/bin/lint-imports --no-logo
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint $(CYTHON_SOURCES)
 	$(VENV)/bin/clang-format --dry-run --Werror $(C_SOURCES)
+	$(VENV)/bin/python -m pytest -q -k "not examples_in_docstrings" $(HOUSE_TESTS)
 
 docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html; a warning is an error
 	$(VENV)/bin/sphinx-build --fail-on-warning --keep-going --fresh-env -b html docs docs/_build/html
@@ -92,22 +100,24 @@ clean:  ## remove everything that make has made
 # One environment with what the build itself needs, so that builds run inside it, reuse the objects in build/ and fetch nothing twice.
 %/build-ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dpcore needs Python 3.11 or later: make PYTHON=python3.12 ...")'
-	test -x $*/bin/python || $(PYTHON) -m venv $*
-	$*/bin/python -c '$(BUILD_REQUIRES)' > $*/build-requires.txt
-	$*/bin/python -m pip --disable-pip-version-check install --quiet -r $*/build-requires.txt
-	touch $@
+	@echo "== making the environment $*, and fetching what the build needs: a minute, the first time"
+	@test -x $*/bin/python || $(PYTHON) -m venv $*
+	@$*/bin/python -c '$(BUILD_REQUIRES)' > $*/build-requires.txt
+	@$*/bin/python $(PIP) -r $*/build-requires.txt
+	@touch $@
 
 # $(1): environment, $(2): target, $(3): extras, $(4): environment variables of the build. Python files left from an older build are
 # removed first: setuptools would pack them.
 define install
 $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
-	if [ -d build ]; then find build -path '*/lib*' \( -name '*.py*' -o -name '*.j2' \) -delete; fi
-	$(4) $(1)/bin/python -m pip --disable-pip-version-check install --quiet --no-build-isolation '.[$(3)]'
-	touch $$@
+	@echo "== compiling the kernels and installing dpcore[$(3)] into $(1): two to three minutes the first time, seconds after that"
+	@if [ -d build ]; then find build -path '*/lib*' \( -name '*.py*' -o -name '*.j2' \) -delete; fi
+	@$(4) $(1)/bin/python $(PIP) --no-build-isolation '.[$(3)]'
+	@touch $$@
 endef
 
-$(eval $(call install,$(VENV),demo,batch$(comma)report))
-$(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)report$(comma)test$(comma)proofs$(comma)packaging))
+$(eval $(call install,$(VENV),demo,batch))
+$(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)test$(comma)proofs$(comma)packaging))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))

@@ -58,6 +58,19 @@ def ordinary_signals() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, START_SIGNALS)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Give the option that `make test` uses."""
+    parser.addoption("--by-file", action="store_true", help="Name each file when its tests have run, with the time that is left.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Report by file, in the process that reports."""
+    if config.getoption("by_file") and not hasattr(config, "workerinput"):
+        from support.by_file import ByFile
+
+        config.pluginmanager.register(ByFile(config), "by-file")
+
+
 def pytest_report_header() -> str:
     """Name what is under test: a failure at one CPU level only is a different failure."""
     from dpcore import __version__, _backend

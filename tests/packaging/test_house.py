@@ -30,7 +30,7 @@ WORDS_LEFT = ("src/dpcore", "docs", "README.md", "CONTRIBUTING.md", "SECURITY.md
 
 
 def sources() -> list[Path]:
-    loose = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".DS_Store"]
+    loose = [path for path in ROOT.iterdir() if path.is_file() and path.name not in (".DS_Store", ".git")]
     nested = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
     generated = set((ROOT / "src" / "_kernels").glob("*.c"))
     return sorted(path for path in [*loose, *nested] if path.suffix in TEXT and not MADE & set(path.parts) and path not in generated)
