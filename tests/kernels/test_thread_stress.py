@@ -63,7 +63,7 @@ TASKS: dict[str, Callable[[], object]] = {
     "histogram": lambda: perturbed_histogram(np.abs(X) / 3.0, 1.0, bins=8, bounds=(0.0, 1.0), rng=keyed()).noisy_counts,
     "series": lambda: orthogonal_series(np.abs(X[:500]) / 3.0, 1.0, terms=4, bounds=(0.0, 1.0), rng=keyed()).coefficients,
     "exact tier": exact_samples,
-    "accounting": lambda: accounting.optimal(0.1, 0.0, 20, 1e-6),
+    "accounting": lambda: accounting.optimal(0.1, 0.0, uses=20, delta_total=1e-6),
 }
 """What runs at the same time."""
 

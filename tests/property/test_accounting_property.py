@@ -30,12 +30,12 @@ MORE = st.floats(1.0, 3.0)
 @example(epsilon=700.0, delta=0.0, k=10**6, total=1e-300, more=1.0, further=0)
 @example(epsilon=1e-12, delta=0.0, k=10**6, total=1e-300, more=1.0, further=1)
 def test_optimal_is_monotone_in_every_argument_and_never_overflows(epsilon, delta, k, total, more, further):
-    found = accounting.optimal(epsilon, delta, k, total)
+    found = accounting.optimal(epsilon, delta, uses=k, delta_total=total)
     assert found == math.inf or 0 <= found <= k * epsilon * (1 + 1e-15)
-    assert found <= accounting.optimal(epsilon * more, delta, k, total)
-    assert found <= accounting.optimal(epsilon, min(delta * more, 0.9), k, total)
-    assert found <= accounting.optimal(epsilon, delta, k + further, total)
-    assert found >= accounting.optimal(epsilon, delta, k, min(total * more, 0.9999))
+    assert found <= accounting.optimal(epsilon * more, delta, uses=k, delta_total=total)
+    assert found <= accounting.optimal(epsilon, min(delta * more, 0.9), uses=k, delta_total=total)
+    assert found <= accounting.optimal(epsilon, delta, uses=k + further, delta_total=total)
+    assert found >= accounting.optimal(epsilon, delta, uses=k, delta_total=min(total * more, 0.9999))
 
 
 @given(epsilon=logarithmic(1e-9, 60.0), k=st.integers(1, 25), total=DELTAS)
@@ -49,7 +49,7 @@ def test_optimal_is_the_least_float_that_the_definition_allows(epsilon, k, total
         terms = (math.comb(k, i) * (likely ** (k - i) * unlikely**i - gain * likely**i * unlikely ** (k - i)) for i in range(k + 1))
         return context.fsum(term for term in terms if term > 0)
 
-    found = accounting.optimal(epsilon, 0.0, k, total)
+    found = accounting.optimal(epsilon, 0.0, uses=k, delta_total=total)
     if Fraction(found) < k * Fraction(epsilon):
         assert least_delta(found) <= total
     assert found == 0.0 or least_delta(math.nextafter(found, 0.0)) > total
@@ -57,35 +57,45 @@ def test_optimal_is_the_least_float_that_the_definition_allows(epsilon, k, total
 
 @given(epsilon=EPSILONS, k=COUNTS, delta_prime=DELTAS, more=MORE, further=st.integers(0, 1000))
 def test_advanced_is_monotone_in_every_argument(epsilon, k, delta_prime, more, further):
-    found = accounting.advanced(epsilon, 0.0, k, delta_prime).epsilon
+    found = accounting.advanced(epsilon, 0.0, uses=k, delta_prime=delta_prime).epsilon
     assert found > 0
-    assert found <= accounting.advanced(epsilon * more, 0.0, k, delta_prime).epsilon
-    assert found <= accounting.advanced(epsilon, 0.0, k + further, delta_prime).epsilon
-    assert found >= accounting.advanced(epsilon, 0.0, k, min(delta_prime * more, 0.9999)).epsilon
+    assert found <= accounting.advanced(epsilon * more, 0.0, uses=k, delta_prime=delta_prime).epsilon
+    assert found <= accounting.advanced(epsilon, 0.0, uses=k + further, delta_prime=delta_prime).epsilon
+    assert found >= accounting.advanced(epsilon, 0.0, uses=k, delta_prime=min(delta_prime * more, 0.9999)).epsilon
 
 
 @given(epsilon=EPSILONS, k=COUNTS, delta=DELTAS)
 def test_rules_are_in_their_order(epsilon, k, delta):
-    optimal = accounting.optimal(epsilon, 0.0, k, delta)
-    assert optimal <= accounting.advanced(epsilon, 0.0, k, delta).epsilon
+    optimal = accounting.optimal(epsilon, 0.0, uses=k, delta_total=delta)
+    assert optimal <= accounting.advanced(epsilon, 0.0, uses=k, delta_prime=delta).epsilon
     assert optimal <= accounting.zcdp_epsilon(min(k * accounting.rho_pure(epsilon), 1e300), delta) * (1 + 1e-12)
     assert Fraction(optimal) <= k * Fraction(epsilon) * (1 + Fraction(1, 2**52))
     if epsilon <= 1:
-        lecture = accounting.advanced(epsilon, 0.0, k, delta, form="lecture").epsilon
-        assert accounting.advanced(epsilon, 0.0, k, delta).epsilon <= lecture
+        lecture = accounting.advanced(epsilon, 0.0, uses=k, delta_prime=delta, method="lecture").epsilon
+        assert accounting.advanced(epsilon, 0.0, uses=k, delta_prime=delta).epsilon <= lecture
 
 
 USES = st.one_of(
-    st.builds(Uses, st.sampled_from(["pure", "laplace", "bounded_range"]), COUNTS, EPSILONS),
-    st.builds(Uses, st.just("approximate"), COUNTS, EPSILONS, logarithmic(1e-300, 1e-9)),
-    st.builds(lambda kind, k, rho: Uses(kind, k, rho=rho), st.sampled_from(["gaussian", "concentrated"]), COUNTS, logarithmic(1e-12, 1e3)),
+    st.builds(Uses, st.sampled_from(["pure", "laplace", "bounded_range"]), uses=COUNTS, epsilon=EPSILONS),
+    st.builds(Uses, st.just("approximate"), uses=COUNTS, epsilon=EPSILONS, delta=logarithmic(1e-300, 1e-9)),
+    st.builds(Uses, st.sampled_from(["gaussian", "concentrated"]), uses=COUNTS, rho=logarithmic(1e-12, 1e3)),
 )
 
 
 @settings(max_examples=50)
 @given(uses=st.lists(USES, min_size=1, max_size=3), one=USES, delta=DELTAS, more=MORE)
-@example(uses=[Uses("pure", 1, 1.0), Uses("approximate", 1, 1.0, 1e-9)], one=Uses("pure", 1, 0.4), delta=0.4, more=1.0)
-@example(uses=[Uses("pure", 1, 1.0), Uses("pure", 1, 0.5), Uses("pure", 1, 0.25)], one=Uses("pure", 1, 2.0), delta=0.4, more=1.0)
+@example(
+    uses=[Uses("pure", epsilon=1.0), Uses("approximate", epsilon=1.0, delta=1e-9)],
+    one=Uses("pure", epsilon=0.4),
+    delta=0.4,
+    more=1.0,
+)
+@example(
+    uses=[Uses("pure", epsilon=1.0), Uses("pure", epsilon=0.5), Uses("pure", epsilon=0.25)],
+    one=Uses("pure", epsilon=2.0),
+    delta=0.4,
+    more=1.0,
+)
 def test_compose_is_monotone_and_never_overflows(uses, one, delta, more):
     found = accounting.compose(uses, delta)
     assert not math.isnan(found.privacy.epsilon)
@@ -94,8 +104,8 @@ def test_compose_is_monotone_and_never_overflows(uses, one, delta, more):
     slack = 1 + 1e-9  # searches end within 10^−14, and roundings are in different places
     assert found.privacy.epsilon >= accounting.compose(uses, min(delta * more, 0.9999)).privacy.epsilon / slack
     assert found.privacy.epsilon <= accounting.compose([*uses, one], delta).privacy.epsilon * slack
-    parts = [Privacy(use.epsilon, use.delta) for use in uses for _ in range(min(use.k, 3))]
-    if all(use.rho is None and use.k <= 3 for use in uses):
+    parts = [Privacy(use.epsilon, use.delta) for use in uses for _ in range(min(use.uses, 3))]
+    if all(use.rho is None and use.uses <= 3 for use in uses):
         basic = accounting.basic(parts)
         assert basic.delta > delta or found.privacy.epsilon <= basic.epsilon
 
@@ -103,13 +113,13 @@ def test_compose_is_monotone_and_never_overflows(uses, one, delta, more):
 @settings(max_examples=50)
 @given(epsilon=EPSILONS, k=COUNTS, total=logarithmic(1e-9, 1e3), more=MORE)
 def test_least_delta_is_monotone(epsilon, k, total, more):
-    uses = Uses("pure", k, epsilon=epsilon)
+    uses = Uses("pure", uses=k, epsilon=epsilon)
     found = accounting.delta_for_epsilon(uses, total)
     slack = 1 + 1e-12
     assert 0 <= found <= 1
     assert found >= accounting.delta_for_epsilon(uses, total * more) / slack
-    assert found <= accounting.delta_for_epsilon(Uses("pure", k, epsilon=epsilon * more), total) * slack
-    assert found <= accounting.delta_for_epsilon(Uses("pure", k + 1, epsilon=epsilon), total) * slack
+    assert found <= accounting.delta_for_epsilon(Uses("pure", uses=k, epsilon=epsilon * more), total) * slack
+    assert found <= accounting.delta_for_epsilon(Uses("pure", uses=k + 1, epsilon=epsilon), total) * slack
 
 
 @given(epsilon=st.one_of(logarithmic(1e-300, 1e300), logarithmic(1e-9, 700.0)), more=MORE)
@@ -128,11 +138,11 @@ def test_rho_is_monotone_and_in_its_order(epsilon, more):
     k=st.one_of(st.integers(1, 50), st.integers(1, 10**6)),
 )
 def test_calibrated_noise_meets_its_target(mechanism, epsilon, delta, k):
-    found = accounting.calibrate(Privacy(epsilon, delta), k, mechanism)
+    found = accounting.calibrate(Privacy(epsilon, delta), mechanism, uses=k)
     assert 0 < found.parameter < math.inf
     assert found.privacy.epsilon <= epsilon
     assert found.privacy.delta <= delta
-    more = accounting.calibrate(Privacy(epsilon, delta), k + 1, mechanism).parameter
+    more = accounting.calibrate(Privacy(epsilon, delta), mechanism, uses=k + 1).parameter
     if mechanism in {"laplace", "gaussian"}:
         assert more >= found.parameter * (1 - 2e-9)
     else:
@@ -142,10 +152,10 @@ def test_calibrated_noise_meets_its_target(mechanism, epsilon, delta, k):
 @given(epsilons=st.lists(st.floats(0.01, 2.0), min_size=1, max_size=8), delta=logarithmic(1e-12, 0.5))
 def test_unequal_parts_lie_between_bounds_of_equal_ones(epsilons, delta):
     tolerance = 0.05
-    found = accounting.optimal_heterogeneous([Privacy(e) for e in epsilons], delta, tolerance=tolerance)
+    found = accounting.optimal_heterogeneous([Privacy(e) for e in epsilons], delta_total=delta, tolerance=tolerance)
     k = len(epsilons)
-    assert accounting.optimal(min(epsilons), 0.0, k, delta) <= found * (1 + 1e-9)
-    assert found <= accounting.optimal(max(epsilons), 0.0, k, delta) + tolerance
+    assert accounting.optimal(min(epsilons), 0.0, uses=k, delta_total=delta) <= found * (1 + 1e-9)
+    assert found <= accounting.optimal(max(epsilons), 0.0, uses=k, delta_total=delta) + tolerance
     assert found <= accounting.basic([Privacy(e) for e in epsilons]).epsilon
 
 

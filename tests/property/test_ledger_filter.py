@@ -49,7 +49,7 @@ def traded(epsilon, delta):
         rho, failures = Fraction(0), Fraction(0)
         for mechanism in used:
             amount = mechanism.amount
-            rho += getattr(amount, "k", 1) * Fraction(rho_pure(amount.epsilon))
+            rho += getattr(amount, "uses", 1) * Fraction(rho_pure(amount.epsilon))
             failures += Fraction(amount.delta)
         return of_rho(rho) + failures <= Fraction(repr(delta))
 
@@ -182,7 +182,7 @@ def test_choosing_the_kind_afterwards_breaks_the_promise():
     menu = [repeated(odds, few), repeated(odds, times - few), randomised_response(Fraction(1), Fraction(repr(delta)) * Fraction(999, 1000))]
 
     def granted(used):
-        responses = sum(getattr(mechanism.amount, "k", 0) for mechanism in used)
+        responses = sum(getattr(mechanism.amount, "uses", 0) for mechanism in used)
         failures = sum(mechanism.amount.delta for mechanism in used)
         return (responses * once <= epsilon and failures <= delta) or (responses * rho_pure(once) <= limit and not failures)
 

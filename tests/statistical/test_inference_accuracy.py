@@ -204,7 +204,7 @@ def test_erratum_of_corollary_5():
                     queries = AdaptiveQueries([0], epsilon, delta, k)
                     assert queries.privacy.epsilon == epsilon
                     assert queries.gamma <= gamma
-                    composed = accounting.compose([accounting.Uses("laplace", k=k, epsilon=queries.gamma)], delta)
+                    composed = accounting.compose([accounting.Uses("laplace", uses=k, epsilon=queries.gamma)], delta)
                     assert composed.privacy.epsilon <= epsilon
     assert 2 * math.log(1 / 0.7) < 0.99  # some of the cases above are refused
 

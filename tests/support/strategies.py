@@ -105,4 +105,4 @@ def repeated(odds: Fraction, times: int) -> Mechanism:
     right, wrong = single.laws[0]
     ways = [math.comb(times, j) for j in range(times + 1)]
     laws = [(ways[j] * right**j * wrong ** (times - j), ways[j] * wrong**j * right ** (times - j)) for j in range(times + 1)]
-    return Mechanism(f"{times} responses of odds {odds}", tuple(laws), Uses("pure", times, epsilon=single.amount.epsilon))
+    return Mechanism(f"{times} responses of odds {odds}", tuple(laws), Uses("pure", uses=times, epsilon=single.amount.epsilon))

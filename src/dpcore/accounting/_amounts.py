@@ -122,13 +122,13 @@ def _amount_of_guarantee(amount: Privacy, kind: str, relation: Relation) -> Amou
 
 
 def _amount_of_uses(uses: Uses, kind: str) -> Amount:
-    epsilon = None if uses.rho is not None else uses.k * as_written(uses.epsilon)
+    epsilon = None if uses.rho is not None else uses.uses * as_written(uses.epsilon)
     if kind == "zcdp":
         rho = as_written(uses.rho) if uses.rho is not None else Fraction(_rules.rho_of(uses))
-        return Amount(epsilon, uses.k * as_written(uses.delta), uses.k * rho)
+        return Amount(epsilon, uses.uses * as_written(uses.delta), uses.uses * rho)
     if epsilon is None:
         raise ParameterError(f"amount must have an epsilon in a ledger of kind 'basic', and mechanism={uses.mechanism!r} has none")
-    return Amount(epsilon, uses.k * as_written(uses.delta), None)
+    return Amount(epsilon, uses.uses * as_written(uses.delta), None)
 
 
 def amount_in_file(text: str | None) -> Fraction | None:

@@ -43,9 +43,9 @@ def check_noise_scale(scale: object) -> float:
     return check_real("scale", scale, low=TINY_NORMAL, high=math.inf, include_high=False, rounding="down")
 
 
-def check_uses(k: object) -> int:
+def check_uses(uses: object) -> int:
     """Return a number of uses, at least 1, else raise."""
-    return check_integer("k", k, low=1, high=MOST_USES)
+    return check_integer("uses", uses, low=1, high=MOST_USES)
 
 
 def check_privacy(name: str, value: object) -> Privacy:

@@ -181,15 +181,15 @@ def rho_of(use: Uses) -> float:
 
 def applicable(uses: Sequence[Uses]) -> Iterator[Rule]:
     """Yield the rules that speak about these uses, the cheap ones first."""
-    parts = [(use.k, use.epsilon, use.delta) for use in uses if use.rho is None]
+    parts = [(use.uses, use.epsilon, use.delta) for use in uses if use.rho is None]
     if len(parts) == len(uses):
         yield Basic(parts)
         yield Advanced(parts)
-    rho = sum((use.k * Fraction(rho_of(use)) for use in uses), Fraction(0))
+    rho = sum((use.uses * Fraction(rho_of(use)) for use in uses), Fraction(0))
     yield Concentrated(rho, parts)
     if uses and all(use.mechanism == "gaussian" for use in uses):
         yield Gaussian(rho)
-    if len(parts) == len(uses) and sum(use.k for use in uses) <= MOST_FOR_OPTIMAL:
+    if len(parts) == len(uses) and sum(use.uses for use in uses) <= MOST_FOR_OPTIMAL:
         yield from optimal(parts)
 
 

@@ -80,7 +80,7 @@ def least_scale(uses_of: Callable[[float], Sequence[Uses] | Uses], target: Priva
     Ten noisy maxima with Gumbel noise and Laplace noise on what they chose, all of one scale, for sensitivity 1:
 
     >>> def uses_of(b):
-    ...     return [Uses("bounded_range", 10, epsilon=2 / b), Uses("laplace", 10, epsilon=1 / b)]
+    ...     return [Uses("bounded_range", uses=10, epsilon=2 / b), Uses("laplace", uses=10, epsilon=1 / b)]
     >>> found = least_scale(uses_of, Privacy(1.0, 1e-6), start=10.0)
     >>> found.rule, round(found.parameter, 2)
     ('zcdp', 20.18)
@@ -124,17 +124,17 @@ def _certified(uses_of: Callable[[float], Sequence[Uses] | Uses], target: Privac
         scale, step = scale * (1 + step), step * 2
 
 
-def calibrate(target: Privacy, k: int, mechanism: str, *, sensitivity: float = 1.0) -> Calibration:
+def calibrate(target: Privacy, mechanism: str, *, uses: int, sensitivity: float = 1.0) -> Calibration:
     r"""Find the least noise with which k uses of a mechanism meet a target, under the best rule that `compose` knows.
 
     Parameters
     ----------
     target : Privacy
         What all k uses together may have, ε positive and finite.
-    k : int
-        Number of uses, in [1, 10^18].
     mechanism : {"pure", "bounded_range", "laplace", "gaussian"}
         As in `Uses`.
+    uses : int
+        Number of uses, in [1, 10^18].
     sensitivity : float, default 1.0
         Sensitivity of one use, ℓ1 for "laplace" and ℓ2 for "gaussian". The others have none: leave it at 1.
 
@@ -155,12 +155,12 @@ def calibrate(target: Privacy, k: int, mechanism: str, *, sensitivity: float = 1
 
     Examples
     --------
-    >>> found = calibrate(Privacy(1.0, 1e-6), 100, "laplace")
+    >>> found = calibrate(Privacy(1.0, 1e-6), "laplace", uses=100)
     >>> found.rule, round(found.parameter, 2)
     ('optimal', 41.65)
     """
     check_privacy("target", target)
-    k, sensitivity = check_uses(k), check_sensitivity(sensitivity)
+    k, sensitivity = check_uses(uses), check_sensitivity(sensitivity)
     check_choice("mechanism", mechanism, CALIBRATED)
     epsilon = check_positive("target.epsilon", target.epsilon)
     if mechanism == "gaussian" and not target.delta:
@@ -170,18 +170,18 @@ def calibrate(target: Privacy, k: int, mechanism: str, *, sensitivity: float = 1
 
     if mechanism == "gaussian":  # k Gaussians are one, of √k times the sensitivity
         scale = analytic_gaussian_scale(epsilon, target.delta, sensitivity * math.sqrt(k))
-        return _certified(lambda scale: Uses("gaussian", k, rho=rho_gaussian(scale, sensitivity)), target, scale)
+        return _certified(lambda scale: Uses("gaussian", uses=k, rho=rho_gaussian(scale, sensitivity)), target, scale)
 
     def uses_of(scale: float) -> Uses:
         if mechanism == "laplace":
-            return Uses("laplace", k, epsilon=_quotient(sensitivity, scale))
-        return Uses(mechanism, k, epsilon=1 / scale)  # type: ignore[arg-type]
+            return Uses("laplace", uses=k, epsilon=_quotient(sensitivity, scale))
+        return Uses(mechanism, uses=k, epsilon=1 / scale)  # type: ignore[arg-type]
 
     found = least_scale(uses_of, target, start=sensitivity * math.sqrt(k) / epsilon)
     if mechanism == "laplace":
         return _if_basic(found, uses_of, target, _quotient(sensitivity, epsilon, times=k))
     inverted = Calibration(1 / found.parameter, found.rule, found.privacy)
-    return _if_basic(inverted, lambda loss: Uses(mechanism, k, epsilon=loss), target, -_quotient(-epsilon, k))  # type: ignore[arg-type]
+    return _if_basic(inverted, lambda loss: Uses(mechanism, uses=k, epsilon=loss), target, -_quotient(-epsilon, k))  # type: ignore[arg-type]
 
 
 def _quotient(numerator: float, denominator: float, times: int = 1) -> float:
@@ -213,7 +213,7 @@ def max_queries(target: Privacy, use: Uses) -> int:
     target : Privacy
         What all k uses together may have.
     use : Uses
-        One use; its `k` counts as the size of one query.
+        One use; its `uses` count as the size of one query.
 
     Returns
     -------
@@ -233,10 +233,10 @@ def max_queries(target: Privacy, use: Uses) -> int:
     check_privacy("target", target)
     if not isinstance(use, Uses):
         raise ParameterTypeError(f"use must be a dpcore.accounting.Uses, got {use!r}")
-    most = MOST_USES // use.k
+    most = MOST_USES // use.uses
 
     def meets(k: int) -> bool:
-        return _meets((replace(use, k=k * use.k),), target)
+        return _meets((replace(use, uses=k * use.uses),), target)
 
     low, high = 0, 1
     while high <= most and meets(high):

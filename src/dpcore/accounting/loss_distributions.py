@@ -98,7 +98,7 @@ def pld(
     sample_size: int | None = None,
     population: int | None = None,
     relation: Relation = "replace",
-    interval: float = 1e-4,
+    discretization: float = 1e-4,
 ) -> LossDistribution:
     r"""Compose uses by their privacy loss distributions, which also account for sampling.
 
@@ -116,7 +116,7 @@ def pld(
         For "without_replacement" and required there: how many records are drawn, out of how many.
     relation : {"replace", "add_remove"}, default "replace"
         "poisson" is for "add_remove" only, "without_replacement" for "replace" only.
-    interval : float, default 1e-4
+    discretization : float, default 1e-4
         Width of dp-accounting's grid of losses, in [1e-7, 1].
 
     Returns
@@ -142,14 +142,14 @@ def pld(
 
     Examples
     --------
-    >>> steps = Uses("gaussian", 1000, rho=rho_gaussian(1.0, 1.0))  # doctest: +SKIP
+    >>> steps = Uses("gaussian", uses=1000, rho=rho_gaussian(1.0, 1.0))  # doctest: +SKIP
     >>> round(pld(steps, sampling="poisson", rate=0.01, relation="add_remove").epsilon(1e-6), 2)  # doctest: +SKIP
     2.12
     """
     every = check_all_uses(uses)
     check_choice("sampling", sampling, SAMPLINGS)
     check_choice("relation", relation, ("replace", "add_remove"))
-    interval = check_real("interval", interval, low=1e-7, high=1.0)
+    discretization = check_real("discretization", discretization, low=1e-7, high=1.0)
     _check_sampling(every, sampling, relation)
     probability = _check_rate(sampling, rate)
     draw = _check_draw(sampling, sample_size, population)
@@ -159,7 +159,7 @@ def pld(
         raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
     if draw is not None:
         return LossDistribution(every, sampling, relation, "rdp", _renyi(dp_accounting, every, *draw))
-    return LossDistribution(every, sampling, relation, "pld", _distribution(every, probability, interval))
+    return LossDistribution(every, sampling, relation, "pld", _distribution(every, probability, discretization))
 
 
 def _check_sampling(uses: tuple[Uses, ...], sampling: Sampling, relation: Relation) -> None:
@@ -207,25 +207,25 @@ def _renyi(dp_accounting: Any, uses: tuple[Uses, ...], sample_size: int, populat
     for use in uses:
         if use.rho:
             noise = dp_accounting.GaussianDpEvent(_noise_multiplier(use.rho))
-            accountant.compose(dp_accounting.SampledWithoutReplacementDpEvent(population, sample_size, noise), use.k)
+            accountant.compose(dp_accounting.SampledWithoutReplacementDpEvent(population, sample_size, noise), use.uses)
     return accountant
 
 
-def _distribution(uses: tuple[Uses, ...], probability: float, interval: float) -> Any:
+def _distribution(uses: tuple[Uses, ...], probability: float, discretization: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution
 
-    total = privacy_loss_distribution.identity(value_discretization_interval=interval)
+    total = privacy_loss_distribution.identity(value_discretization_interval=discretization)
     for use in uses:
         if use.rho != 0 and (use.rho or use.epsilon or use.delta):
-            total = total.compose(_one_distribution(privacy_loss_distribution, use, probability, interval))
+            total = total.compose(_one_distribution(privacy_loss_distribution, use, probability, discretization))
     return total
 
 
-def _one_distribution(library: Any, use: Uses, probability: float, interval: float) -> Any:
-    options = {"value_discretization_interval": interval}
+def _one_distribution(library: Any, use: Uses, probability: float, discretization: float) -> Any:
+    options = {"value_discretization_interval": discretization}
     if use.rho is not None:
         if probability == 1:  # k Gaussians are one
-            return library.from_gaussian_mechanism(_noise_multiplier(use.rho) / math.sqrt(use.k) * (1 - 2.0**-50), **options)
+            return library.from_gaussian_mechanism(_noise_multiplier(use.rho) / math.sqrt(use.uses) * (1 - 2.0**-50), **options)
         one = library.from_gaussian_mechanism(_noise_multiplier(use.rho), sampling_prob=probability, **options)
     elif use.mechanism == "laplace":
         scale = math.nextafter(1 / use.epsilon, 0.0)
@@ -234,4 +234,4 @@ def _one_distribution(library: Any, use: Uses, probability: float, interval: flo
         from dp_accounting.pld import common
 
         one = library.from_privacy_parameters(common.DifferentialPrivacyParameters(use.epsilon, use.delta), **options)
-    return one.self_compose(use.k)
+    return one.self_compose(use.uses)

@@ -102,7 +102,7 @@ def parallel(parts: Iterable[Privacy], *, partition: Literal["identity", "value"
 
 
 def advanced(
-    epsilon: float, delta: float, k: int, delta_prime: float | None = None, *, form: Literal["standard", "lecture"] = "standard"
+    epsilon: float, delta: float, *, uses: int, delta_prime: float | None = None, method: Literal["standard", "lecture"] = "standard"
 ) -> Privacy:
     r"""Compose k adaptive (ε, δ)-private releases by the advanced theorem: its formula, rounded up.
 
@@ -112,11 +112,11 @@ def advanced(
     ----------
     epsilon, delta : float
         Guarantee of one release: ε in [0, ∞), in (0, 1] for the lecture's form, and δ in [0, 1).
-    k : int
-        Number of releases, in [1, 10^18].
+    uses : int
+        Number k of releases, in [1, 10^18].
     delta_prime : float, optional
         What the composition adds to δ, in (0, 1). Required, but for the lecture's form with δ > 0: its theorem sets δ' = kδ.
-    form : {"standard", "lecture"}, default "standard"
+    method : {"standard", "lecture"}, default "standard"
         Private inference (chapter 9), Theorem 9.1.3, or Stemmer (lecture 6), Theorems 2 (δ = 0) and 1 (δ > 0).
 
     Returns
@@ -136,16 +136,16 @@ def advanced(
 
     Examples
     --------
-    >>> print(f"{advanced(0.1, 0.0, 100, 1e-6).epsilon:.4f} {advanced(0.1, 0.0, 100, 1e-6, form='lecture').epsilon:.4f}")
-    6.3082 7.2565
+    >>> print(f"{advanced(0.1, 0.0, uses=100, delta_prime=1e-6).epsilon:.4f}")
+    6.3082
     """
     from fractions import Fraction
 
     from dpcore.accounting import _composition
 
-    check_choice("form", form, ("standard", "lecture"))
-    delta, k = check_loss("delta", delta, high=1.0), check_uses(k)
-    if form == "standard":
+    check_choice("method", method, ("standard", "lecture"))
+    delta, k = check_loss("delta", delta, high=1.0), check_uses(uses)
+    if method == "standard":
         epsilon = check_loss("epsilon", epsilon)
         extra = check_open_delta("delta_prime", delta_prime)
         total = total_delta(k * Fraction(delta) + Fraction(extra), "k·delta + delta_prime")
@@ -156,15 +156,15 @@ def advanced(
     return Privacy(_composition.lecture_epsilon(epsilon, k, added), total)
 
 
-def optimal(epsilon: float, delta: float, k: int, delta_total: float) -> float:
+def optimal(epsilon: float, delta: float, *, uses: int, delta_total: float) -> float:
     r"""Give the least ε' that k adaptive (ε, δ)-private releases certainly have together at a total δ: the exact optimum, rounded up.
 
     Parameters
     ----------
     epsilon, delta : float
         Guarantee of one release: ε in [0, ∞) and δ in [0, 1).
-    k : int
-        Number of releases, in [1, 10^9].
+    uses : int
+        Number k of releases, in [1, 10^9].
     delta_total : float
         Total δ, in [0, 1).
 
@@ -187,17 +187,17 @@ def optimal(epsilon: float, delta: float, k: int, delta_total: float) -> float:
 
     Examples
     --------
-    >>> print(f"{optimal(0.1, 0.0, 100, 1e-6):.4f}")
+    >>> print(f"{optimal(0.1, 0.0, uses=100, delta_total=1e-6):.4f}")
     4.7746
     """
     from dpcore.accounting import _optimal
 
     epsilon, delta = check_loss("epsilon", epsilon), check_loss("delta", delta, high=1.0)
-    k = check_integer("k", k, low=1, high=MOST_OPTIMAL)
+    k = check_integer("uses", uses, low=1, high=MOST_OPTIMAL)
     return _optimal.optimal_epsilon(epsilon, delta, k, check_delta("delta_total", delta_total))
 
 
-def optimal_heterogeneous(parts: Iterable[Privacy], delta_total: float, *, tolerance: float) -> float:
+def optimal_heterogeneous(parts: Iterable[Privacy], *, delta_total: float, tolerance: float) -> float:
     r"""Give an ε' that adaptive releases with different guarantees have together at a total δ, close to the least one.
 
     Parameters
@@ -228,7 +228,7 @@ def optimal_heterogeneous(parts: Iterable[Privacy], delta_total: float, *, toler
     Examples
     --------
     >>> parts = [Privacy(0.1)] * 50 + [Privacy(0.2)] * 10
-    >>> print(f"{optimal_heterogeneous(parts, 1e-6, tolerance=0.01):.2f} {basic(parts).epsilon:.2f}")
+    >>> print(f"{optimal_heterogeneous(parts, delta_total=1e-6, tolerance=0.01):.2f} {basic(parts).epsilon:.2f}")
     4.36 7.00
     """
     from dpcore.accounting import _unequal
@@ -243,7 +243,7 @@ def optimal_heterogeneous(parts: Iterable[Privacy], delta_total: float, *, toler
 def _lecture_epsilon(epsilon: float) -> float:
     epsilon = check_real("epsilon", epsilon, low=0.0, high=math.inf, include_low=False, include_high=False, rounding="up")
     if epsilon > 1:
-        raise ParameterError(f"epsilon must be in (0, 1] for form='lecture', whose theorems are stated for it, got {epsilon!r}")
+        raise ParameterError(f"epsilon must be in (0, 1] for method='lecture', whose theorems are stated for it, got {epsilon!r}")
     return epsilon
 
 
@@ -253,5 +253,5 @@ def _lecture_delta(delta: float, k: int, delta_prime: float | None) -> Fraction:
     if not delta:
         return Fraction(check_open_delta("delta_prime", delta_prime))
     if delta_prime is not None:
-        raise ParameterTypeError(f"delta_prime must be left out for form='lecture' with delta > 0: it is k·delta, got {delta_prime!r}")
+        raise ParameterTypeError(f"delta_prime must be left out for method='lecture' with delta > 0: it is k·delta, got {delta_prime!r}")
     return k * Fraction(delta)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dpcore._validation import check_choice
@@ -35,7 +35,7 @@ class Uses:
         - "bounded_range": the exponential mechanism, which is the noisy maximum with Gumbel noise, at ε;
         - "gaussian": continuous Gaussian noise, rounded or not, by its ρ = Δ²/2σ² (`rho_gaussian`);
         - "concentrated": anything ρ-zCDP, such as discrete Gaussian noise.
-    k : int, default 1
+    uses : int, default 1
         Number of uses, in [1, 10^18].
     epsilon : float, default 0.0
         ε of one use, in [0, ∞); not for "gaussian" and "concentrated".
@@ -51,19 +51,20 @@ class Uses:
 
     Examples
     --------
-    >>> Uses("laplace", 10, epsilon=0.1)
-    Uses(mechanism='laplace', k=10, epsilon=0.1, delta=0.0, rho=None)
+    >>> Uses("laplace", uses=10, epsilon=0.1)
+    Uses(mechanism='laplace', uses=10, epsilon=0.1, delta=0.0, rho=None)
     """
 
     mechanism: Mechanism
-    k: int = 1
+    _: KW_ONLY
+    uses: int = 1
     epsilon: float = 0.0
     delta: float = 0.0
     rho: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("mechanism", self.mechanism, MECHANISMS)
-        object.__setattr__(self, "k", check_uses(self.k))
+        object.__setattr__(self, "uses", check_uses(self.uses))
         object.__setattr__(self, "epsilon", check_loss("epsilon", self.epsilon))
         object.__setattr__(self, "delta", check_loss("delta", self.delta, high=1.0))
         by_rho = self.mechanism in BY_RHO
@@ -181,7 +182,7 @@ def epsilon_for_delta(uses: Sequence[Uses] | Uses, delta: float) -> float:
 
     Examples
     --------
-    >>> epsilon_for_delta(Uses("pure", 4, epsilon=0.25), 0.0)
+    >>> epsilon_for_delta(Uses("pure", uses=4, epsilon=0.25), 0.0)
     1.0
     """
     return compose(uses, delta).privacy.epsilon
@@ -209,7 +210,7 @@ def delta_for_epsilon(uses: Sequence[Uses] | Uses, epsilon: float) -> float:
 
     Examples
     --------
-    >>> delta_for_epsilon(Uses("pure", 4, epsilon=0.25), 1.0)
+    >>> delta_for_epsilon(Uses("pure", uses=4, epsilon=0.25), 1.0)
     0.0
     """
     from dpcore.accounting import _rules

@@ -75,9 +75,9 @@ class Request:
     def uses(self, method: Method, scale: float, value_scale: float) -> list[accounting.Uses]:
         """What the rounds and the values cost at these scales."""
         pick = quotient(self.spread, self.sensitivity, scale)
-        uses = [accounting.Uses("bounded_range" if method == "gumbel" else "pure", k=self.s, epsilon=pick)]
+        uses = [accounting.Uses("bounded_range" if method == "gumbel" else "pure", uses=self.s, epsilon=pick)]
         if self.has_values:
-            uses.append(accounting.Uses("laplace", k=self.s, epsilon=quotient(1, self.sensitivity, value_scale)))
+            uses.append(accounting.Uses("laplace", uses=self.s, epsilon=quotient(1, self.sensitivity, value_scale)))
         return uses
 
     def is_within_basic(self, scale: float, value_scale: float) -> bool:
@@ -182,5 +182,5 @@ def _oneshot_plan(scale: object, request: Request, d: int) -> Plan:
     if not share:
         return Plan(b, b, "qiao-su-zhang")
     rest = Privacy(math.nextafter(request.epsilon * share, 0.0), math.nextafter(request.delta * share, 0.0), request.relation)
-    found = accounting.calibrate(rest, request.s, "laplace", sensitivity=request.sensitivity)
+    found = accounting.calibrate(rest, "laplace", uses=request.s, sensitivity=request.sensitivity)
     return Plan(b, check_scale(found.parameter, request.epsilon, request.sensitivity), "qiao-su-zhang")

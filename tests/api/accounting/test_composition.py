@@ -90,7 +90,7 @@ def test_a_place_is_no_identity():
 @pytest.mark.parametrize("epsilon", [1e-12, 0.01, 0.7, 5.0, 300.0])
 @pytest.mark.parametrize("delta_prime", [1e-300, 1e-6, 0.5])
 def test_advanced_is_its_formula_rounded_up(epsilon, k, delta_prime):
-    found = accounting.advanced(epsilon, 0.0, k, delta_prime)
+    found = accounting.advanced(epsilon, 0.0, uses=k, delta_prime=delta_prime)
     exact = MP.mpf(epsilon)
     exact = exact * MP.sqrt(2 * k * MP.log(1 / MP.mpf(delta_prime))) + k * exact * MP.expm1(exact)
     assert exact <= found.epsilon <= exact * (1 + MP.mpf(2) ** -51)
@@ -98,15 +98,15 @@ def test_advanced_is_its_formula_rounded_up(epsilon, k, delta_prime):
 
 
 def test_advanced_beyond_float64_is_infinite_and_not_an_error():
-    assert accounting.advanced(710.0, 0.0, 10**6, 1e-6).epsilon == math.inf
-    assert math.isfinite(accounting.advanced(650.0, 0.0, 10**6, 1e-6).epsilon)
-    assert accounting.advanced(0.0, 0.0, 10**18, 1e-6).epsilon == 0.0
+    assert accounting.advanced(710.0, 0.0, uses=10**6, delta_prime=1e-6).epsilon == math.inf
+    assert math.isfinite(accounting.advanced(650.0, 0.0, uses=10**6, delta_prime=1e-6).epsilon)
+    assert accounting.advanced(0.0, 0.0, uses=10**18, delta_prime=1e-6).epsilon == 0.0
 
 
 def test_published_example_of_advanced_composition():
     # Dwork and Roth, "The algorithmic foundations of differential privacy", Section 3.5.2: 10,000 databases with ε = 1/801 each
     # add up to about 1 at δ' = e^−32.
-    assert accounting.advanced(1 / 801, 0.0, 10_000, math.exp(-32)).epsilon == pytest.approx(1.0, rel=0.02)
+    assert accounting.advanced(1 / 801, 0.0, uses=10_000, delta_prime=math.exp(-32)).epsilon == pytest.approx(1.0, rel=0.02)
 
 
 @pytest.mark.parametrize("k", [1, 100, 10_000])
@@ -114,15 +114,15 @@ def test_published_example_of_advanced_composition():
 def test_lecture_form_is_theorems_1_and_2_of_document_002(epsilon, k):
     delta = 1e-9
     square, root = 2 * k * MP.mpf(epsilon) ** 2, MP.sqrt(2 * k) * epsilon
-    first = accounting.advanced(epsilon, delta, k, form="lecture")
+    first = accounting.advanced(epsilon, delta, uses=k, method="lecture")
     exact = square + root * MP.sqrt(MP.log(1 / (k * MP.mpf(delta))))
     assert exact <= first.epsilon <= exact * (1 + MP.mpf(2) ** -51)
     assert first.delta == pytest.approx(2 * k * delta, rel=1e-15)
-    second = accounting.advanced(epsilon, 0.0, k, 1e-5, form="lecture")
+    second = accounting.advanced(epsilon, 0.0, uses=k, delta_prime=1e-5, method="lecture")
     exact = square + root * MP.sqrt(MP.log(1 / MP.mpf(1e-5)))
     assert exact <= second.epsilon <= exact * (1 + MP.mpf(2) ** -51)
     assert second.delta == 1e-5
-    assert accounting.advanced(epsilon, 0.0, k, 1e-5).epsilon <= second.epsilon
+    assert accounting.advanced(epsilon, 0.0, uses=k, delta_prime=1e-5).epsilon <= second.epsilon
 
 
 @pytest.mark.parametrize(
@@ -136,23 +136,47 @@ def test_lecture_form_is_theorems_1_and_2_of_document_002(epsilon, k):
         (lambda: accounting.basic([Privacy(1.0, 0.6)] * 2), ParameterError, r"below 1 .* got 1\.2"),
         (lambda: accounting.basic([1.0]), ParameterTypeError, r"parts\[0\] must be a dpcore\.Privacy, got 1\.0"),
         (lambda: accounting.parallel([Privacy(1.0)], partition="group"), ParameterError, "partition must be one of 'identity', 'value'"),
-        (lambda: accounting.advanced(1.5, 0.0, 10, 1e-6, form="lecture"), ParameterError, r"epsilon must be in \(0, 1\].* got 1\.5"),
-        (lambda: accounting.advanced(0.5, 1e-9, 10, 1e-6, form="lecture"), ParameterTypeError, "delta_prime must be left out"),
-        (lambda: accounting.advanced(0.5, 0.0, 10, form="lecture"), ParameterTypeError, "delta_prime must be a real number, got None"),
-        (lambda: accounting.advanced(0.5, 0.0, 10), ParameterTypeError, "delta_prime must be a real number, got None"),
-        (lambda: accounting.advanced(0.5, 0.1, 10, 1e-6), ParameterError, "delta .* below 1"),
-        (lambda: accounting.advanced(0.5, 0.0, 0, 1e-6), ParameterError, r"k must be in \[1, 1000000000000000000\], got 0"),
-        (lambda: accounting.advanced(0.5, 0.0, True, 1e-6), ParameterTypeError, "k must be an integer, got True"),
-        (lambda: accounting.advanced(math.nan, 0.0, 1, 1e-6), ParameterError, r"epsilon must be in \[0\.0, inf\), got nan"),
-        (lambda: accounting.optimal(0.5, 1.0, 1, 0.5), ParameterError, r"delta must be in \[0\.0, 1\.0\), got 1\.0"),
-        (lambda: accounting.optimal(0.5, 0.0, 10**9 + 1, 0.5), ParameterError, r"k must be in \[1, 1000000000\]"),
         (
-            lambda: accounting.optimal_heterogeneous([Privacy(math.inf)], 0.5, tolerance=0.1),
+            lambda: accounting.advanced(1.5, 0.0, uses=10, delta_prime=1e-6, method="lecture"),
+            ParameterError,
+            r"epsilon must be in \(0, 1\].* got 1\.5",
+        ),
+        (
+            lambda: accounting.advanced(0.5, 1e-9, uses=10, delta_prime=1e-6, method="lecture"),
+            ParameterTypeError,
+            "delta_prime must be left out",
+        ),
+        (
+            lambda: accounting.advanced(0.5, 0.0, uses=10, method="lecture"),
+            ParameterTypeError,
+            "delta_prime must be a real number, got None",
+        ),
+        (lambda: accounting.advanced(0.5, 0.0, uses=10), ParameterTypeError, "delta_prime must be a real number, got None"),
+        (lambda: accounting.advanced(0.5, 0.1, uses=10, delta_prime=1e-6), ParameterError, "delta .* below 1"),
+        (
+            lambda: accounting.advanced(0.5, 0.0, uses=0, delta_prime=1e-6),
+            ParameterError,
+            r"uses must be in \[1, 1000000000000000000\], got 0",
+        ),
+        (lambda: accounting.advanced(0.5, 0.0, uses=True, delta_prime=1e-6), ParameterTypeError, "uses must be an integer, got True"),
+        (
+            lambda: accounting.advanced(math.nan, 0.0, uses=1, delta_prime=1e-6),
+            ParameterError,
+            r"epsilon must be in \[0\.0, inf\), got nan",
+        ),
+        (lambda: accounting.optimal(0.5, 1.0, uses=1, delta_total=0.5), ParameterError, r"delta must be in \[0\.0, 1\.0\), got 1\.0"),
+        (lambda: accounting.optimal(0.5, 0.0, uses=10**9 + 1, delta_total=0.5), ParameterError, r"uses must be in \[1, 1000000000\]"),
+        (
+            lambda: accounting.optimal_heterogeneous([Privacy(math.inf)], delta_total=0.5, tolerance=0.1),
             ParameterError,
             r"parts\[0\]\.epsilon .* inf",
         ),
-        (lambda: accounting.optimal_heterogeneous([Privacy(1.0)] * 9, 0.5, tolerance=1e-9), ParameterError, "tolerance must be larger"),
-        (lambda: accounting.optimal_heterogeneous([Privacy(1.0)], 0.5, tolerance=0.0), ParameterError, "tolerance must be in"),
+        (
+            lambda: accounting.optimal_heterogeneous([Privacy(1.0)] * 9, delta_total=0.5, tolerance=1e-9),
+            ParameterError,
+            "tolerance must be larger",
+        ),
+        (lambda: accounting.optimal_heterogeneous([Privacy(1.0)], delta_total=0.5, tolerance=0.0), ParameterError, "tolerance must be in"),
     ],
 )
 def test_wrong_arguments_are_refused(call, error, message):
@@ -192,7 +216,7 @@ CASES = [
 
 @pytest.mark.parametrize(("epsilon", "k", "delta"), CASES)
 def test_optimal_is_the_least_float_that_the_definition_allows(epsilon, k, delta):
-    found = accounting.optimal(epsilon, 0.0, k, delta)
+    found = accounting.optimal(epsilon, 0.0, uses=k, delta_total=delta)
     assert hockey_stick(epsilon, k, found) <= delta
     assert found == 0.0 or hockey_stick(epsilon, k, math.nextafter(found, 0.0)) > delta
 
@@ -200,7 +224,7 @@ def test_optimal_is_the_least_float_that_the_definition_allows(epsilon, k, delta
 @pytest.mark.parametrize("delta", [1e-9, 1e-3])
 def test_optimal_with_failures_is_the_definition_too(delta):
     epsilon, k, total = 0.2, 50, 0.06
-    found = accounting.optimal(epsilon, delta, k, total)
+    found = accounting.optimal(epsilon, delta, uses=k, delta_total=total)
     lost = (1 - MP.mpf(delta)) ** k
     assert 1 - lost * (1 - hockey_stick(epsilon, k, found)) <= total
     assert 1 - lost * (1 - hockey_stick(epsilon, k, math.nextafter(found, 0.0))) > total
@@ -214,29 +238,31 @@ def test_optimal_has_the_points_of_the_theorem(k, delta):
     for i in range(1, k // 2 + 1):
         terms = (math.comb(k, j) * (MP.exp((k - j) * epsilon) - MP.exp((k - 2 * i + j) * epsilon)) for j in range(i))
         point = 1 - (1 - MP.mpf(delta)) ** k * (1 - MP.fsum(terms) / (1 + MP.exp(epsilon)) ** k)
-        assert accounting.optimal(epsilon, delta, k, float(point)) == pytest.approx((k - 2 * i) * epsilon, rel=1e-9, abs=1e-9)
+        assert accounting.optimal(epsilon, delta, uses=k, delta_total=float(point)) == pytest.approx(
+            (k - 2 * i) * epsilon, rel=1e-9, abs=1e-9
+        )
 
 
 def test_optimal_at_the_ends():
-    assert accounting.optimal(0.3, 0.0, 10, 0.0) == 3.0
-    assert accounting.optimal(0.3, 0.01, 1, 0.01) == 0.3
-    assert accounting.optimal(0.3, 0.01, 3, 0.01) == math.inf  # the releases alone use up more
-    assert accounting.optimal(0.0, 0.0, 10, 0.0) == 0.0
-    assert accounting.optimal(0.0, 1e-3, 10, 0.5) == 0.0
-    assert accounting.optimal(1e-3, 0.0, 10**6, 0.5) == 0.0
-    assert accounting.optimal(700.0, 0.0, 10**6, 1e-6) == pytest.approx(7e8, rel=1e-12)
-    assert accounting.optimal(5e-324, 0.0, 3, 1e-300) <= 2e-323
+    assert accounting.optimal(0.3, 0.0, uses=10, delta_total=0.0) == 3.0
+    assert accounting.optimal(0.3, 0.01, uses=1, delta_total=0.01) == 0.3
+    assert accounting.optimal(0.3, 0.01, uses=3, delta_total=0.01) == math.inf  # the releases alone use up more
+    assert accounting.optimal(0.0, 0.0, uses=10, delta_total=0.0) == 0.0
+    assert accounting.optimal(0.0, 1e-3, uses=10, delta_total=0.5) == 0.0
+    assert accounting.optimal(1e-3, 0.0, uses=10**6, delta_total=0.5) == 0.0
+    assert accounting.optimal(700.0, 0.0, uses=10**6, delta_total=1e-6) == pytest.approx(7e8, rel=1e-12)
+    assert accounting.optimal(5e-324, 0.0, uses=3, delta_total=1e-300) <= 2e-323
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5])
 @pytest.mark.parametrize("k", [2, 30, 1000])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 def test_optimal_is_below_every_other_rule(epsilon, k, delta):
-    best = accounting.optimal(epsilon, 0.0, k, delta)
+    best = accounting.optimal(epsilon, 0.0, uses=k, delta_total=delta)
     others = [
         accounting.basic([Privacy(epsilon)] * k).epsilon,
-        accounting.advanced(epsilon, 0.0, k, delta).epsilon,
-        accounting.advanced(epsilon, 0.0, k, delta, form="lecture").epsilon,
+        accounting.advanced(epsilon, 0.0, uses=k, delta_prime=delta).epsilon,
+        accounting.advanced(epsilon, 0.0, uses=k, delta_prime=delta, method="lecture").epsilon,
         accounting.zcdp_epsilon(k * accounting.rho_pure(epsilon), delta),
     ]
     assert best <= min(others)
@@ -248,8 +274,8 @@ def test_optimal_is_below_every_other_rule(epsilon, k, delta):
 def test_a_composition_theorem_with_half_the_deviation_is_caught():
     """The twin: δ of k randomised responses at the ε that a formula claims is at most the formula's δ, and not so for half of it."""
     epsilon, k, delta = 0.05, 400, 1e-6
-    assert hockey_stick(epsilon, k, accounting.advanced(epsilon, 0.0, k, delta).epsilon) <= delta
-    assert hockey_stick(epsilon, k, accounting.optimal(epsilon, 0.0, k, delta)) <= delta
+    assert hockey_stick(epsilon, k, accounting.advanced(epsilon, 0.0, uses=k, delta_prime=delta).epsilon) <= delta
+    assert hockey_stick(epsilon, k, accounting.optimal(epsilon, 0.0, uses=k, delta_total=delta)) <= delta
     broken = epsilon * math.sqrt(2 * k * math.log(1 / delta)) / 2 + k * epsilon * math.expm1(epsilon)
     assert hockey_stick(epsilon, k, broken) > 10 * delta
 
@@ -272,7 +298,7 @@ def enumerated(epsilons, total):
 @pytest.mark.parametrize("tolerance", [0.1, 1e-3])
 @pytest.mark.parametrize("epsilons", [(0.3,), (0.1, 0.25, 0.7, 0.7), (1.5, 0.01, 0.2, 0.33, 0.9, 0.41, 0.17, 0.05)])
 def test_unequal_parts_are_within_the_tolerance_of_the_optimum(epsilons, tolerance, delta):
-    found = accounting.optimal_heterogeneous([Privacy(e) for e in epsilons], delta, tolerance=tolerance)
+    found = accounting.optimal_heterogeneous([Privacy(e) for e in epsilons], delta_total=delta, tolerance=tolerance)
     assert enumerated(epsilons, found) <= delta
     if found > tolerance:
         assert enumerated(epsilons, found - tolerance * 1.001) > delta
@@ -280,40 +306,40 @@ def test_unequal_parts_are_within_the_tolerance_of_the_optimum(epsilons, toleran
 
 def test_unequal_parts_that_are_equal():
     parts = [Privacy(0.1, 1e-9)] * 100
-    exact = accounting.optimal(0.1, 1e-9, 100, 1e-6)
-    assert exact <= accounting.optimal_heterogeneous(parts, 1e-6, tolerance=1e-3) <= exact + 1e-3
-    assert accounting.optimal_heterogeneous(parts, 0.0, tolerance=1e-3) == math.inf
-    assert accounting.optimal_heterogeneous([Privacy(0.5), Privacy(0.25)], 0.0, tolerance=1e-3) == 0.75
-    assert accounting.optimal_heterogeneous([], 1e-6, tolerance=1e-3) == 0.0
+    exact = accounting.optimal(0.1, 1e-9, uses=100, delta_total=1e-6)
+    assert exact <= accounting.optimal_heterogeneous(parts, delta_total=1e-6, tolerance=1e-3) <= exact + 1e-3
+    assert accounting.optimal_heterogeneous(parts, delta_total=0.0, tolerance=1e-3) == math.inf
+    assert accounting.optimal_heterogeneous([Privacy(0.5), Privacy(0.25)], delta_total=0.0, tolerance=1e-3) == 0.75
+    assert accounting.optimal_heterogeneous([], delta_total=1e-6, tolerance=1e-3) == 0.0
 
 
 # What several uses cost
 
 
 def test_compose_names_the_best_rule():
-    assert accounting.compose(Uses("pure", 3, epsilon=0.5), 0.0).rule == "basic"
-    assert accounting.compose(Uses("pure", 1000, epsilon=0.01), 1e-6).rule == "optimal"
-    assert accounting.compose(Uses("bounded_range", 1000, epsilon=0.01), 1e-6).rule == "zcdp"
-    assert accounting.compose(Uses("gaussian", 1000, rho=1e-4), 1e-6).rule == "gaussian"
-    assert accounting.compose(Uses("concentrated", 1000, rho=1e-4), 1e-6).rule == "zcdp"
-    mixed = [Uses("pure", 2000, epsilon=0.01), Uses("pure", 1, epsilon=1.0)]
+    assert accounting.compose(Uses("pure", uses=3, epsilon=0.5), 0.0).rule == "basic"
+    assert accounting.compose(Uses("pure", uses=1000, epsilon=0.01), 1e-6).rule == "optimal"
+    assert accounting.compose(Uses("bounded_range", uses=1000, epsilon=0.01), 1e-6).rule == "zcdp"
+    assert accounting.compose(Uses("gaussian", uses=1000, rho=1e-4), 1e-6).rule == "gaussian"
+    assert accounting.compose(Uses("concentrated", uses=1000, rho=1e-4), 1e-6).rule == "zcdp"
+    mixed = [Uses("pure", uses=2000, epsilon=0.01), Uses("pure", epsilon=1.0)]
     assert accounting.compose(mixed, 1e-6).rule == "optimal"
-    assert accounting.compose([*mixed, Uses("pure", 1, epsilon=0.99)], 1e-6).rule == "zcdp"
+    assert accounting.compose([*mixed, Uses("pure", epsilon=0.99)], 1e-6).rule == "zcdp"
 
 
 def test_compose_reports_what_it_used_of_delta():
-    spent = accounting.compose(Uses("pure", 2, epsilon=0.5), 1e-300).privacy
+    spent = accounting.compose(Uses("pure", uses=2, epsilon=0.5), 1e-300).privacy
     assert spent.delta in {0.0, 1e-300}
-    assert accounting.compose(Uses("approximate", 4, epsilon=0.25, delta=2.0**-30), 2.0**-28).privacy == Privacy(1.0, 2.0**-28)
-    assert accounting.compose(Uses("approximate", 4, epsilon=0.25, delta=2.0**-30), 2.0**-29).privacy.epsilon == math.inf
-    assert accounting.compose(Uses("gaussian", 1, rho=0.5), 0.0).privacy.epsilon == math.inf
+    assert accounting.compose(Uses("approximate", uses=4, epsilon=0.25, delta=2.0**-30), 2.0**-28).privacy == Privacy(1.0, 2.0**-28)
+    assert accounting.compose(Uses("approximate", uses=4, epsilon=0.25, delta=2.0**-30), 2.0**-29).privacy.epsilon == math.inf
+    assert accounting.compose(Uses("gaussian", rho=0.5), 0.0).privacy.epsilon == math.inf
     assert accounting.compose([], 0.0).privacy == Privacy(0.0)
     assert accounting.compose(Uses("pure", epsilon=1.0), 0.0, relation="add_remove").privacy.relation == "add_remove"
 
 
 def test_several_gaussians_are_one():
     scale, k = 20.0, 50
-    uses = Uses("gaussian", k, rho=accounting.rho_gaussian(scale, 1.0))
+    uses = Uses("gaussian", uses=k, rho=accounting.rho_gaussian(scale, 1.0))
     epsilon = accounting.compose(uses, 1e-6).privacy.epsilon
     assert accounting.gaussian_delta(epsilon, scale, math.sqrt(k)) == pytest.approx(1e-6, rel=1e-9)
     assert epsilon < accounting.zcdp_epsilon(k * uses.rho, 1e-6)
@@ -322,11 +348,11 @@ def test_several_gaussians_are_one():
 def test_failures_are_taken_off_delta_before_a_conversion():
     """(ε, δ)-private uses fail with probability 1 − (1−δ)^k; a twin that forgets it claims less ε."""
     k, epsilon, delta, total = 10**4, 0.01, 5e-11, 1e-6
-    found = accounting.compose(Uses("approximate", k, epsilon=epsilon, delta=delta), total)
+    found = accounting.compose(Uses("approximate", uses=k, epsilon=epsilon, delta=delta), total)
     assert found.rule == "optimal"
-    assert accounting.compose(Uses("pure", k, epsilon=epsilon), total).privacy.epsilon < found.privacy.epsilon
+    assert accounting.compose(Uses("pure", uses=k, epsilon=epsilon), total).privacy.epsilon < found.privacy.epsilon
     left = (total - k * delta) / (1 - k * delta)
-    assert found.privacy.epsilon == pytest.approx(accounting.compose(Uses("pure", k, epsilon=epsilon), left).privacy.epsilon, rel=1e-6)
+    assert found.privacy.epsilon == pytest.approx(accounting.compose(Uses("pure", uses=k, epsilon=epsilon), left).privacy.epsilon, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +363,7 @@ def test_failures_are_taken_off_delta_before_a_conversion():
         ({"mechanism": "pure", "rho": 0.1}, ParameterError, "rho must be left out for mechanism='pure'"),
         ({"mechanism": "pure", "delta": 0.1}, ParameterError, "delta must be 0 for mechanism='pure'"),
         ({"mechanism": "noise"}, ParameterError, "mechanism must be one of 'pure', 'approximate'"),
-        ({"mechanism": "pure", "k": 0}, ParameterError, r"k must be in \[1, 10+\], got 0"),
+        ({"mechanism": "pure", "uses": 0}, ParameterError, r"uses must be in \[1, 10+\], got 0"),
         ({"mechanism": "pure", "epsilon": math.inf}, ParameterError, r"epsilon must be in \[0\.0, inf\), got inf"),
         ({"mechanism": "pure", "epsilon": "1"}, ParameterTypeError, "epsilon must be a real number, got '1'"),
         ({"mechanism": "concentrated", "rho": -0.1}, ParameterError, r"rho must be in \[0\.0, inf\), got -0\.1"),
@@ -357,7 +383,7 @@ def test_uses_that_are_none_are_refused():
 @pytest.mark.parametrize("delta", [1e-9, 0.2])
 def test_optimal_for_many_uses_is_a_sum_of_positive_terms(epsilon, k, delta):
     """The same δ₀ another way: Σ P(l)·(1 − e^(ε' − (k−2l)ε)) in float64, whose binomial law is good to some 10^−9."""
-    total = accounting.optimal(epsilon, 0.0, k, delta)
+    total = accounting.optimal(epsilon, 0.0, uses=k, delta_total=delta)
     excess = (k - 2 * np.arange(k // 2 + 1)) * epsilon - total
     choose = special.gammaln(k + 1) - special.gammaln(np.arange(k // 2 + 1) + 1) - special.gammaln(k + 1 - np.arange(k // 2 + 1))
     law = np.exp(choose - np.arange(k // 2 + 1) * epsilon - k * math.log1p(math.exp(-epsilon)))
@@ -388,7 +414,7 @@ def two_kinds(one, other, total):
     [((1, 0.3), (1, 0.1)), ((30, 0.2), (30, 0.1)), ((3, 5.0), (40, 1e-6)), ((7, 20.0), (9, 0.01)), ((2, 700.0), (3, 1.0))],
 )
 def test_two_kinds_compose_to_the_definition_rounded_up(one, other, delta):
-    uses = [Uses("pure", k, epsilon=epsilon) for k, epsilon in (one, other)]
+    uses = [Uses("pure", uses=k, epsilon=epsilon) for k, epsilon in (one, other)]
     found = accounting.compose(uses, delta)
     assert found.rule in {"optimal", "basic"} or found.privacy.epsilon == 0.0
     epsilon = found.privacy.epsilon
@@ -400,7 +426,7 @@ def test_two_kinds_compose_to_the_definition_rounded_up(one, other, delta):
 
 
 def test_two_kinds_that_may_fail():
-    uses = [Uses("approximate", 30, epsilon=0.1, delta=1e-9), Uses("approximate", 5, epsilon=0.5, delta=1e-8)]
+    uses = [Uses("approximate", uses=30, epsilon=0.1, delta=1e-9), Uses("approximate", uses=5, epsilon=0.5, delta=1e-8)]
     found = accounting.compose(uses, 1e-6)
     kept = (1 - MP.mpf(1e-9)) ** 30 * (1 - MP.mpf(1e-8)) ** 5
     assert 1 - kept * (1 - two_kinds((30, 0.1), (5, 0.5), found.privacy.epsilon)) <= 1e-6
@@ -409,7 +435,11 @@ def test_two_kinds_that_may_fail():
 
 
 def test_uses_that_differ_in_delta_only():
-    uses = [Uses("pure", 20, epsilon=0.2), Uses("approximate", 30, epsilon=0.2, delta=1e-9), Uses("approximate", 2, delta=1e-8)]
+    uses = [
+        Uses("pure", uses=20, epsilon=0.2),
+        Uses("approximate", uses=30, epsilon=0.2, delta=1e-9),
+        Uses("approximate", uses=2, delta=1e-8),
+    ]
     found = accounting.compose(uses, 1e-6)
     assert found.rule == "optimal"
     kept = (1 - MP.mpf(1e-9)) ** 30 * (1 - MP.mpf(1e-8)) ** 2
@@ -427,8 +457,8 @@ def test_more_than_two_kinds_are_bounded_from_above(epsilons):
 @pytest.mark.parametrize(("k", "epsilon"), [(10**6, 1e-3), (10**5, 0.1), (10**6, 1.0)])
 def test_two_kinds_that_are_one(k, epsilon):
     """Nearly equal ε: the double sum and the single one meet, for many uses as well."""
-    uses = [Uses("pure", k // 2, epsilon=epsilon), Uses("pure", k - k // 2, epsilon=math.nextafter(epsilon, 0.0))]
-    exact = accounting.optimal(epsilon, 0.0, k, 1e-6)
+    uses = [Uses("pure", uses=k // 2, epsilon=epsilon), Uses("pure", uses=k - k // 2, epsilon=math.nextafter(epsilon, 0.0))]
+    exact = accounting.optimal(epsilon, 0.0, uses=k, delta_total=1e-6)
     found = accounting.compose(uses, 1e-6)
     assert found.rule == "optimal"
     assert exact * (1 - 1e-12) <= found.privacy.epsilon <= exact * (1 + 1e-8)

@@ -88,19 +88,19 @@ def test_totals_are_exact(tmp_path_factory, by_rho, amounts):
 
 
 def test_uses_cost_what_basic_composition_says(ledger):
-    ledger.spend(Uses("approximate", 4, epsilon=0.1, delta=1e-7), what="four")
-    ledger.spend(Uses("laplace", 3, epsilon=0.1), what="three")
+    ledger.spend(Uses("approximate", uses=4, epsilon=0.1, delta=1e-7), what="four")
+    ledger.spend(Uses("laplace", uses=3, epsilon=0.1), what="three")
     assert ledger.spent == Budget(0.7, 4e-7)
     with pytest.raises(ParameterError, match="mechanism='gaussian' has none"):
-        ledger.spend(Uses("gaussian", 1, rho=0.01), what="no epsilon")
+        ledger.spend(Uses("gaussian", rho=0.01), what="no epsilon")
 
 
 def test_several_amounts_are_one_spend_of_their_sum(ledger, zcdp):
-    parts = [Privacy(0.1, 1e-8), [Uses("laplace", 2, epsilon=0.1)]]
+    parts = [Privacy(0.1, 1e-8), [Uses("laplace", uses=2, epsilon=0.1)]]
     assert ledger.cost(parts) == Budget(0.3, 1e-8)
     ledger.spend(parts, what="two parts")
     assert ledger.spent == Budget(0.3, 1e-8)
-    zcdp.spend([0.001, 0.002, Uses("gaussian", 2, rho=0.001), Privacy(0.0, 1e-8)], what="four parts")
+    zcdp.spend([0.001, 0.002, Uses("gaussian", uses=2, rho=0.001), Privacy(0.0, 1e-8)], what="four parts")
     assert zcdp.spent == Budget(None, 1e-8, 0.005)
     with pytest.raises(ParameterError, match="amount must have at least one part"):
         ledger.spend([], what="none")
@@ -113,8 +113,8 @@ def test_a_zcdp_ledger_adds_rho_and_the_delta_of_failures(zcdp):
     zcdp.spend(0.001, what="given as rho")
     zcdp.spend(0.002, what="given as rho").done()
     zcdp.spend(Privacy(0.05, 1e-8), what="approximate")
-    zcdp.spend(Uses("bounded_range", 4, epsilon=0.02), what="selections")
-    zcdp.spend(Uses("gaussian", 2, rho=0.001), what="gaussians")
+    zcdp.spend(Uses("bounded_range", uses=4, epsilon=0.02), what="selections")
+    zcdp.spend(Uses("gaussian", uses=2, rho=0.001), what="gaussians")
     rho = 0.003 + accounting.rho_pure(0.05) + 4 * accounting.rho_bounded_range(0.02) + 0.002
     assert zcdp.spent.rho == pytest.approx(rho, rel=1e-14)
     assert (zcdp.spent.epsilon, zcdp.spent.delta) == (None, 1e-8)
@@ -195,9 +195,9 @@ def test_decimals_of_any_size_are_rounded_in_no_time(tmp_path):
 
 
 def test_no_amount_is_negative(ledger, zcdp):
-    loss, uses, several = Privacy(0.5), Uses("pure", 1, epsilon=0.5), Uses("gaussian", 1, rho=0.01)
+    loss, uses, several = Privacy(0.5), Uses("pure", epsilon=0.5), Uses("gaussian", rho=0.01)
     object.__setattr__(loss, "epsilon", -0.5)  # pickles, too, are not checked when they are read
-    object.__setattr__(uses, "k", -3)
+    object.__setattr__(uses, "uses", -3)
     object.__setattr__(several, "rho", -0.01)
     for which, amount in ((ledger, loss), (ledger, uses), (ledger, [Privacy(0.75), loss]), (zcdp, uses), (zcdp, several)):
         with pytest.raises(ParameterError, match=r"negative|must be in"):

@@ -37,7 +37,7 @@ def laplace(epsilon, interval=1e-4):
 @pytest.mark.parametrize(("scale", "k"), [(1.0, 1), (5.0, 10), (50.0, 300)])
 def test_gaussians_are_in_the_bracket(scale, k, delta):
     low, high = bracket(gaussian(scale), k, delta)
-    ours = accounting.compose(Uses("gaussian", k, rho=accounting.rho_gaussian(scale, 1.0)), delta)
+    ours = accounting.compose(Uses("gaussian", uses=k, rho=accounting.rho_gaussian(scale, 1.0)), delta)
     assert ours.rule == "gaussian"
     assert low * (1 - ROUNDING) <= ours.privacy.epsilon <= high * (1 + ROUNDING)
     assert high - low < 0.05 * high + 0.01  # a bracket that says something
@@ -47,7 +47,7 @@ def test_gaussians_are_in_the_bracket(scale, k, delta):
 @pytest.mark.parametrize(("epsilon", "failure", "k"), [(0.1, 0.0, 100), (1.0, 0.0, 10), (0.05, 1e-10, 500), (2.0, 1e-9, 3)])
 def test_optimal_composition_is_what_the_worst_loss_distribution_gives(epsilon, failure, k, delta):
     one = library.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, failure), 1e-3)
-    ours = accounting.optimal(epsilon, failure, k, delta)
+    ours = accounting.optimal(epsilon, failure, uses=k, delta_total=delta)
     # ε is a multiple of the grid here: no rounding of losses, so the pessimistic estimate is the exact value.
     assert one.self_compose(k).get_epsilon_for_delta(delta) == pytest.approx(ours, rel=1e-6, abs=1e-9)
 
@@ -57,7 +57,7 @@ def test_optimal_composition_is_what_the_worst_loss_distribution_gives(epsilon, 
 def test_every_rule_for_laplace_noise_is_above_the_lower_end(epsilon, k, delta):
     """No rule of ours knows the whole law of Laplace noise; a bound below the optimistic estimate would be wrong."""
     low, _ = bracket(laplace(epsilon), k, delta)
-    exact = Uses("laplace", k, epsilon=epsilon)
+    exact = Uses("laplace", uses=k, epsilon=epsilon)
     assert low * (1 - ROUNDING) <= accounting.compose(exact, delta).privacy.epsilon
     rho = k * accounting.rho_laplace(epsilon)
     assert low * (1 - ROUNDING) <= accounting.zcdp_epsilon(rho, delta)
@@ -69,12 +69,12 @@ def test_every_rule_for_laplace_noise_is_above_the_lower_end(epsilon, k, delta):
 @pytest.mark.parametrize(
     "uses",
     [
-        Uses("gaussian", 20, rho=0.002),
-        Uses("laplace", 50, epsilon=0.1),
-        Uses("pure", 50, epsilon=0.1),
-        Uses("approximate", 50, epsilon=0.1, delta=1e-9),
-        [Uses("gaussian", 3, rho=0.01), Uses("laplace", 5, epsilon=0.2), Uses("bounded_range", 2, epsilon=0.1)],
-        Uses("pure", 3, epsilon=0.0),
+        Uses("gaussian", uses=20, rho=0.002),
+        Uses("laplace", uses=50, epsilon=0.1),
+        Uses("pure", uses=50, epsilon=0.1),
+        Uses("approximate", uses=50, epsilon=0.1, delta=1e-9),
+        [Uses("gaussian", uses=3, rho=0.01), Uses("laplace", uses=5, epsilon=0.2), Uses("bounded_range", uses=2, epsilon=0.1)],
+        Uses("pure", uses=3, epsilon=0.0),
         [],
     ],
     ids=repr,
@@ -89,30 +89,30 @@ def test_pld_is_never_far_above_our_rules(uses):
 def test_published_value_of_sampled_gaussians():
     """Abadi et al. (2016), Section 5.2: q = 0.01, σ = 4, 10,000 steps: ε ≈ 1.26 at δ = 10⁻⁵
     by the moments accountant; the loss distribution is tighter."""
-    steps = Uses("gaussian", 10_000, rho=accounting.rho_gaussian(4.0, 1.0))
+    steps = Uses("gaussian", uses=10_000, rho=accounting.rho_gaussian(4.0, 1.0))
     epsilon = accounting.pld(steps, sampling="poisson", rate=0.01, relation="add_remove").epsilon(1e-5)
     assert 0.8 < epsilon < 1.26
 
 
 def test_sampling_amplifies_and_everything_sampled_is_no_sampling():
-    uses = Uses("gaussian", 50, rho=0.02)
+    uses = Uses("gaussian", uses=50, rho=0.02)
     whole = accounting.pld(uses, sampling="none", relation="add_remove").epsilon(1e-6)
     assert accounting.pld(uses, sampling="poisson", rate=1.0, relation="add_remove").epsilon(1e-6) == pytest.approx(whole, rel=1e-3)
     assert accounting.pld(uses, sampling="poisson", rate=0.1, relation="add_remove").epsilon(1e-6) < whole / 3
-    laplace_uses = Uses("laplace", 50, epsilon=0.2)
+    laplace_uses = Uses("laplace", uses=50, epsilon=0.2)
     sampled = accounting.pld(laplace_uses, sampling="poisson", rate=0.1, relation="add_remove").epsilon(1e-6)
     assert sampled < accounting.pld(laplace_uses, sampling="none").epsilon(1e-6) / 3
 
 
 def test_the_numbers_of_the_documentation():
-    steps = Uses("gaussian", 1000, rho=accounting.rho_gaussian(1.0, 1.0))
+    steps = Uses("gaussian", uses=1000, rho=accounting.rho_gaussian(1.0, 1.0))
     sampled = accounting.pld(steps, sampling="poisson", rate=0.01, relation="add_remove").epsilon(1e-6)
     drawn = accounting.pld(steps, sampling="without_replacement", sample_size=100, population=10_000).epsilon(1e-6)
     assert (f"{sampled:.2f}", f"{drawn:.2f}") == ("2.12", "4.02")
 
 
 def test_sampling_without_replacement_goes_by_renyi_divergences():
-    uses = Uses("gaussian", 50, rho=0.02)
+    uses = Uses("gaussian", uses=50, rho=0.02)
     found = accounting.pld(uses, sampling="without_replacement", sample_size=100, population=10_000)
     assert found.method == "rdp"
     assert 0 < found.epsilon(1e-6) < accounting.compose(uses, 1e-6).privacy.epsilon / 3

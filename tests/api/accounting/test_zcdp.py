@@ -104,7 +104,7 @@ def test_what_float64_does_not_hold_is_rounded_against_the_user():
     assert Fraction(accounting.rho_gaussian(between, 1.0)) >= 1 / (2 * between**2)
     small = Fraction(math.nextafter(0.03, 0.0)) + Fraction(1, 10**30)
     assert accounting.gaussian_delta(1.0, small, 1.0) == accounting.gaussian_delta(1.0, math.nextafter(0.03, 0.0), 1.0)
-    assert accounting.advanced(0.1, between, 1, 0.1).delta >= between + Fraction(0.1)
+    assert accounting.advanced(0.1, between, uses=1, delta_prime=0.1).delta >= between + Fraction(0.1)
 
 
 def test_the_part_of_failures_is_rounded_up():
