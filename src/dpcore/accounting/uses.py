@@ -143,9 +143,9 @@ def compose(uses: Sequence[Uses] | Uses, delta: float, *, relation: Relation = "
 
     Examples
     --------
-    >>> compose(Uses("pure", 3, epsilon=0.5), 0.0)
+    >>> compose(Uses("pure", uses=3, epsilon=0.5), 0.0)
     Composition(privacy=Privacy(epsilon=1.5, delta=0.0, relation='replace'), rule='basic')
-    >>> many = compose(Uses("laplace", 1000, epsilon=0.05), 1e-6)
+    >>> many = compose(Uses("laplace", uses=1000, epsilon=0.05), 1e-6)
     >>> many.rule, round(many.privacy.epsilon, 2)
     ('optimal', 8.28)
     """
