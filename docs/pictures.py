@@ -1,12 +1,14 @@
 """Run the programs of a page and keep the pictures they draw: `python docs/pictures.py` draws all pictures of these pages anew.
 
-A page's ```python blocks are one program. What a block prints stands in the ```text block that follows it, if one does, and every SVG file
-that the program writes is in `images/`, under the same name, so that the page can show it. The tests run every page and compare.
+The ```python blocks of a page are one program. The ```text block after a program shows what it prints. If noise is part of that, its first
+line is `one run:` and only the words are compared, since the numbers differ from run to run. Each SVG file that the program writes is in
+`images/`, under the same name. The tests run every page and compare.
 """
 
 from __future__ import annotations
 
 import contextlib
+import doctest
 import io
 import os
 import re
@@ -18,6 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BLOCK = re.compile(r"^```python\n(?P<program>.*?)^```$(?:\n\n```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
 VERSION = re.compile(r"Matplotlib v\d+\.\d+")
+ONE_RUN = "one run:\n"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 # The light colours of the pages that `dpcore estimate --report` writes, what they are called there, and what they are in the dark.
 COLOURS = {
@@ -68,6 +71,18 @@ def run(page: Path) -> list[tuple[Program, str]]:
             exec(compile("\n" * program.line + program.text, str(page), "exec"), names)  # noqa: S102  the page's own code
         printed.append((program, output.getvalue()))
     return printed
+
+
+def words_of(text: str) -> list[str]:
+    """What two runs have in common: the words, and where numbers stand."""
+    return re.sub(r"-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", "0", text).split()
+
+
+def prints(shown: str, printed: str) -> bool:
+    """Whether a program printed what its page shows; of one run with noise, the same but for the numbers."""
+    if shown.startswith(ONE_RUN):
+        return words_of(shown.removeprefix(ONE_RUN)) == words_of(printed)
+    return doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
 
 
 def for_page(svg: str) -> str:

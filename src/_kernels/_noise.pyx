@@ -11,7 +11,7 @@ from dpk cimport (
     dpk_stream, dpk_wipe,
 )
 
-include "attach.pxi"
+include "views.pxi"
 include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
@@ -73,14 +73,12 @@ cdef class Law:
         free(self.low)
 
 
-cdef class Call:
+cdef class Call(Views):
     """One array's way through the kernels. `run` may be called from several threads on separate ranges."""
 
     cdef dpk_noise_call call
     cdef dpk_law *laws
     cdef object kept  # the laws own their tables
-    cdef Py_buffer buffers[4]
-    cdef int n_buffers
 
     def __cinit__(self, int kind, tuple laws, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *,
                   which=None, scales=None, tuple bounds=None, double fixed_grid=0.0, int tier=0, double bound_factor=1.0):
@@ -104,13 +102,13 @@ cdef class Call:
         self.call.fixed_grid = fixed_grid
         if bounds is not None:
             self._set_bounds(bounds)
-        self._attach(&self.call.values, values, False)
-        self._attach(&self.call.out, out, True)
+        self.attach_next(&self.call.values, values, False)
+        self.attach_next(&self.call.out, out, True)
         if which is not None:
-            self._attach(&self.call.which, which, False)
+            self.attach_next(&self.call.which, which, False)
         if scales is not None:
             self.call.has_scales = 1
-            self._attach(&self.call.scales, scales, False)
+            self.attach_next(&self.call.scales, scales, False)
 
     cdef int _set_bounds(self, tuple bounds) except -1:
         cdef dpk_bounds *b = &self.call.bounds
@@ -118,16 +116,7 @@ cdef class Call:
         b.is_set = 1
         return 0
 
-    cdef int _attach(self, dpk_view *view, array, bint writable) except -1:
-        cdef Py_buffer *buffer = &self.buffers[self.n_buffers]
-        attach(view, buffer, array, writable)
-        self.n_buffers += 1
-        return 0
-
     def __dealloc__(self):
-        cdef int i
-        for i in range(self.n_buffers):
-            PyBuffer_Release(&self.buffers[i])
         free(self.laws)
         dpk_wipe(&self.call, sizeof(dpk_noise_call))
 

@@ -11,7 +11,7 @@ from dpk cimport (
     dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_wipe,
 )
 
-include "attach.pxi"
+include "views.pxi"
 include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
@@ -49,13 +49,11 @@ cdef class Reals:
         free(self.limbs)
 
 
-cdef class Call:
+cdef class Call(Views):
     """One array's way through the kernels. `run` may be called from several threads on separate ranges."""
 
     cdef dpk_response call
     cdef object kept
-    cdef Py_buffer buffers[2]
-    cdef int n_buffers
     cdef size_t room  # bytes of a report that is made elsewhere than in the output
 
     def __cinit__(self, int kind, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
@@ -80,8 +78,8 @@ cdef class Call:
             self.call.own = own.reals
         if bounded is not None:
             self._set_bounded(bounded)
-        self._attach(&self.call.values, values, False)
-        self._attach(&self.call.out, out, True)
+        self.attach_next(&self.call.values, values, False)
+        self.attach_next(&self.call.out, out, True)
 
     cdef int _set_bounded(self, tuple law) except -1:
         cdef dpk_bounded *b = &self.call.bounded
@@ -89,16 +87,7 @@ cdef class Call:
         dpk_bounded_set(b)
         return 0
 
-    cdef int _attach(self, dpk_view *view, array, bint writable) except -1:
-        cdef Py_buffer *buffer = &self.buffers[self.n_buffers]
-        attach(view, buffer, array, writable)
-        self.n_buffers += 1
-        return 0
-
     def __dealloc__(self):
-        cdef int i
-        for i in range(self.n_buffers):
-            PyBuffer_Release(&self.buffers[i])
         dpk_wipe(&self.call, sizeof(dpk_response))
 
     def run(self, int64_t start, int64_t stop):
