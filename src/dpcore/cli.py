@@ -178,6 +178,10 @@ def _with_exit_code(action: Callable[[], object]) -> int:
     except click.ClickException as error:
         _say(error.show)
         return error.exit_code
+    except SystemExit as error:
+        if not error.code:  # how click ends after it has printed completions for a shell
+            return DONE
+        return _fail(*_judged(error))
     except PublishedError as error:
         message, code = _judged(error.__cause__ or error)
         if code == BUG:
@@ -201,7 +205,7 @@ def _judged(error: BaseException) -> tuple[str, int]:
         case Terminated():
             return ("terminated", TERMINATED) if error.number == signal.SIGTERM else ("the terminal hung up", HUNG_UP)
         case SystemExit():
-            return "nobody reads standard output any more", SYSTEM  # click's way to say so
+            return "standard output is closed", SYSTEM  # how click reports a broken pipe
         case BudgetError() | ParameterError() | ParameterTypeError():
             return str(error), REFUSED
         case DataError():
@@ -238,10 +242,12 @@ def command_group() -> click.Group:
     """Make the command with its subcommands; made when called because click comes with the extra `batch`."""
     import click
 
+    from dpcore.batch.commands.completion import command as completion
     from dpcore.batch.commands.estimate import command as estimate
     from dpcore.batch.commands.ledger import command as ledger
     from dpcore.batch.commands.privatize import command as privatize
     from dpcore.batch.commands.release import command as release
+    from dpcore.batch.commands.terminal import form_option, wants_json
     from dpcore.reproduce.command import command as reproduce
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -261,17 +267,14 @@ def command_group() -> click.Group:
         """
 
     @dpcore.command()
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
-    def info(*, as_json: bool) -> None:
+    @form_option
+    def info(*, as_json: bool | None) -> None:
         """Print version, CPU level, random source and build."""
         facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info()}
-        click.echo(json.dumps(facts, indent=2) if as_json else _lines(facts))
+        click.echo(json.dumps(facts, indent=2) if wants_json(as_json) else _lines(facts))
 
-    dpcore.add_command(privatize)
-    dpcore.add_command(estimate)
-    dpcore.add_command(ledger)
-    dpcore.add_command(release)
-    dpcore.add_command(reproduce)
+    for command in (privatize, estimate, release, ledger, reproduce, completion):
+        dpcore.add_command(command)
     return dpcore
 
 

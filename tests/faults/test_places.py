@@ -338,7 +338,7 @@ def test_an_output_that_appears_costs_nothing_that_is_not_kept(place, ledger, mo
     assert place.target.read_text() == "somebody else's"
     place.target.unlink()
     done = place.privatize()
-    assert (done.code, "already published" in done.out) == (0, True), done.said
+    assert (done.code, "already published" in done.err) == (0, True), done.said
     assert [entry.state for entry in ledger.entries()] == ["done"]
     assert place.left_behind() == ["private.parquet"]
     assert place.estimate().code == 0

@@ -40,7 +40,7 @@ def test_privatize_is_charged_once_and_a_rerun_is_not(place, ledger):
     assert states(ledger) == [(1.0, "done", None)]
     before = place.target.read_bytes()
     done = place.privatize()
-    assert (done.code, "already published" in done.out) == (0, True), done.said
+    assert (done.code, "already published" in done.err) == (0, True), done.said
     assert place.target.read_bytes() == before
     assert len(states(ledger)) == 1
 
@@ -51,7 +51,7 @@ def test_a_rerun_on_other_data_does_not_tell_that_they_differ(place, ledger):
     assert place.privatize().code == 0
     write_table(people(33), place.source)
     done = place.privatize()
-    assert (done.code, "already published" in done.out) == (0, True), done.said
+    assert (done.code, "already published" in done.err) == (0, True), done.said
     place.write_job(DECLARED, key=None, ledger=ledger.path, dataset="visits of 2027")
     done = place.privatize()
     assert (done.code, "exists" in done.err) == (2, True), done.said
@@ -142,7 +142,7 @@ def test_a_ledger_that_cannot_be_told(place, ledger, monkeypatch):
         published(place.privatize(), place.target, "stayed locked")
     assert states(ledger) == [(1.0, "sealed", None)]
     done = place.privatize()
-    assert (done.code, "already published" in done.out) == (0, True), done.said
+    assert (done.code, "already published" in done.err) == (0, True), done.said
     assert states(ledger) == [(1.0, "done", None)]
     assert place.left_behind() == ["private.parquet"]
 

@@ -181,7 +181,7 @@ def test_another_job_that_takes_the_rest_in_between(place, ledger, monkeypatch):
 
 def test_a_dry_run_spends_nothing(place, ledger):
     place.write_release(COUNT, ledger=ledger.path)
-    done = place.release("--dry-run")
+    done = place.release("--dry-run", "--table")
     assert done.code == 0
     assert f"ledger  {ledger.path}" in done.out
     assert list(ledger.entries()) == []

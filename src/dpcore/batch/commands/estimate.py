@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from dpcore.batch.commands.options import report_option, threads_option
 from dpcore.batch.commands.progress import shown_on
+from dpcore.batch.commands.terminal import form_option, make_table, print_table, wants_json
+from dpcore.batch.commands.words import name_reports
 from dpcore.batch.estimate.run import TARGETS, ColumnEstimate, Estimates, estimate, report_name
 from dpcore.pages.numbers import json_text, misses, readable
-from dpcore.pages.printable import printable
 from dpcore.pages.words import NOT_SECURE, guarantee_in_words
 
 if TYPE_CHECKING:
@@ -28,15 +27,14 @@ LINES = 8
 HELP = """Estimate from tables that `dpcore privatize` wrote, without bias and with confidence intervals.
 
 PATH is a file, a folder or a glob of .parquet, .csv or .arrow files; the rows of all files are taken together, so each row must be in
-one of them. What made the reports stands in the files' own metadata (for CSV in NAME.csv.dpcore.json beside it): nothing is to be
-configured.
+one of them. The files' own metadata (for CSV in NAME.csv.dpcore.json beside it) say how the reports were made: you configure nothing.
 
 \b
     dpcore privatize job.toml
     dpcore estimate out/visits-private.parquet --report out
     dpcore estimate "out/2024-*.parquet" --column visits --confidence 0.99 > visits.json
 
-The result is JSON on standard output, one entry for each column:
+The result is a table on a terminal and JSON elsewhere, with one entry for each column:
 
 \b
     kind         mean          laplace, gaussian, discrete_laplace, discrete_gaussian, bounded_mean, binary_channel
@@ -47,8 +45,7 @@ The result is JSON on standard output, one entry for each column:
     interval     lower and upper end; of 95 % intervals one in twenty misses
     consistent   the nearest value that is possible; frequencies are then not below 0 and sum to 1
 
-The true value is that of the data as the job declared them: clamped, and with missing and unknown values replaced. On a terminal a
-table follows on standard error.
+The true value is that of the data as the job declared them: clamped, and with missing and unknown values replaced.
 
 Estimating spends nothing: the reports are private already, whatever is computed from them.
 
@@ -61,13 +58,8 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
 
 @click.command("estimate", help=HELP, short_help="Estimate from privatised tables, with confidence intervals.")
 @click.argument("path")
-@click.option(
-    "--report",
-    "folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Also write a page with plots, DIR/NAME-estimate.html, and the JSON.",
-)
+@form_option
+@report_option("DIR/NAME-estimate.html, a page with plots, and the JSON")
 @click.option(
     "--confidence",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -83,9 +75,18 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
     help="Whether intervals are for the population that the rows were drawn from, or for these rows.",
 )
 @click.option("--column", "columns", multiple=True, metavar="NAME", help="Only this column; may be repeated.")
-@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that count. Default: the CPUs this process may use.")
-def command(path: str, folder: Path | None, confidence: float, target: str, columns: tuple[str, ...], threads: int | None) -> None:
-    """Estimate and print; errors are turned into exit codes by the entry point."""
+@threads_option("count")
+def command(
+    path: str,
+    folder: Path | None,
+    confidence: float,
+    target: str,
+    columns: tuple[str, ...],
+    threads: int | None,
+    *,
+    as_json: bool | None,
+) -> None:
+    """Estimate and print; the entry point turns errors into exit codes."""
     pages = None if folder is None else _pages(folder, path)
     if threads is not None:
         pa.set_cpu_count(threads)
@@ -93,12 +94,13 @@ def command(path: str, folder: Path | None, confidence: float, target: str, colu
         found = estimate(path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=progress)
     if not found.secure:
         click.echo(f"warning: {NOT_SECURE}", err=True)
-    click.echo(json_text(found.document()))
-    if sys.stderr.isatty():
-        show_on(Console(file=sys.stderr, highlight=False), found)
+    if wants_json(as_json):
+        click.echo(json_text(found.document()))
+    else:
+        show(found)
     if pages is not None:
         pages.write(found)
-        click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
+        name_reports(pages.paths)
 
 
 def _pages(folder: Path, path: str) -> EstimatePages:
@@ -108,18 +110,14 @@ def _pages(folder: Path, path: str) -> EstimatePages:
     return EstimatePages(folder, report_name(path))
 
 
-def show_on(console: Console, found: Estimates) -> None:
-    """Print a short table for people."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("column", "", "estimate", f"{100 * found.confidence:.10g} % interval"):
-        table.add_column(heading, overflow="fold", justify="right" if "e" in heading[:1] or "%" in heading else "left")
-    for column in found.columns:
-        for line in _lines(column):
-            table.add_row(*(Text(printable(cell)) for cell in line))
-    console.print()
-    console.print(table)
-    console.print(f"\n{found.rows:,} rows; of these intervals about {misses(found.confidence)} misses.", markup=False)
-    console.print(printable(guarantee_in_words(found.whole.epsilon, found.whole.delta, found.whole.unit)), markup=False)
+def show(found: Estimates) -> None:
+    """Print a short table."""
+    headings = ("column", "", "estimate", f"{100 * found.confidence:.10g} % interval")
+    print_table(
+        make_table(headings, (line for column in found.columns for line in _lines(column)), right=headings[2:]),
+        f"\n{found.rows:,} rows; of these intervals about {misses(found.confidence)} misses.",
+        guarantee_in_words(found.whole.epsilon, found.whole.delta, found.whole.unit),
+    )
 
 
 def _lines(column: ColumnEstimate) -> list[tuple[str, str, str, str]]:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import click
 import pyarrow as pa
-from rich.console import Console
 
 from dpcore.batch.commands import privatize_text, words
+from dpcore.batch.commands.options import job_options
 from dpcore.batch.commands.progress import shown_on
+from dpcore.batch.commands.terminal import echo, print_table, wants_json
 from dpcore.batch.privatize import page
 from dpcore.batch.privatize.job import load_job
 from dpcore.batch.privatize.plan import Plan, make_plan
 from dpcore.batch.privatize.run import privatize
-from dpcore.batch.tables.places import REPORT
+from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
-from dpcore.pages.words import NOT_SECURE
 
 HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
 
@@ -88,36 +88,27 @@ A job that ends early leaves nothing under the output's name.
 
 
 @click.command("privatize", help=HELP, short_help="Randomise a table, row by row, as a job file says.")
-@click.argument("job", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan and the total, write nothing.")
-@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that randomise. Default: the CPUs this process may use.")
-@click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
-@click.option("--curator", is_flag=True, help=words.CURATOR_HELP)
-@click.option(
-    "--report",
-    "folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Also write DIR/NAME.json and DIR/NAME.html about the output.",
-)
-def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool, curator: bool) -> None:
-    """Run or describe a job; errors are turned into exit codes by the entry point."""
-    if dry_run and folder is not None:
-        raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
-    if curator:
-        click.echo(words.CURATOR, err=True)
+@job_options(plan="the plan and the total", verb="randomise", files="DIR/NAME.json and DIR/NAME.html about the output")
+def command(
+    job: Path,
+    folder: Path | None,
+    threads: int | None,
+    *,
+    as_json: bool | None,
+    dry_run: bool,
+    overwrite: bool,
+    curator: bool,
+) -> None:
+    """Run or describe a job; the entry point turns errors into exit codes."""
+    words.begin(dry_run=dry_run, folder=folder, curator=curator)
     loaded = load_job(job)
     reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem)
-    others = [("the job file", job), *((REPORT, path) for path in reports)]
-    plan = make_plan(loaded, overwrite=overwrite, curator=curator, others=others)
-    if not plan.job.secure:
-        click.echo(f"warning: {NOT_SECURE}", err=True)
+    plan = make_plan(loaded, overwrite=overwrite, curator=curator, others=words.other_files(job, reports))
+    words.warn(loaded)
     if dry_run:
-        _print_plan(plan)
+        _print_plan(plan, as_json=wants_json(as_json))
         return
-    said = plan.publication.already()
-    if said is not None:
-        click.echo(said)
+    if words.is_published(plan.publication):
         return
     if threads is not None:
         pa.set_cpu_count(threads)
@@ -125,36 +116,32 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
     with words.truthful(plan.publication):
         with shown_on(sys.stderr) as progress:
             summary = privatize(plan, threads=threads, progress=progress)
-        _print_summary(plan, summary.rows)
+        _print_summary(plan, summary.rows, as_json=wants_json(as_json))
         if pages is not None:
             pages.write(summary.rows)
-            click.echo("report  " + ", ".join(map(str, pages.paths)))
+            words.name_reports(pages.paths)
 
 
-def _print_plan(plan: Plan) -> None:
-    click.echo(privatize_text.describe(plan))
-    click.echo()
-    # A pipe has no width to fit into; long names must not be folded for it.
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200, highlight=False)
-    console.print(privatize_text.column_table(plan))
-    click.echo(page.PRECISION)
-    click.echo()
-    click.echo(words.budget(plan.job))
-    click.echo(page.privacy_statement(plan.job))
-    _print_notes(plan)
-    click.echo("Dry run: nothing was read but the schema, nothing was written, nothing is spent.")
+def _print_plan(plan: Plan, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json_text(page.report_document(plan, None) | {"dry_run": True}))
+        return
+    print_table(
+        privatize_text.describe(plan) + "\n",
+        privatize_text.column_table(plan),
+        "\n".join([page.PRECISION, "", words.budget(plan.job), page.privacy_statement(plan.job), *_notes(plan), words.DRY_RUN]),
+    )
 
 
-def _print_summary(plan: Plan, rows: int) -> None:
+def _print_summary(plan: Plan, rows: int, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json_text(page.report_document(plan, rows)))
+        return
     names = ", ".join(column.name for column in plan.columns[:8]) + (", …" if len(plan.columns) > 8 else "")
-    click.echo(f"{plan.output}: {rows:,} rows, {len(plan.columns)} column{'s' if len(plan.columns) > 1 else ''} randomised ({names})")
-    click.echo(f"spent {page.privacy_statement(plan.job)}")
-    _print_notes(plan)
-    click.echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
+    echo(f"{plan.output}: {rows:,} rows, {len(plan.columns)} column{'s' if len(plan.columns) > 1 else ''} randomised ({names})")
+    echo("\n".join([f"spent {page.privacy_statement(plan.job)}", *_notes(plan)]))
+    echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
 
 
-def _print_notes(plan: Plan) -> None:
-    if plan.job.keep:
-        click.echo(page.KEPT)
-    click.echo(page.PUBLIC_ROWS)
-    click.echo(page.SPENT_AGAIN)
+def _notes(plan: Plan) -> list[str]:
+    return [*([page.KEPT] if plan.job.keep else []), page.PUBLIC_ROWS, page.SPENT_AGAIN]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
-from rich.console import Console
 
 from dpcore.batch.commands import words
+from dpcore.batch.commands.options import job_options
 from dpcore.batch.commands.progress import shown_on
+from dpcore.batch.commands.terminal import echo, print_table, wants_json
 from dpcore.batch.privatize import page
 from dpcore.batch.release.job import load_release_job
-from dpcore.batch.tables.places import REPORT
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
-from dpcore.pages.words import NOT_SECURE
 
 if TYPE_CHECKING:
     from dpcore.batch.release.page import ReleasePages
@@ -108,39 +107,30 @@ A job that ends early leaves nothing under the names of its outputs.
 
 
 @click.command("release", help=HELP, short_help="Answer questions about a table with noise, as a job file says.")
-@click.argument("job", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Read the schema only; print the plan, the noise and the total, write nothing.")
-@click.option("--threads", type=click.IntRange(1, 4096), help="Threads that compute. Default: the CPUs this process may use.")
-@click.option("--overwrite", is_flag=True, help="Replace an output that exists. The budget is spent again for the new one.")
-@click.option("--curator", is_flag=True, help=words.CURATOR_HELP)
-@click.option(
-    "--report",
-    "folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Also write a page with plots, DIR/NAME.html, and the JSON.",
-)
-def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: bool, overwrite: bool, curator: bool) -> None:
-    """Run or describe a job; errors are turned into exit codes by the entry point."""
+@job_options(plan="the plan, the noise and the total", verb="compute", files="DIR/NAME.html, a page with plots, and the JSON")
+def command(
+    job: Path,
+    folder: Path | None,
+    threads: int | None,
+    *,
+    as_json: bool | None,
+    dry_run: bool,
+    overwrite: bool,
+    curator: bool,
+) -> None:
+    """Run or describe a job; the entry point turns errors into exit codes."""
     from dpcore.batch.release import run
     from dpcore.batch.release.plan import make_release_plan
 
-    if dry_run and folder is not None:
-        raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
-    if curator:
-        click.echo(words.CURATOR, err=True)
+    words.begin(dry_run=dry_run, folder=folder, curator=curator)
     loaded = load_release_job(job)
     reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem, Path(loaded.output.path))
-    others = [("the job file", job), *((REPORT, path) for path in reports)]
-    plan = make_release_plan(loaded, overwrite=overwrite, curator=curator, others=others)
-    if not plan.job.secure:
-        click.echo(f"warning: {NOT_SECURE}", err=True)
+    plan = make_release_plan(loaded, overwrite=overwrite, curator=curator, others=words.other_files(job, reports))
+    words.warn(loaded)
     if dry_run:
-        _print_plan(plan)
+        _print_plan(plan, as_json=wants_json(as_json))
         return
-    said = plan.publication.already()
-    if said is not None:
-        click.echo(said, err=True)
+    if words.is_published(plan.publication):
         return
     if threads is not None:
         pa.set_cpu_count(threads)
@@ -150,10 +140,10 @@ def command(job: Path, folder: Path | None, threads: int | None, *, dry_run: boo
             document = run(plan, threads=threads, progress=progress)
         if pages is not None:
             pages.write(document)  # before standard output, which may be a pipe that nobody reads to its end
-        click.echo(json_text(document))
+        _print_answers(document, as_json=wants_json(as_json))
         _print_end(plan)
         if pages is not None:
-            click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
+            words.name_reports(pages.paths)
 
 
 def _pages(folder: Path, plan: ReleasePlan) -> ReleasePages:
@@ -163,20 +153,23 @@ def _pages(folder: Path, plan: ReleasePlan) -> ReleasePages:
     return ReleasePages(folder, plan.output.stem, plan.output)
 
 
-def _print_plan(plan: ReleasePlan) -> None:
+def _print_answers(document: dict[str, Any], *, as_json: bool) -> None:
+    from dpcore.batch.commands import answers_text
+
+    if as_json:
+        click.echo(json_text(document))
+        return
+    print_table(answers_text.answer_table(document), *answers_text.notes(document))
+
+
+def _print_plan(plan: ReleasePlan, *, as_json: bool) -> None:
     from dpcore.batch.commands import release_text
 
-    click.echo(release_text.describe(plan))
-    click.echo()
-    # A pipe has no width to fit into; long names must not be folded for it.
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200, highlight=False)
-    console.print(release_text.query_table(plan))
-    click.echo(release_text.ERRORS)
-    click.echo()
-    click.echo(words.budget(plan.job))
-    click.echo(release_text.statement(plan.job))
-    click.echo(page.SPENT_AGAIN)
-    click.echo("Dry run: nothing was read but the schema, nothing was written, nothing is spent.")
+    if as_json:
+        click.echo(json_text(release_text.plan_document(plan)))
+        return
+    ends = [release_text.ERRORS, "", words.budget(plan.job), release_text.statement(plan.job), page.SPENT_AGAIN, words.DRY_RUN]
+    print_table(release_text.describe(plan) + "\n", release_text.query_table(plan), "\n".join(ends))
 
 
 def _print_end(plan: ReleasePlan) -> None:
@@ -185,7 +178,7 @@ def _print_end(plan: ReleasePlan) -> None:
 
     for answer in plan.answers:
         if isinstance(answer, SyntheticAnswer):
-            click.echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
-    click.echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
-    click.echo(f"spent {release_text.statement(plan.job)}", err=True)
-    click.echo(page.SPENT_AGAIN, err=True)
+            echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
+    echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
+    echo(f"spent {release_text.statement(plan.job)}", err=True)
+    echo(page.SPENT_AGAIN, err=True)

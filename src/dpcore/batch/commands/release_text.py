@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import TYPE_CHECKING
-
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.commands import words
+from dpcore.batch.commands.terminal import make_table
 from dpcore.batch.release.queries import SyntheticQuery
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.words import neighbours_in_words, release_guarantee
 from dpcore.pages.numbers import plain_number, rounded_up
-from dpcore.pages.printable import printable
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from dpcore.batch.release.answers import Answer, Noise
     from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.plan import ReleasePlan
@@ -51,13 +51,38 @@ def statement(job: ReleaseJob) -> str:
 
 def query_table(plan: ReleasePlan) -> Table:
     """The queries as a table for a terminal: a line for each draw."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in HEADINGS:
-        table.add_column(heading, overflow="fold")
-    for answer in plan.answers:
-        for line in _lines(answer, plan.job.spent_on(answer.section), plan.rows):
-            table.add_row(*(Text(printable(cell)) for cell in line))
-    return table
+    lines = (_lines(answer, plan.job.spent_on(answer.section), plan.rows) for answer in plan.answers)
+    return make_table(HEADINGS, itertools.chain.from_iterable(lines))
+
+
+def plan_document(plan: ReleasePlan) -> dict[str, Any]:
+    """What `--dry-run --json` prints: the head of the document that the job will write, and for each query its noise."""
+    job = plan.job
+    rows = {"rows": plan.rows} if job.n_is_public else {}
+    return {
+        **job.head(),
+        "max_epsilon": job.privacy.max_epsilon,
+        "max_delta": job.privacy.max_delta,
+        "statement": statement(job),
+        "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths), **rows},
+        "output": {"path": job.output.path},
+        "ledger": None if job.ledger is None else {"path": job.ledger.path},
+        "queries": [_planned(plan, answer) for answer in plan.answers],
+        "dry_run": True,
+    }
+
+
+def _planned(plan: ReleasePlan, answer: Answer) -> dict[str, Any]:
+    section, spent = answer.section, plan.job.spent_on(answer.section)
+    return {
+        "name": section.name,
+        "kind": section.kind,
+        "column": section.column,
+        "privacy": {"epsilon": spent.epsilon, "delta": spent.delta},
+        **answer.declared(),
+        "noise": [noise.document() for noise in answer.noise],
+        "stderr": answer.expected_error(plan.rows if plan.job.n_is_public else None),
+    }
 
 
 def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, ...]]:

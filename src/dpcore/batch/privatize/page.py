@@ -49,8 +49,8 @@ def column_row(column: NoisyColumn) -> tuple[str, ...]:
     return (column.name, section.mechanism, *numbers, declared_values(column), *stand_ins, f"{column.deviation:.4g}")
 
 
-def report_document(plan: Plan, rows: int) -> dict[str, Any]:
-    """Content of the JSON report."""
+def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
+    """Content of the JSON report; `rows` is None before the job has run."""
     job = plan.job
     columns = [
         {

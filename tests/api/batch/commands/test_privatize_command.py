@@ -29,7 +29,7 @@ def place(tmp_path, capsys):
 
 def test_the_result_says_where_it_is_what_it_spent_and_for_whom(place):
     place.write_job(key=None)
-    done = place.privatize()
+    done = place.privatize("--table")
     assert done.code == 0
     assert f"{place.target}: 20 rows, 4 columns randomised (visits, age, income, cost)" in done.out
     assert f"spent epsilon = 4.0, delta = 2e-06: {WORDS}" in done.out
@@ -48,7 +48,7 @@ def test_a_keyed_job_warns(place):
 
 def test_kept_columns_are_named_as_unprotected(place):
     place.write_job(keep=["state"])
-    assert "Kept columns are copied as they are: nothing protects them." in place.privatize().out
+    assert "Kept columns are copied as they are: nothing protects them." in place.privatize("--table").out
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -59,7 +59,7 @@ def test_a_dry_run_reads_the_schema_only_and_writes_nothing(place, ending):
             file.write("not,a,row\n")
     place.write_job({**COLUMNS, "visits": {**COLUMNS["visits"], "missing": 2}}, keep=["state"])
     before = sorted(place.folder.rglob("*"))
-    done = place.privatize("--dry-run")
+    done = place.privatize("--dry-run", "--table")
     assert done.code == 0, done.err
     assert sorted(place.folder.rglob("*")) == before
     rows = "20 rows" if ending == "parquet" else "rows unknown before reading"
@@ -128,7 +128,7 @@ def test_names_are_escaped_in_reports(place):
     done = place.privatize("--report", place.folder)
     assert done.code == 0
     assert "<script>" not in (place.folder / "private.html").read_text(encoding="utf-8")
-    assert name in place.privatize("--dry-run", "--overwrite").out
+    assert name in place.privatize("--dry-run", "--overwrite", "--table").out
 
 
 def test_a_bar_on_a_terminal():
@@ -218,7 +218,8 @@ def test_info(place):
     assert done.code == 0
     assert facts["version"] == dpcore.__version__
     assert facts.items() >= _backend.info().items()
-    lines = place.dpcore("info").out
+    assert json.loads(place.dpcore("info").out) == facts
+    lines = place.dpcore("info", "--table").out
     assert re.search(rf"^cpu level +{_backend.selected_level()}$", lines, re.MULTILINE)
 
 

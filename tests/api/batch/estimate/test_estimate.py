@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
@@ -13,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 import dpcore
 from dpcore import local
 from dpcore.batch import JobError, estimate
-from dpcore.batch.commands.estimate import show_on
 from dpcore.batch.estimate.run import report_name
 from dpcore.pages.numbers import json_text, misses, plain_number, readable
 from dpcore.pages.plots import percentage, shortened, shown_range
@@ -192,7 +189,7 @@ def test_help_teaches(place):
 
 
 def test_privatize_names_the_next_step(place):
-    assert f"dpcore estimate {place.target}" in (place.write_job(COLUMNS, privacy=BUDGET) or place.privatize()).out
+    assert f"dpcore estimate {place.target}" in (place.write_job(COLUMNS, privacy=BUDGET) or place.privatize("--table")).out
 
 
 # The table on a terminal
@@ -200,18 +197,17 @@ def test_privatize_names_the_next_step(place):
 
 def test_a_terminal_gets_a_table(place, monkeypatch):
     privatized(place)
-    assert "region" not in place.estimate().err
-    shown = io.StringIO()
-    show_on(Console(file=shown, width=100), estimate(place.target, confidence=0.9))
-    lines = shown.getvalue()
+    lines = place.estimate("--table", "--confidence", 0.9).out
     assert re.search(r"^visits +mean +\d+\.\d+ +\d+\.\d+ to \d+\.\d+$", lines, re.MULTILINE)
     assert re.search(r"^smoker +share of true +\d+\.\d %", lines, re.MULTILINE)
     assert re.search(r"^region +(north|east|south) +\d+\.\d+ %", lines, re.MULTILINE)
     assert "90 % interval" in lines
     assert "… 92 more" in lines
     assert "3,000 rows; of these intervals about one in ten misses." in lines
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert "share of true" in place.estimate().err
+    assert json.loads(place.estimate().out)["rows"] == 3000
+    monkeypatch.setattr("dpcore.batch.commands.terminal.on_terminal", lambda: True)
+    assert "share of true" in place.estimate().out
+    assert json.loads(place.estimate("--json").out)["rows"] == 3000
 
 
 # The page
@@ -296,9 +292,7 @@ def test_strange_names_and_categories(place):
     plot = page[page.index("<svg") : page.index("</svg>")]
     assert "\x00" not in plot
     assert "a" * 29 + "…" in plot
-    shown = io.StringIO()
-    show_on(Console(file=shown, width=200), estimate(place.target))
-    assert name in shown.getvalue()
+    assert name in place.estimate("--table").out
 
 
 def test_a_page_for_one_row_and_one_column(place):

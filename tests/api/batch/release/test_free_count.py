@@ -47,7 +47,7 @@ def place(tmp_path, capsys):
 
 def test_the_answer_says_that_it_is_free(place):
     place.write_release(ROWS | SOME, privacy={"max_epsilon": 0.25})
-    assert "none: public" in place.release("--dry-run").out
+    assert "none: public" in place.release("--dry-run", "--table").out
     done = place.release("--report", place.folder / "report")
     assert done.code == 0, done.said
     document = json.loads(place.target.read_text(encoding="utf-8"))

@@ -263,7 +263,7 @@ def test_an_output_in_the_way(place):
 
 def test_a_dry_run_prints_the_plan_and_touches_nothing(place):
     before = sorted(place.folder.rglob("*"))
-    done = place.release("--dry-run")
+    done = place.release("--dry-run", "--table")
     assert done.code == 0
     for words in (
         "in.parquet (parquet, 1 file, 30 rows)",
@@ -271,7 +271,7 @@ def test_a_dry_run_prints_the_plan_and_touches_nothing(place):
         "budget  epsilon 8.0 of 1000000000.0",
         "the guarantee protects one row",
         "what they say is protected",
-        "Dry run: nothing was read but the schema",
+        "Dry run: only the schema was read",
     ):
         assert words in done.out, words
     lines = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
@@ -291,7 +291,7 @@ def test_a_dry_run_reads_no_row(place):
 
 def test_a_dry_run_for_units_and_private_numbers_of_rows(place):
     place.write_release(privacy={"unit": "person", "max_rows_per_unit": 3, "relation": "add_remove"})
-    done = place.release("--dry-run")
+    done = place.release("--dry-run", "--table")
     for words in ("protects one 'person', with all its rows", "at most 3 rows of each", "even whether it was in the table is protected"):
         assert words in done.out, words
     lines = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
@@ -303,7 +303,7 @@ def test_a_private_number_of_rows_is_not_printed(place, privacy):
     """Standard error goes into logs, and a plan to those who approve it."""
     for public in (True, False):
         place.write_release(privacy={} if public else privacy)
-        plan, done = place.release("--dry-run"), place.release("--overwrite")
+        plan, done = place.release("--dry-run", "--table"), place.release("--overwrite")
         assert done.code == 0
         assert ("30 rows" in plan.out) == ("30 rows" in done.err) == public, (plan.out, done.err)
         assert "100%" in done.err

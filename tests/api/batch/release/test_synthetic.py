@@ -365,7 +365,7 @@ def test_only_jobs_with_a_table_load_what_draws_rows():
 def test_a_dry_run_says_what_table_it_would_write(place):
     place.write_release({"x": place.synthetic(), "y": place.synthetic("csv", method="marginals", rows=1)})
     before = sorted(place.folder.rglob("*"))
-    done = place.release("--dry-run")
+    done = place.release("--dry-run", "--table")
     assert done.code == 0
     assert "made.parquet: as many rows as are read, drawn from 48 cells of one histogram" in done.out
     assert "made.csv: 1 row, drawn from 11 cells of 3 histograms" in done.out

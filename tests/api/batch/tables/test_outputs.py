@@ -127,7 +127,7 @@ def test_an_empty_table_stays_a_table(place, source, target):
     place.write_job(keep=["note"])
     done = place.privatize()
     assert done.code == 0, done.err
-    assert "0 rows" in done.out
+    assert json.loads(done.out)["output"]["rows"] == 0
     result = read_table(place.target)
     assert (len(result), result.column_names) == (0, ["note", *COLUMNS])
 

@@ -1,0 +1,62 @@
+"""Arguments and options that several commands have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpcore.batch.commands.terminal import form_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Command = Callable[..., Any]
+
+MAX_THREADS = 4096
+CURATOR = (
+    "Let messages say which rows are at fault and which columns a CSV has. This is outside the guarantee: use it only if you may see the "
+    "input. Not for jobs with a ledger."
+)
+
+
+def threads_option(verb: str) -> Callable[[Command], Command]:
+    """`--threads`, for threads that do what the verb says."""
+    text = f"Threads that {verb}. Default: the CPUs that this process may use."
+    return click.option("--threads", type=click.IntRange(1, MAX_THREADS), help=text)
+
+
+def report_option(files: str) -> Callable[[Command], Command]:
+    """`--report DIR`, which writes these files as well."""
+    return click.option("--report", "folder", type=click.Path(path_type=Path), metavar="DIR", help=f"Also write {files}.")
+
+
+def job_options(*, plan: str, verb: str, files: str) -> Callable[[Command], Command]:
+    """The argument and the options of a command that runs a job file.
+
+    Parameters
+    ----------
+    plan : str
+        What `--dry-run` prints.
+    verb : str
+        What the threads do.
+    files : str
+        What `--report` writes.
+    """
+    options = (
+        click.argument("job", type=click.Path(path_type=Path)),
+        click.option("--dry-run", is_flag=True, help=f"Read the schema only, print {plan}, and write nothing."),
+        form_option,
+        report_option(files),
+        click.option("--overwrite", is_flag=True, help="Replace an output that exists. This spends the budget again."),
+        click.option("--curator", is_flag=True, help=CURATOR),
+        threads_option(verb),
+    )
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate

@@ -1,0 +1,86 @@
+"""How commands show results: tables for people at a terminal, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dpcore.pages.printable import printable, printable_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+PIPE_WIDTH = 240
+"""Columns of a table that goes into a pipe, which has no width of its own."""
+
+form_option = click.option(
+    "--json/--table",
+    "as_json",
+    default=None,
+    help="Print JSON, or a table. Default: a table on a terminal, JSON into a pipe or a file.",
+)
+"""Option of every command that prints a result. Its value `as_json` is True, False, or None if neither was given."""
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def wants_json(as_json: bool | None) -> bool:
+    """Whether to print JSON on standard output.
+
+    Parameters
+    ----------
+    as_json : bool or None
+        Value of `form_option`.
+    """
+    return not on_terminal() if as_json is None else as_json
+
+
+def make_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Collection[str] = ()) -> Table:
+    """Make a table without lines, safe to print.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        One for each column.
+    rows : iterable of sequence
+        Cells. None is shown as a dash, and control characters as escapes.
+    right : collection of str, default ()
+        Headings of the columns that are aligned to the right.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, overflow="fold", justify="right" if heading in right else "left")
+    for row in rows:
+        # Text, not markup: rich would take a range in brackets for a style.
+        table.add_row(*(Text("–" if cell is None else printable(str(cell))) for cell in row))
+    return table
+
+
+def print_table(*parts: Table | str) -> None:
+    """Print tables and lines of text on standard output.
+
+    Parameters
+    ----------
+    *parts : Table or str
+        What to print, in order.
+    """
+    # None is the width of the terminal; in a pipe no name is folded.
+    console = Console(file=sys.stdout, width=None if on_terminal() else PIPE_WIDTH, highlight=False)
+    for part in parts:
+        if isinstance(part, Table):
+            console.print(part)
+        else:
+            echo(part)
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a text that may quote names of files, columns or data sets; control characters become escapes."""
+    click.echo(printable_lines(text), err=err)
