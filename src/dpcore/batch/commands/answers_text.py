@@ -35,7 +35,7 @@ def notes(document: Mapping[str, Any]) -> list[str]:
     """What to know about the table."""
     levels = sorted({query["confidence"] for query in document["queries"]})
     shares = ", ".join(f"{100 * level:.10g} % (about {misses(level)} misses)" for level in levels)
-    return [f"\nIntervals have confidence {shares}. They are about the noise."]
+    return [f"\nIntervals have confidence {shares}. They cover the noise, not the choice of the rows."]
 
 
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:

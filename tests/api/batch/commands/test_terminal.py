@@ -85,7 +85,7 @@ def test_a_terminal_gets_a_table_of_answers(clinic_place):
     assert re.search(r"^query +answer +interval$", done.out, re.MULTILINE)
     for query in QUERIES:
         assert re.search(rf"^{query} ", done.out, re.MULTILINE), query
-    assert "Intervals have confidence 95 % (about one in twenty misses)." in done.out
+    assert "Intervals have confidence 99.9999 % (about one in 1,000,000 misses)." in done.out
     assert json.loads(clinic_place.target.read_text(encoding="utf-8"))["queries"]
 
 
