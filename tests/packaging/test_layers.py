@@ -12,7 +12,7 @@ pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
-CIRCLES_LEFT = ("accounting", "blackwell", "distributions", "local")
+CIRCLES_LEFT = ("accounting", "distributions", "local")
 """Rooms that are not yet free of circles."""
 
 

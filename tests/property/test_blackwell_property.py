@@ -132,8 +132,8 @@ def test_theorem_1_either_there_is_a_channel_or_a_decision_tells(n, data):
 @given(st.data())
 def test_theorem_4_for_two_states_the_ordered_region_decides(data):
     P, Q = (data.draw(experiments(st.just(2))) for _ in range(2))
-    inside = P.power_region(0, 1).contains(Q.power_region(0, 1).vertices, 0.0)
-    near = P.power_region(0, 1).contains(Q.power_region(0, 1).vertices, 1e-7)
+    inside = P.power_region(0, 1).contains(Q.power_region(0, 1).vertices, tolerance=0.0)
+    near = P.power_region(0, 1).contains(Q.power_region(0, 1).vertices, tolerance=1e-7)
     assume(inside.all() or not near.all())  # not where a corner lies on the border
     assert is_sufficient(P, Q).holds == bool(inside.all())
 

@@ -1,7 +1,7 @@
 """Mechanisms as statistical experiments: privacy profiles, testing regions, Blackwell's order, and decisions made from outcomes.
 
-A mechanism with finitely many inputs and outputs is a matrix with a row for each input (docs/mechanisms-as-experiments.md). To find the
-privacy loss of any other mechanism, run it: `dpcore.audit`.
+A mechanism with finitely many inputs and outputs is a matrix with one row for each input (docs/mechanisms-as-experiments.md). For any other
+mechanism, `dpcore.audit` bounds the privacy loss by running it.
 """
 
 from dpcore.blackwell.conversion import from_mechanism
@@ -19,3 +19,7 @@ __all__ = [
     "is_sufficient",
     "max_power",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,7 +20,7 @@ MAX_ENTRIES = 2**26
 
 
 def check_real_matrix(name: str, value: object, *, rows: int | None = None, columns: int | None = None) -> npt.NDArray[np.float64]:
-    """Return `value` as a finite float64 matrix with at least one entry, of so many rows and columns."""
+    """Return `value` as a finite float64 matrix with at least one entry and the given numbers of rows and columns."""
     matrix: npt.NDArray[np.float64] = check_array(name, value, REAL_DTYPES).astype(np.float64)
     fits = matrix.ndim == 2 and matrix.size > 0 and rows in {None, matrix.shape[0]} and columns in {None, matrix.shape[1]}
     if not fits:
@@ -36,7 +36,7 @@ def check_stochastic(name: str, value: object, *, rows: int | None = None, colum
     _check_entries(name, matrix, matrix >= 0, "non-negative")
     sums = matrix.sum(axis=1)
     for i in np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE / 2).tolist():
-        # a plain sum of many terms may be off by more than is left
+        # the rounding error of a plain sum of many terms may exceed the tolerance
         total = math.fsum(matrix[i])
         if abs(total - 1) > SUM_TOLERANCE:
             raise ParameterError(f"{name} must have rows that sum to 1 within {SUM_TOLERANCE:g}; row {i} sums to {total!r}")
@@ -59,7 +59,7 @@ def check_prior(value: object, states: int) -> npt.NDArray[np.float64]:
 
 
 def check_labels(name: str, labels: Iterable[Any] | None, count: int) -> tuple[Any, ...] | None:
-    """Return labels as a tuple if there are as many as needed."""
+    """Return labels as a tuple if their number is right."""
     if labels is None:
         return None
     try:
@@ -72,7 +72,7 @@ def check_labels(name: str, labels: Iterable[Any] | None, count: int) -> tuple[A
 
 
 def check_pairs(neighbours: object, states: int) -> npt.NDArray[np.intp] | None:
-    """Return the ordered pairs of neighbouring states, both orders of each that is listed; None are all pairs."""
+    """Return the ordered pairs of neighbouring states, each in both orders; None stands for all pairs."""
     if isinstance(neighbours, str):
         if neighbours != "all":
             raise ParameterError(f"neighbours must be 'all' or pairs of states, got {neighbours!r}")
@@ -94,12 +94,12 @@ def check_state(name: str, value: object, states: int) -> int:
 
 
 def check_entries(what: str, rows: int, columns: int) -> None:
-    """Raise if a matrix would be too large to be useful."""
+    """Raise if a matrix would have too many entries."""
     if rows * columns > MAX_ENTRIES:
-        raise ParameterError(f"{what} would have {rows} × {columns} entries; at most 2**26 = {MAX_ENTRIES} are made")
+        raise ParameterError(f"{what} must have at most {MAX_ENTRIES} entries, got {rows} × {columns}")
 
 
 def scaled_rows(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Divide every row by its sum: products of stochastic matrices are stochastic up to rounding."""
+    """Divide every row by its sum, because products of stochastic matrices are stochastic only up to rounding."""
     scaled: npt.NDArray[np.float64] = matrix / matrix.sum(axis=1, keepdims=True)
     return scaled

@@ -1,4 +1,4 @@
-"""Linear programs that ask how near a garbling of one experiment comes to another one."""
+"""Linear programs for the distance between the garblings of one experiment and another experiment."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     Matrix = npt.NDArray[np.float64]
 
 TOLERANCE = 1e-9
-"""Largest entry of PT − Q that counts as none."""
+"""Largest entry of PT − Q that counts as zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How HiGHS is asked: it drops coefficients below 1e-9, so the equations PT = Q are multiplied by a factor before."""
+    """Options for HiGHS. It drops coefficients below 1e-9, so the equations PT = Q are first multiplied by a factor."""
 
     method: str
     factor: float
@@ -32,16 +32,16 @@ ATTEMPTS = (Attempt("highs-ipm", 2.0**10, 1e-9), Attempt("highs-ds", 2.0**14, 1e
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """A channel T, and the losses times prior probabilities that show that none comes nearer to PT = Q; either may be missing."""
+    """A channel T, and losses times priors which prove that no channel comes nearer to PT = Q; either may be missing."""
 
     channel: Matrix | None
     weights: Matrix | None = None
 
 
 def answers(p: Matrix, q: Matrix) -> Iterator[Answer]:
-    """Proofs of sufficiency or of its opposite, to be checked by the caller; further ones only if those before would not do.
+    """Yield candidates for a proof of sufficiency or of its opposite; the caller checks each and stops at the first valid one.
 
-    The first program asks for PT = Q alone, which is fast where it has a solution; the second one for the least deficiency.
+    The first program solves PT = Q, which is fast where a solution exists; the second one minimises the deficiency.
     """
     for attempt in ATTEMPTS:
         yield Answer(_exact_channel(p, q, attempt))
@@ -49,7 +49,7 @@ def answers(p: Matrix, q: Matrix) -> Iterator[Answer]:
 
 
 def distance(p: Matrix, q: Matrix, channel: Matrix) -> tuple[float, float]:
-    """Largest entry of PT − Q, and largest total variation of two rows."""
+    """Return the largest entry of PT − Q, and the largest total variation between rows."""
     rest = np.abs(p @ channel - q)
     return float(rest.max()), float(rest.sum(axis=1).max()) / 2
 
@@ -107,7 +107,7 @@ def _solve(attempt: Attempt, costs: Matrix, **constraints: Any) -> Any:
 
 
 def _stochastic(channel: Matrix) -> Matrix:
-    """Rounding errors of a solver taken away."""
+    """Remove the rounding errors of the solver: no negative entry, and rows that sum to 1."""
     positive = np.maximum(channel, 0.0)
     sums = positive.sum(axis=1, keepdims=True)
     scaled: Matrix = np.divide(positive, sums, out=np.full_like(positive, 1 / positive.shape[1]), where=sums > 0)

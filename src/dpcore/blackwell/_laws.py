@@ -1,4 +1,4 @@
-"""Probabilities of what mechanisms without a channel matrix of their own give: integers with noise, and indices of the largest score."""
+"""Output probabilities of mechanisms without a channel matrix of their own: integers with noise, and indices of the largest score."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_TERMS = 2**24
 FAR = 600.0
 """Largest distance of two scores, in units of Laplace noise; e^−FAR is well within the range of float64."""
 NODES = 16
-"""Gauss-Legendre nodes on pieces of one unit, and another for each score: products of so many exponentials to the last bits."""
+"""Gauss-Legendre nodes on a piece of one unit, plus one for each score; the error of such products of exponentials is in the last bits."""
 
 
 def integer_rows(kind: str, scale: float, inputs: Integers, low: int, high: int) -> Matrix:
@@ -53,10 +53,10 @@ def _laplace_tail(scale: float, k: Integers) -> Matrix:
 
 
 def _gaussian(scale: float, z: Integers) -> tuple[Matrix, list[Matrix]]:
-    """P(Z = z), and for each row P(Z ≤ its first) and P(Z ≥ its last), by sums over all integers that matter."""
+    """P(Z = z), and for each row P(Z ≤ its first) and P(Z ≥ its last), by sums over all integers with a positive float64 weight."""
     last = int(np.abs(z).max()) + 1 + math.ceil(DEVIATIONS * scale)
     if last > MAX_TERMS:
-        raise ParameterError(f"the noise must be summed over at most 2**24 integers, got {last} for scale {scale!r}")
+        raise ParameterError(f"scale and inputs must give a sum over at most {MAX_TERMS} integers, got {last} for the scale {scale!r}")
     weights = np.exp(-((np.arange(last + 1) / scale) ** 2) / 2)
     beyond = np.cumsum(weights[::-1])[::-1]
     total = weights[0] + 2 * beyond[1]
@@ -80,7 +80,7 @@ def argmax_rows(noise: str, scores: Matrix, scale: float) -> Matrix:
 
 
 def peeling_rows(noise: str, scores: Matrix, scale: float, s: int) -> Matrix:
-    """P(the s largest, in this order): an argmax of what is left each time, a column for each sequence in lexicographic order."""
+    """P(the s largest, in this order): an argmax of the remaining scores each time. Columns are sequences in lexicographic order."""
     every = range(scores.shape[1])
     rounds: dict[tuple[int, ...], Matrix] = {}
     columns = []
@@ -104,7 +104,7 @@ def _unit_nodes(count: int) -> tuple[Matrix, Matrix]:
 
 
 def _exponential_argmax(u: Matrix) -> Matrix:
-    """Permute-and-flip: index r is asked at a uniform time t, taken with chance e^u_r, and each other one was not taken before.
+    """Permute-and-flip: index r comes up at a uniform time t and is taken with probability e^u_r; none of the others was taken before.
 
     P(r) = e^u_r ∫₀¹ Π_{j≠r} (1 − t·e^u_j) dt, a polynomial.
     """

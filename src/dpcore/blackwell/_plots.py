@@ -1,4 +1,4 @@
-"""Testing regions as a picture: those of a mechanism inside the one that its guarantee allows."""
+"""Plots of testing regions: those of a mechanism inside the region that its guarantee allows."""
 
 from __future__ import annotations
 
@@ -9,44 +9,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.errors import ParameterTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
-    from dpcore.blackwell.experiment import Experiment
+    Points = npt.NDArray[np.float64]
 
 EXTRA_MISSING = "plot_region needs the extra `report`: pip install 'dpcore[report]'"
-MAX_REGIONS = 1000
 ALLOWED, TESTS, INK, MUTED = "#e8ebf0", "#1f5fb8", "#1a2029", "#5c6675"
 SIZE = (4.2, 4.6)
 """Inches."""
 
 
-def allowed_region(epsilon: float, delta: float) -> npt.NDArray[np.float64]:
-    """Corners of R(ε, δ) within [0, 1]², counterclockwise from (1, 0): what lies above both lines, and its mirror image."""
+def allowed_region(epsilon: float, delta: float) -> Points:
+    """Return the corners of R(ε, δ) within [0, 1]², counterclockwise from (1, 0): what lies above both lines, and its mirror image."""
     # where P_FA + e^ε P_MD = 1 − δ and e^ε P_FA + P_MD = 1 − δ meet
     both = (1 - delta) / (1 + math.exp(epsilon))
     least = [(1.0, 0.0), (1.0, delta), (1 - both, 1 - both), (delta, 1.0)]
     return np.array([*least, *((1 - x, 1 - y) for x, y in least)])
 
 
-def draw_regions(experiment: Experiment, epsilon: float, delta: float, target: Any, pairs: npt.NDArray[np.intp] | None) -> Any:
-    """Draw on axes, or into a file; returns which."""
-    n = len(experiment.matrix)
-    count = n * (n - 1) if pairs is None else len(pairs)
-    if count > 2 * MAX_REGIONS:
-        raise ParameterError(f"neighbours must be at most {MAX_REGIONS} pairs to be drawn, got {count // 2}")
-    listed = [(i, j) for i in range(n) for j in range(n) if i != j] if pairs is None else list(dict.fromkeys(map(tuple, pairs.tolist())))
+def draw_regions(regions: Sequence[Points], epsilon: float, delta: float, target: Any) -> Any:
+    """Draw regions, each given by its corners, inside R(ε, δ): on axes, or into a file. Return the axes or the path."""
     if isinstance(target, str | os.PathLike):
         path = Path(target)
         figure = _figure()
-        _draw(figure.subplots(), experiment, epsilon, delta, listed)
+        _draw(figure.subplots(), regions, epsilon, delta)
         figure.savefig(path)
         return path
     if not hasattr(target, "fill"):
         raise ParameterTypeError(f"target must be a path or matplotlib axes, got {type(target).__name__}")
-    _draw(target, experiment, epsilon, delta, listed)
+    _draw(target, regions, epsilon, delta)
     return target
 
 
@@ -58,15 +54,14 @@ def _figure() -> Any:
     return Figure(figsize=SIZE, layout="constrained")
 
 
-def _draw(axes: Any, experiment: Experiment, epsilon: float, delta: float, pairs: list[tuple[int, int]]) -> None:
+def _draw(axes: Any, regions: Sequence[Points], epsilon: float, delta: float) -> None:
     axes.fill(*allowed_region(epsilon, delta).T, color=ALLOWED, linewidth=0, zorder=1, label=f"R(ε, δ) for ε = {epsilon:g}, δ = {delta:g}")
-    for place, (i, j) in enumerate(pairs):
-        corners = experiment.power_region(i, j).vertices
+    for place, corners in enumerate(regions):
         closed = np.concatenate([corners, corners[:1]])
         label = None if place else "tests of a state against a neighbour"
-        axes.fill(*corners.T, color=TESTS, alpha=min(0.2, 0.6 / len(pairs)), linewidth=0, zorder=2)
+        axes.fill(*corners.T, color=TESTS, alpha=min(0.2, 0.6 / len(regions)), linewidth=0, zorder=2)
         axes.plot(*closed.T, color=TESTS, linewidth=1.2, zorder=3, label=label)
-    axes.plot([0, 1], [1, 0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=4, label="tests that look at nothing")
+    axes.plot([0, 1], [1, 0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=4, label="tests that ignore the outcome")
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_aspect("equal")

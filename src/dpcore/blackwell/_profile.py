@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     Pairs = npt.NDArray[np.intp]
 
 ROWS = 32
-"""Rows of a block: its pairs with another block are looked at together."""
+"""Rows of a block. The search treats all pairs of two blocks together."""
 SLACK = 2.0**-48
-"""Relative: what is not larger by more than this counts as equal. Sums of thousands of terms are off by less."""
+"""Relative difference that counts as equal. Sums of thousands of terms have smaller errors."""
 ROUNDING = 2.0**-40
-"""Absolute; sums of up to 2^26 probabilities that are at most 1 in total, pairwise, are off by less."""
+"""Absolute. Pairwise sums of up to 2^26 probabilities with a total of at most 1 have smaller errors."""
 CANDIDATES = 64
-"""Pairs whose roots are looked at before all pairs are looked at again."""
+"""Pairs whose roots are computed before the next pass over all pairs."""
 LARGEST_EXPONENT = 690.0
 """Up to here e^ε can be split into two halves of 26 bits without overflow."""
 LIST_ENTRIES = 1 << 18
-"""Entries of the rows of listed pairs that are looked at together."""
+"""Entries of the rows of listed pairs in one piece of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Attained:
 
 
 def largest_delta(matrix: Matrix, epsilon: float, pairs: Pairs | None, *, floor: float, threads: int | None) -> float:
-    """Max over ordered pairs of Σ_y (P_i(y) − e^ε P_j(y))_+, or `floor` if none is above it; `pairs` None are all of them."""
+    """Max over ordered pairs of Σ_y (P_i(y) − e^ε P_j(y))_+, or `floor` if none is above it; None as `pairs` stands for all pairs."""
     found = largest_pairs(matrix, epsilon, pairs, floor=floor, threads=threads)
     return max([floor, *(exact_delta(matrix[each.i], matrix[each.j], epsilon) for each in found[:1])])
 
 
 def largest_pairs(matrix: Matrix, epsilon: float, pairs: Pairs | None, *, floor: float, threads: int | None) -> list[Attained]:
-    """Pairs above `floor`, the largest one first, and after it some that are large as well; none if there is none."""
+    """Pairs above `floor`: the largest one first, then some other large ones. Empty if no pair is above `floor`."""
     scaled = times_exp(matrix, epsilon)
     search = _AllPairs(matrix, scaled) if pairs is None else _ListedPairs(matrix, scaled, pairs)
     return search.largest(floor, threads)
@@ -106,7 +106,7 @@ class _AllPairs:
         self._value = 0.0
 
     def largest(self, floor: float, threads: int | None) -> list[Attained]:
-        """The largest of those pairs of blocks that were looked at, in descending order."""
+        """The largest pair of each pair of blocks that the search visited, in descending order."""
         bounds = np.array([_positive_part(high, self._lowest).sum(axis=1) for high in self._highest])
         np.minimum(bounds, 1.0, out=bounds)
         order = np.argsort(-bounds, axis=None, kind="stable")
@@ -127,7 +127,7 @@ class _AllPairs:
         return [found for _, _, found in sorted(results)]
 
     def _within(self, a: int, b: int) -> Attained | None:
-        """The largest of a pair of blocks, unless bounds show that it is not above what is known."""
+        """The largest pair of rows of two blocks, or None if bounds show that it is not above the known value."""
         # where even the envelopes are negative every pair is
         columns = np.flatnonzero(self._highest[a] > self._lowest[b])
         rows = slice(self._starts[a], self._starts[a] + ROWS)
@@ -137,7 +137,7 @@ class _AllPairs:
         buffer = np.empty_like(right)
         masses = left.sum(axis=1)
         for i in promising.tolist():
-            # Σ p − Σ min(p, e^ε q) is the same up to rounding errors of the sums, which may be all of a small δ, and quicker
+            # Σ p − Σ min(p, e^ε q) is faster and equal up to rounding errors of the sums, which may be as large as a small δ
             rough = masses[i] - np.minimum(left[i], right, out=buffer).sum(axis=1)
             known = self._value if best is None else max(self._value, best.value)
             near = np.flatnonzero(rough > known - ROUNDING)
@@ -151,7 +151,7 @@ class _AllPairs:
 
 
 class _ListedPairs:
-    """Pairs that a caller lists, in pieces of bounded memory."""
+    """Pairs from a list of the caller, in pieces of bounded memory."""
 
     def __init__(self, matrix: Matrix, scaled: Matrix, pairs: Pairs) -> None:
         self._matrix, self._scaled, self._pairs = matrix, scaled, pairs
@@ -177,7 +177,7 @@ def _positive_part(a: Matrix, b: Matrix) -> Matrix:
 
 
 def pure_epsilon(matrix: Matrix, pairs: Pairs | None) -> float:
-    """Max over pairs and outcomes of ln P_i(y) − ln P_j(y); an outcome that both rows never have does not count."""
+    """Max over pairs and outcomes of ln P_i(y) − ln P_j(y); an outcome with probability 0 in both rows does not count."""
     if pairs is None:
         high, low = matrix.max(axis=0), matrix.min(axis=0)
         return _largest_ratio(high, low)
@@ -197,11 +197,11 @@ def _largest_ratio(high: Matrix, low: Matrix) -> float:
 def approximate_epsilon(matrix: Matrix, delta: float, pairs: Pairs | None, *, threads: int | None) -> float:
     """Least ε ≥ 0 with no pair above `delta`.
 
-    δ of each pair falls as e^ε grows, convex and piecewise linear, so the root of one pair that is above `delta` is at most that of the
-    maximum: from each guess to the root of a pair that is worst there, until none is above.
+    The δ of each pair is convex, piecewise linear and decreasing in e^ε, so the root of one pair above `delta` is at most the root of the
+    maximum. Each step goes from a guess to the root of the worst pair there, until no pair is above `delta`.
     """
     n = len(matrix)
-    # any pairs will do for a first guess: here each state with another one, up to some hundreds
+    # any pairs give a first guess: here each state with one other state, some hundreds at most
     first = np.arange(0, n, -(-n // (4 * CANDIDATES))) if pairs is None else pairs[:: -(-len(pairs) // (4 * CANDIDATES))]
     guesses = zip(first, (first + n // 2) % n, strict=True) if pairs is None else first
     epsilon = max(epsilon_of_pair(matrix[i], matrix[j], delta) for i, j in guesses)
@@ -217,8 +217,8 @@ def approximate_epsilon(matrix: Matrix, delta: float, pairs: Pairs | None, *, th
 def epsilon_of_pair(p: Matrix, q: Matrix, delta: float) -> float:
     """Least ε ≥ 0 with Σ (p − e^ε q)_+ ≤ δ.
 
-    The sum is the largest of P(S) − e^ε Q(S) over the sets S of outcomes with the largest likelihood ratios, so the root is the largest of
-    theirs: no comparison of the sum with δ decides, which for a small δ would be one of rounding errors.
+    The sum is the largest of P(S) − e^ε Q(S) over the sets S of outcomes with the largest likelihood ratios, so its root is the largest of
+    their roots. This needs no comparison of the sum with δ, which rounding errors would decide for a small δ.
     """
     never = q == 0
     certain = math.fsum(p[never])

@@ -1,4 +1,4 @@
-"""Sequentially interactive protocols as experiments: a tree of reports, each branch with the channel that is chosen there."""
+"""Experiments of sequentially interactive protocols: a tree of reports, where each branch has the channel that the protocol chose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Path = tuple[Any, ...]
 
 
 def sequential_rows(protocol: local.SequentialChannel, values: list[Any], n: int) -> tuple[Matrix, list[Path], list[Path]]:
-    """Rows for every sequence of n records with these values, columns for every sequence of reports; and both sequences."""
+    """Return a matrix with a row for each sequence of n records and a column for each sequence of reports, and both lists."""
     branches: list[tuple[Path, Matrix]] = [((), np.ones(1))]
     for i in range(n):
         longer: list[tuple[Path, Matrix]] = []
@@ -34,7 +34,7 @@ def sequential_rows(protocol: local.SequentialChannel, values: list[Any], n: int
 
 
 def _conditional(mechanism: Any, values: list[Any]) -> tuple[Matrix, list[Any]]:
-    """Rows of a channel for these values, and its reports as a caller sees them."""
+    """Return the rows of a channel for these values, and its reports as a caller sees them."""
     if isinstance(mechanism, local.KaryResponse):
         return mechanism.channel()[_codes(values, mechanism.k)], list(range(mechanism.k))
     if isinstance(mechanism, local.BinaryResponse):
@@ -50,5 +50,5 @@ def _conditional(mechanism: Any, values: list[Any]) -> tuple[Matrix, list[Any]]:
 def _codes(values: list[Any], k: int) -> list[int]:
     codes = [int(value) for value in values]
     if not all(0 <= code < k and code == value for code, value in zip(codes, values, strict=True)):
-        raise ParameterError(f"inputs must be codes in [0, {k - 1}] for a mechanism that was chosen, got {values}")
+        raise ParameterError(f"inputs must be codes in [0, {k - 1}] for the mechanism that `choose` returned, got {values}")
     return codes

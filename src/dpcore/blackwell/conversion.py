@@ -1,4 +1,4 @@
-"""Mechanisms of this library as experiments."""
+"""Experiments of the mechanisms of dpcore."""
 
 from __future__ import annotations
 
@@ -46,50 +46,54 @@ MAX_SEQUENCES = 2**16
 
 
 def from_mechanism(mechanism: Any, inputs: Any = None, **parameters: Any) -> Experiment:
-    r"""Give a mechanism with finitely many outcomes as an experiment, from its exact probabilities.
+    r"""Return a mechanism with finitely many outcomes as an experiment, from its exact probabilities.
 
     Parameters
     ----------
     mechanism : object or function
-        - A mechanism of `dpcore.local` with a channel matrix, or any object whose method `channel` gives a row-stochastic matrix.
-        - A mechanism that adds integer noise: `DiscreteLaplace`, `DiscreteGaussian` and their local forms. Its output is clamped to
-          `outputs`, which is post-processing, so that the guarantee stays.
-        - `selection.exponential_mechanism`, `permute_and_flip` or `noisy_argmax`; or `top_s` by "gumbel" or "peeling", without values:
-          its outcomes are sequences of indices.
-        - A `SequentialChannel` whose choices report bits or codes: its states are sequences of records, its outcomes sequences of reports.
+        One of the following:
+
+        - a mechanism of `dpcore.local` with a channel matrix, or any object whose method `channel` returns a row-stochastic matrix;
+        - a mechanism that adds integer noise: `DiscreteLaplace`, `DiscreteGaussian` and their local forms. The output is clamped to
+          `outputs`; this is post-processing, so the guarantee stays;
+        - `selection.exponential_mechanism`, `permute_and_flip` or `noisy_argmax`; or `top_s` with the method "gumbel" or "peeling" and
+          without values, whose outcomes are sequences of indices;
+        - a `SequentialChannel` whose choices report bits or codes. The states are sequences of records, the outcomes sequences of reports.
     inputs : array_like, optional
-        The states. For channel matrices of tables: which codes, by default all. For `BoundedMean` and a `BinaryChannel` of a callable: the
-        points (by default the bounds of the former). For integer noise: the integers, by default lower … upper of a local form. For a
-        selection: the scores, shape (n, d), a row for each state. For a `SequentialChannel`: the values that a record can have.
+        The states. For the channel matrix of a table: codes, by default all. For `BoundedMean` and a `BinaryChannel` of a callable: points,
+        by default the bounds of the former. For integer noise: integers, by default lower … upper of a local form. For a selection: scores
+        of shape (n, d), one row for each state. For a `SequentialChannel`: the values that a record can have.
     **parameters
-        `seed` for `LocalHashing`: the experiment of reports under this hash function.
-        `records` for a `SequentialChannel`: their number.
+        `seed` for `LocalHashing`: the hash function of the reports.
+        `n` for a `SequentialChannel`: the number of records.
         `outputs=(low, high)` for integer noise: by default the least and the largest input.
-        `epsilon`, `sensitivity` and, if wanted, `relation`, `monotone`, `noise` for a selection, as in its call; for `top_s` also `s`,
+        `epsilon`, `sensitivity` and optionally `relation`, `monotone`, `noise` for a selection, as in its call; for `top_s` also `s`,
         `delta`, `method`, `scale`.
 
     Returns
     -------
     Experiment
-        Entries within a few roundings of the exact probability, relative; its states and outcomes are labelled.
+        Each entry is within a few roundings of the exact probability, relative. States and outcomes have labels.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If the mechanism is none of these (real-valued noise has no matrix), or a parameter does not fit.
+        If the mechanism is none of these (noise on real numbers has no matrix), or a parameter does not fit.
 
     Notes
     -----
-    `epsilon()` of the experiment is the mechanism's ε wherever two of its states attain it: for every channel matrix, and for discrete
-    Laplace noise with inputs as far apart as the sensitivity. Discrete Gaussian noise that is clamped has a finite ε beyond its δ.
-    Selections are integrated by Gauss-Legendre quadrature, which is exact for permute-and-flip's polynomial.
+    `epsilon()` of the experiment is the ε of the mechanism wherever two states attain it: for every channel matrix, and for discrete
+    Laplace noise with inputs as far apart as the sensitivity. Clamped discrete Gaussian noise has a finite ε above the one of its (ε, δ).
+    Selections are integrated by Gauss-Legendre quadrature, which is exact for the polynomial of permute-and-flip.
+
+    Cost: proportional to the entries of the matrix, at most 2^26; for Laplace selections about 50 µs for each unit between two scores.
 
     Examples
     --------
     >>> from dpcore import local, mechanisms, selection
-    >>> round(from_mechanism(local.KaryResponse(1.0, 4)).epsilon(), 12)
+    >>> round(from_mechanism(local.BinaryResponse(1.0)).epsilon(), 12)
     1.0
-    >>> geometric = from_mechanism(mechanisms.DiscreteLaplace(0.5, 1), range(11))
+    >>> geometric = from_mechanism(mechanisms.DiscreteLaplace(epsilon=0.5, sensitivity=1), range(11))
     >>> geometric, round(geometric.epsilon(neighbours=[(x, x + 1) for x in range(10)]), 12)
     (Experiment(11 states, 11 outcomes), 0.5)
     >>> scores = [[0, 0, 3], [1, 1, 2], [1, 0, 2]]
@@ -111,20 +115,23 @@ def from_mechanism(mechanism: Any, inputs: Any = None, **parameters: Any) -> Exp
 def _only(parameters: dict[str, Any], allowed: tuple[str, ...], required: tuple[str, ...] = ()) -> None:
     for name in required:
         if name not in parameters:
-            raise ParameterTypeError(f"{name} is required for this mechanism")
+            raise ParameterTypeError(f"{name} is required for this mechanism: from_mechanism(mechanism, inputs, {name}=...)")
     for name in parameters:
         if name not in allowed:
             words = ", ".join(allowed) or "none"
-            raise ParameterTypeError(f"{name} is no parameter for this mechanism; those it has are: {words}")
+            raise ParameterTypeError(f"{name} is not a parameter of this mechanism; its parameters are: {words}")
 
 
 def _from_channel(mechanism: Any, inputs: Any, parameters: dict[str, Any]) -> Experiment:
     channel = getattr(mechanism, "channel", None)
-    if isinstance(channel, local.BinaryChannel):  # what has found a channel, and carries it
+    if isinstance(channel, local.BinaryChannel):  # the result of a search for a channel
         return _from_channel(channel, inputs, parameters)
     if inspect.isclass(mechanism) or not callable(channel):
         name = mechanism.__name__ if inspect.isclass(mechanism) or inspect.isfunction(mechanism) else type(mechanism).__name__
-        raise ParameterTypeError(f"mechanism must have finitely many outcomes and a channel matrix, got {name}")
+        raise ParameterTypeError(
+            f"mechanism must have finitely many outcomes and a method `channel` that returns their matrix, got {name}; "
+            "dpcore.audit bounds the privacy loss of any other mechanism"
+        )
     seed = ("seed",) if isinstance(mechanism, local.LocalHashing) else ()
     _only(parameters, seed, seed)
     listed = isinstance(mechanism, local.BinaryChannel) and not callable(mechanism.phi)
@@ -138,12 +145,12 @@ def _from_channel(mechanism: Any, inputs: Any, parameters: dict[str, Any]) -> Ex
 
 
 def _from_protocol(protocol: local.SequentialChannel, inputs: Any, parameters: dict[str, Any]) -> Experiment:
-    _only(parameters, ("records",), ("records",))
-    records = check_integer("records", parameters["records"], low=1, high=64)
+    _only(parameters, ("n",), ("n",))
+    n = check_integer("n", parameters["n"], low=1, high=64)
     values = check_array("inputs", inputs, REAL_DTYPES)
     if values.ndim != 1 or not len(values):
         raise ParameterError(f"inputs must be a vector of the values that a record can have, got shape {values.shape}")
-    matrix, states, paths = sequential_rows(protocol, values.tolist(), records)
+    matrix, states, paths = sequential_rows(protocol, values.tolist(), n)
     return Experiment(scaled_rows(matrix), states=states, outcomes=paths)
 
 
@@ -163,7 +170,7 @@ def _from_integer_noise(mechanism: Any, kind: str, inputs: Any, parameters: dict
     lower, upper = getattr(mechanism, "lower", None), getattr(mechanism, "upper", None)
     if inputs is None:
         if lower is None or upper is None:
-            raise ParameterTypeError("inputs are required for a mechanism without bounds")
+            raise ParameterTypeError("inputs are required for a mechanism without bounds: from_mechanism(mechanism, range(11))")
         check_entries("the experiment", upper - lower + 1, upper - lower + 1)
         inputs = range(lower, upper + 1)
     states = _integers("inputs", inputs, -LARGEST, LARGEST)
@@ -196,7 +203,7 @@ def _from_top_s(inputs: Any, parameters: dict[str, Any]) -> Experiment:
     d = scores.shape[1]
     s = check_integer("s", given["s"], low=1, high=d)
     if math.perm(d, s) > MAX_SEQUENCES:
-        raise ParameterError(f"s must be such that there are at most 2**16 sequences of indices, got {s} of {d}")
+        raise ParameterError(f"s must give at most {MAX_SEQUENCES} sequences of indices, got {math.perm(d, s)} of {s} among {d}")
     check_choice("method", given["method"], ("gumbel", "peeling"))
     request = Request(
         s, check_positive("epsilon", given["epsilon"]), check_sensitivity(given["sensitivity"]),

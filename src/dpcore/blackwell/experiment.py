@@ -1,18 +1,16 @@
-"""A mechanism with finitely many inputs and outputs as a matrix, and what can be said of it exactly."""
+"""Mechanisms with finitely many inputs and outputs as matrices, and their exact properties."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real, check_threads
-from dpcore.blackwell import _profile
+from dpcore.blackwell import _products, _profile
 from dpcore.blackwell._checks import (
-    check_entries,
     check_labels,
     check_pairs,
     check_prior,
@@ -21,6 +19,7 @@ from dpcore.blackwell._checks import (
     check_stochastic,
     scaled_rows,
 )
+from dpcore.blackwell._html import matrix_table
 from dpcore.blackwell.regions import Region, testing_pieces
 from dpcore.errors import ParameterError, ParameterTypeError
 
@@ -29,22 +28,28 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-Neighbours = Literal["all"] | Any
+    from dpcore.noise import Real
+
+    Neighbours = Literal["all"] | npt.ArrayLike
+
 RATIO_TOLERANCE = 1e-12
+MAX_REGIONS = 1000
+"""Pairs of states whose regions are drawn at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Experiment:
     r"""A statistical experiment: in state i it shows outcome y with probability P_i(y).
 
-    A mechanism is an experiment whose states are the data sets, or the values of one record, and whose outcomes are what it releases.
+    A mechanism is an experiment whose states are the data sets, or the values of one record, and whose outcomes are its outputs.
 
     Parameters
     ----------
     matrix : array_like, shape (n, m)
-        P_i(y): a row for each state, a column for each outcome; non-negative, rows that sum to 1 within 1e-12.
+        Probabilities P_i(y): one row for each state, one column for each outcome. Entries are non-negative, and each row sums to 1
+        within 1e-12.
     states, outcomes : sequence, optional
-        Labels of the n rows and m columns; they are kept for whoever reads the results.
+        Labels of the n rows and m columns. They do not change any result.
 
     Attributes
     ----------
@@ -56,10 +61,12 @@ class Experiment:
     Raises
     ------
     ParameterError, ParameterTypeError
-        If the matrix is not row-stochastic, or there are too many or too few labels.
+        If the matrix is not row-stochastic, or the number of labels is wrong.
 
     Notes
     -----
+    Cost: one copy and one check of the matrix.
+
     Source: Mechanisms as experiments (2014), Definition 1.
 
     Examples
@@ -85,22 +92,30 @@ class Experiment:
     def __repr__(self) -> str:
         return f"Experiment({self.matrix.shape[0]} states, {self.matrix.shape[1]} outcomes)"
 
-    def delta(self, epsilon: Any, neighbours: Neighbours = "all", *, threads: int | None = None) -> Any:
-        r"""Give the privacy profile: the least δ for which the mechanism is (ε, δ)-private.
+    def _repr_html_(self) -> str:
+        n, m = self.matrix.shape
+        return matrix_table(self.matrix, self.states or range(n), self.outcomes or range(m), f"{self!r}: probabilities of the outcomes")
+
+    @overload
+    def delta(self, epsilon: Real, *, neighbours: Neighbours = ..., threads: int | None = ...) -> float: ...
+    @overload
+    def delta(self, epsilon: npt.ArrayLike, *, neighbours: Neighbours = ..., threads: int | None = ...) -> npt.NDArray[np.float64]: ...
+    def delta(self, epsilon: Any, *, neighbours: Neighbours = "all", threads: int | None = None) -> Any:
+        r"""Return the privacy profile: the least δ for which the mechanism is (ε, δ)-private.
 
         Parameters
         ----------
         epsilon : float or array_like
-            Privacy loss ε, in [0, ∞]; any shape.
+            Privacy loss ε, in [0, ∞]. Any shape.
         neighbours : "all" or array_like of int, shape (pairs, 2), default "all"
-            Pairs of neighbouring states; each is taken in both orders.
+            Pairs of neighbouring states, by position. Each pair counts in both orders.
         threads : int, optional
-            Number of threads; None picks.
+            Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
         Returns
         -------
         float or ndarray of float64
-            Max over ordered pairs of Σ_y (P_i(y) − e^ε P_j(y))_+, of the shape of `epsilon`; a Python float for a scalar.
+            The largest Σ_y (P_i(y) − e^ε P_j(y))_+ over ordered pairs, of the shape of `epsilon`; a Python float for a scalar.
 
         Raises
         ------
@@ -109,9 +124,12 @@ class Experiment:
 
         Notes
         -----
-        Within 2^−46 of the value; the sum over the pair that is found largest is rounded once.
-        Cost: n²·m terms at worst, about a nanosecond each on one thread; envelopes of 32 states at a time rule most pairs out where near
-        states have near rows. O(n·m) memory. Source: Mechanisms as experiments (2014), Theorem 2.
+        The pair is the largest one within 2^−46; its sum is rounded once.
+
+        Cost: at most n²·m terms, about 1 ns each on one thread. Envelopes of 32 states at a time exclude most pairs where near states have
+        near rows. O(n·m) memory.
+
+        Source: Mechanisms as experiments (2014), Theorem 2.
 
         Examples
         --------
@@ -125,20 +143,20 @@ class Experiment:
         found = [_profile.largest_delta(self.matrix, value, pairs, floor=0.0, threads=threads) for value in values]
         return found[0] if np.ndim(epsilon) == 0 else np.reshape(found, losses.shape)
 
-    def epsilon(self, delta: float = 0.0, neighbours: Neighbours = "all", *, threads: int | None = None) -> float:
-        r"""Give the least ε for which the mechanism is (ε, δ)-private: the inverse of the privacy profile.
+    def epsilon(self, delta: float = 0.0, *, neighbours: Neighbours = "all", threads: int | None = None) -> float:
+        r"""Return the least ε for which the mechanism is (ε, δ)-private: the inverse of the privacy profile.
 
         Parameters
         ----------
         delta : float, default 0.0
-            Failure mass δ, in [0, 1]. 0 is pure differential privacy: the largest log-ratio of two probabilities.
+            Failure mass δ, in [0, 1]. With 0, the result is the largest log-ratio of two probabilities.
         neighbours, threads
             As in `delta`.
 
         Returns
         -------
         float
-            The least ε ≥ 0, infinite if there is none; within 1e-12, relative beyond 1.
+            The least ε ≥ 0, or infinity if there is none. The error is at most 1e-12, relative for ε > 1.
 
         Raises
         ------
@@ -147,8 +165,10 @@ class Experiment:
 
         Notes
         -----
-        Each pair's δ(ε) is piecewise linear in e^ε, so that its root is known; the root of a pair that is worst at one ε is the next ε,
-        until no pair is above δ. Cost: a few times that of `delta`; for δ = 0 and all pairs one pass over the matrix.
+        The δ of each pair is piecewise linear in e^ε, so its root has a closed form. The search moves from one ε to the root of the worst
+        pair there until no pair exceeds δ.
+
+        Cost: a few times that of `delta`; for δ = 0 and all pairs, one pass over the matrix.
 
         Examples
         --------
@@ -167,12 +187,12 @@ class Experiment:
         self,
         epsilon: float,
         delta: float = 0.0,
-        neighbours: Neighbours = "all",
         *,
+        neighbours: Neighbours = "all",
         tolerance: float = RATIO_TOLERANCE,
         threads: int | None = None,
     ) -> bool:
-        r"""Tell whether the mechanism is (ε, δ)-differentially private.
+        r"""Return whether the mechanism is (ε, δ)-differentially private.
 
         Parameters
         ----------
@@ -183,7 +203,7 @@ class Experiment:
         neighbours, threads
             As in `delta`.
         tolerance : float, default 1e-12
-            Added to ε, and relative to δ: entries of the matrix are probabilities that were rounded to float64.
+            Added to ε, and relative to δ, because the entries of the matrix are rounded to float64.
 
         Returns
         -------
@@ -197,32 +217,39 @@ class Experiment:
 
         Notes
         -----
-        Equivalent by Mechanisms as experiments (2014), Theorem 2: no test of a state against a neighbour has error probabilities outside
-        R(ε, δ).
+        By Mechanisms as experiments (2014), Theorem 2, this holds exactly if no test of a state against a neighbour has error
+        probabilities outside R(ε, δ).
+
+        Cost: at most that of `delta`.
+
+        Examples
+        --------
+        >>> Experiment([[0.75, 0.25], [0.25, 0.75]]).satisfies(1.0986, delta=1e-4)
+        True
         """
         epsilon = check_real("epsilon", epsilon, low=0.0, high=math.inf)
         delta = check_real("delta", delta, low=0.0, high=1.0)
         tolerance = check_real("tolerance", tolerance, low=0.0, high=1.0)
         if delta == 0:
             # an outcome that only one of two states can have is not allowed by ε = ∞ either, as the limit of δ(ε) says
-            return (loss := self.epsilon(0.0, neighbours)) <= epsilon + tolerance and math.isfinite(loss)
+            return (loss := self.epsilon(neighbours=neighbours)) <= epsilon + tolerance and math.isfinite(loss)
         pairs = check_pairs(neighbours, len(self.matrix))
         check_threads(threads)
         limit = delta * (1 + tolerance)
         return _profile.largest_delta(self.matrix, epsilon + tolerance, pairs, floor=limit, threads=threads) <= limit
 
     def power_region(self, i: int, j: int) -> Region:
-        r"""Give the testing region R(M, x_i, x_j): all (P_MD, P_FA) of tests of state i against state j.
+        r"""Return the testing region R(M, x_i, x_j): all (P_MD, P_FA) of tests of state i against state j.
 
         Parameters
         ----------
         i, j : int
-            Positions of the states that are tested, the null hypothesis first.
+            Positions of the two states; i is the null hypothesis.
 
         Returns
         -------
         Region
-            In the plane; a test that rejects on a set S of outcomes has the point (P_j(not S), P_i(S)). Its vertices are the
+            A region in the plane. A test that rejects on a set S of outcomes is the point (P_j(not S), P_i(S)). The vertices are the
             Neyman-Pearson tests and their complements.
 
         Raises
@@ -232,8 +259,10 @@ class Experiment:
 
         Notes
         -----
-        Source: Mechanisms as experiments (2014), Section 2.1. The region of j against i is the mirror image. As a risk region it is that of
-        the actions conv{(1, 0), (0, 1)}, not of [0, 1]², whose action (0, 0) errs under neither hypothesis.
+        The region of j against i is the mirror image. As a risk region, it belongs to the actions conv{(1, 0), (0, 1)}, not to [0, 1]²,
+        whose action (0, 0) errs under neither hypothesis.
+
+        Source: Mechanisms as experiments (2014), Section 2.1.
 
         Examples
         --------
@@ -247,31 +276,31 @@ class Experiment:
         i, j = check_state("i", i, states), check_state("j", j, states)
         return Region(testing_pieces(self.matrix[i], self.matrix[j]))
 
-    def plot_region(self, epsilon: float, delta: float, target: Any, neighbours: Neighbours = "all") -> Any:
-        r"""Draw the testing regions of the mechanism inside R(ε, δ), which contains them exactly if it is (ε, δ)-private.
+    def plot_region(self, epsilon: float, delta: float = 0.0, *, target: Any, neighbours: Neighbours = "all") -> Any:
+        r"""Draw the testing regions of the mechanism and R(ε, δ), which contains them exactly if the mechanism is (ε, δ)-private.
 
         Parameters
         ----------
         epsilon : float
             Privacy loss ε, in [0, ∞).
-        delta : float
+        delta : float, default 0.0
             Failure mass δ, in [0, 1].
         target : path or matplotlib axes
-            A file to be written, of a type that matplotlib knows by its ending; or axes to be drawn on.
+            A file to write, whose ending is a type that matplotlib knows; or axes to draw on.
         neighbours : "all" or array_like of int, shape (pairs, 2), default "all"
-            Pairs whose regions are drawn, at most 1,000 of them.
+            Pairs of states whose regions are drawn, at most 1,000.
 
         Returns
         -------
         Path or axes
-            The file that was written, or the axes that were given.
+            The path of the file, or the given axes.
 
         Raises
         ------
         ParameterError, ParameterTypeError
             If a parameter is outside its range or of the wrong type.
         ModuleNotFoundError
-            If a file is to be written and matplotlib, of the extra `report`, is not installed.
+            If `target` is a file and matplotlib, of the extra `report`, is not installed.
 
         Notes
         -----
@@ -281,23 +310,27 @@ class Experiment:
 
         epsilon = check_real("epsilon", epsilon, low=0.0, high=math.inf, include_high=False)
         delta = check_real("delta", delta, low=0.0, high=1.0)
-        pairs = check_pairs(neighbours, len(self.matrix))
-        return _plots.draw_regions(self, epsilon, delta, target, pairs)
+        n, listed = len(self.matrix), check_pairs(neighbours, len(self.matrix))
+        count = n * (n - 1) if listed is None else len(listed)
+        if count > 2 * MAX_REGIONS:
+            raise ParameterError(f"neighbours must list at most {MAX_REGIONS} pairs for a plot, got {count // 2}")
+        pairs = [(i, j) for i in range(n) for j in range(n) if i != j] if listed is None else dict.fromkeys(map(tuple, listed.tolist()))
+        return _plots.draw_regions([self.power_region(i, j).vertices for i, j in pairs], epsilon, delta, target)
 
-    def garble(self, channel: Any, *, outcomes: Iterable[Any] | None = None) -> Self:
-        r"""Give the experiment whose outcome is passed through a channel: P·T.
+    def garble(self, channel: npt.ArrayLike, *, outcomes: Iterable[Any] | None = None) -> Self:
+        r"""Return the experiment P·T, whose outcomes are those of P passed through a channel T.
 
         Parameters
         ----------
         channel : array_like, shape (m, k)
-            T: row-stochastic, a row for each outcome of the experiment.
+            T: row-stochastic, with one row for each outcome of the experiment.
         outcomes : sequence, optional
             Labels of the k new outcomes.
 
         Returns
         -------
         Experiment
-            P·T, less informative than P, and at least as private: post-processing.
+            P·T. It is at most as informative as P and at least as private, because T is post-processing.
 
         Raises
         ------
@@ -307,24 +340,30 @@ class Experiment:
         Notes
         -----
         Source: Mechanisms as experiments (2014), Definition 3.
+
+        Examples
+        --------
+        >>> Experiment([[0.75, 0.25], [0.25, 0.75]]).garble([[0.9, 0.1], [0.1, 0.9]]).matrix
+        array([[0.7, 0.3],
+               [0.3, 0.7]])
         """
         matrix = check_stochastic("channel", channel, rows=self.matrix.shape[1])
         return type(self)(scaled_rows(self.matrix @ matrix), states=self.states, outcomes=_labels(outcomes))
 
-    def under(self, distributions: Any, *, states: Iterable[Any] | None = None) -> Self:
-        r"""Give the experiment whose states are distributions of data sets: P_D·P_M.
+    def under(self, distributions: npt.ArrayLike, *, states: Iterable[Any] | None = None) -> Self:
+        r"""Return the experiment P_D·P_M, whose states are distributions of data sets.
 
         Parameters
         ----------
         distributions : array_like, shape (t, n)
-            P_D: a distribution on the states in each row.
+            P_D: one distribution on the states in each row.
         states : sequence, optional
             Labels of the t distributions.
 
         Returns
         -------
         Experiment
-            The mechanism M' that distributional privacy (DDP, CW-P) is about.
+            The mechanism M' of distributional privacy (DDP, CW-P).
 
         Raises
         ------
@@ -333,32 +372,36 @@ class Experiment:
 
         Notes
         -----
-        If M1 is sufficient for M2, M1' is for M2'. The converse (Mechanisms as experiments, 2014, Lemma 1 and Theorem 5) needs P_D of full
-        column rank: under the uniform distribution alone, nothing is told by an outcome.
+        If M1 is sufficient for M2, then M1' is sufficient for M2'. The converse (Mechanisms as experiments, 2014, Lemma 1 and Theorem 5)
+        needs a P_D of full column rank: with one distribution only, no outcome carries information.
         """
         matrix = check_stochastic("distributions", distributions, columns=len(self.matrix))
         return type(self)(scaled_rows(matrix @ self.matrix), states=_labels(states), outcomes=self.outcomes)
 
-    def product(self, k: int, *, ordered: bool = True) -> Self:
-        r"""Give k independent runs of the mechanism on the same data.
+    def product(self, uses: int, *, ordered: bool = True) -> Self:
+        r"""Return the experiment of several independent runs of the mechanism on the same data.
 
         Parameters
         ----------
-        k : int
+        uses : int
             Number of runs, ≥ 1.
         ordered : bool, default True
-            Whether outcomes are sequences, m^k of them. Otherwise they are how often each outcome was seen: (m + k − 1 choose k) of
-            them, and as informative, since the runs are alike.
+            With True, the outcomes are the m^uses sequences of outcomes. With False, they are the counts of the outcomes, of which there
+            are (m + uses − 1 choose uses); they carry the same information, because the runs have one distribution.
 
         Returns
         -------
         Experiment
-            Its outcomes are labelled by tuples: the k outcomes (or their positions), or the m counts.
+            The outcomes are labelled by tuples: the outcomes of the runs (or their positions), or the m counts.
 
         Raises
         ------
         ParameterError, ParameterTypeError
-            If `k` is outside its range, or the matrix would have more than 2^26 entries.
+            If `uses` is outside its range, or the matrix would have more than 2^26 entries.
+
+        Notes
+        -----
+        Cost: time and memory proportional to the entries of the new matrix.
 
         Examples
         --------
@@ -368,22 +411,23 @@ class Experiment:
         >>> response.product(3, ordered=False).matrix.shape
         (2, 4)
         """
-        k = check_integer("k", k, low=1)
+        uses = check_integer("uses", uses, low=1)
         if not isinstance(ordered, bool):
             raise ParameterTypeError(f"ordered must be True or False, got {ordered!r}")
         m = self.matrix.shape[1]
-        if m > 1 and k > 2**26:
-            raise ParameterError(f"k must be in [1, 2**26], got {k}")
-        matrix, labels = (_sequences if ordered else _counts)(self.matrix, k, tuple(self.outcomes or range(m)))
+        if m > 1 and uses > 2**26:
+            raise ParameterError(f"uses must be in [1, {2**26}], got {uses}")
+        outcomes = tuple(self.outcomes or range(m))
+        matrix, labels = _products.sequences(self.matrix, uses, outcomes) if ordered else _products.counts(self.matrix, uses)
         return type(self)(scaled_rows(matrix), states=self.states, outcomes=labels)
 
-    def bayes_risk(self, loss: Any, prior: Any) -> float:
-        r"""Give the least expected loss of decisions made from the outcome.
+    def bayes_risk(self, loss: npt.ArrayLike, prior: npt.ArrayLike) -> float:
+        r"""Return the least expected loss of a decision that is made from the outcome.
 
         Parameters
         ----------
         loss : array_like, shape (n, a)
-            Loss of each of a decisions in each state, of any sign.
+            Loss of each of a decisions in each state; any sign.
         prior : array_like, shape (n,)
             Probability of each state.
 
@@ -395,7 +439,11 @@ class Experiment:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If the shapes do not fit, or `prior` is no distribution.
+            If the shapes do not fit, or `prior` is not a distribution.
+
+        Notes
+        -----
+        Cost: n·m·a multiplications.
 
         Examples
         --------
@@ -406,27 +454,29 @@ class Experiment:
         weights = check_prior(prior, len(self.matrix))
         return math.fsum(((self.matrix * weights[:, None]).T @ losses).min(axis=1))
 
-    def risk_region(self, actions: Any) -> Region:
-        r"""Give the region B(P, A) of risk vectors of all decision rules.
+    def risk_region(self, actions: npt.ArrayLike) -> Region:
+        r"""Return the region B(P, A) of risk vectors of all decision rules.
 
         Parameters
         ----------
         actions : array_like, shape (a, n)
-            Corners of the polytope A of actions, each the losses at the n states.
+            Corners of the polytope A of actions. Each row has the losses at the n states.
 
         Returns
         -------
         Region
-            All (Σ_y P_i(y) d_i(y)) over rules d from outcomes to A, by its support function and, for few states, its vertices.
+            All vectors (Σ_y P_i(y) d_i(y)) over rules d from outcomes to A.
 
         Raises
         ------
         ParameterError, ParameterTypeError
-            If `actions` is no matrix with n columns.
+            If `actions` is not a matrix with n columns.
 
         Notes
         -----
-        Source: Mechanisms as experiments (2014), Section 1. The testing region is that of two states and A = conv{(1, 0), (0, 1)}.
+        `power_region` is the risk region of two states and A = conv{(1, 0), (0, 1)}.
+
+        Source: Mechanisms as experiments (2014), Section 1.
 
         Examples
         --------
@@ -440,34 +490,3 @@ class Experiment:
 
 def _labels(labels: Iterable[Any] | None) -> tuple[Any, ...] | None:
     return None if labels is None else tuple(labels)
-
-
-def _sequences(matrix: npt.NDArray[np.float64], k: int, labels: tuple[Any, ...]) -> tuple[npt.NDArray[np.float64], tuple[Any, ...]]:
-    n, m = matrix.shape
-    check_entries("the product", n, m**k)
-    product = matrix
-    for _ in range(k - 1):
-        product = (product[:, :, None] * matrix[:, None, :]).reshape(n, -1)
-    return product, tuple(itertools.product(labels, repeat=k))
-
-
-def _counts(matrix: npt.NDArray[np.float64], k: int, _labels: tuple[Any, ...]) -> tuple[npt.NDArray[np.float64], tuple[Any, ...]]:
-    """Multinomial probabilities, as products of binomial ones: the counts of outcomes 0, 1, … among the runs that are left."""
-    n, m = matrix.shape
-    check_entries("the product", n, math.comb(m + k - 1, k))
-    log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, k + 1)))])
-    counts = np.array(list(_compositions(m, k)))
-    with np.errstate(divide="ignore"):
-        logs = np.log(matrix)
-    terms = np.zeros((n, len(counts)))
-    for y in range(m):
-        seen = counts[:, y]
-        terms += np.where(seen > 0, seen * np.where(seen > 0, logs[:, y, None], 0.0), 0.0) - log_factorials[seen]
-    return np.exp(terms + log_factorials[k]), tuple(map(tuple, counts.tolist()))
-
-
-def _compositions(m: int, k: int) -> Iterable[list[int]]:
-    """All m counts that add up to k."""
-    for bars in itertools.combinations(range(m + k - 1), m - 1):
-        ends = (-1, *bars, m + k - 1)
-        yield [b - a - 1 for a, b in itertools.pairwise(ends)]

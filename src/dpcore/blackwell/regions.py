@@ -1,11 +1,11 @@
-"""Convex regions of risks: what can be reached by deciding from outcomes."""
+"""Convex regions of risks: the risk vectors that decisions from outcomes can have."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from dpcore._validation import REAL_DTYPES, check_array, check_real
 from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Points = npt.NDArray[np.float64]
 
 MAX_POINTS, MAX_FACETS = 2**18, 2**26
-"""Points of which a hull is taken at once, and facets that it may have: p points in ℝⁿ can give some p^⌊n/2⌋."""
+"""Limits of one hull: its points, and its facets, of which p points in ℝⁿ can have about p^⌊n/2⌋."""
 FLAT = 1e-12
 """Relative to the largest extent: thinner regions count as flat."""
 SAME_DIRECTION = 2.0**-50
@@ -29,15 +31,29 @@ SAME_DIRECTION = 2.0**-50
 class Region:
     r"""A convex region in ℝⁿ: the Minkowski sum over outcomes y of conv(pieces[y]).
 
-    Parameters
+    `Experiment.risk_region` and `Experiment.power_region` return regions.
+
+    Attributes
     ----------
     pieces : ndarray of float64, shape (m, a, n)
-        For each of m outcomes the risks that each of a actions contributes, at n states.
+        For each of m outcomes, the risks that each of a actions contributes at the n states.
+    dimension : int
+        Number of coordinates n.
+    vertices : ndarray of float64, shape (v, n)
+        Corners of the region.
 
     Notes
     -----
-    Whoever sees outcome y chooses an action, or mixes several; risks add up over outcomes. Made by `Experiment.risk_region` and
-    `Experiment.power_region`. Source: Mechanisms as experiments (2014), Section 1.
+    A decision rule chooses an action for each outcome y, or a mixture of actions. Risks add up over the outcomes.
+
+    Source: Mechanisms as experiments (2014), Section 1.
+
+    Examples
+    --------
+    >>> from dpcore.blackwell import Experiment
+    >>> region = Experiment([[0.75, 0.25], [0.25, 0.75]]).power_region(0, 1)
+    >>> region.dimension, region.contains([0.5, 0.5]), region.contains([0.1, 0.1])
+    (2, True, False)
     """
 
     pieces: Points = field(repr=False)
@@ -47,13 +63,17 @@ class Region:
         """Number of coordinates n."""
         return int(self.pieces.shape[2])
 
+    @overload
+    def support(self, direction: Sequence[float]) -> float: ...
+    @overload
+    def support(self, direction: npt.ArrayLike) -> float | npt.NDArray[np.float64]: ...
     def support(self, direction: Any) -> Any:
-        r"""Give the support function h(w) = max {w·r : r in the region}.
+        r"""Return the support function h(w) = max {w·r : r in the region}.
 
         Parameters
         ----------
         direction : array_like, shape (..., n)
-            Directions w; those of least risk have negative entries.
+            Directions w. For the least risk, use negative entries.
 
         Returns
         -------
@@ -63,7 +83,11 @@ class Region:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If the directions have another length or are no real numbers.
+            If the directions do not have n coordinates or are not real numbers.
+
+        Notes
+        -----
+        Cost: m·a·n multiplications for each direction.
         """
         w = check_array("direction", direction, REAL_DTYPES).astype(np.float64)
         if w.ndim == 0 or w.shape[-1] != self.dimension:
@@ -73,27 +97,31 @@ class Region:
 
     @cached_property
     def vertices(self) -> Points:
-        """Corners of the region, shape (v, n); for n = 2 counterclockwise, from the one that is least in the second coordinate.
+        """Corners of the region, shape (v, n). For n = 2 they are in counterclockwise order from the lowest one.
 
         Raises
         ------
         ParameterError
-            If the hull of too many points would have to be taken (2^18 for n = 3, 2^13 for n = 4 or 5, some 400 for 6 or 7); the support
-            function has no such limit.
+            If a hull has too many points: more than 2^18 for n = 3, 2^13 for n = 4 or 5, about 400 for n = 6 or 7. The support function
+            has no such limit.
         """
         corners = _planar_sum(self.pieces) if self.dimension == 2 else _sum_of_hulls(self.pieces)
         corners.setflags(write=False)
         return corners
 
-    def contains(self, points: Any, tolerance: float = 1e-12) -> Any:
-        """Tell which points lie in the region.
+    @overload
+    def contains(self, points: Sequence[float], *, tolerance: float = ...) -> bool: ...
+    @overload
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = ...) -> bool | npt.NDArray[np.bool_]: ...
+    def contains(self, points: Any, *, tolerance: float = 1e-12) -> Any:
+        """Return which points lie in the region.
 
         Parameters
         ----------
         points : array_like, shape (..., n)
-            Points to be looked at.
+            Points in the plane.
         tolerance : float, default 1e-12
-            How far beyond its border, in any direction that bounds it, a point still counts; ≥ 0.
+            Largest distance beyond the border, in any direction that bounds the region, at which a point still counts; ≥ 0.
 
         Returns
         -------
@@ -103,12 +131,12 @@ class Region:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If the region has not two dimensions, or a parameter does not fit.
+            If the region does not have two dimensions, or a parameter is outside its range.
         """
         tolerance = check_real("tolerance", tolerance, low=0.0, high=math.inf)
         where = check_array("points", points, REAL_DTYPES).astype(np.float64)
         if self.dimension != 2 or where.ndim == 0 or where.shape[-1] != 2:
-            raise ParameterError(f"points must have shape (..., 2), for regions in the plane, got {where.shape} in ℝ^{self.dimension}")
+            raise ParameterError(f"points must have shape (..., 2) and the region two dimensions, got {where.shape} in ℝ^{self.dimension}")
         edges = np.roll(self.vertices, -1, axis=0) - self.vertices
         normals = np.concatenate([np.stack([edges[:, 1], -edges[:, 0]], axis=1), [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]])
         lengths = np.hypot(*normals.T)
@@ -118,7 +146,7 @@ class Region:
 
 
 def testing_pieces(p0: Points, p1: Points) -> Points:
-    """Pieces of the region of (P_MD, P_FA): an outcome outside S is missed under the second row, one inside S is a false alarm."""
+    """Return the pieces of the region of (P_MD, P_FA): outcomes outside S are misses under the second row, those in S false alarms."""
     zero = np.zeros_like(p0)
     return np.stack([np.stack([p1, zero], axis=1), np.stack([zero, p0], axis=1)], axis=1)
 
@@ -179,14 +207,14 @@ def _sum_of_hulls(pieces: Points) -> Points:
         distinct = np.unique(piece, axis=0)
         if len(total) * len(distinct) > limit:
             raise ParameterError(
-                f"the region must be a hull of at most {limit} points in ℝ^{dimension}, got {len(total)} × {len(distinct)}"
+                f"the region must be a hull of at most {limit} points in ℝ^{dimension}, got {len(total)} × {len(distinct)}; use support()"
             )
         total = _hull((total[:, None] + distinct).reshape(-1, pieces.shape[2]))
     return total
 
 
 def _hull(points: Points) -> Points:
-    """Corners of the convex hull, in whatever flat the points span."""
+    """Corners of the convex hull, in the flat that the points span."""
     from scipy.spatial import ConvexHull
 
     centred = points - points.mean(axis=0)

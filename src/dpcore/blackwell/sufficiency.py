@@ -1,4 +1,4 @@
-"""Blackwell's order: whether one experiment tells all that another one tells, with a proof of either answer."""
+"""Blackwell's order of experiments, with a proof of either answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.blackwell._deficiency import TOLERANCE, answers, distance
+from dpcore.blackwell._html import matrix_table
 from dpcore.blackwell.experiment import Experiment
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
 
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
 
 MAX_VARIABLES = 10**6
 NEAR_LEAST = 1e-10
-"""Relative: sums of up to 10^5 non-negative products, in float64, tell decisions apart that differ by more."""
+"""Relative: sums of up to 10^5 non-negative products, in float64, separate decisions that differ by more."""
 GUARD_BITS = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecisionProblem:
-    """A decision from an outcome: in state i, which has probability prior[i], decision k costs loss[i, k].
+    """A decision from an outcome: state i has probability prior[i], and decision a costs loss[i, a] there.
 
     Attributes
     ----------
-    loss : ndarray of float64, shape (n, k)
+    loss : ndarray of float64, shape (n, decisions)
         Losses in [0, 1].
     prior : ndarray of float64, shape (n,)
         Probabilities of the states.
     risk_P, risk_Q : float
-        Least expected losses of who sees P, and of who sees Q.
+        Least expected losses with the outcome of P and with the outcome of Q.
     """
 
     loss: Matrix = field(repr=False)
@@ -42,19 +43,25 @@ class DecisionProblem:
     risk_P: float  # noqa: N815 - P and Q are the experiments
     risk_Q: float  # noqa: N815
 
+    def _repr_html_(self) -> str:
+        table = np.column_stack([self.prior, self.loss])
+        caption = f"Decision problem with risk {self.risk_P:.4g} for P and {self.risk_Q:.4g} for Q"
+        columns = ["prior", *(f"loss of decision {a}" for a in range(self.loss.shape[1]))]
+        return matrix_table(table, range(len(table)), columns, caption)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sufficiency:
-    """Whether P ≺ Q, and why.
+    """Whether P ≺ Q, with the proof.
 
     Attributes
     ----------
     holds : bool
         Whether P is sufficient for Q.
     T : ndarray of float64, shape (m1, m2), or None
-        If so: a row-stochastic matrix with no entry of PT − Q beyond 1e-9.
+        If P is sufficient: a row-stochastic matrix for which no entry of PT − Q exceeds 1e-9.
     problem : DecisionProblem or None
-        If not: a decision that Q helps to make with strictly less risk than P.
+        If P is not sufficient: a decision that has strictly less risk with Q than with P.
     deficiency : float
         Le Cam's deficiency of P for Q: min over T of max over states of the total variation between rows of PT and Q.
     """
@@ -66,32 +73,34 @@ class Sufficiency:
 
 
 def is_sufficient(P: Experiment, Q: Experiment) -> Sufficiency:
-    r"""Tell whether P is sufficient for Q (P ≺ Q): whether Q is P passed through a channel.
+    r"""Return whether P is sufficient for Q (P ≺ Q): whether Q is P passed through a channel.
 
     Parameters
     ----------
     P, Q : Experiment
-        With the same n states, and m1 and m2 outcomes.
+        Experiments on the same n states, with m1 and m2 outcomes.
 
     Returns
     -------
     Sufficiency
-        A channel T with PT = Q, or a decision problem on which Q does strictly better.
+        A channel T with PT = Q, or a decision problem in which Q has strictly less risk.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If they are no experiments on as many states, or m1·m2 + n·m2 exceeds 10^6.
+        If P and Q are not experiments on the same number of states, or m1·m2 + n·m2 exceeds 10^6.
     DpcoreError
-        If no linear program was solved well enough for either proof.
+        If no linear program was solved accurately enough for either proof.
 
     Notes
     -----
-    By Blackwell's theorem one of the two exists, and never both. The T that minimises max_i TV((PT)_i, Q_i) is the solution of a linear
-    program (HiGHS), whose dual solution is the decision problem with losses in [0, 1] whose risks differ most: by that same minimum. Its
-    decisions are the outcomes of Q. That risk_P > risk_Q is checked in integer arithmetic for the matrices as they are stored, with rows
-    scaled to sums of exactly 1. If PT = Q can be had to 1e-9 the answer is yes, whatever a smaller difference would tell.
+    By Blackwell's theorem exactly one of the two exists. The T that minimises max_i TV((PT)_i, Q_i) is the solution of a linear program
+    (HiGHS). The dual solution is the decision problem with losses in [0, 1] whose risks differ most, by that same minimum. Its decisions
+    are the outcomes of Q. The inequality risk_P > risk_Q is checked in integer arithmetic for the matrices as stored, with rows scaled to
+    sums of exactly 1. If PT = Q holds within 1e-9, the answer is yes; smaller differences do not count.
+
     Cost: about half a second for n = m1 = m2 = 60 where a T exists, otherwise 1 to 8 seconds.
+
     Source: Mechanisms as experiments (2014), Definition 3 and Theorem 1; Blackwell (1953); Le Cam (1964), for the deficiency.
 
     Examples
@@ -116,13 +125,16 @@ def is_sufficient(P: Experiment, Q: Experiment) -> Sufficiency:
             channel = _completed(answer.channel, seen_p, seen_q)
             return Sufficiency(holds=True, T=channel, problem=None, deficiency=deficiency)
         if answer.weights is not None and answer.weights.any():
-            # an outcome that Q never shows is the worst decision, lest it be a free one
+            # an outcome that Q never shows becomes the worst decision; otherwise it would cost nothing
             weights = np.broadcast_to(answer.weights.max(axis=1, keepdims=True), q.shape).copy()
             weights[:, seen_q] = answer.weights
             problem = separating_problem(p, q, weights)
             if problem is not None:
                 return Sufficiency(holds=False, T=None, problem=problem, deficiency=deficiency)
-    raise DpcoreError("neither a channel from P to Q nor a decision that separates them was found: the linear programs were not solved")
+    raise DpcoreError(
+        "found neither a channel from P to Q nor a decision that separates them: the solver did not reach the accuracy for a proof; "
+        "try fewer outcomes, or merge outcomes with proportional columns"
+    )
 
 
 def _check(P: Experiment, Q: Experiment) -> tuple[Matrix, Matrix]:
@@ -140,7 +152,7 @@ def _check(P: Experiment, Q: Experiment) -> tuple[Matrix, Matrix]:
 
 
 def _completed(channel: Matrix, seen_p: npt.NDArray[np.bool_], seen_q: npt.NDArray[np.bool_]) -> Matrix:
-    """The channel on all outcomes: what P never shows may be answered by anything that Q shows."""
+    """The channel on all outcomes: the rows of outcomes that P never shows are uniform on the outcomes that Q shows."""
     full: Matrix = np.where(seen_q, 1 / seen_q.sum(), 0.0) * np.ones((len(seen_p), 1))
     full[np.ix_(seen_p, seen_q)] = channel
     full.setflags(write=False)
@@ -148,7 +160,7 @@ def _completed(channel: Matrix, seen_p: npt.NDArray[np.bool_], seen_q: npt.NDArr
 
 
 def separating_problem(p: Matrix, q: Matrix, weights: Matrix) -> DecisionProblem | None:
-    """The decision problem with losses times prior in proportion to `weights`, if the risk of Q is less than that of P for certain."""
+    """Return the decision problem with losses times priors proportional to `weights`, if Q has certainly less risk than P."""
     prior = weights.max(axis=1)
     loss = np.divide(weights, prior[:, None], out=np.zeros_like(weights), where=prior[:, None] > 0)
     prior = prior / prior.sum()
@@ -162,10 +174,10 @@ def separating_problem(p: Matrix, q: Matrix, weights: Matrix) -> DecisionProblem
 
 
 def exact_risk(matrix: Matrix, loss: Matrix, prior: Matrix) -> tuple[Fraction, Fraction]:
-    """Bounds of the Bayes risk of an experiment with rows scaled to sum to 1, in integer arithmetic; they differ by 2^−200 at most.
+    """Return bounds of the Bayes risk of an experiment with rows scaled to sum to 1, in integer arithmetic; they differ by at most 2^−200.
 
-    Decisions that float64 finds to be worse than the best one by more than its error are left out: losses are not negative, so that
-    error is relative.
+    Decisions that are worse than the best one by more than the error of float64 are left out. Losses are not negative, so this error is
+    relative.
     """
     (entries, _), (losses, loss_shift), (priors, prior_shift) = (_integers(each) for each in (matrix, loss, prior))
     sums = entries.sum(axis=1)
@@ -183,7 +195,7 @@ def exact_risk(matrix: Matrix, loss: Matrix, prior: Matrix) -> tuple[Fraction, F
 
 
 def _integers(values: Matrix) -> tuple[npt.NDArray[Any], int]:
-    """Python integers, and the power of two that they are to be multiplied with; exact."""
+    """Python integers and a power of two, whose product is exactly the values."""
     mantissas, exponents = np.frexp(values)
     least = int(exponents[values != 0].min(initial=1024)) if values.any() else 0
     shifts = np.where(values != 0, exponents - least, 0)

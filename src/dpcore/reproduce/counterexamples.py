@@ -105,7 +105,7 @@ def _two_data_bases(setting: Setting) -> Check:
     for index in range(count):
         p = random_experiment(stream, 2, 4)
         q = random_experiment(stream, 2, 3, 0.3) if index % 2 else p.garble(random_experiment(stream, 4, 3).matrix)
-        inside = p.power_region(0, 1).contains(q.power_region(0, 1).vertices, 1e-10).all()
+        inside = bool(np.all(p.power_region(0, 1).contains(q.power_region(0, 1).vertices, tolerance=1e-10)))
         smaller += bool(inside)
         differ += bool(inside) != is_sufficient(p, q).holds
     promise = f"two data bases, one order: regions are contained exactly if there is a T, for {count} random pairs"
@@ -215,7 +215,7 @@ def _distributions_figure() -> Figure:
 
 def _distributions_checks() -> tuple[Check, ...]:
     under = COARSE.under(PAIRS_APART), FINE.under(PAIRS_APART)
-    outside = [not under[0].power_region(i, j).contains(under[1].power_region(i, j).vertices).all() for i, j in ((0, 1), (1, 0))]
+    outside = [not np.all(under[0].power_region(i, j).contains(under[1].power_region(i, j).vertices)) for i, j in ((0, 1), (1, 0))]
     answer = is_sufficient(COARSE, FINE)
     return (
         Check("under the distributions R(M₁) ⊃ R(M₂)", f"{sum(outside)} of 2 orders not contained", "0", not any(outside)),

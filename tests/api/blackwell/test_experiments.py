@@ -114,10 +114,12 @@ def test_delta_of_listed_pairs():
     matrix = random_rows(RNG, 12, 5)
     pairs = [(0, 1), (3, 2), (11, 4)]
     for epsilon in EPSILONS:
-        assert Experiment(matrix).delta(epsilon, pairs) == pytest.approx(slow_delta(matrix, epsilon, pairs), rel=1e-12, abs=1e-15)
+        assert Experiment(matrix).delta(epsilon, neighbours=pairs) == pytest.approx(
+            slow_delta(matrix, epsilon, pairs), rel=1e-12, abs=1e-15
+        )
         every = list(itertools.combinations(range(12), 2))
-        assert Experiment(matrix).delta(epsilon, every) == Experiment(matrix).delta(epsilon)
-    assert Experiment(matrix).delta(0.0, [(3, 3)]) == 0
+        assert Experiment(matrix).delta(epsilon, neighbours=every) == Experiment(matrix).delta(epsilon)
+    assert Experiment(matrix).delta(0.0, neighbours=[(3, 3)]) == 0
 
 
 def test_delta_takes_any_shape_and_falls():
@@ -159,9 +161,9 @@ def test_epsilon_is_the_inverse_of_delta(n, delta):
     else:
         assert experiment.delta(0.0) <= delta
     pairs = [(0, 1), (1, n - 1)]
-    listed = experiment.epsilon(delta, pairs)
+    listed = experiment.epsilon(delta, neighbours=pairs)
     assert listed <= epsilon
-    assert experiment.delta(listed + 1e-12, pairs) <= delta
+    assert experiment.delta(listed + 1e-12, neighbours=pairs) <= delta
 
 
 def test_epsilon_at_the_ends():
@@ -197,11 +199,11 @@ def test_satisfies_without_tolerance_compares_what_is_stored():
         (lambda e: e.delta(-0.1), ParameterError, r"epsilon must be in \[0.0, inf\], got -0.1"),
         (lambda e: e.delta([0.0, math.nan]), ParameterError, "epsilon"),
         (lambda e: e.delta("1"), ParameterTypeError, "epsilon"),
-        (lambda e: e.delta(1.0, "none"), ParameterError, "neighbours must be 'all' or pairs"),
-        (lambda e: e.delta(1.0, [(0, 2)]), ParameterError, r"neighbours must be states in \[0, 1\], got \(0, 2\) in row 0"),
-        (lambda e: e.delta(1.0, [0, 1]), ParameterError, "neighbours"),
-        (lambda e: e.delta(1.0, np.empty((0, 2), int)), ParameterError, "neighbours"),
-        (lambda e: e.delta(1.0, [(0.0, 1.0)]), ParameterTypeError, "neighbours"),
+        (lambda e: e.delta(1.0, neighbours="none"), ParameterError, "neighbours must be 'all' or pairs"),
+        (lambda e: e.delta(1.0, neighbours=[(0, 2)]), ParameterError, r"neighbours must be states in \[0, 1\], got \(0, 2\) in row 0"),
+        (lambda e: e.delta(1.0, neighbours=[0, 1]), ParameterError, "neighbours"),
+        (lambda e: e.delta(1.0, neighbours=np.empty((0, 2), int)), ParameterError, "neighbours"),
+        (lambda e: e.delta(1.0, neighbours=[(0.0, 1.0)]), ParameterTypeError, "neighbours"),
         (lambda e: e.delta(1.0, threads=0), ParameterError, "threads"),
         (lambda e: e.epsilon(1.5), ParameterError, "delta"),
         (lambda e: e.epsilon(True), ParameterTypeError, "delta"),
@@ -212,15 +214,15 @@ def test_satisfies_without_tolerance_compares_what_is_stored():
         (lambda e: e.garble([[0.5, 0.5]]), ParameterError, r"channel must be a matrix of shape \(2, columns\), got shape \(1, 2\)"),
         (lambda e: e.garble([[0.5, 0.6], [1, 0]]), ParameterError, "row 0 sums to"),
         (lambda e: e.under([[1.0]]), ParameterError, "distributions"),
-        (lambda e: e.product(0), ParameterError, "k must be in"),
+        (lambda e: e.product(0), ParameterError, "uses must be in"),
         (lambda e: e.product(27), ParameterError, "entries"),
         (lambda e: e.product(2, ordered=1), ParameterTypeError, "ordered"),
-        (lambda e: e.product(10**12, ordered=False), ParameterError, "k must be in"),
+        (lambda e: e.product(10**12, ordered=False), ParameterError, "uses must be in"),
         (lambda e: e.bayes_risk([[0, 1]], [0.5, 0.5]), ParameterError, "loss"),
         (lambda e: e.bayes_risk(np.eye(2), [0.5, 0.6]), ParameterError, "prior"),
         (lambda e: e.bayes_risk(np.eye(2), [1.0]), ParameterError, r"prior must have shape \(2,\)"),
         (lambda e: e.risk_region([[1, 0, 0]]), ParameterError, "actions"),
-        (lambda e: e.plot_region(math.inf, 0.0, "x.svg"), ParameterError, "epsilon"),
+        (lambda e: e.plot_region(math.inf, 0.0, target="x.svg"), ParameterError, "epsilon"),
         (lambda e: e.power_region(0, 1).support([1.0]), ParameterError, "direction"),
         (lambda e: e.power_region(0, 1).contains([1.0]), ParameterError, "points"),
     ],
@@ -407,10 +409,10 @@ def test_the_largest_power_at_the_ends():
 
 def test_a_region_is_drawn_into_a_file_or_on_axes(tmp_path):
     figure = pytest.importorskip("matplotlib.figure").Figure()
-    path = RESPONSE.plot_region(1.2, 0.05, tmp_path / "region.svg")
+    path = RESPONSE.plot_region(1.2, 0.05, target=tmp_path / "region.svg")
     assert path.read_text(encoding="utf-8").lstrip().startswith("<?xml")
     axes = figure.subplots()
-    assert RESPONSE.plot_region(1.2, 0.05, axes, [(0, 1)]) is axes
+    assert RESPONSE.plot_region(1.2, 0.05, target=axes, neighbours=[(0, 1)]) is axes
     assert len(axes.patches) == 3
     assert axes.get_xlabel() == "missed detection, P_MD"
     allowed, *drawn = (patch.get_xy()[:-1] for patch in axes.patches)
@@ -423,15 +425,15 @@ def test_a_region_is_drawn_into_a_file_or_on_axes(tmp_path):
 def test_targets_and_pairs_that_cannot_be_drawn_are_refused(tmp_path):
     pytest.importorskip("matplotlib")
     with pytest.raises(ParameterTypeError, match="target"):
-        RESPONSE.plot_region(1.0, 0.0, 3)
+        RESPONSE.plot_region(1.0, 0.0, target=3)
     with pytest.raises(ParameterError, match="at most 1000 pairs"):
-        Experiment(np.ones((60, 1))).plot_region(1.0, 0.0, tmp_path / "many.svg")
+        Experiment(np.ones((60, 1))).plot_region(1.0, 0.0, target=tmp_path / "many.svg")
 
 
 def test_the_extra_is_named_where_it_is_missing(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[report\]'"):
-        RESPONSE.plot_region(1.0, 0.0, tmp_path / "region.svg")
+        RESPONSE.plot_region(1.0, 0.0, target=tmp_path / "region.svg")
 
 
 def test_the_package_is_there_without_being_imported():
@@ -458,7 +460,7 @@ def test_two_thousand_states_that_are_alike_are_quick():
     experiment = Experiment(matrix)
     neighbours = [(i, i + 1) for i in range(1999)]
     up, down = (np.maximum(a - math.exp(0.05) * b, 0).sum(axis=1).max() for a, b in ((matrix[1:], matrix[:-1]), (matrix[:-1], matrix[1:])))
-    assert experiment.delta(0.05, neighbours) == pytest.approx(max(up, down), rel=1e-12)
+    assert experiment.delta(0.05, neighbours=neighbours) == pytest.approx(max(up, down), rel=1e-12)
     assert experiment.epsilon(neighbours=neighbours) == pytest.approx(np.abs(np.diff(np.log(matrix), axis=0)).max(), abs=1e-12)
     assert experiment.delta(3.0) == pytest.approx(1.0, abs=1e-12)
 
@@ -475,3 +477,20 @@ def test_two_thousand_states_that_are_not_alike():
     assert Experiment(some).delta(1.0) == pytest.approx(slow, rel=1e-12)
     epsilon = experiment.epsilon(0.2)
     assert experiment.delta(epsilon + 1e-12) <= 0.2 <= experiment.delta(epsilon - 1e-12)
+
+
+# Notebooks
+
+
+def test_a_notebook_shows_a_table_with_escaped_labels():
+    shown = Experiment([[0.75, 0.25], [0.25, 0.75]], states=["<b>", "no"], outcomes=["y&n", "n"])._repr_html_()
+    assert "<th>&lt;b&gt;</th><td>0.75</td><td>0.25</td>" in shown
+    assert "y&amp;n" in shown
+    assert "<b>" not in shown
+    large = Experiment(np.full((30, 20), 0.05))._repr_html_()
+    assert large.count("<tr>") == 1 + 12 + 1
+    assert "…" in large
+
+
+def test_the_package_shows_public_names_only():
+    assert sorted(dir(blackwell)) == sorted(blackwell.__all__)

@@ -137,7 +137,7 @@ def test_bounds_of_the_exact_risk_hold_it():
 
 def test_no_answer_without_a_proof(monkeypatch):
     monkeypatch.setattr(sufficiency, "answers", lambda p, q: iter([_deficiency.Answer(None), _deficiency.Answer(None)]))
-    with pytest.raises(DpcoreError, match="were not solved"):
+    with pytest.raises(DpcoreError, match="neither a channel from P to Q nor a decision"):
         is_sufficient(IDENTITY, CONSTANT)
 
 
@@ -205,3 +205,12 @@ def test_the_testing_region_is_not_that_of_all_actions():
     segment = response.risk_region([[1, 0], [0, 1]])
     assert np.sort(segment.vertices[:, ::-1], axis=0) == pytest.approx(np.sort(tests.vertices, axis=0))
     assert tests.contains(segment.vertices[:, ::-1]).all()
+
+
+def test_a_notebook_shows_the_decision_problem():
+    fine = Experiment([[0.75, 0.25], [0.25, 0.75]])
+    problem = is_sufficient(fine.garble([[0.9, 0.1], [0.1, 0.9]]), fine).problem
+    assert problem is not None
+    shown = problem._repr_html_()
+    assert "<th>prior</th><th>loss of decision 0</th>" in shown
+    assert "risk 0.3 for P and 0.25 for Q" in shown

@@ -240,7 +240,7 @@ def _profile_figure() -> Figure:
         _pure_profiles().items(), ("measured", "second"), ("theory", "second theory"), strict=True
     ):
         series += [
-            Series(name, floats(grid), floats(experiment.delta(grid, pairs)), None, role, "points"),  # type: ignore[arg-type]
+            Series(name, floats(grid), floats(experiment.delta(grid, neighbours=pairs)), None, role, "points"),  # type: ignore[arg-type]
             Series(f"{name}: formula", floats(grid), floats(map(exact, grid)), None, line),  # type: ignore[arg-type]
         ]
     mechanism, experiment = _gaussian()
@@ -259,7 +259,7 @@ def _profile_agrees() -> Check:
     grid = np.linspace(0.0, 1.5, 31)
     worst = 0.0
     for experiment, pairs, exact in _pure_profiles().values():
-        worst = max(worst, float(np.abs(experiment.delta(grid, pairs) - [exact(float(e)) for e in grid]).max()))
+        worst = max(worst, float(np.abs(experiment.delta(grid, neighbours=pairs) - [exact(float(e)) for e in grid]).max()))
     mechanism, experiment = _gaussian()
     worst = max(worst, float(np.abs(experiment.delta(grid) - [_gaussian_profile(mechanism.scale, float(e)) for e in grid]).max()))
     return Check("profiles are what the formulas say", f"at most {scientific(worst)} off", "rounding", worst <= ROUNDING)
