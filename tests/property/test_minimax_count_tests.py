@@ -161,7 +161,7 @@ def test_ranges_of_the_polygon(seed, start, length):
 def test_every_member_lies_in_the_outer_polygon(seed):
     rng = np.random.default_rng(seed)
     grid = np.linspace(-3, 3, 40)
-    model, q = Model.moment(grid, 2.0, 1.0), rng.uniform(0.3, 0.7, 40)
+    model, q = Model.moment(grid, kappa=2.0, C=1.0), rng.uniform(0.3, 0.7, 40)
     polygon = trace_polygon(Maximiser(model), grid, q, most=int(rng.integers(6, 60)))
     for _ in range(20):
         _, p = model.extreme(rng.normal(size=40))
@@ -173,7 +173,7 @@ def test_every_member_lies_in_the_outer_polygon(seed):
 @pytest.mark.parametrize("top", [False, True])
 def test_members_at_the_boundary(top):
     grid = np.linspace(-3, 3, 41)
-    model, q = Model.moment(grid, 2.0, 1.0), 0.5 + 0.2 * np.sin(2 * grid)
+    model, q = Model.moment(grid, kappa=2.0, C=1.0), 0.5 + 0.2 * np.sin(2 * grid)
     polygon = trace_polygon(Maximiser(model), grid, q)
     for theta in np.linspace(-0.99, 0.99, 21):
         p = polygon.member(theta, top=top)
@@ -185,7 +185,7 @@ def test_members_at_the_boundary(top):
 
 def test_few_programmes_leave_a_valid_outer_polygon():
     grid = np.linspace(-3, 3, 200)
-    model, q = Model.moment(grid, 2.0, 1.0), 0.5 + 0.2 * np.sin(2 * grid)
+    model, q = Model.moment(grid, kappa=2.0, C=1.0), 0.5 + 0.2 * np.sin(2 * grid)
     coarse, fine = (trace_polygon(Maximiser(model), grid, q, most=most) for most in (8, 400))
     ends = np.linspace(-0.9, 0.9, 50)
     (low, high), (inner, outer) = (polygon.range_over(ends, ends) for polygon in (coarse, fine))

@@ -26,9 +26,11 @@ def random_case(seed: int, outcomes: int = 3):
     """A model of one of three kinds and a channel with a positive matrix."""
     rng = np.random.default_rng(seed)
     f = np.sort(rng.normal(size=6))
-    model = [lambda: Model(f), lambda: Model.moment(f, 2.0, float((f**2).mean())), lambda: Model.hull(f, rng.dirichlet(np.ones(6), 5))][
-        seed % 3
-    ]()
+    model = [
+        lambda: Model(f),
+        lambda: Model.moment(f, kappa=2.0, C=float((f**2).mean())),
+        lambda: Model.hull(f, rng.dirichlet(np.ones(6), 5)),
+    ][seed % 3]()
     matrix = rng.dirichlet(np.ones(outcomes), 6) + 0.2
     return rng, model, matrix / matrix.sum(axis=1, keepdims=True)
 
@@ -125,7 +127,7 @@ def test_hypotheses_that_look_alike_have_a_sensible_test():
     grid = np.linspace(-4, 4, 33)
     lumped = BinaryChannel(1.0, np.sign(grid)).channel()
     three = np.column_stack([lumped[:, 0], lumped[:, 1] / 2, lumped[:, 1] / 2])
-    test = Projections(Model.moment(grid, 2.0, 1.0), three).test(-0.05, 0.05)
+    test = Projections(Model.moment(grid, kappa=2.0, C=1.0), three).test(-0.05, 0.05)
     assert test.affinity > 1 - 1e-6
     assert test.weights[0] < -0.01
     assert test.weights[1:].min() > 0.01
@@ -155,7 +157,7 @@ def test_two_outcomes_by_either_route(n, epsilon, intervals):
 def test_decisions_by_either_route_where_hypotheses_overlap(epsilon):
     """Nodes whose hypotheses the channel tells apart decide alike for every count, up to a count beside the threshold."""
     grid = np.linspace(-3, 3, 25)
-    model, n = Model.moment(grid, 2.0, 1.0), 300
+    model, n = Model.moment(grid, kappa=2.0, C=1.0), 300
     channel = BinaryChannel(epsilon, np.clip(grid, -1.5, 1.5)).channel()
     count = CountSearch(n, 0.23, trace_polygon(Maximiser(model), grid, channel[:, 1]))
     finite = FiniteSearch(Projections(model, channel), n, 0.23)

@@ -36,15 +36,15 @@ K3 = np.array([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.2, 0.5, 0.3], [0.3, 0.5, 0.2
 def numbers(f, a=A, b=B, phi=PHI, channel=K3, unit=1.0):
     """Everything that depends linearly on the unit of θ, and everything that does not."""
     model = Model(f, a, b)
-    binary = BinarySearchEstimator(model, BinaryChannel(1.0, phi), 2000, step="tuned", loss="absolute")
-    finite = BinarySearchEstimator(model, channel, 500, step=0.2 * unit, loss="absolute")
-    optimal = optimal_channel(model, 1000, 1.0)
+    binary = BinarySearchEstimator(model, BinaryChannel(1.0, phi), n=2000, step="tuned", loss="absolute")
+    finite = BinarySearchEstimator(model, channel, n=500, step=0.2 * unit, loss="absolute")
+    optimal = optimal_channel(model, 1.0, n=1000)
     tv, hellinger = modulus_tv(model, 0.1), modulus_hellinger(model, 0.1)
     differences = [
         np.ptp(model.theta_range),
         *(value for modulus in (tv, hellinger) for value in (modulus.value, modulus.upper)),
-        lower_bound(model, 1000, 1.0, "absolute").value,
-        upper_bound(model, 10**6, 1.0, "absolute").value,
+        lower_bound(model, 1.0, n=1000, loss="absolute").value,
+        upper_bound(model, 1.0, n=10**6, loss="absolute").value,
         optimal.certificate.modulus,
         optimal.certificate.attained,
         binary.step,
@@ -121,7 +121,7 @@ def test_a_point_that_others_leave_no_mass():
 
 @pytest.mark.parametrize("unit", [1e-13, 2.0**60])
 def test_linear_estimators_on_models_in_any_unit(unit):
-    linear = [LinearEstimator(scale * F, None, 1.0).on(Model(scale * F, A, B), 1000) for scale in (1.0, unit)]
+    linear = [LinearEstimator(scale * F, 1.0).on(Model(scale * F, A, B), n=1000) for scale in (1.0, unit)]
     assert linear[1].risk_bound("absolute") / unit == pytest.approx(linear[0].risk_bound("absolute"), rel=1e-9)
     worst = [worst_distribution(each, loss="absolute") for each in linear]
     assert worst[1].risk / unit == pytest.approx(worst[0].risk, rel=1e-6)
@@ -153,7 +153,7 @@ def hulls(seed):
 def test_hulls_with_tiny_masses_have_a_certificate(kind, seed):
     """At 10^8 records distances are 2e-4, of which HiGHS's tolerance of 1e-10 is more than the 1e-6 that a certificate leaves."""
     f, vertices = hulls(seed)[kind]
-    found = optimal_channel(Model.hull(f, vertices / vertices.sum(axis=1, keepdims=True)), 10**8, 1.0)
+    found = optimal_channel(Model.hull(f, vertices / vertices.sum(axis=1, keepdims=True)), 1.0, n=10**8)
     assert found.certificate.holds
     assert found.certificate.ratio > 1 - 1e-9
 
@@ -183,7 +183,7 @@ def test_programmes_without_a_solution_stay_so_when_they_are_refined():
 
 
 def test_one_estimate_of_a_small_functional_is_within_its_range():
-    estimator = BinarySearchEstimator(Model([0.0, 5e-14, 1e-13]), BinaryChannel(1.0, (-1.0, 0.0, 1.0)), 1, step=1.0)
+    estimator = BinarySearchEstimator(Model([0.0, 5e-14, 1e-13]), BinaryChannel(1.0, (-1.0, 0.0, 1.0)), n=1, step=1.0)
     assert 0.0 <= estimator.estimate(np.array([0]))[0] <= 1e-13
 
 
@@ -206,9 +206,9 @@ def test_the_twin_that_solves_in_the_models_own_units(monkeypatch):
     own = property(lambda self: (STANDARD, self))
     monkeypatch.setattr(Model, "_standard", own)
     model = Model(1.7e9 + np.array([0.0, 0.5, 1.0]))
-    bound = BinarySearchEstimator(model, BinaryChannel(1.0, (-1.0, 0.0, 1.0)), 10_000, step="tuned").risk_bound()
+    bound = BinarySearchEstimator(model, BinaryChannel(1.0, (-1.0, 0.0, 1.0)), n=10_000, step="tuned").risk_bound()
     assert bound > 100 * 1.2e-4
     monkeypatch.undo()
     model = Model(1.7e9 + np.array([0.0, 0.5, 1.0]))
-    bound = BinarySearchEstimator(model, BinaryChannel(1.0, (-1.0, 0.0, 1.0)), 10_000, step="tuned").risk_bound()
+    bound = BinarySearchEstimator(model, BinaryChannel(1.0, (-1.0, 0.0, 1.0)), n=10_000, step="tuned").risk_bound()
     assert bound == pytest.approx(1.2132e-4, rel=1e-3)

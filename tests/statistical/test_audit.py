@@ -84,7 +84,7 @@ LOCAL = {
     "bounded mean, clamped": (local.BoundedMean(1.0, -1.0, 3.0, missing=0.0), math.nan, 1e300, 0.2),
     "channel of a table": (local.BinaryChannel(1.0, [0.0, 1.0, -1.0]), 1, 2, 0.95),
     "channel of a function": (local.BinaryChannel(1.0, half, bound=1.0), -2.0, 9.0, 0.95),
-    "channel of a truncated moment": (minimax.truncated_moment(1000, 1.0, 2.0, 1.0).channel, -50.0, 50.0, 0.95),
+    "channel of a truncated moment": (minimax.truncated_moment(1.0, n=1000, kappa=2.0, C=1.0).channel, -50.0, 50.0, 0.95),
     "Laplace": (local.LocalLaplace(1.0, 0.0, 1 / 3), 0.0, 5.0, 0.95),
     "Gaussian": (local.LocalGaussian(1.0, 1e-2, 0.0, 0.1), 0.0, 0.1, 0.8),
     "discrete Laplace": (local.LocalDiscreteLaplace(1.0, 0, 20), -5, 20, 0.95),

@@ -62,9 +62,9 @@ def test_thresholds_are_the_distribution_function(n, q):
 
 
 def test_certain_events():
-    assert draw_counts([0.0, 1.0], 5, 2).tolist() == [[0, 5], [0, 5]]
-    assert draw_counts([0.0, 1.0, 0.0, 0.0], 5, 1).tolist() == [[0, 5, 0, 0]]
-    assert draw_counts([1.0, 0.0, 0.0], 5, 1).tolist() == [[5, 0, 0]]
+    assert draw_counts([0.0, 1.0], n=5, replicates=2).tolist() == [[0, 5], [0, 5]]
+    assert draw_counts([0.0, 1.0, 0.0, 0.0], n=5, replicates=1).tolist() == [[0, 5, 0, 0]]
+    assert draw_counts([1.0, 0.0, 0.0], n=5, replicates=1).tolist() == [[5, 0, 0]]
 
 
 def binomial_p_value(counts, n, q):
@@ -79,10 +79,10 @@ def binomial_p_value(counts, n, q):
 
 @pytest.mark.parametrize(("n", "q"), [(1, 0.3), (20, 0.05), (999, 0.5), (10**6, 0.37)])
 def test_pairs_of_counts_follow_the_binomial_law(n, q):
-    counts = draw_counts([1 - q, q], n, REPLICATES, rng=KeyedRandom(KEY))
+    counts = draw_counts([1 - q, q], n=n, replicates=REPLICATES, rng=KeyedRandom(KEY))
     assert (counts.sum(axis=1) == n).all()
     assert binomial_p_value(counts[:, 1], n, q) > ERROR_RATE
-    twin = draw_counts([1 - q * 1.01, q * 1.01], n, 10 * REPLICATES, rng=KeyedRandom(KEY))
+    twin = draw_counts([1 - q * 1.01, q * 1.01], n=n, replicates=10 * REPLICATES, rng=KeyedRandom(KEY))
     assert binomial_p_value(twin[:, 1], n, q) < ERROR_RATE
 
 
@@ -109,7 +109,7 @@ def test_many_counts_follow_the_multinomial_law(q, n, monkeypatch):
     order = np.argsort(np.array(rows) @ code)
 
     def fit():
-        codes = draw_counts(q, n, REPLICATES, rng=KeyedRandom(KEY)) @ code
+        codes = draw_counts(q, n=n, replicates=REPLICATES, rng=KeyedRandom(KEY)) @ code
         counts = np.zeros(len(rows), np.int64)
         places, found = np.unique(codes, return_counts=True)
         counts[np.searchsorted(np.array(rows)[order] @ code, places)] = found
@@ -123,7 +123,7 @@ def test_many_counts_follow_the_multinomial_law(q, n, monkeypatch):
 
 def test_margins_of_many_counts_at_large_n():
     q, n = np.array([0.3, 0.05, 0.25, 0.15, 0.25]), 50_000
-    counts = draw_counts(q, n, REPLICATES, rng=KeyedRandom(KEY))
+    counts = draw_counts(q, n=n, replicates=REPLICATES, rng=KeyedRandom(KEY))
     for chosen in ([0], [1], [2], [3], [4], [1, 2], [0, 3], [2, 4], [0, 1, 3]):
         assert binomial_p_value(counts[:, chosen].sum(axis=1), n, float(q[chosen].sum())) > ERROR_RATE
 
@@ -131,17 +131,17 @@ def test_margins_of_many_counts_at_large_n():
 def test_neither_threads_nor_the_number_of_data_sets_change_a_row():
     stream = KeyedRandom(KEY).at(3)
     for q in ([0.4, 0.6], [0.2, 0.3, 0.5]):
-        few = draw_counts(q, 1000, 50, rng=stream)
-        many = draw_counts(q, 1000, 300_000, rng=stream, threads=3)
+        few = draw_counts(q, n=1000, replicates=50, rng=stream)
+        many = draw_counts(q, n=1000, replicates=300_000, rng=stream, threads=3)
         assert np.array_equal(few, many[:50])
-        assert np.array_equal(many, draw_counts(q, 1000, 300_000, rng=stream, threads=1))
+        assert np.array_equal(many, draw_counts(q, n=1000, replicates=300_000, rng=stream, threads=1))
 
 
 def test_reports_of_records_have_the_counts_that_are_drawn():
     p, n, sets = np.array([0.2, 0.5, 0.3]), 40, 50_000
     rng = KeyedRandom(KEY)
-    records = draw_counts(p, 1, n * sets, rng=rng).argmax(axis=1)
-    estimator = LinearEstimator([-1.0, 0.25, 1.0], None, 1.0).on(Model([-1.0, 0.0, 1.0]), n)
+    records = draw_counts(p, n=1, replicates=n * sets, rng=rng).argmax(axis=1)
+    estimator = LinearEstimator([-1.0, 0.25, 1.0], 1.0).on(Model([-1.0, 0.0, 1.0]), n=n)
     counts = estimator.linear.privatize(records.reshape(sets, n), rng=rng).sum(axis=1)
     assert binomial_p_value(counts, n, float(p @ estimator.channel[:, 1])) > ERROR_RATE
     assert binomial_p_value(counts, n, float(p @ estimator.channel[:, 1]) + 0.01) < ERROR_RATE
@@ -152,7 +152,7 @@ def test_reports_of_records_have_the_counts_that_are_drawn():
 
 def moment_estimator(n=500):
     grid = np.linspace(-4, 4, 17)
-    return truncated_moment(n, 1.0, 2.0, 1.0).on(Model.moment(grid, 2.0, 1.0), n)
+    return truncated_moment(1.0, n=n, kappa=2.0, C=1.0).on(Model.moment(grid, kappa=2.0, C=1.0), n=n)
 
 
 @pytest.mark.parametrize("loss", [losses.squared(), losses.absolute(), losses.huber(0.2), losses.power(3)])
@@ -214,7 +214,7 @@ def brute_force(estimator, model, loss):
 def test_no_mixture_of_extreme_points_is_worse(seed, loss):
     rng = np.random.default_rng(seed)
     model = random_model(rng)
-    estimator = LinearEstimator(rng.normal(size=4), None, 1.0, center=0.2).on(model, 30)
+    estimator = LinearEstimator(rng.normal(size=4), 1.0, center=0.2).on(model, n=30)
     p, risk = worst_distribution(estimator, loss=loss)
     assert model.contains(p)
     assert risk == pytest.approx(exact_risk(estimator, p, loss=loss), rel=1e-9)
@@ -223,7 +223,7 @@ def test_no_mixture_of_extreme_points_is_worse(seed, loss):
 
 
 def test_the_worst_of_an_unbiased_estimator_is_where_its_mean_is_at_the_centre():
-    estimator = uniform_scale(1.0, 1.0).on(Model.uniform_scale(1.0, 16), 1000)
+    estimator = uniform_scale(1.0, M=1.0).on(Model.uniform_scale(1.0, cells=16), n=1000)
     p, risk = worst_distribution(estimator)
     assert estimator.model.theta(p) == pytest.approx(1.0, abs=1e-3)
     assert risk == pytest.approx(estimator.risk_bound(), rel=1e-6)
@@ -232,7 +232,7 @@ def test_the_worst_of_an_unbiased_estimator_is_where_its_mean_is_at_the_centre()
 @pytest.mark.parametrize("step", [0.05, 0.3])
 def test_the_worst_distribution_of_a_search(step):
     model = Model([-1.0, 0.25, 1.0], [[1.0, 0.0, 1.0]], [0.7])
-    estimator = BinarySearchEstimator(model, BinaryChannel(1.0, (-1.0, 0.5, 0.75)), 40, step=step)
+    estimator = BinarySearchEstimator(model, BinaryChannel(1.0, (-1.0, 0.5, 0.75)), n=40, step=step)
     p, risk = worst_distribution(estimator)
     assert model.contains(p)
     shares = np.linspace(0, 1, 41)
@@ -267,19 +267,19 @@ def test_the_worst_distribution_behind_more_outcomes():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: draw_counts([0.5, 0.6], 10, 1), ParameterError, "q must be at least two probabilities"),
-        (lambda: draw_counts([1.0], 10, 1), ParameterError, "q must be at least two probabilities"),
-        (lambda: draw_counts([math.nan, 1.0], 10, 1), ParameterError, "q must be at least two probabilities"),
-        (lambda: draw_counts([0.5, 0.5], 0, 1), ParameterError, "n must be in"),
-        (lambda: draw_counts([0.5, 0.5], 10, 0), ParameterError, "replicates must be in"),
-        (lambda: draw_counts([0.5, 0.5], 10, 1, rng=np.random.default_rng()), ParameterTypeError, "rng must be"),
-        (lambda: draw_counts([0.5, 0.5], 10, 1, threads=0), ParameterError, "threads must be in"),
+        (lambda: draw_counts([0.5, 0.6], n=10, replicates=1), ParameterError, "q must be at least two probabilities"),
+        (lambda: draw_counts([1.0], n=10, replicates=1), ParameterError, "q must be at least two probabilities"),
+        (lambda: draw_counts([math.nan, 1.0], n=10, replicates=1), ParameterError, "q must be at least two probabilities"),
+        (lambda: draw_counts([0.5, 0.5], n=0, replicates=1), ParameterError, "n must be in"),
+        (lambda: draw_counts([0.5, 0.5], n=10, replicates=0), ParameterError, "replicates must be in"),
+        (lambda: draw_counts([0.5, 0.5], n=10, replicates=1, rng=np.random.default_rng()), ParameterTypeError, "rng must be"),
+        (lambda: draw_counts([0.5, 0.5], n=10, replicates=1, threads=0), ParameterError, "threads must be in"),
         (lambda: simulate_risk(moment_estimator(), [0.5, 0.5]), ParameterError, "p must have 17 masses"),
         (lambda: simulate_risk(moment_estimator(), np.ones(17)), ParameterError, "p must have masses that sum to 1"),
         (lambda: simulate_risk(moment_estimator(), np.eye(17)[0], replicates=1), ParameterError, "replicates must be in"),
         (lambda: exact_risk(Frequencies(10), [1.0, 0.0, 0.0]), ParameterError, "estimator must have a binary channel"),
-        (lambda: simulate_risk(uniform_scale(1.0, 1.0), [0.5, 0.5]), ParameterTypeError, r"told them by on\(model, n\)"),
-        (lambda: worst_distribution(uniform_scale(1.0, 1.0)), ParameterTypeError, "estimator must know its model"),
+        (lambda: simulate_risk(uniform_scale(1.0, M=1.0), [0.5, 0.5]), ParameterTypeError, r"told them by on\(model, n=n\)"),
+        (lambda: worst_distribution(uniform_scale(1.0, M=1.0)), ParameterTypeError, "estimator must know its model"),
         (lambda: worst_distribution(moment_estimator(), Model([0.0, 1.0])), ParameterError, "model must have 17 points"),
     ],
 )

@@ -34,7 +34,7 @@ def measured(name, kind, n, replicates=1_000_000):
     if kind == "search" and estimator.N < FEWEST_INTERVALS:
         return None
     found = measure(estimator, rng=KeyedRandom(KEY), replicates=replicates)
-    assert here.model.contains(found.worst.p, 1e-7)
+    assert here.model.contains(found.worst.p, tolerance=1e-7)
     assert found.worst.risk <= found.bound * (1 + 1e-9)
     assert abs(found.risk.value - found.worst.risk) < 5 * found.risk.stderr
     assert here.lower_bound - 4 * found.risk.stderr <= found.risk.value <= found.bound + 4 * found.risk.stderr
@@ -52,10 +52,10 @@ def test_slopes_are_those_of_theory(name, kind):
 
 @pytest.mark.long
 def test_a_bandwidth_that_does_not_depend_on_n_is_found_out():
-    fixed = density_at(0.0, SIZES[0], EPSILON, 2.0, 1.0)
+    fixed = density_at(0.0, EPSILON, n=SIZES[0], smoothness=2.0, C=1.0)
     risks = []
     for n in SIZES:
-        twin = fixed.on(case("3.8, m = 0", SIZES[0]).model, n)
+        twin = fixed.on(case("3.8, m = 0", SIZES[0]).model, n=n)
         risks.append(simulate_risk(twin, worst_distribution(twin).p, replicates=100_000, rng=KeyedRandom(KEY)).value)
     assert abs(log_slope(SIZES, risks)[0] - EXAMPLES["3.8, m = 0"].exponent) > TOLERANCE
 

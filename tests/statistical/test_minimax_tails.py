@@ -28,7 +28,7 @@ def exceeds(errors: int, bound: float) -> bool:
 @cache
 def binary(n: int, step: float) -> BinarySearchEstimator:
     channel = BinaryChannel(1.5, np.clip(GRID, -1.5, 1.5))
-    return BinarySearchEstimator(Model.moment(GRID, 2.0, 1.0), channel, n, step=step)
+    return BinarySearchEstimator(Model.moment(GRID, kappa=2.0, C=1.0), channel, n=n, step=step)
 
 
 def exact_tail(estimator: BinarySearchEstimator, p: np.ndarray, index: int) -> float:
@@ -51,7 +51,7 @@ def test_errors_behind_a_binary_channel_are_as_frequent_as_the_bound_at_worst(n,
     estimator, tight = binary(n, step), 0
     for index in range(estimator.N):
         p, bound = worst_of_two_outcomes(estimator, index), estimator.error_bound(index)
-        counts = draw_counts(p @ estimator.matrix, n, REPLICATES, rng=KeyedRandom(KEY))
+        counts = draw_counts(p @ estimator.matrix, n=n, replicates=REPLICATES, rng=KeyedRandom(KEY))
         errors = int((np.abs(estimator.estimate(counts) - p @ estimator.model.f) > (index + 1) * step * (1 + 1e-9)).sum())
         assert not exceeds(errors, bound)
         assert exact_tail(estimator, p, index) <= bound
@@ -66,7 +66,7 @@ def test_a_wrong_threshold_is_noticed():
     """The broken twin decides everything some counts too late."""
     estimator = binary(400, 0.15)
     p = worst_of_two_outcomes(estimator, 1)
-    counts = draw_counts(p @ estimator.matrix, 400, REPLICATES, rng=KeyedRandom(KEY))
+    counts = draw_counts(p @ estimator.matrix, n=400, replicates=REPLICATES, rng=KeyedRandom(KEY))
     theta = p @ estimator.model.f
     late = [estimator.estimate(np.clip(counts[:, 1] + shift, 0, 400)) for shift in (-12, 12)]
     assert any(exceeds(int((np.abs(found - theta) > 2 * 0.15).sum()), estimator.error_bound(1)) for found in late)
@@ -98,9 +98,9 @@ def three_questions() -> np.ndarray:
 @cache
 def eight(kind: str) -> BinarySearchEstimator:
     if kind == "k-ary":
-        return BinarySearchEstimator(Model(np.arange(8.0)), KaryResponse(1.5, 8), 3000, step=1.2)
-    model = Model.moment(np.arange(8.0) - 3.5, 2.0, 4.0)
-    return BinarySearchEstimator(model, three_questions(), 4000, step=0.5)
+        return BinarySearchEstimator(Model(np.arange(8.0)), KaryResponse(1.5, 8), n=3000, step=1.2)
+    model = Model.moment(np.arange(8.0) - 3.5, kappa=2.0, C=4.0)
+    return BinarySearchEstimator(model, three_questions(), n=4000, step=0.5)
 
 
 def candidates(model: Model) -> np.ndarray:
@@ -121,13 +121,13 @@ def test_errors_behind_eight_outcomes_stay_below_the_bound(kind):
     step, members, rng = estimator.step, candidates(estimator.model), KeyedRandom(KEY)
     sizes = []
     for p in members:
-        counts = draw_counts(p @ estimator.matrix, estimator.n, SEARCHED, rng=rng)
+        counts = draw_counts(p @ estimator.matrix, n=estimator.n, replicates=SEARCHED, rng=rng)
         sizes.append(np.abs(estimator.estimate(counts) - p @ estimator.model.f))
     informative = 0
     for index in range(estimator.N):
         worst = max(range(len(members)), key=lambda i: ((sizes[i] > (index + 1) * step).sum(), sizes[i].mean()))
         p, bound = members[worst], estimator.error_bound(index)
-        counts = draw_counts(p @ estimator.matrix, estimator.n, REPLICATES, rng=rng)
+        counts = draw_counts(p @ estimator.matrix, n=estimator.n, replicates=REPLICATES, rng=rng)
         found, limit = estimator.estimate(counts) - p @ estimator.model.f, (index + 1) * step * (1 + 1e-9)
         assert not exceeds(int((np.abs(found) > limit).sum()), bound)
         informative += 0 < bound < 0.5

@@ -195,7 +195,7 @@ def _chosen() -> list[Drawing]:
         Drawing("unit_floats", lambda n, e, rng: _choices.unit_floats((n,), rng=rng)),
         Drawing(
             "draw_counts",
-            lambda n, e, rng: minimax.draw_counts([0.2, 0.3, 0.5], 1000, n, rng=rng),
+            lambda n, e, rng: minimax.draw_counts([0.2, 0.3, 0.5], n=1000, replicates=n, rng=rng),
             numbers=lambda y: y[:, 0] + 2 * y[:, 1],
             places=False,
         ),

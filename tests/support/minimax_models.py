@@ -25,14 +25,14 @@ def _random_hull() -> Model:
 FACTORIES = {
     "simplex": lambda: Model(np.array([0.0, 3.0, -1.0, 0.5, 2.0, 2.5])),
     "two points": lambda: Model(np.array([0.0, 1.0])),
-    "moment 2": lambda: Model.moment(np.linspace(-10.0, 10.0, 81), 2.0, 1.0),
-    "moment 1.5": lambda: Model.moment(np.linspace(-50.0, 50.0, 101), 1.5, 1.0),
-    "hoelder 1": lambda: Model.hoelder_density(np.linspace(-2.0, 2.0, 101), 1.0, 2.0, 0.0),
-    "hoelder 1.5": lambda: Model.hoelder_density(np.linspace(-2.0, 2.0, 31), 1.5, 2.0, 0.0, 1),
-    "hoelder 2": lambda: Model.hoelder_density(np.linspace(-3.0, 3.0, 81), 2.0, 2.0, 0.0, 1),
+    "moment 2": lambda: Model.moment(np.linspace(-10.0, 10.0, 81), kappa=2.0, C=1.0),
+    "moment 1.5": lambda: Model.moment(np.linspace(-50.0, 50.0, 101), kappa=1.5, C=1.0),
+    "hoelder 1": lambda: Model.hoelder_density(np.linspace(-2.0, 2.0, 101), smoothness=1.0, C=2.0, x0=0.0),
+    "hoelder 1.5": lambda: Model.hoelder_density(np.linspace(-2.0, 2.0, 31), smoothness=1.5, C=2.0, x0=0.0, m=1),
+    "hoelder 2": lambda: Model.hoelder_density(np.linspace(-3.0, 3.0, 81), smoothness=2.0, C=2.0, x0=0.0, m=1),
     "polytope": _random_polytope,
     "hull": _random_hull,
-    "uniform": lambda: Model.uniform_scale(3.0, 60),
+    "uniform": lambda: Model.uniform_scale(3.0, cells=60),
 }
 NAMES = sorted(FACTORIES)
 

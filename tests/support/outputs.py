@@ -134,7 +134,7 @@ def cases() -> dict[str, Case]:
         "SubsetSelection.privatize": code(local.SubsetSelection(1.0, 10).privatize, np.uint8, (N, width)),
         "LocalHashing.privatize": code(local.LocalHashing(1.0, 10).privatize, _backend.HASHING_REPORT),
         "HadamardResponse.privatize": code(local.HadamardResponse(1.0, 10).privatize, _backend.HADAMARD_REPORT),
-        "LinearEstimator.privatize": Case(minimax.LinearEstimator(np.tanh, 1.0, 1.0).privatize, REALS, np.bool_),
+        "LinearEstimator.privatize": Case(minimax.LinearEstimator(np.tanh, 1.0, bound=1.0).privatize, REALS, np.bool_),
     }
 
 

@@ -29,7 +29,7 @@ BUILD_SECONDS, END_SECONDS = 10.0, 5.0
 
 def moment_model(points: int) -> Model:
     """E x² ≤ 1 on a grid of [−10, 10]."""
-    return Model.moment(np.linspace(-10.0, 10.0, points), 2.0, 1.0)
+    return Model.moment(np.linspace(-10.0, 10.0, points), kappa=2.0, C=1.0)
 
 
 def step_of(model: Model, intervals: int = INTERVALS) -> float:
@@ -41,7 +41,7 @@ def step_of(model: Model, intervals: int = INTERVALS) -> float:
 def build(points: int = 500) -> BinarySearchEstimator:
     """The optimal channel of a model, and its estimator with N = 200."""
     model = moment_model(points)
-    return BinarySearchEstimator(model, optimal_channel(model, REPORTS, EPSILON), REPORTS, step=step_of(model))
+    return BinarySearchEstimator(model, optimal_channel(model, EPSILON, n=REPORTS), n=REPORTS, step=step_of(model))
 
 
 @lru_cache(maxsize=1)
@@ -54,7 +54,7 @@ def binary_estimator() -> BinarySearchEstimator:
 def finite_estimator() -> BinarySearchEstimator:
     """An estimator of a mean from the reports of an 8-ary response, N = 200, built once."""
     model = Model(np.linspace(0.0, 1.0, 8))
-    return BinarySearchEstimator(model, local.KaryResponse(EPSILON, 8), REPORTS, step=step_of(model))
+    return BinarySearchEstimator(model, local.KaryResponse(EPSILON, 8), n=REPORTS, step=step_of(model))
 
 
 def binary_counts(sets: int) -> Array:
@@ -128,8 +128,8 @@ def walk_row(level: str, sets: int, rounds: int) -> Row:
 def packed_row(level: str, reports: int, rounds: int) -> Row:
     """`estimate_reports` of packed bits against one copy of them."""
     model = moment_model(81)
-    channel = optimal_channel(model, REPORTS, EPSILON)
-    estimator = BinarySearchEstimator(model, channel, reports, step=step_of(model))
+    channel = optimal_channel(model, EPSILON, n=REPORTS)
+    estimator = BinarySearchEstimator(model, channel, n=reports, step=step_of(model))
     bits = np.random.default_rng(1).integers(0, 256, (reports + 7) // 8, dtype=np.uint8)
     bits[-1] &= 0xFF >> (-reports % 8)
     check_equal(
@@ -160,8 +160,8 @@ def build_row(level: str, points: int = 500) -> Row:
 def end_to_end(codes: Array, threads: int) -> float:
     """From the model to the estimate: optimal channel, estimator, private reports of all records, estimate."""
     model, n = moment_model(81), len(codes)
-    found = optimal_channel(model, n, EPSILON)
-    estimator = BinarySearchEstimator(model, found, n)
+    found = optimal_channel(model, EPSILON, n=n)
+    estimator = BinarySearchEstimator(model, found, n=n, step="theory")
     reports = found.channel.privatize(codes, threads=threads)
     return float(estimator.estimate_reports(reports, threads=threads))
 

@@ -56,31 +56,31 @@ class Example:
 
 def _bounded_mean(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
     grid = np.linspace(-1.0, 1.0, 65)
-    return Model.moment(grid, 2.0, 0.25), truncated_moment(n, epsilon, 2.0, 0.25, f=grid)
+    return Model.moment(grid, kappa=2.0, C=0.25), truncated_moment(epsilon, n=n, kappa=2.0, C=0.25, f=grid)
 
 
 def _mean(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
     """Grid from −2/h to 2/h in steps of h/4 or less: 2/h is where clipping at 1/h does its worst."""
-    linear = truncated_moment(n, epsilon, 2.0, 1.0)
+    linear = truncated_moment(epsilon, n=n, kappa=2.0, C=1.0)
     h = float(linear.h or 0.0)
     half = math.ceil(8 / h**2)
-    return Model.moment(np.linspace(-2 / h, 2 / h, 2 * half + 1), 2.0, 1.0), linear
+    return Model.moment(np.linspace(-2 / h, 2 / h, 2 * half + 1), kappa=2.0, C=1.0), linear
 
 
 def _scale(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
     """Cells of a quarter of h = (n t²)^{−1/3}. No bandwidth asks for any: ℓ is linear, and mixtures have every ϑ on whatever grid."""
     h = (n * math.tanh(epsilon / 2) ** 2) ** (-1 / 3)
-    return Model.uniform_scale(1.0, max(8, math.ceil(4 / h))), uniform_scale(1.0, epsilon)
+    return Model.uniform_scale(1.0, cells=max(8, math.ceil(4 / h))), uniform_scale(epsilon, M=1.0)
 
 
 def _density(m: int) -> Callable[[int, float], tuple[Model, LinearEstimator]]:
     def build(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
         """The window holds four cells on each side, and is so wide that the conditions on its moments hold on the grid as on the line."""
-        linear = density_at(0.0, n, epsilon, 2.0, 1.0, m=m)
+        linear = density_at(0.0, epsilon, n=n, smoothness=2.0, C=1.0, m=m)
         h = float(linear.h or 0.0)
         spacing = h / (4.5 if m == 0 else math.sqrt(20.0))
         half = math.ceil(max(HALF_RANGE, 1 / h) / spacing)
-        return Model.hoelder_density(spacing * np.arange(-half, half + 1), 2.0, 1.0, 0.0, m), linear
+        return Model.hoelder_density(spacing * np.arange(-half, half + 1), smoothness=2.0, C=1.0, x0=0.0, m=m), linear
 
     return build
 
@@ -128,18 +128,18 @@ class Case:
     @cached_property
     def linear(self) -> LinearOnModel:
         """The linear estimator with the bandwidth for this n."""
-        return self._built[1].on(self.model, self.n)
+        return self._built[1].on(self.model, n=self.n)
 
     @cached_property
     def search(self) -> BinarySearchEstimator:
         """The binary search of tests behind the optimal channel, with the step whose proven risk is least."""
-        channel = optimal_channel(self.model, self.n, self.epsilon)
-        return BinarySearchEstimator(self.model, channel, self.n, step="tuned", loss="squared")
+        channel = optimal_channel(self.model, self.epsilon, n=self.n)
+        return BinarySearchEstimator(self.model, channel, n=self.n, step="tuned", loss="squared")
 
     @cached_property
     def lower_bound(self) -> float:
         """What the squared risk of every estimator of every channel with this ε is at least, somewhere in the model."""
-        return float(lower_bound(self.model, self.n, self.epsilon, "squared").value)
+        return float(lower_bound(self.model, self.epsilon, n=self.n, loss="squared").value)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

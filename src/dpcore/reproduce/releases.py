@@ -26,7 +26,7 @@ def cell_counts(law: Law, m: int, n: int, replicates: int, rng: Stream) -> Count
     """How many of n records lie in each of m cells, for many data sets: multinomial, shape (replicates, m)."""
     if m == 1:
         return np.full((replicates, 1), n, np.int64)
-    return draw_counts(law.masses(m), n, replicates, rng=rng)
+    return draw_counts(law.masses(m), n=n, replicates=replicates, rng=rng)
 
 
 # Smoothed histograms

@@ -31,8 +31,8 @@ TILTS = 32
 
 def _heavy(n: int, step: float | str) -> BinarySearchEstimator:
     """The mean of numbers with E x² ≤ 1 on a small grid, behind the optimal channel."""
-    model = Model.moment(np.linspace(-2.0, 2.0, 33), 2.0, 1.0)
-    return BinarySearchEstimator(model, optimal_channel(model, n, EPSILON), n, step=step)
+    model = Model.moment(np.linspace(-2.0, 2.0, 33), kappa=2.0, C=1.0)
+    return BinarySearchEstimator(model, optimal_channel(model, EPSILON, n=n), n=n, step=step)
 
 
 # Abbildung 3.1
@@ -175,7 +175,7 @@ class _Course:
         model = estimator.model
         top, bottom = (np.asarray(model.extreme(direction)[1]) for direction in (model.f, -model.f))
         p = 0.7 * top + 0.3 * bottom
-        records = np.repeat(np.arange(model.size), draw_counts(p, estimator.n, 1, rng=stream)[0])
+        records = np.repeat(np.arange(model.size), draw_counts(p, n=estimator.n, replicates=1, rng=stream)[0])
         reports = estimator.channel.channel.privatize(records, rng=stream)
         return cls(estimator, p, int(np.count_nonzero(reports)), float(estimator.estimate_reports(reports)))
 
@@ -213,7 +213,9 @@ def _without_error(courses: Sequence[_Course], setting: Setting) -> tuple[Check,
     kept_inside, far, early, total = 0, 0, 0, 0
     for course in courses:
         estimator, replicates = course.estimator, setting.sized(50_000, 5000)
-        drawn = draw_counts(course.p @ estimator.matrix, estimator.n, replicates, rng=setting.stream("courses", estimator.n))[:, 1]
+        drawn = draw_counts(course.p @ estimator.matrix, n=estimator.n, replicates=replicates, rng=setting.stream("courses", estimator.n))[
+            :, 1
+        ]
         for plus, times in zip(*(each.tolist() for each in np.unique(drawn, return_counts=True)), strict=True):
             wrong = _first_error(course, plus)
             error = abs(estimator.estimate(plus) - course.theta) / estimator.step * (1 - REACH)
@@ -267,7 +269,7 @@ def tails(title: str, setting: Setting) -> Section:
 
 
 def _eight_outcomes() -> BinarySearchEstimator:
-    return BinarySearchEstimator(Model(np.arange(8.0)), local.KaryResponse(1.5, 8), 1000, step=0.7)
+    return BinarySearchEstimator(Model(np.arange(8.0)), local.KaryResponse(1.5, 8), n=1000, step=0.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +357,7 @@ def _chances(estimator: BinarySearchEstimator, members: Array, stream: Stream) -
 
 def _errors(estimator: BinarySearchEstimator, p: Array, replicates: int, stream: Stream) -> Array:
     """Sizes of errors in units of Δ."""
-    counts = draw_counts(p @ estimator.matrix, estimator.n, replicates, rng=stream)
+    counts = draw_counts(p @ estimator.matrix, n=estimator.n, replicates=replicates, rng=stream)
     return np.asarray(np.abs(estimator.estimate(counts) - p @ estimator.model.f) / estimator.step * (1 - REACH))
 
 

@@ -16,7 +16,7 @@ from dpcore.minimax import BinarySearchEstimator, Model, exact_risk, losses, mod
 from dpcore.testing import KeyedRandom
 
 GRID = np.linspace(-3.0, 3.0, 25)
-MODEL = Model.moment(GRID, 2.0, 1.0)
+MODEL = Model.moment(GRID, kappa=2.0, C=1.0)
 cones = pytest.mark.skipif(find_spec("clarabel") is None, reason="needs the extra `minimax`")
 MODEL_ROW = GRID[None] ** 2
 CHANNEL = BinaryChannel(1.0, np.clip(GRID, -1.5, 1.5))
@@ -24,13 +24,13 @@ CHANNEL = BinaryChannel(1.0, np.clip(GRID, -1.5, 1.5))
 
 @pytest.fixture(scope="module")
 def binary() -> BinarySearchEstimator:
-    return BinarySearchEstimator(MODEL, CHANNEL, 403, step=0.3)
+    return BinarySearchEstimator(MODEL, CHANNEL, n=403, step=0.3)
 
 
 @pytest.fixture(scope="module")
 def kary() -> BinarySearchEstimator:
     pytest.importorskip("clarabel")
-    return BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), 403, step=0.4)
+    return BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=403, step=0.4)
 
 
 # Forms of counts and reports
@@ -87,7 +87,7 @@ def test_codes_of_more_outcomes(kary):
 
 
 def test_reports_of_the_mechanisms_themselves():
-    estimator = BinarySearchEstimator(MODEL, CHANNEL, 20_000, step=0.1)
+    estimator = BinarySearchEstimator(MODEL, CHANNEL, n=20_000, step=0.1)
     codes = np.full(20_000, 16)  # θ = 1
     reports = CHANNEL.privatize(codes, rng=KeyedRandom(bytes(32)))
     assert estimator.estimate_reports(reports) == pytest.approx(GRID[16], abs=0.3)
@@ -101,23 +101,23 @@ def test_reports_of_the_mechanisms_themselves():
 def test_channels_of_every_kind():
     matrix = CHANNEL.channel()
     function = BinaryChannel(1.0, lambda x: np.clip(x, -1.5, 1.5), bound=1.5)
-    expected = BinarySearchEstimator(MODEL, matrix, 100, step=0.3).thresholds.tolist()
+    expected = BinarySearchEstimator(MODEL, matrix, n=100, step=0.3).thresholds.tolist()
     for channel in (CHANNEL, function, matrix.tolist()):
-        assert BinarySearchEstimator(MODEL, channel, 100, step=0.3).thresholds.tolist() == expected
+        assert BinarySearchEstimator(MODEL, channel, n=100, step=0.3).thresholds.tolist() == expected
     scaled = BoundedMean(1.0, -3.0, 3.0)
-    assert BinarySearchEstimator(MODEL, scaled, 100, step=0.3).matrix.tolist() == scaled.channel(GRID).tolist()
+    assert BinarySearchEstimator(MODEL, scaled, n=100, step=0.3).matrix.tolist() == scaled.channel(GRID).tolist()
 
 
 def test_an_optimal_channel_is_one():
-    optimal = optimal_channel(MODEL, 1000, 1.0)
-    estimator = BinarySearchEstimator(MODEL, optimal, 1000, step=0.2)
-    assert estimator.thresholds.tolist() == BinarySearchEstimator(MODEL, optimal.channel, 1000, step=0.2).thresholds.tolist()
+    optimal = optimal_channel(MODEL, 1.0, n=1000)
+    estimator = BinarySearchEstimator(MODEL, optimal, n=1000, step=0.2)
+    assert estimator.thresholds.tolist() == BinarySearchEstimator(MODEL, optimal.channel, n=1000, step=0.2).thresholds.tolist()
     assert estimator.channel is optimal
 
 
 def test_a_channel_that_falls_is_read_backwards():
     turned = BinaryChannel(1.0, -np.clip(GRID, -1.5, 1.5))
-    one, other = (BinarySearchEstimator(MODEL, channel, 101, step=0.3) for channel in (CHANNEL, turned))
+    one, other = (BinarySearchEstimator(MODEL, channel, n=101, step=0.3) for channel in (CHANNEL, turned))
     plus = np.arange(102)
     assert one.estimate(plus) == pytest.approx(other.estimate(101 - plus))
     assert [one.error_bound(i) for i in range(5)] == pytest.approx([other.error_bound(i) for i in range(5)], rel=1e-6)
@@ -132,7 +132,7 @@ def test_a_channel_that_falls_is_read_backwards():
 @cones
 @pytest.mark.parametrize("loss", ["squared", "absolute", losses.huber(0.5)])
 def test_the_step_of_the_theory(loss):
-    estimator = BinarySearchEstimator(MODEL, CHANNEL, 10_000, step="theory", loss=loss)
+    estimator = BinarySearchEstimator(MODEL, CHANNEL, n=10_000, step="theory", loss=loss)
     a = losses.as_loss(loss).constant
     omega = modulus_hellinger(MODEL, 0.01, channel=CHANNEL.channel()).value
     assert estimator.step == pytest.approx((math.sqrt(2 * math.log(2 * a)) + 1) ** 2 * omega, rel=1e-6)
@@ -142,22 +142,22 @@ def test_the_step_of_the_theory(loss):
 
 @pytest.mark.parametrize("n", [1, 50, 2000])
 def test_the_tuned_step_is_about_the_best(n):
-    tuned = BinarySearchEstimator(MODEL, CHANNEL, n, step="tuned")
-    others = [BinarySearchEstimator(MODEL, CHANNEL, n, step=step) for step in (2.5, 1.1, 0.6, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07)]
+    tuned = BinarySearchEstimator(MODEL, CHANNEL, n=n, step="tuned")
+    others = [BinarySearchEstimator(MODEL, CHANNEL, n=n, step=step) for step in (2.5, 1.1, 0.6, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07)]
     assert tuned.risk_bound() <= 1.03 * min(other.risk_bound() for other in others)
 
 
 @cones
 def test_the_tuned_step_of_more_outcomes():
     tuned, *others = (
-        BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(3.0, 4), 400, step=step) for step in ("tuned", 3.5, 1.0, 0.3, 0.1)
+        BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(3.0, 4), n=400, step=step) for step in ("tuned", 3.5, 1.0, 0.3, 0.1)
     )
     assert tuned.risk_bound() <= 1.05 * min(other.risk_bound() for other in others)
 
 
 def test_tuning_minds_the_loss():
-    absolute = BinarySearchEstimator(MODEL, CHANNEL, 500, step="tuned", loss="absolute")
-    squared = BinarySearchEstimator(MODEL, CHANNEL, 500, step="tuned")
+    absolute = BinarySearchEstimator(MODEL, CHANNEL, n=500, step="tuned", loss="absolute")
+    squared = BinarySearchEstimator(MODEL, CHANNEL, n=500, step="tuned")
     assert absolute.risk_bound() <= 1.02 * squared.risk_bound("absolute")
     assert squared.risk_bound() <= 1.02 * absolute.risk_bound("squared")
 
@@ -165,7 +165,7 @@ def test_tuning_minds_the_loss():
 @pytest.mark.parametrize("matrix", [CHANNEL.channel(), np.random.default_rng(0).dirichlet(np.ones(3), 25)])
 @pytest.mark.parametrize("step", [1.2, 5.0])
 def test_coarse_steps_give_the_middle(matrix, step):
-    estimator = BinarySearchEstimator(MODEL, matrix, 10, step=step)
+    estimator = BinarySearchEstimator(MODEL, matrix, n=10, step=step)
     middle = sum(MODEL.theta_range) / 2
     assert estimator.N <= 2
     assert estimator.values == pytest.approx([middle], abs=1e-9)
@@ -180,7 +180,7 @@ def test_coarse_steps_give_the_middle(matrix, step):
 @pytest.mark.parametrize("matrix", [np.array([[0.3, 0.7], [0.6, 0.4]]), np.array([[0.3, 0.5, 0.2], [0.6, 0.2, 0.2]])])
 @pytest.mark.parametrize("step", ["theory", "tuned", 0.1])
 def test_a_constant_functional_needs_no_search(matrix, step):
-    estimator = BinarySearchEstimator(Model([2.0, 2.0]), matrix, 50, step=step)
+    estimator = BinarySearchEstimator(Model([2.0, 2.0]), matrix, n=50, step=step)
     assert estimator.estimate(np.eye(matrix.shape[1], dtype=np.int64)[:1] * 50) == pytest.approx([2.0])
     assert estimator.risk_bound() < 1e-9
 
@@ -200,7 +200,7 @@ def test_attributes(binary, kary):
 @pytest.mark.parametrize("epsilon", [1e-5, 5.0, 40.0])
 @pytest.mark.parametrize("n", [1, 1000, 2**40])
 def test_extremes(epsilon, n):
-    estimator = BinarySearchEstimator(MODEL, BinaryChannel(epsilon, np.clip(GRID, -1.5, 1.5)), n, step="tuned")
+    estimator = BinarySearchEstimator(MODEL, BinaryChannel(epsilon, np.clip(GRID, -1.5, 1.5)), n=n, step="tuned")
     estimates = estimator.estimate([0, n // 2, n])
     assert (np.diff(estimates) >= 0).all()
     assert np.abs(estimates).max() <= 1.0 + 1e-9
@@ -210,16 +210,16 @@ def test_extremes(epsilon, n):
 
 @cones
 def test_channels_that_keep_the_data():
-    exact = BinarySearchEstimator(Model(np.arange(4.0)), np.eye(4), 20, step=0.4)
+    exact = BinarySearchEstimator(Model(np.arange(4.0)), np.eye(4), n=20, step=0.4)
     assert exact.estimate(20 * np.eye(4, dtype=np.int64)) == pytest.approx(np.arange(4.0), abs=0.4 + 1e-9)
-    coin = BinarySearchEstimator(Model([0.0, 1.0]), np.eye(2), 20, step=0.1)
+    coin = BinarySearchEstimator(Model([0.0, 1.0]), np.eye(2), n=20, step=0.1)
     assert coin.estimate(np.arange(21)) == pytest.approx(np.arange(21) / 20, abs=0.11)
     assert coin.risk_bound() < 1.1 * 0.25 / 20
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 def test_units_do_not_matter(unit):
-    plain, scaled = (BinarySearchEstimator(Model(u * GRID, MODEL_ROW, [1.0]), CHANNEL, 500, step=0.1 * u) for u in (1.0, unit))
+    plain, scaled = (BinarySearchEstimator(Model(u * GRID, MODEL_ROW, [1.0]), CHANNEL, n=500, step=0.1 * u) for u in (1.0, unit))
     assert scaled.thresholds.tolist() == plain.thresholds.tolist()
     assert scaled.risk_bound() == pytest.approx(plain.risk_bound() * unit**2, rel=5e-3)
 
@@ -275,7 +275,7 @@ def test_plots_show_what_the_trace_tells(binary):
 
 def test_plots_of_constant_estimators(tmp_path):
     pytest.importorskip("matplotlib")
-    path = BinarySearchEstimator(MODEL, CHANNEL, 10, step=5.0).plot_trace(3, tmp_path / "one.svg")
+    path = BinarySearchEstimator(MODEL, CHANNEL, n=10, step=5.0).plot_trace(3, tmp_path / "one.svg")
     assert path.exists()
 
 
@@ -284,7 +284,7 @@ def test_plots_of_constant_estimators(tmp_path):
 
 @cones
 def test_threads_may_share_an_estimator():
-    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), 300, step=0.3)
+    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=300, step=0.3)
     counts = np.random.default_rng(0).multinomial(300, [0.1, 0.2, 0.3, 0.4], 50)
     found = [None] * 4
 
@@ -296,7 +296,7 @@ def test_threads_may_share_an_estimator():
         thread.start()
     for thread in threads:
         thread.join()
-    fresh = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), 300, step=0.3)
+    fresh = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=300, step=0.3)
     assert found == [fresh.estimate(counts).tolist()] * 4
 
 
@@ -330,7 +330,7 @@ def test_bad_parameters(change, error, message):
     arguments = {"model": MODEL, "channel": CHANNEL, "n": 10, "step": 0.5} | change
     model, channel, n = (arguments.pop(name) for name in ("model", "channel", "n"))
     with pytest.raises(error, match=message):
-        BinarySearchEstimator(model, channel, n, **arguments)
+        BinarySearchEstimator(model, channel, n=n, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -368,11 +368,11 @@ def test_bad_counts_of_more_outcomes(kary):
 @pytest.mark.parametrize(
     ("z", "packed", "error", "message"),
     [
-        (np.zeros(402, bool), False, ParameterError, r"z must have shape \(403,\) or \(B, 403\) for n = 403, got \(402,\)"),
-        (np.zeros(50, np.uint8), True, ParameterError, r"z must have shape \(51,\)"),
-        (np.zeros((1, 2, 403), bool), False, ParameterError, "z must have shape"),
-        (np.zeros(403), False, ParameterTypeError, "z must have one of the dtypes"),
-        (np.zeros(51, np.int64), True, ParameterTypeError, "z must have one of the dtypes uint8"),
+        (np.zeros(402, bool), False, ParameterError, r"reports must have shape \(403,\) or \(B, 403\) for n = 403, got \(402,\)"),
+        (np.zeros(50, np.uint8), True, ParameterError, r"reports must have shape \(51,\)"),
+        (np.zeros((1, 2, 403), bool), False, ParameterError, "reports must have shape"),
+        (np.zeros(403), False, ParameterTypeError, "reports must have one of the dtypes"),
+        (np.zeros(51, np.int64), True, ParameterTypeError, "reports must have one of the dtypes uint8"),
         (np.full(403, 2), False, DataError, "index 0"),
         (np.concatenate([np.zeros((1, 403), int), np.full((1, 403), -1)]), False, DataError, r"index \(1, 0\)"),
     ],
@@ -383,7 +383,7 @@ def test_bad_reports(binary, z, packed, error, message):
 
 
 def test_bits_are_for_two_outcomes(kary):
-    with pytest.raises(ParameterTypeError, match="z must hold codes of outcomes for a channel with 4, got bools"):
+    with pytest.raises(ParameterTypeError, match="reports must hold codes of outcomes for a channel with 4, got bools"):
         kary.estimate_reports(np.zeros(403, bool))
     with pytest.raises(ParameterTypeError, match="got packed bits"):
         kary.estimate_reports(np.zeros(51, np.uint8), packed=True)
@@ -393,8 +393,8 @@ def test_bits_are_for_two_outcomes(kary):
 @pytest.mark.parametrize("step", [0.1, 0.4])
 def test_the_risk_bound_counts_rare_large_errors(power, step):
     """A steep loss is all in the tails: what the exact risk finds somewhere must be in the bound, and most of the bound somewhere."""
-    model = Model.moment(np.linspace(-4.0, 4.0, 33), 2.0, 1.0)
-    estimator = BinarySearchEstimator(model, optimal_channel(model, 400, 0.7), 400, step=step)
+    model = Model.moment(np.linspace(-4.0, 4.0, 33), kappa=2.0, C=1.0)
+    estimator = BinarySearchEstimator(model, optimal_channel(model, 0.7, n=400), n=400, step=step)
     loss = losses.power(power)
     p, worst = worst_distribution(estimator, model, loss=loss)
     assert exact_risk(estimator, p, loss=loss) == pytest.approx(worst)
@@ -422,7 +422,7 @@ def test_bad_threads(binary, threads):
 
 @cones
 def test_errors_of_the_solver_are_told(monkeypatch):
-    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), 100, step=0.4)
+    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=100, step=0.4)
     monkeypatch.setattr(estimator._search, "affinity", lambda steps: 0.5)
     estimator.error_bound(0)
     with pytest.raises(DpcoreError, match="the cone solver missed a test at distance"):
@@ -431,7 +431,7 @@ def test_errors_of_the_solver_are_told(monkeypatch):
 
 @cones
 def test_bounds_that_nobody_asked_for_follow_the_tests():
-    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), 100, step=0.4)
+    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=100, step=0.4)
     distance = estimator.N - 2
     estimator._search._affinities[distance] = 0.5  # as if the solver had missed here
     estimator.estimate([[25, 25, 25, 25]])
@@ -440,8 +440,8 @@ def test_bounds_that_nobody_asked_for_follow_the_tests():
 
 def test_without_the_solver_binary_channels_need_only_a_step(monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
-    assert BinarySearchEstimator(MODEL, CHANNEL, 100, step="tuned").N > 2
+    assert BinarySearchEstimator(MODEL, CHANNEL, n=100, step="tuned").N > 2
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
-        BinarySearchEstimator(MODEL, CHANNEL, 100, step="theory")
+        BinarySearchEstimator(MODEL, CHANNEL, n=100, step="theory")
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
-        BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), 100, step=0.4).estimate([25, 25, 25, 25])
+        BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=100, step=0.4).estimate([25, 25, 25, 25])

@@ -76,7 +76,7 @@ def test_refused_losses():
     with pytest.raises(ParameterError, match="'absolute', 'squared'"):
         losses.as_loss("huber")
     with pytest.raises(ParameterTypeError, match="loss"):
-        lower_bound(model("simplex"), 10, 1.0, loss=abs)
+        lower_bound(model("simplex"), 1.0, n=10, loss=abs)
     for t in (-1.0, math.nan, [0.5, -0.5]):
         with pytest.raises(ParameterError, match=r"\bt\b"):
             losses.squared()(t)
@@ -94,7 +94,7 @@ def printed_lower_bound(of: Model, n: int, epsilon: float, loss: Loss, eta: floa
 @pytest.mark.parametrize(("n", "epsilon"), [(50, 0.1), (2_000, 0.5), (2_000, 3.0)])
 def test_the_lower_bound_is_at_least_the_printed_one_at_every_eta(name, n, epsilon):
     of, loss = model(name), losses.squared()
-    found = lower_bound(of, n, epsilon)
+    found = lower_bound(of, epsilon, n=n)
     printed = [printed_lower_bound(of, n, epsilon, loss, eta) for eta in (0.05, 0.2, 1 / 3, 0.5, 0.7, 0.9)]
     assert found.value >= max(printed) * (1 - 2e-4)
 
@@ -103,14 +103,14 @@ def test_the_sharper_constant_of_2_3_5_counts_below_ln_2():
     # (2.3.5): e^ε/√2 instead of √2; for a modulus that is linear the bound grows by (2/e^ε)².
     of, epsilon = model("simplex"), 0.05
     printed = max(printed_lower_bound(of, 10**5, epsilon, losses.squared(), eta) for eta in (0.3, 1 / 3, 0.36))
-    assert lower_bound(of, 10**5, epsilon).value == pytest.approx(printed * (2 / math.exp(epsilon)) ** 2, rel=1e-3)
+    assert lower_bound(of, epsilon, n=10**5).value == pytest.approx(printed * (2 / math.exp(epsilon)) ** 2, rel=1e-3)
 
 
 @pytest.mark.parametrize("loss", ["absolute", "squared", losses.huber(0.2)], ids=str)
 @pytest.mark.parametrize(("name", "n", "epsilon"), [("moment 2", 400, 0.3), ("hull", 100, 2.0), ("moment 1.5", 5_000, 4.0)])
 def test_no_other_eta_is_better(name, n, epsilon, loss):
     of = model(name)
-    found = lower_bound(of, n, epsilon, loss)
+    found = lower_bound(of, epsilon, n=n, loss=loss)
     factor = min(math.sqrt(2), math.exp(epsilon) / math.sqrt(2)) * math.expm1(epsilon) * math.sqrt(n)
     for eta in np.linspace(0.02, 0.98, 11):
         tv = modulus_tv(of, (1 - eta) / factor).value
@@ -122,7 +122,7 @@ def test_no_other_eta_is_better(name, n, epsilon, loss):
 @pytest.mark.parametrize(("n", "epsilon"), [(1, 1.0), (1_000, 0.1), (10**6, 5.0)])
 def test_what_a_lower_bound_says_of_itself(name, n, epsilon):
     of = model(name)
-    found = lower_bound(of, n, epsilon)
+    found = lower_bound(of, epsilon, n=n)
     radius = found.radius_tv if found.distance == "tv" else found.radius_hellinger
     assert found.modulus.radius == radius
     assert 0 < found.eta < 1
@@ -131,7 +131,7 @@ def test_what_a_lower_bound_says_of_itself(name, n, epsilon):
     # A constant is an estimator too.
     low, high = of.theta_range
     assert found.value <= ((high - low) / 2) ** 2
-    assert found.value <= upper_bound(of, n, epsilon).value
+    assert found.value <= upper_bound(of, epsilon, n=n).value
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.sampled_from([0.05, 0.4, 1.0, 2.5]))
@@ -139,7 +139,7 @@ def test_what_a_lower_bound_says_of_itself(name, n, epsilon):
 def test_the_members_of_a_lower_bound_cannot_be_told_apart(seed, n, epsilon):
     # The heart of Satz 3.3, by enumeration: with all n reports of any channels, no test of p0 against p1 has a sum of errors below η.
     of = model("moment 2")
-    found = lower_bound(of, n, epsilon)
+    found = lower_bound(of, epsilon, n=n)
     generator = np.random.default_rng(seed)
     if found.distance == "tv":
         plus = 1 / (1 + math.exp(-epsilon))
@@ -158,7 +158,7 @@ def test_the_members_of_a_lower_bound_cannot_be_told_apart(seed, n, epsilon):
 @pytest.mark.parametrize("n", [1, 3, 50])
 def test_the_hellinger_radius_is_as_large_as_the_proof_allows(n):
     # ε = 700 hides nothing: members at the radius have ρ^{2n} = η(2 − η), where Satz 2.4 (6) says that errors sum to η or more.
-    found = lower_bound(Model([0.0, 1.0]), n, 700.0)
+    found = lower_bound(Model([0.0, 1.0]), 700.0, n=n)
     assert found.distance == "hellinger"
     affinity = minimax.hellinger_affinity(found.modulus.p0, found.modulus.p1)
     assert affinity ** (2 * n) == pytest.approx(found.eta * (2 - found.eta), rel=1e-6)
@@ -168,7 +168,7 @@ def test_the_hellinger_radius_is_as_large_as_the_proof_allows(n):
 def test_the_radius_is_not_too_small_either(epsilon):
     # Teeth for the test above: n binary reports about members at the radius are as hard as η says, at four times the radius they are not.
     n = 10_000
-    found = lower_bound(Model([0.0, 1.0]), n, epsilon)
+    found = lower_bound(Model([0.0, 1.0]), epsilon, n=n)
     assert found.distance == "tv"
     affinities = []
     for distance in (found.radius_tv, 4 * found.radius_tv):
@@ -182,19 +182,19 @@ def test_the_radius_is_not_too_small_either(epsilon):
 @pytest.mark.parametrize("n", [10, 1_000])
 def test_the_lower_bound_of_a_proportion_beside_estimators(epsilon, n):
     # Randomised response: worst-case risk z0²/(4n), z0 = (e^ε + 1)/(e^ε − 1); without privacy 1/(4n).
-    found = lower_bound(Model([0.0, 1.0]), n, epsilon)
+    found = lower_bound(Model([0.0, 1.0]), epsilon, n=n)
     z0 = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
     assert found.value <= z0**2 / (4 * n)
     # Rate and constant: within a factor of 60 of an estimator's risk, or of the whole range's.
     assert found.value >= min(z0**2 / (4 * n), 0.25) / 60
-    assert upper_bound(Model([0.0, 1.0]), n, epsilon).value >= found.value
+    assert upper_bound(Model([0.0, 1.0]), epsilon, n=n).value >= found.value
 
 
 def test_bounds_are_monotone_in_n_and_epsilon():
     of = model("moment 2")
     for bound in (lower_bound, upper_bound):
-        by_n = [bound(of, n, 0.5).value for n in (1, 10, 100, 10**4, 10**6, 10**9)]
-        by_epsilon = [bound(of, 1_000, epsilon).value for epsilon in (1e-4, 0.1, 0.5, 2.0, 8.0, 300.0)]
+        by_n = [bound(of, 0.5, n=n).value for n in (1, 10, 100, 10**4, 10**6, 10**9)]
+        by_epsilon = [bound(of, epsilon, n=1_000).value for epsilon in (1e-4, 0.1, 0.5, 2.0, 8.0, 300.0)]
         for values in (by_n, by_epsilon):
             assert all(after <= before * (1 + 1e-3) for before, after in itertools.pairwise(values))
 
@@ -202,9 +202,9 @@ def test_bounds_are_monotone_in_n_and_epsilon():
 def test_much_privacy_leaves_nothing_and_none_leaves_the_sample():
     of = model("two points")
     # Bemerkung 3.5 d: ε ≪ n^{-1/2} does not converge; ε → ∞ is the problem without privacy.
-    assert lower_bound(of, 10**6, 1e-5).value > 0.05
-    assert lower_bound(of, 1_000, 700.0).distance == "hellinger"
-    assert lower_bound(of, 1_000, 700.0).value == lower_bound(of, 1_000, 20.0).value
+    assert lower_bound(of, 1e-5, n=10**6).value > 0.05
+    assert lower_bound(of, 700.0, n=1_000).distance == "hellinger"
+    assert lower_bound(of, 700.0, n=1_000).value == lower_bound(of, 20.0, n=1_000).value
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_much_privacy_leaves_nothing_and_none_leaves_the_sample():
 def test_the_constant_of_satz_3_10(loss, a, steps):
     C = math.sqrt(2 * math.log(2 * a)) + 2
     assert steps - 1 < 2 * math.log(C) / math.log(1.5) <= steps
-    found = upper_bound(model("simplex"), 10**6, 1.0, loss)
+    found = upper_bound(model("simplex"), 1.0, n=10**6, loss=loss)
     assert found.C0 / ((1 + 16 * a) * a**steps) == pytest.approx(1.0, rel=1e-12)
 
 
@@ -221,7 +221,7 @@ def test_the_constant_of_satz_3_10(loss, a, steps):
 @pytest.mark.parametrize("loss", ["absolute", "squared"])
 def test_the_upper_bound_is_korollar_3_14(name, loss):
     of, n, epsilon = model(name), 3_000, 0.8
-    found = upper_bound(of, n, epsilon, loss)
+    found = upper_bound(of, epsilon, n=n, loss=loss)
     radius = math.sqrt(2 * (math.exp(epsilon) + 1) ** 2 / (n * (math.exp(epsilon) - 1) ** 2))
     assert found.radius == pytest.approx(radius, rel=1e-9)
     value = modulus_tv(of, radius).value
@@ -231,10 +231,10 @@ def test_the_upper_bound_is_korollar_3_14(name, loss):
 
 def test_rates_in_n_of_moments():
     # Beispiel 3.6 B: squared risk falls as n^{-(κ−1)/κ} under privacy, and both bounds do.
-    of = Model.moment(np.concatenate([-np.geomspace(1e3, 1e-2, 60), np.geomspace(1e-2, 1e3, 60)]), 2.0, 1.0)
+    of = Model.moment(np.concatenate([-np.geomspace(1e3, 1e-2, 60), np.geomspace(1e-2, 1e3, 60)]), kappa=2.0, C=1.0)
     sizes = [10**3, 10**6]
     for bound in (lower_bound, upper_bound):
-        risks = [bound(of, n, 0.5).value for n in sizes]
+        risks = [bound(of, 0.5, n=n).value for n in sizes]
         assert np.diff(np.log(risks))[0] / np.diff(np.log(sizes))[0] == pytest.approx(-0.5, abs=0.05)
 
 
@@ -243,15 +243,15 @@ def test_refused_arguments(bound):
     of = model("simplex")
     for n in (0, -3, 2.0, True, 2**54):
         with pytest.raises((ParameterError, ParameterTypeError), match=r"\bn\b"):
-            bound(of, n, 1.0)
+            bound(of, 1.0, n=n)
     for epsilon in (0.0, -1.0, 701.0, math.nan, "1"):
         with pytest.raises((ParameterError, ParameterTypeError), match="epsilon"):
-            bound(of, 10, epsilon)
+            bound(of, epsilon, n=10)
     with pytest.raises(ParameterTypeError, match="model must be a Model"):
-        bound(np.eye(3), 10, 1.0)
+        bound(np.eye(3), 1.0, n=10)
 
 
 def test_a_constant_functional_has_no_risk():
     of = Model([2.0, 2.0])
-    assert lower_bound(of, 10, 1.0).value == pytest.approx(0.0, abs=1e-12)
-    assert upper_bound(of, 10, 1.0).value == pytest.approx(0.0, abs=1e-9)
+    assert lower_bound(of, 1.0, n=10).value == pytest.approx(0.0, abs=1e-12)
+    assert upper_bound(of, 1.0, n=10).value == pytest.approx(0.0, abs=1e-9)

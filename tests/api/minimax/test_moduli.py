@@ -36,8 +36,8 @@ def test_both_sides_of_the_tv_modulus_meet_and_the_pair_attains_it(name, radius)
     assert found.upper <= found.value * (1 + 1e-7)
     assert tv(found.p0, found.p1) <= radius * (1 + 1e-12)
     assert of.theta(found.p1) - of.theta(found.p0) == pytest.approx(found.value, rel=1e-12, abs=1e-13)
-    assert of.contains(found.p0, 1e-9)
-    assert of.contains(found.p1, 1e-9)
+    assert of.contains(found.p0, tolerance=1e-9)
+    assert of.contains(found.p1, tolerance=1e-9)
     assert found.value <= widest(of) * (1 + 1e-9)
 
 
@@ -47,14 +47,14 @@ def test_both_sides_of_the_tv_modulus_meet_and_the_pair_attains_it(name, radius)
 def test_both_sides_of_the_hellinger_modulus_meet_and_the_pair_attains_it(name, radius, private):
     of = model(name)
     channel = local.BinaryChannel(1.0, np.clip(of.f / np.abs(of.f).max() * 3, -1, 1)).channel() if private else None
-    found = modulus_hellinger(of, radius, channel)
+    found = modulus_hellinger(of, radius, channel=channel)
     assert found.value <= found.upper * (1 + 1e-9)
     assert found.upper <= found.value * (1 + 1e-4)
     reports = (apply(np.eye(of.size) if channel is None else channel, p) for p in (found.p0, found.p1))
     assert hellinger(*reports) <= radius * (1 + 1e-9)
     assert of.theta(found.p1) - of.theta(found.p0) == pytest.approx(found.value, rel=1e-12, abs=1e-13)
-    assert of.contains(found.p0, 1e-9)
-    assert of.contains(found.p1, 1e-9)
+    assert of.contains(found.p0, tolerance=1e-9)
+    assert of.contains(found.p1, tolerance=1e-9)
 
 
 @given(st.lists(st.floats(-5.0, 5.0), min_size=2, max_size=8), st.floats(0.0, 2.0))
@@ -79,24 +79,24 @@ def test_known_answer_all_distributions_hellinger(f, radius):
 def test_known_answer_moments_with_an_unbounded_functional(kappa, radius):
     C = 2.0
     reach = (C / (2 * radius)) ** (1 / kappa)
-    of = Model.moment(np.array([-reach, -reach / 3, 0.0, reach / 2, reach]), kappa, C)
+    of = Model.moment(np.array([-reach, -reach / 3, 0.0, reach / 2, reach]), kappa=kappa, C=C)
     assert modulus_tv(of, radius).value >= (C / 2) ** (1 / kappa) * radius ** ((kappa - 1) / kappa) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("radius", [0.8, 0.25, 0.05])
 def test_known_answer_moments_with_a_bounded_functional(radius):
-    of = Model.moment(np.array([-1.0, 0.0, 1.0]), 2.0, 1.0)  # P(|f| ≤ 1) = 1: no condition at all
+    of = Model.moment(np.array([-1.0, 0.0, 1.0]), kappa=2.0, C=1.0)  # P(|f| ≤ 1) = 1: no condition at all
     assert modulus_tv(of, radius).value == pytest.approx(2 * radius, **EXACT)
 
 
 @pytest.mark.parametrize("radius", [0.5, 0.1, 0.05])
 def test_known_answer_uniform_distributions(radius):
-    assert modulus_tv(Model.uniform_scale(2.0, 40), radius).value >= radius * (1 - 1e-9)
+    assert modulus_tv(Model.uniform_scale(2.0, cells=40), radius).value >= radius * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("beta", "m"), [(1.0, 0), (2.0, 0), (2.0, 1)])
 def test_known_answer_slopes_for_densities(beta, m):
-    of = Model.hoelder_density(np.linspace(-2.0, 2.0, 401), beta, 2.0, 0.0, m)
+    of = Model.hoelder_density(np.linspace(-2.0, 2.0, 401), smoothness=beta, C=2.0, x0=0.0, m=m)
     radii = np.array([1e-3, 1e-2])
     for modulus, power in ((modulus_tv, (beta - m) / (beta + 1)), (modulus_hellinger, (beta - m) / (beta + 0.5))):
         values = [modulus(of, radius).value for radius in (radii if modulus is modulus_tv else 20 * radii)]
@@ -106,7 +106,7 @@ def test_known_answer_slopes_for_densities(beta, m):
 @pytest.mark.parametrize("radius", [1.0, 0.3, 0.02])
 def test_a_binary_question_beside_all_pairs_of_a_grid(radius):
     channel = np.array([[0.2, 0.8], [0.65, 0.35]])
-    found = modulus_hellinger(Model([0.0, 1.0]), radius, channel)
+    found = modulus_hellinger(Model([0.0, 1.0]), radius, channel=channel)
     shares = np.linspace(0.0, 1.0, 801)
     q = apply(channel, np.column_stack([1 - shares, shares]))
     close = np.abs(shares[:, None] - shares) * (hellinger(q[:, None], q) <= radius)
@@ -135,7 +135,7 @@ def test_aufgabe_3_5_and_the_order_of_the_moduli(name):
 def test_lemma_3_18_with_a_channel(name, k):
     of = model(name)
     channel = local.KaryResponse(1.0, of.size)
-    assert modulus_hellinger(of, k * 0.02, channel).value <= k**2 * modulus_hellinger(of, 0.02, channel).upper * (1 + 1e-9)
+    assert modulus_hellinger(of, k * 0.02, channel=channel).value <= k**2 * modulus_hellinger(of, 0.02, channel=channel).upper * (1 + 1e-9)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["simplex", "hull", "moment 2", "polytope"]), st.floats(0.01, 1.0))
@@ -165,17 +165,17 @@ def test_radius_zero():
     assert modulus_tv(of, 0.0).value == pytest.approx(0.0, abs=1e-9)
     assert modulus_hellinger(of, 0.0).value == pytest.approx(0.0, abs=1e-9)
     # The channel does not tell the second point from the third.
-    merged = modulus_hellinger(of, 0.0, [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    merged = modulus_hellinger(of, 0.0, channel=[[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     assert merged.value == pytest.approx(4.0)
 
 
 def test_a_channel_for_the_points_of_the_model():
-    of = Model.moment(np.linspace(-4.0, 4.0, 17), 2.0, 1.0)
+    of = Model.moment(np.linspace(-4.0, 4.0, 17), kappa=2.0, C=1.0)
     by_function = local.BinaryChannel(1.0, lambda x: np.clip(x, -2.0, 2.0), bound=2.0)
     by_table = local.BinaryChannel(1.0, np.clip(of.points, -2.0, 2.0))
-    assert modulus_hellinger(of, 0.1, by_function).value == modulus_hellinger(of, 0.1, by_table).value
-    bounded = modulus_hellinger(of, 0.1, local.BoundedMean(1.0, -2.0, 2.0))
-    assert bounded.value == pytest.approx(modulus_hellinger(of, 0.1, by_table).value, rel=1e-6)
+    assert modulus_hellinger(of, 0.1, channel=by_function).value == modulus_hellinger(of, 0.1, channel=by_table).value
+    bounded = modulus_hellinger(of, 0.1, channel=local.BoundedMean(1.0, -2.0, 2.0))
+    assert bounded.value == pytest.approx(modulus_hellinger(of, 0.1, channel=by_table).value, rel=1e-6)
 
 
 def broken_solver(seed: int, size: float):
@@ -208,8 +208,8 @@ def test_the_bounds_do_not_trust_the_solver(name, size, monkeypatch):
         assert modulus.value <= truth.upper * (1 + 1e-9)
         assert modulus.upper >= truth.value * (1 - 1e-9)
         assert distance(modulus.p0, modulus.p1) <= radius * (1 + 1e-12)
-        assert of.contains(modulus.p0, 1e-8)
-        assert of.contains(modulus.p1, 1e-8)
+        assert of.contains(modulus.p0, tolerance=1e-8)
+        assert of.contains(modulus.p1, tolerance=1e-8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -270,18 +270,18 @@ def test_no_weaker_method_is_fallen_back_to(monkeypatch):
         raise DpcoreError("the conic programme was not solved: Timeout")
 
     monkeypatch.setattr(moduli, "_within", within)
-    for ask in (lambda: modulus_hellinger(model("simplex"), 0.1), lambda: lower_bound(model("simplex"), 100, 1.0)):
+    for ask in (lambda: modulus_hellinger(model("simplex"), 0.1), lambda: lower_bound(model("simplex"), 1.0, n=100)):
         with pytest.raises(DpcoreError, match="Timeout"):
             ask()
 
 
 def test_without_the_extra_its_name_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
-    for ask in (lambda: modulus_hellinger(model("simplex"), 0.1), lambda: lower_bound(model("simplex"), 100, 1.0)):
+    for ask in (lambda: modulus_hellinger(model("simplex"), 0.1), lambda: lower_bound(model("simplex"), 1.0, n=100)):
         with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
             ask()
     assert modulus_tv(model("simplex"), 0.1).value == pytest.approx(0.4)
-    assert optimal_channel(model("simplex"), 100, 1.0).certificate.holds
+    assert optimal_channel(model("simplex"), 1.0, n=100).certificate.holds
 
 
 @pytest.mark.parametrize("radius", [-0.1, math.nan, math.inf, "1", True])
@@ -295,6 +295,6 @@ def test_refused_models_and_channels():
     with pytest.raises(ParameterTypeError, match="model must be a Model"):
         modulus_tv([0.0, 1.0], 0.1)
     with pytest.raises(ParameterError, match="6 rows"):
-        modulus_hellinger(model("simplex"), 0.1, np.eye(3))
+        modulus_hellinger(model("simplex"), 0.1, channel=np.eye(3))
     with pytest.raises(ParameterError, match="channel"):
-        modulus_hellinger(model("simplex"), 0.1, np.ones((6, 2)))
+        modulus_hellinger(model("simplex"), 0.1, channel=np.ones((6, 2)))

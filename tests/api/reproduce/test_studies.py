@@ -145,7 +145,7 @@ def test_the_first_error_of_a_course_is_where_theta_is_removed(stream):
 def test_members_are_of_the_model(stream):
     estimator = searches._heavy(400, 0.27)
     members = searches._members(estimator.model, estimator.matrix, searches._ends(estimator), stream)
-    assert all(estimator.model.contains(p, 1e-7) for p in members)
+    assert all(estimator.model.contains(p, tolerance=1e-7) for p in members)
     thetas = members @ estimator.model.f
     for end in searches._ends(estimator):
         assert np.abs(thetas - end).min() < 1e-9 or not estimator.theta_range[0] < end < estimator.theta_range[1]

@@ -48,10 +48,10 @@ class LinearEstimator:
     ----------
     ell : sequence of float, or callable
         Table on codes, or vectorised function of records.
-    bound : float or None
-        ‖ℓ‖∞: values are clamped to [−bound, bound]. Required for a callable; of a table None is its largest magnitude.
     epsilon : float
         Privacy loss ε of one report, in [2^−20, 700].
+    bound : float, optional
+        ‖ℓ‖∞: values are clamped to [−bound, bound]. Required for a callable; by default the largest magnitude of a table.
     bias : float, optional
         Bound of \|center + E ℓ − θ\| over the model of interest, if it is known; for `risk_bound` and intervals.
     center : float, default 0.0
@@ -81,15 +81,15 @@ class LinearEstimator:
     --------
     >>> import numpy as np
     >>> from dpcore.minimax import LinearEstimator
-    >>> share = LinearEstimator([-0.5, 0.5], None, epsilon=1.0, center=0.5, bias=0.0)
+    >>> share = LinearEstimator([-0.5, 0.5], 1.0, center=0.5, bias=0.0)
     >>> reports = share.privatize((np.arange(100_000) % 4 == 0).astype(int))
-    >>> bool(abs(share.estimate(reports).value - 0.25) < 0.04), round(share.risk_bound(100_000), 9)
+    >>> bool(abs(share.estimate(reports).value - 0.25) < 0.04), round(share.risk_bound(n=100_000), 9)
     (True, 1.1707e-05)
     """
 
     ell: tuple[float, ...] | Callable[[Any], Any]
-    bound: float | None
     epsilon: float
+    bound: float | None = field(default=None, kw_only=True)
     bias: float | None = field(default=None, kw_only=True)
     center: float = field(default=0.0, kw_only=True)
     dimension: int | None = field(default=None, kw_only=True)
@@ -123,12 +123,14 @@ class LinearEstimator:
         object.__setattr__(self, "ell", channel.phi)
         return channel
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None) -> Any:
+    def privatize(
+        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
+    ) -> Any:
         """Report one bit about every record.
 
         Parameters
         ----------
-        x : array_like
+        records : array_like
             Records, any shape; with `dimension` the numbers of a record along the last axis.
         rng : Stream, optional
             None is the secure source.
@@ -142,15 +144,15 @@ class LinearEstimator:
         bool or ndarray of bool
             True stands for +z0; see `BinaryChannel.privatize`, also for errors.
         """
-        return self.channel.privatize(self._records(x), rng=rng, out=out, threads=threads)
+        return self.channel.privatize(self._records(records), rng=rng, out=out, threads=threads)
 
-    def _records(self, x: Any) -> Any:
+    def _records(self, records: Any) -> Any:
         """The data as the channel takes them: with `dimension`, an item for each record."""
         if self.dimension is None:
-            return x
-        values = check_array("x", x, REAL_DTYPES)
+            return records
+        values = check_array("records", records, REAL_DTYPES)
         if values.ndim < 1 or values.shape[-1] != self.dimension:
-            raise ParameterError(f"x must have {self.dimension} numbers along its last axis, got shape {values.shape}")
+            raise ParameterError(f"records must have {self.dimension} numbers along its last axis, got shape {values.shape}")
         values = np.ascontiguousarray(values, np.float64)
         return values.view([("numbers", np.float64, (self.dimension,))])[..., 0]
 
@@ -174,7 +176,7 @@ class LinearEstimator:
         margin = np.array([-1.0, 1.0]) * (self.bias or 0.0)
         return Estimate(self.center + found.value, found.stderr, self.center + found.interval + margin, found.n, found.confidence)
 
-    def estimate_counts(self, counts: Any, n: int) -> Any:
+    def estimate_counts(self, counts: Any, *, n: int) -> Any:
         """Estimate θ from the numbers of +z0 among n reports, of many data sets at once.
 
         Parameters
@@ -196,7 +198,7 @@ class LinearEstimator:
         n = check_integer("n", n, low=1, high=MOST_REPORTS)
         return mean_of_signs(plus_counts(counts, n), n, self.channel.z0) + self.center
 
-    def risk_bound(self, n: int, loss: Loss | str = "squared") -> float:
+    def risk_bound(self, *, n: int, loss: Loss | str = "squared") -> float:
         """Bound the risk at n reports over the model that `bias` speaks of.
 
         Parameters
@@ -217,11 +219,11 @@ class LinearEstimator:
             If `bias` is not known.
         """
         if self.bias is None:
-            raise ParameterError("bias must be given to the estimator before its risk can be bounded; `on(model, n)` computes it")
+            raise ParameterError("bias must be given to the estimator before its risk can be bounded; `on(model, n=n)` computes it")
         n = check_integer("n", n, low=1, high=MOST_REPORTS)
         return risk_of(as_loss(loss), self.bias, self.channel.z0 / math.sqrt(n), 2 * self.channel.z0)
 
-    def on(self, model: Model, n: int) -> LinearOnModel:
+    def on(self, model: Model, *, n: int) -> LinearOnModel:
         """Look at the estimator on a model on finitely many points, with n reports.
 
         Parameters
@@ -290,7 +292,7 @@ class LinearOnModel:
 
     def estimate(self, counts: Any) -> Any:
         """Estimate θ from counts; see `LinearEstimator.estimate_counts`."""
-        return self.linear.estimate_counts(counts, self.n)
+        return self.linear.estimate_counts(counts, n=self.n)
 
     def risk_bound(self, loss: Loss | str = "squared") -> float:
         """Bound the risk over the model; see `LinearEstimator.risk_bound`."""

@@ -54,15 +54,15 @@ class _Clipping:
         return min(levels, key=lambda level: self.bias(level) ** 2 + level**2 / worth)
 
 
-def truncated_moment(n: int, epsilon: float, kappa: float, C: float, *, f: Any = None, h: float | None = None) -> LinearEstimator:
+def truncated_moment(epsilon: float, *, n: int, kappa: float, C: float, f: Any = None, h: float | None = None) -> LinearEstimator:
     r"""Estimate θ(P) = E f under E\|f\|^κ ≤ C: the mean of reports about f clipped at ±1/h.
 
     Parameters
     ----------
-    n : int
-        Number of reports it is meant for.
     epsilon : float
         Privacy loss ε of one report.
+    n : int
+        Number of reports it is meant for.
     kappa : float
         κ > 1.
     C : float
@@ -93,8 +93,8 @@ def truncated_moment(n: int, epsilon: float, kappa: float, C: float, *, f: Any =
     Examples
     --------
     >>> from dpcore.minimax import truncated_moment
-    >>> mean = truncated_moment(n=10**6, epsilon=1.0, kappa=2.0, C=1.0)
-    >>> round(mean.h, 4), round(mean.bias, 4), round(mean.risk_bound(10**6), 6)
+    >>> mean = truncated_moment(1.0, n=10**6, kappa=2.0, C=1.0)
+    >>> round(mean.h, 4), round(mean.bias, 4), round(mean.risk_bound(n=10**6), 6)
     (0.093, 0.0233, 0.001082)
     """
     worth = _shrinkage(n, epsilon)
@@ -103,7 +103,7 @@ def truncated_moment(n: int, epsilon: float, kappa: float, C: float, *, f: Any =
     top = math.inf if callable(ell) else _largest("f", ell)
     clipping = _Clipping(kappa, C, top)
     level = clipping.best(worth) if h is None else min(1 / check_positive("h", h), top)
-    return LinearEstimator(ell, level, epsilon, bias=clipping.bias(level), h=1 / level)
+    return LinearEstimator(ell, epsilon, bound=level, bias=clipping.bias(level), h=1 / level)
 
 
 def _largest(name: str, table: Any) -> float:
@@ -113,15 +113,15 @@ def _largest(name: str, table: Any) -> float:
     return float(np.abs(values).max())
 
 
-def covariance(n: int, epsilon: float, kappa: float, C: float, *, h: float | None = None) -> LinearEstimator:
+def covariance(epsilon: float, *, n: int, kappa: float, C: float, h: float | None = None) -> LinearEstimator:
     r"""Estimate E XY of records (X, Y) under E\|XY\|^κ ≤ C: the covariance of variables whose means are 0.
 
     Parameters
     ----------
-    n : int
-        Number of reports it is meant for.
     epsilon : float
         Privacy loss ε of one report.
+    n : int
+        Number of reports it is meant for.
     kappa : float
         κ > 1.
     C : float
@@ -138,29 +138,29 @@ def covariance(n: int, epsilon: float, kappa: float, C: float, *, h: float | Non
     --------
     >>> import numpy as np
     >>> from dpcore.minimax import covariance
-    >>> estimator = covariance(n=100_000, epsilon=2.0, kappa=4.0, C=1.0)
+    >>> estimator = covariance(2.0, n=100_000, kappa=4.0, C=1.0)
     >>> x = np.where(np.arange(100_000) % 2, 0.5, -0.5)
     >>> estimate = estimator.estimate(estimator.privatize(np.stack([x, 2 * x], axis=1)))
     >>> bool(abs(estimate.value - 0.5) < 0.2)
     True
     """
-    plain = truncated_moment(n, epsilon, kappa, C, f=weights.Product(), h=h)
-    return LinearEstimator(plain.ell, plain.bound, epsilon, bias=plain.bias, h=plain.h, dimension=2)
+    plain = truncated_moment(epsilon, n=n, kappa=kappa, C=C, f=weights.Product(), h=h)
+    return LinearEstimator(plain.ell, epsilon, bound=plain.bound, bias=plain.bias, h=plain.h, dimension=2)
 
 
-def density_at(x0: float, n: int, epsilon: float, beta: float, C: float, *, m: int = 0, h: float | None = None) -> LinearEstimator:
+def density_at(x0: float, epsilon: float, *, n: int, smoothness: float, C: float, m: int = 0, h: float | None = None) -> LinearEstimator:
     r"""Estimate θ(p) = p^{(m)}(x0) of a density in the Hölder class H(β, C): center + ℓ(x) = K((x − x0)/h)/h^{m+1}.
 
     Parameters
     ----------
     x0 : float
         Where.
-    n : int
-        Number of reports it is meant for.
     epsilon : float
         Privacy loss ε of one report.
-    beta : float
-        Smoothness β in (m, 16].
+    n : int
+        Number of reports it is meant for.
+    smoothness : float
+        β in (m, 16].
     C : float
         Hölder constant, positive.
     m : int, default 0
@@ -197,12 +197,12 @@ def density_at(x0: float, n: int, epsilon: float, beta: float, C: float, *, m: i
     Examples
     --------
     >>> from dpcore.minimax import density_at
-    >>> density = density_at(0.0, n=10**6, epsilon=1.0, beta=2.0, C=1.0)
-    >>> round(density.h, 4), round(density.bias, 5), round(density.risk_bound(10**6), 7)
+    >>> density = density_at(0.0, 1.0, n=10**6, smoothness=2.0, C=1.0)
+    >>> round(density.h, 4), round(density.bias, 5), round(density.risk_bound(n=10**6), 7)
     (0.1319, 0.0029, 2.52e-05)
     """
     worth = _shrinkage(n, epsilon)
-    beta = check_real("beta", beta, low=0.0, high=SMOOTHEST, include_low=False)
+    beta = check_real("smoothness", smoothness, low=0.0, high=SMOOTHEST, include_low=False)
     m = check_integer("m", m, low=0, high=math.ceil(beta) - 1)
     C, x0 = check_positive("C", C), check_real("x0", x0, low=-(2.0**512), high=2.0**512)
     kernel, b = weights.kernel(beta, m), math.floor(beta)
@@ -213,18 +213,18 @@ def density_at(x0: float, n: int, epsilon: float, beta: float, C: float, *, m: i
         power = math.log((m + 1) / (beta - m)) - math.log(worth) + 2 * (math.log(kernel.extent[1]) - math.log(slope))
         h = math.exp(power / (2 * beta + 2))
     window = weights.Window(kernel, x0, check_positive("h", h))
-    return LinearEstimator(window, window.norm, epsilon, bias=slope * h ** (beta - m), center=window.middle, h=h)
+    return LinearEstimator(window, epsilon, bound=window.norm, bias=slope * h ** (beta - m), center=window.middle, h=h)
 
 
-def uniform_scale(M: float, epsilon: float) -> LinearEstimator:
+def uniform_scale(epsilon: float, *, M: float) -> LinearEstimator:
     """Estimate ϑ of the uniform distributions on [0, ϑ], ϑ ≤ M, and of their mixtures: θ = E 2x, without bias.
 
     Parameters
     ----------
-    M : float
-        Largest ϑ, positive; records are clamped to [0, M].
     epsilon : float
         Privacy loss ε of one report.
+    M : float
+        Largest ϑ, positive; records are clamped to [0, M].
 
     Returns
     -------
@@ -235,11 +235,11 @@ def uniform_scale(M: float, epsilon: float) -> LinearEstimator:
     Examples
     --------
     >>> from dpcore.minimax import uniform_scale
-    >>> round(uniform_scale(M=1.0, epsilon=1.0).risk_bound(10_000), 6)
+    >>> round(uniform_scale(1.0, M=1.0).risk_bound(n=10_000), 6)
     0.000468
     """
     M = check_positive("M", M)
-    return LinearEstimator(weights.Centred(M), M, epsilon, bias=0.0, center=M)
+    return LinearEstimator(weights.Centred(M), epsilon, bound=M, bias=0.0, center=M)
 
 
 def event_probability(event: Any, epsilon: float) -> LinearEstimator:
@@ -267,6 +267,6 @@ def event_probability(event: Any, epsilon: float) -> LinearEstimator:
     True
     """
     if callable(event):
-        return LinearEstimator(weights.Indicator(event), 0.5, epsilon, bias=0.0, center=0.5)
+        return LinearEstimator(weights.Indicator(event), epsilon, bound=0.5, bias=0.0, center=0.5)
     table = check_array("event", event, ("bool",))
-    return LinearEstimator(tuple((table - 0.5).tolist()), None, epsilon, bias=0.0, center=0.5)
+    return LinearEstimator(tuple((table - 0.5).tolist()), epsilon, bias=0.0, center=0.5)

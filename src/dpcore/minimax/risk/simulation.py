@@ -44,7 +44,7 @@ LAST_REPLICATES = 400_000
 """For the risk that is told: a maximum of simulated risks would be too large by chance."""
 
 
-def draw_counts(q: Any, n: int, replicates: int, *, rng: Stream | None = None, threads: int | None = None) -> Counts:
+def draw_counts(q: Any, *, n: int, replicates: int, rng: Stream | None = None, threads: int | None = None) -> Counts:
     """Draw how often each of K outcomes comes up among n independent reports, for many data sets.
 
     Parameters
@@ -156,7 +156,7 @@ def simulate_risk(
     Parameters
     ----------
     estimator : BinarySearchEstimator or LinearOnModel
-        With its model, channel and number n of reports; `LinearEstimator.on(model, n)` gives the latter.
+        With its model, channel and number n of reports; `LinearEstimator.on(model, n=n)` gives the latter.
     p : array_like of float, shape (X,)
         Masses of the model's points.
     replicates : int, default 100 000
@@ -185,7 +185,7 @@ def simulate_risk(
     Examples
     --------
     >>> from dpcore.minimax import LinearEstimator, Model, simulate_risk
-    >>> estimator = LinearEstimator([-1.0, 0.0, 1.0], None, epsilon=1.0).on(Model([-1.0, 0.0, 1.0]), n=1000)
+    >>> estimator = LinearEstimator([-1.0, 0.0, 1.0], 1.0).on(Model([-1.0, 0.0, 1.0]), n=1000)
     >>> risk = simulate_risk(estimator, [0.25, 0.5, 0.25], replicates=10_000)
     >>> abs(risk.value - estimator.risk_bound()) < 6 * risk.stderr
     True
@@ -193,7 +193,7 @@ def simulate_risk(
     replicates, chosen = check_integer("replicates", replicates, low=2), as_loss(loss)
     channel = _channel(estimator)
     masses = _distribution(p, estimator.model.size)
-    counts = draw_counts(masses @ channel, estimator.n, replicates, rng=rng, threads=threads)
+    counts = draw_counts(masses @ channel, n=estimator.n, replicates=replicates, rng=rng, threads=threads)
     estimates = np.asarray(estimator.estimate(counts), np.float64)
     errors = np.sort(np.abs(estimates - float(masses @ estimator.model.f)))
     losses = np.asarray(chosen(errors), np.float64)
@@ -225,7 +225,7 @@ def exact_risk(estimator: CountEstimator, p: Any, *, loss: Loss | str = "squared
     Examples
     --------
     >>> from dpcore.minimax import LinearEstimator, Model, exact_risk
-    >>> estimator = LinearEstimator([-1.0, 0.0, 1.0], None, epsilon=1.0).on(Model([-1.0, 0.0, 1.0]), n=1000)
+    >>> estimator = LinearEstimator([-1.0, 0.0, 1.0], 1.0).on(Model([-1.0, 0.0, 1.0]), n=1000)
     >>> round(exact_risk(estimator, [0.1, 0.2, 0.7]), 9), round(estimator.risk_bound(), 9)
     (0.004322694, 0.004682694)
     """
@@ -308,7 +308,7 @@ def worst_distribution(
     Examples
     --------
     >>> from dpcore.minimax import LinearEstimator, Model, worst_distribution
-    >>> estimator = LinearEstimator([-1.0, 0.0, 0.5], None, epsilon=1.0).on(Model([-1.0, 0.0, 1.0]), n=1000)
+    >>> estimator = LinearEstimator([-1.0, 0.0, 0.5], 1.0).on(Model([-1.0, 0.0, 1.0]), n=1000)
     >>> p, risk = worst_distribution(estimator)
     >>> p.round(6).tolist(), round(risk, 4)
     ([0.0, 0.0, 1.0], 0.2544)
@@ -370,7 +370,7 @@ def _channel(estimator: CountEstimator) -> Array:
     if not all(hasattr(estimator, name) for name in ("model", "n", "channel", "estimate")):
         raise ParameterTypeError(
             f"estimator must know its model and its number of reports, got {type(estimator).__name__}; "
-            "a LinearEstimator is told them by on(model, n)"
+            "a LinearEstimator is told them by on(model, n=n)"
         )
     return channel_matrix(estimator.channel, estimator.model.points)
 

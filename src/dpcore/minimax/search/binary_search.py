@@ -40,7 +40,7 @@ class BinarySearchEstimator:
         columns of a one-bit mechanism are P(−z0), P(+z0).
     n : int
         Number of reports, in [1, 2^40].
-    step : {"theory", "tuned"} or float, default "theory"
+    step : {"tuned", "theory"} or float, default "tuned"
         Δ. "theory" is C̄²·ω_H(n^{−1/2}) of the proof of Satz 3.10, "tuned" the Δ whose `risk_bound(loss)` is least.
     loss : Loss or {"absolute", "squared"}, default "squared"
         A regular loss.
@@ -82,16 +82,16 @@ class BinarySearchEstimator:
     >>> from dpcore.local import BinaryChannel
     >>> from dpcore.minimax import BinarySearchEstimator, Model
     >>> grid = np.linspace(-4.0, 4.0, 33)
-    >>> model = Model.moment(grid, 2.0, 1.0)  # E x² ≤ 1
+    >>> model = Model.moment(grid, kappa=2.0, C=1.0)  # E x² ≤ 1
     >>> channel = BinaryChannel(1.0, np.clip(grid, -2.0, 2.0))
-    >>> estimator = BinarySearchEstimator(model, channel, 10_000, step=0.23)
+    >>> estimator = BinarySearchEstimator(model, channel, n=10_000, step=0.23)
     >>> estimator.N, estimator.estimate(np.array([4_000, 5_000, 6_000])).round(3).tolist()
     (9, [-0.77, -0.08, 0.84])
     >>> [round(estimator.error_bound(l), 4) for l in range(3)]
     [0.5574, 0.0, 0.0]
     """
 
-    def __init__(self, model: Model, channel: Any, n: int, *, step: str | float = "theory", loss: Loss | str = "squared") -> None:
+    def __init__(self, model: Model, channel: Any, *, n: int, step: str | float = "tuned", loss: Loss | str = "squared") -> None:
         if not isinstance(model, Model):
             raise ParameterTypeError(f"model must be a Model, got {type(model).__name__}")
         self.model, self.channel = model, channel
@@ -195,15 +195,15 @@ class BinarySearchEstimator:
             raise DataError(f"counts must be in [0, n] and sum to n; those of row {wrong} do not")
         return rows
 
-    def estimate_reports(self, z: Any, *, packed: bool = False, threads: int | None = None) -> Any:
+    def estimate_reports(self, reports: Any, *, packed: bool = False, threads: int | None = None) -> Any:
         """Estimate θ from raw reports.
 
         Parameters
         ----------
-        z : array_like, shape (n,) or (B, n); packed (⌈n/8⌉,) or (B, ⌈n/8⌉)
+        reports : array_like, shape (n,) or (B, n); packed (⌈n/8⌉,) or (B, ⌈n/8⌉)
             Bools for K = 2, True being +z0; or codes of outcomes, in the order of the channel's columns; or packed bits.
         packed : bool, default False
-            Whether `z` are packed bits, uint8, least significant bit first; for K = 2. Bits beyond n are ignored.
+            Whether `reports` are packed bits, uint8, least significant bit first; for K = 2. Bits beyond n are ignored.
         threads : int, optional
             Number of threads; None picks.
 
@@ -221,13 +221,13 @@ class BinarySearchEstimator:
         check_threads(threads)
         width = (self.n + 7) // 8 if packed else self.n
         dtypes = ("uint8",) if packed else ("bool", *INTEGER_DTYPES)
-        reports = check_array("z", z, dtypes)
+        reports = check_array("reports", reports, dtypes)
         outcomes = self.matrix.shape[1]
         if outcomes != 2 and (packed or reports.dtype == np.bool_):
             kind = "packed bits" if packed else "bools"
-            raise ParameterTypeError(f"z must hold codes of outcomes for a channel with {outcomes}, got {kind}")
+            raise ParameterTypeError(f"reports must hold codes of outcomes for a channel with {outcomes}, got {kind}")
         if reports.ndim not in (1, 2) or reports.shape[-1] != width:
-            raise ParameterError(f"z must have shape ({width},) or (B, {width}) for n = {self.n}, got {reports.shape}")
+            raise ParameterError(f"reports must have shape ({width},) or (B, {width}) for n = {self.n}, got {reports.shape}")
         count = self._count_one if reports.ndim == 1 else self._count_rows
         found = self._search.estimates(count(reports, packed=packed, threads=threads), threads)
         return float(found[0]) if reports.ndim == 1 else found

@@ -110,17 +110,17 @@ class _Distance:
     power: int
 
 
-def lower_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "squared") -> LowerBound:
+def lower_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squared") -> LowerBound:
     r"""A worst-case risk that no ε-private method with n records stays below, whatever its channels and its estimator.
 
     Parameters
     ----------
     model : Model
         The model and its functional.
-    n : int
-        Number of records, in [1, 2^53].
     epsilon : float
         Privacy loss of one record, in [2^−20, 700].
+    n : int
+        Number of records, in [1, 2^53].
     loss : Loss or {"absolute", "squared"}, default "squared"
         Loss of the absolute error.
 
@@ -147,11 +147,11 @@ def lower_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
     Examples
     --------
     >>> from dpcore.minimax import Model, lower_bound
-    >>> found = lower_bound(Model([0.0, 1.0]), n=1000, epsilon=0.1)
+    >>> found = lower_bound(Model([0.0, 1.0]), 0.1, n=1000)
     >>> found.distance, f"{found.value:.4g}"
     ('tv', '0.002741')
     """
-    n, epsilon, loss = _check(model, n, epsilon, loss)
+    n, epsilon, loss = _check(model, epsilon, n, loss)
     frame, model = model.frame, model.standard
     loss, power = loss.scaled(frame.exponent)
     factor = min(math.sqrt(2.0), math.exp(epsilon) / math.sqrt(2.0)) * math.expm1(epsilon) * math.sqrt(n)
@@ -170,17 +170,17 @@ def lower_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
     return LowerBound(value, eta, radii[0], radii[1], modulus.brought(frame), name)
 
 
-def upper_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "squared") -> UpperBound:
+def upper_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squared") -> UpperBound:
     r"""A worst-case risk that some ε-private method with n records stays below.
 
     Parameters
     ----------
     model : Model
         The model and its functional.
-    n : int
-        Number of records, in [1, 2^53].
     epsilon : float
         Privacy loss of one record, in [2^−20, 700].
+    n : int
+        Number of records, in [1, 2^53].
     loss : Loss or {"absolute", "squared"}, default "squared"
         Loss of the absolute error.
 
@@ -202,11 +202,11 @@ def upper_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
     Examples
     --------
     >>> from dpcore.minimax import Model, upper_bound
-    >>> found = upper_bound(Model([0.0, 1.0]), n=10**9, epsilon=1.0, loss="absolute")
+    >>> found = upper_bound(Model([0.0, 1.0]), 1.0, n=10**9, loss="absolute")
     >>> f"{found.C0:.6g}", f"{found.value:.4g}"
     ('427.148', '0.04134')
     """
-    n, epsilon, loss = _check(model, n, epsilon, loss)
+    n, epsilon, loss = _check(model, epsilon, n, loss)
     frame, model = model.frame, model.standard
     loss, power = loss.scaled(frame.exponent)
     radius = math.sqrt(2.0 / n) * expansion(epsilon) * (1 + ROUNDING)
@@ -218,7 +218,7 @@ def upper_bound(model: Model, n: int, epsilon: float, loss: Loss | str = "square
     return UpperBound(value, C0, radius, modulus.brought(frame))
 
 
-def _check(model: object, n: object, epsilon: object, loss: Loss | str) -> tuple[int, float, Loss]:
+def _check(model: object, epsilon: object, n: object, loss: Loss | str) -> tuple[int, float, Loss]:
     if not isinstance(model, Model):
         raise ParameterTypeError(f"model must be a Model, got {type(model).__name__}")
     return check_integer("n", n, low=1, high=MOST_RECORDS), check_epsilon(epsilon), as_loss(loss)

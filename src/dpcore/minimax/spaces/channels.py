@@ -82,17 +82,17 @@ class OptimalChannel:
     p1: Array = field(repr=False)
 
 
-def optimal_channel(model: Model, n: int, epsilon: float) -> OptimalChannel:
+def optimal_channel(model: Model, epsilon: float, *, n: int) -> OptimalChannel:
     r"""The binary channel whose reports are, for this functional and n records, the most that ε-privacy allows.
 
     Parameters
     ----------
     model : Model
         The model; its functional is not constant.
-    n : int
-        Number of records, in [1, 2^53].
     epsilon : float
         Privacy loss of one report, in [2^−20, 700].
+    n : int
+        Number of records, in [1, 2^53].
 
     Returns
     -------
@@ -116,7 +116,7 @@ def optimal_channel(model: Model, n: int, epsilon: float) -> OptimalChannel:
     Examples
     --------
     >>> from dpcore.minimax import Model, optimal_channel
-    >>> found = optimal_channel(Model([0.0, 1.0, 2.0, 4.0]), n=100, epsilon=1.0)
+    >>> found = optimal_channel(Model([0.0, 1.0, 2.0, 4.0]), 1.0, n=100)
     >>> [round(value, 6) for value in found.channel.phi], found.certificate.holds
     ([-1.0, -0.5, 0.0, 1.0], True)
     """

@@ -95,7 +95,7 @@ class Model:
         return model
 
     @classmethod
-    def moment(cls, grid: Any, kappa: float, C: float, *, f: Any = None) -> Model:
+    def moment(cls, grid: Any, *, kappa: float, C: float, f: Any = None) -> Model:
         """All distributions on a grid with E|f|^κ ≤ C.
 
         Parameters
@@ -148,7 +148,7 @@ class Model:
         return cls._of_region(values, region, points)
 
     @classmethod
-    def uniform_scale(cls, M: float, cells: int) -> Model:
+    def uniform_scale(cls, M: float, *, cells: int) -> Model:
         """The uniform distributions on [0, ϑ], ϑ ≤ M, and their mixtures, on equal cells; θ = ϑ = E 2x.
 
         Parameters
@@ -170,21 +170,21 @@ class Model:
         return cls(2 * middles, step, np.zeros(cells - 1), points=middles)
 
     @classmethod
-    def hoelder_density(cls, grid: Any, beta: float, C: float, x0: float, m: int = 0) -> Model:
+    def hoelder_density(cls, grid: Any, *, smoothness: float, C: float, x0: float, m: int = 0) -> Model:
         r"""Densities of the Hölder class H(β, C) on an equidistant grid; θ is the m-th derivative at x0.
 
         Parameters
         ----------
         grid : array_like of float, shape (X,)
             Equidistant, ascending middles of cells; the density is 0 outside.
-        beta : float
-            Smoothness β > 0.
+        smoothness : float
+            β > 0.
         C : float
             Hölder constant, positive.
         x0 : float
             Where the density is estimated, within the grid.
         m : int, default 0
-            Order of the derivative, 0 ≤ m < β.
+            Order of the derivative, 0 ≤ m < smoothness.
 
         Returns
         -------
@@ -202,7 +202,7 @@ class Model:
         Steinberger (2019), Beispiel 3.8, where the condition speaks of all of ℝ.
         """
         points = _equidistant(grid)
-        beta, C = check_positive("beta", beta), check_positive("C", C)
+        beta, C = check_positive("smoothness", smoothness), check_positive("C", C)
         m = check_integer("m", m, low=0, high=math.ceil(beta) - 1)
         x0 = check_real("x0", x0, low=float(points[0]), high=float(points[-1]))
         spacing = float(points[-1] - points[0]) / (len(points) - 1)
@@ -277,7 +277,7 @@ class Model:
         found = program.maximise(shape @ p).value_of(p)
         return frame.point(float(shape @ found)), found
 
-    def contains(self, p: Any, tolerance: float = 1e-9) -> bool:
+    def contains(self, p: Any, *, tolerance: float = 1e-9) -> bool:
         """Whether a distribution belongs to the model.
 
         Parameters
@@ -298,12 +298,12 @@ class Model:
         program.at_most(-1.0 * member - more, -target)
         return -program.maximise(-np.ones(self.size) @ more).value <= 2 * max(tolerance, 1e-9)
 
-    def codes(self, x: Any) -> Any:
+    def codes(self, records: Any) -> Any:
         """Find the nearest point of each number or vector: what a channel of this model privatises.
 
         Parameters
         ----------
-        x : array_like of float, shape (...) or (..., d)
+        records : array_like of float, shape (...) or (..., d)
             Data; beyond the grid the nearest point is at its edge.
 
         Returns
@@ -320,10 +320,10 @@ class Model:
         """
         if self.points is None:
             raise ParameterError("points must be given to the model before data can be brought to them")
-        values = check_array("x", x, REAL_DTYPES).astype(np.float64, copy=False)
+        values = check_array("records", records, REAL_DTYPES).astype(np.float64, copy=False)
         missing = np.isnan(values)
         if missing.any():
-            raise DataError(f"x must not hold NaN; the number at index {np.unravel_index(int(missing.argmax()), values.shape)} is")
+            raise DataError(f"records must not hold NaN; the number at index {np.unravel_index(int(missing.argmax()), values.shape)} is")
         found = _nearest(self.points, values)
         return int(found) if found.ndim == 0 else found
 
@@ -456,7 +456,7 @@ def _nearest(points: Array, values: Array) -> npt.NDArray[np.int64]:
         middles = ascending[:-1] + (ascending[1:] - ascending[:-1]) / 2
         return np.asarray(order[np.searchsorted(middles, values, side="left")], np.int64)
     if values.ndim < 1 or values.shape[-1] != points.shape[1]:
-        raise ParameterError(f"x must have {points.shape[1]} numbers along its last axis, got shape {values.shape}")
+        raise ParameterError(f"records must have {points.shape[1]} numbers along its last axis, got shape {values.shape}")
     from scipy.spatial import KDTree
 
     return np.asarray(KDTree(points).query(values)[1], np.int64)

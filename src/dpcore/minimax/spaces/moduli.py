@@ -93,7 +93,7 @@ def modulus_tv(model: Model, radius: float) -> Modulus:
     return modulus_of(model.standard, radius, largest_difference_tv(model.standard, radius)).brought(model.frame)
 
 
-def modulus_hellinger(model: Model, radius: float, channel: Any = None) -> Modulus:
+def modulus_hellinger(model: Model, radius: float, *, channel: Any = None) -> Modulus:
     """The Hellinger modulus ω(ε) = max{θ(p1) − θ(p0): hellinger(Q p0, Q p1) ≤ ε}, by conic programming.
 
     Parameters

@@ -92,7 +92,7 @@ def _measured(name: str, n: int, setting: Setting) -> _Size:
     def at_worst(estimator: LinearOnModel | BinarySearchEstimator, kind: str) -> Measured:
         return measure(estimator, rng=setting.stream("minimax", name, n, kind), replicates=replicates)
 
-    upper = upper_bound(case.model, n, EPSILON, "squared")
+    upper = upper_bound(case.model, EPSILON, n=n, loss="squared")
     found = at_worst(case.linear, LINEAR), at_worst(case.search, SEARCH)
     return _Size(n, case.lower_bound, upper, *found)
 
@@ -206,7 +206,7 @@ class _Certified:
 
 def _certified(name: str, n: int) -> _Certified:
     case = Case(EXAMPLES[name], n, EPSILON)
-    found = optimal_channel(case.model, n, EPSILON)
+    found = optimal_channel(case.model, EPSILON, n=n)
     f, middle = case.model.f, sum(case.model.theta_range) / 2
     sign = BinaryChannel(EPSILON, tuple(np.where(f >= middle, 1.0, -1.0).tolist()))
     channels = found.channel, case.linear.channel, sign
