@@ -317,14 +317,14 @@ def _float_noise(kind: Kind, values: Any, scale: Any, grid: float | None, rng: S
         stream = resolve(rng)
         if not math.isfinite(values):
             raise DataError("values must be finite; the number given is not")
-        return _backend.scalar_float_noise(kind, values, step, fixed, stream.position(), secure=stream.secure)
+        return _backend.scalar_float_noise(kind, values, step, fixed, stream.position())
     array = check_array("values", values, REAL_DTYPES)
     scales = check_scale(scale, low=low, high=high, shape=array.shape)
     fixed_grid = None if grid is None else _check_grid(grid, scales if isinstance(scales, float) else float(scales.max(initial=0.0)))
     if fixed_grid is None and isinstance(scales, float):
         fixed_grid = _backend.default_grid(scales)
     stream, array, out = _check_rest(array, rng, out, threads, np.float64)
-    result = _backend.float_noise(kind, array, scales, fixed_grid, stream.position(), secure=stream.secure, out=out, threads=threads)
+    result = _backend.float_noise(kind, array, scales, fixed_grid, stream.position(), out=out, threads=threads)
     return result if out is not None or not _is_scalar(values) else float(result[()])
 
 
@@ -332,11 +332,11 @@ def _int_noise(kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any
     if type(values) is int and type(scale) is float and out is None and threads is None and INT64.min <= values <= INT64.max:
         t = check_real("scale", scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], include_low=False)
         stream = resolve(rng)
-        return _backend.scalar_int_noise(kind, values, t, stream.position(), secure=stream.secure)
+        return _backend.scalar_int_noise(kind, values, t, stream.position())
     array = check_array("values", values, INTEGER_DTYPES)
     scales = check_scale(scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], shape=array.shape, include_low=False)
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
-    result = _backend.int_noise(kind, array, scales, stream.position(), secure=stream.secure, out=out, threads=threads)
+    result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads)
     return result if out is not None or not _is_scalar(values) else int(result[()])
 
 

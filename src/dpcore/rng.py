@@ -26,11 +26,15 @@ class StreamPosition(NamedTuple):
         32-bit number that separates the calls made under one key.
     first_element : int
         64-bit index of the call's first element.
+    secure : bool
+        Whether the key comes from the operating system. It decides the cipher, and nothing else: what a stream says of itself in
+        `Stream.secure` replaces it in every public call.
     """
 
     key: bytes | Key
     nonce: int = 0
     first_element: int = 0
+    secure: bool = False
 
 
 @runtime_checkable
@@ -77,7 +81,8 @@ class SecureRandom:
 
     def position(self) -> StreamPosition:
         """Take a fresh key; raises `EntropyError` if the operating system gives none."""
-        return tuple.__new__(StreamPosition, (_os_key(), 0, 0))  # as StreamPosition(_os_key()), in less time, which single numbers notice
+        # as StreamPosition(_os_key(), secure=True), but faster: a call on one number notices the difference
+        return tuple.__new__(StreamPosition, (_os_key(), 0, 0, True))
 
     def __repr__(self) -> str:
         return "SecureRandom()"
@@ -100,36 +105,34 @@ class _CallStream:
 
     def position(self) -> StreamPosition:
         """The stream's own position; where it repeats the call's first one, a key derived from that and the number of the draw."""
-        position = _checked(self._stream.position())
+        position = _checked(self._stream.position(), secure=bool(self._stream.secure))
         with self._lock:
             if self._first is None:
                 self._first = position
                 return position
-            if position != self._first:
+            if position[:3] != self._first[:3]:  # whatever it says of `secure`: one cipher may serve both
                 return position
             self._repeats += 1
-            return _derived(position, self._repeats, secure=self.secure)
+            return _derived(position, self._repeats)
 
 
-def _checked(position: StreamPosition) -> StreamPosition:
-    """The position that a stream of whoever's making gave, if it is one."""
-    given: object = position
-    if not isinstance(given, tuple) or len(given) != 3:
-        raise ParameterTypeError(f"rng must give positions of a key, a nonce and a first element, got {type(given).__name__}")
-    key, nonce, first = given
+def _checked(position: object, *, secure: bool) -> StreamPosition:
+    """The position that a stream gave, checked; it is secure if its stream says so, whatever the position says."""
+    if not isinstance(position, tuple) or not 3 <= len(position) <= 4:
+        raise ParameterTypeError(f"rng must give positions of a key, a nonce and a first element, got {type(position).__name__}")
+    key, nonce, first = position[:3]
     if type(key) is Key and type(nonce) is int and type(first) is int and 0 <= nonce < 2**32 and 0 <= first < 2**64:
-        return position
+        return StreamPosition(key, nonce, first, secure)
     if not isinstance(key, Key | bytes):
         raise ParameterTypeError(f"rng must give a key of bytes, got {type(key).__name__}")
     if isinstance(key, bytes) and len(key) != KEY_BYTES:
         raise ParameterError(f"rng must give a key of {KEY_BYTES} bytes, got {len(key)}")
     nonce = check_integer("the nonce of rng", nonce, low=0, high=2**32 - 1)
-    return StreamPosition(key, nonce, check_integer("the first element of rng", first, low=0, high=2**64 - 1))
+    return StreamPosition(key, nonce, check_integer("the first element of rng", first, low=0, high=2**64 - 1), secure)
 
 
-def _derived(position: StreamPosition, draw: int, *, secure: bool) -> StreamPosition:
-    key, nonce, first = position
-    return StreamPosition(derived_key((key, nonce, first), draw, secure=secure), nonce)
+def _derived(position: StreamPosition, draw: int) -> StreamPosition:
+    return StreamPosition(derived_key(position, draw), position.nonce, secure=position.secure)
 
 
 def resolve(rng: Stream | None) -> Stream:

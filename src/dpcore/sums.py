@@ -194,7 +194,7 @@ class ExactSum:
         check_threads(threads)
         stream = resolve(rng)
         grid = _backend.default_grid(scales) if isinstance(scales, float) else None
-        result = _backend.noisy_pairs(kind, high, low, scales, grid, stream.position(), secure=stream.secure, threads=threads)
+        result = _backend.noisy_pairs(kind, high, low, scales, grid, stream.position(), threads=threads)
         return float(result[()]) if isinstance(self.high, float) else result
 
     def __add__(self, other: object) -> ExactSum:

@@ -223,6 +223,43 @@ def test_positions_that_are_none_are_refused(position: object, error: type[Excep
             draw(Given(position))
 
 
+class Forged:
+    """A source whose position says of `secure` what the source does not."""
+
+    def __init__(self, *, secure: bool, position: bool) -> None:
+        self.secure, self._position = secure, dpcore.rng.StreamPosition(KEY, 7, 300, position)
+
+    def position(self) -> dpcore.rng.StreamPosition:
+        return self._position
+
+
+@pytest.mark.skipif(_backend.secure_cipher() != "aes256", reason="one cipher for all")
+def test_the_stream_says_whether_it_is_secure_and_not_its_position() -> None:
+    def drawn(*, secure: bool, position: bool) -> float:
+        return noise.laplace(0.0, 1.0, rng=Forged(secure=secure, position=position))
+
+    keyed = noise.laplace(0.0, 1.0, rng=KeyedRandom(KEY).at(7, 300))
+    assert drawn(secure=False, position=True) == drawn(secure=False, position=False) == keyed
+    assert drawn(secure=True, position=False) == drawn(secure=True, position=True) != keyed
+
+
+def test_a_position_is_secure_only_if_it_says_so() -> None:
+    assert dpcore.SecureRandom().position().secure is True
+    assert dpcore.rng.StreamPosition(KEY).secure is False
+    assert [rng.position().secure for rng in (KeyedRandom(KEY), KeyedRandom(KEY).at(3))] == [False, False]
+
+
+def test_a_still_source_that_changes_what_it_says_of_itself_repeats_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Changing(Forged):
+        def position(self) -> dpcore.rng.StreamPosition:
+            self.secure = not self.secure
+            return super().position()
+
+    monkeypatch.setattr(_backend.levels, "_forced_cipher", "chacha20")  # one cipher for what is secure and what is not
+    channel = local.SequentialChannel(1.0, lambda _: local.LocalLaplace(1.0, 0.0, 1.0))
+    assert len(set(channel.privatize([0.5] * 8, rng=Changing(secure=False, position=False)))) == 8
+
+
 def test_positions_of_any_integers_are_taken() -> None:
     position = (KEY, np.uint32(7), np.int64(300))
     assert noise.laplace(0.0, 1.0, rng=Given(position)) == noise.laplace(0.0, 1.0, rng=KeyedRandom(KEY).at(7, 300))

@@ -38,9 +38,9 @@ def test_codes_are_counts_of_thresholds(level, m, crowded):
     thresholds = np.sort(random().integers(0, top, m, dtype=np.uint64, endpoint=True))
     thresholds[-m // 3 :] = thresholds[-1:]  # weights of 0
     position = stream().position()
-    words = _backend.uniform_words(position, 5000, secure=False)
+    words = _backend.uniform_words(position, 5000)
     with at_level(level):
-        codes, tied = _backend.choose_codes(thresholds, 5000, position, secure=False, threads=1)
+        codes, tied = _backend.choose_codes(thresholds, 5000, position, threads=1)
     assert codes.tolist() == np.searchsorted(thresholds, words, side="right").tolist()
     assert tied.tolist() == []
 
@@ -48,10 +48,10 @@ def test_codes_are_counts_of_thresholds(level, m, crowded):
 @at_each_level
 def test_words_that_are_thresholds_are_reported(level):
     position = stream().position()
-    words = _backend.uniform_words(position, 200_000, secure=False)
+    words = _backend.uniform_words(position, 200_000)
     chosen = np.array([0, 17, 65_536, 199_999])
     with at_level(level):
-        codes, tied = _backend.choose_codes(np.sort(words[chosen]), len(words), position, secure=False, threads=3)
+        codes, tied = _backend.choose_codes(np.sort(words[chosen]), len(words), position, threads=3)
     assert tied.tolist() == chosen.tolist()
     assert codes[chosen].tolist() == (np.argsort(np.argsort(words[chosen])) + 1).tolist()
 

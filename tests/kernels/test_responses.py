@@ -67,7 +67,7 @@ PINNED = ("flip", "bounded", "table", "kary-16-1.0-int64", "unary-9", "subset-9-
 def answer(name: str, start: int = 0, stop: int | None = None, *, first: int = 0, threads: int = 1, secure: bool = False) -> Array:
     respond, x = RESPONSES[name]
     rng: Any = SecureCipher(first + start) if secure else KeyedRandom(KEY).at(3, first + start)
-    return respond(x[start:stop], position=rng.position(), secure=secure, threads=threads)
+    return respond(x[start:stop], position=rng.position(), threads=threads)
 
 
 @each
@@ -111,8 +111,8 @@ def test_limbs_and_tiers_do_not_matter(name, monkeypatch):
 def test_packed_flips_are_the_flips_packed(n, first):
     x = np.random.default_rng(n).integers(0, 2, n).astype(bool)
     position = KeyedRandom(KEY).at(1, first).position()
-    flipped = _backend.flip_bools(x, FLIP, position, secure=False, threads=1)
-    packed = _backend.flip_packed(np.packbits(x, bitorder="little"), n, FLIP, position, secure=False, threads=1)
+    flipped = _backend.flip_bools(x, FLIP, position, threads=1)
+    packed = _backend.flip_packed(np.packbits(x, bitorder="little"), n, FLIP, position, threads=1)
     assert same_bits(packed, np.packbits(flipped, bitorder="little"))
 
 
@@ -241,7 +241,7 @@ def test_a_tie_is_decided_by_the_bits_after_it(bits, offset, limbs, words, monke
     lane = 1500
     u = uniform(words, lane, plane_bits(words, lane), 8)
     p = constant(Fraction(int(u * 2**bits) + offset, 2**bits))
-    flipped = _backend.flip_bools(np.zeros(2000, bool), p, KeyedRandom(KEY).at(3).position(), secure=False, threads=1)
+    flipped = _backend.flip_bools(np.zeros(2000, bool), p, KeyedRandom(KEY).at(3).position(), threads=1)
     # p is U cut after `bits` bits, and a unit there more or less: U < p only for the one above
     assert bool(flipped[lane]) == (offset == 1)
 
@@ -250,9 +250,9 @@ def test_a_bound_too_small_is_noticed(monkeypatch):
     x = np.linspace(-1, 3, 2_000_001)
     respond = RESPONSES["bounded"][0]
     position = KeyedRandom(KEY).at(3).position()
-    right = respond(x, position=position, secure=False, threads=1)
+    right = respond(x, position=position, threads=1)
     monkeypatch.setattr(_backend.Testing, "bound_factor", -(2.0**30))  # decides half of a sixteen-bit step too early
-    assert not same_bits(respond(x, position=position, secure=False, threads=1), right)
+    assert not same_bits(respond(x, position=position, threads=1), right)
 
 
 @each
@@ -286,7 +286,7 @@ def stream_digest(name: str) -> str:
     plain = np.arange(3000) * 7 % (2 if name == "flip" else 3 if name == "table" else 9)
     plain = plain.astype(x.dtype) / (1 if x.dtype.kind != "f" else 4)
     positions = (KeyedRandom(KEY).at(0, 0).position(), KeyedRandom(KEY).at(3, 2**30 + 5).position())
-    reports = [respond(plain.astype(x.dtype), position=position, secure=False, threads=1) for position in positions]
+    reports = [respond(plain.astype(x.dtype), position=position, threads=1) for position in positions]
     return hashlib.sha256(b"".join(report.tobytes() for report in reports)).hexdigest()
 
 

@@ -84,8 +84,8 @@ def values(name: str, shape: Any) -> Array:
 
 
 def respond(name: str, x: Array, element: int = 0, *, secure: bool = False, threads: int = 1, **more: Any) -> Array:
-    position = StreamPosition(KEY, 3, element)
-    return ALL[name][0](x, position=position, secure=secure, threads=threads, **more)
+    position = StreamPosition(KEY, 3, element, secure)
+    return ALL[name][0](x, position=position, threads=threads, **more)
 
 
 def portable(name: str, x: Array, element: int = 0) -> Array:
@@ -177,7 +177,7 @@ def test_packed_flips_are_the_flips(level: str, element: int) -> None:
             bits = np.packbits(x, bitorder="little")
             if n % 8:
                 bits[-1] |= 0xFF << n % 8 & 0xFF  # what lies behind the records is not read
-            o = {"secure": False, "threads": 1, "position": StreamPosition(KEY, 3, element)}
+            o = {"threads": 1, "position": StreamPosition(KEY, 3, element)}
             assert same_bits(_backend.flip_packed(bits, n, FLIP, **o), expected), n
             assert _backend.flip_packed(bits, n, FLIP, out=bits, **o) is bits
             assert same_bits(bits, expected), n

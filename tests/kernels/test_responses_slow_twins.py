@@ -23,7 +23,7 @@ PHI = (Fraction(-1), Fraction(1, 3), Fraction(0), Fraction(1))
 
 
 def options(first: int = 0, *, secure: bool = False) -> dict[str, Any]:
-    return {"position": StreamPosition(KEY, 0 if secure else NONCE, first), "secure": secure, "threads": 1}
+    return {"position": StreamPosition(KEY, 0 if secure else NONCE, first, secure), "threads": 1}
 
 
 def rows(reports: Array) -> list[Any]:

@@ -28,7 +28,7 @@ def first_limbs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 def options(first: int) -> dict[str, Any]:
-    return {"position": StreamPosition(KEY, 3, first), "secure": False, "threads": 1}
+    return {"position": StreamPosition(KEY, 3, first), "threads": 1}
 
 
 def around(u: Uniform, bits: int, share: int = 1) -> Iterator[Probability]:

@@ -125,7 +125,7 @@ def test_the_end_of_the_stream():
     """Elements are 64-bit numbers: the last block is used, and a round beyond it refused."""
     scores, last = random_scores(400), 2**64 - 512
     for kind in KINDS:
-        call = _backend.Selection(kind, scores, 1.0, 3, StreamPosition(KEY, 0, last), secure=False, threads=1)
+        call = _backend.Selection(kind, scores, 1.0, 3, StreamPosition(KEY, 0, last), threads=1)
         assert call.largest(0).tolist() == Twin(kind, Fraction(1), KernelWords(KEY, 0, 0), last).largest(scores, 3)
         with pytest.raises(ParameterError, match="room"):
             call.largest(1)

@@ -21,7 +21,7 @@ BLOCK = 512
 def contenders(kind: str, scores: Array, scale: float, first: int = 0) -> Array:
     """All keys as the kernel has them: index, high and low part, error."""
     position = StreamPosition(KEY, 0, first)
-    selection = _backend.Selection(kind, scores, scale, len(scores), position, secure=False, threads=1)
+    selection = _backend.Selection(kind, scores, scale, len(scores), position, threads=1)
     status, candidates, *_ = selection._call.run(0, 0, selection._call.n_units, None, 0)
     assert status == 0
     return np.frombuffer(candidates, _backend.selection.CANDIDATE)
@@ -112,10 +112,10 @@ def test_pruning_prunes(kind, monkeypatch):
     """Of a hundred thousand scores a few hundred are evaluated, whatever their order; without pruning all of them."""
     scores = random_scores(100_000, spread=0.1)
     for form in (scores, np.sort(scores), np.sort(scores)[::-1].copy(), np.zeros(100_000), (scores * 100).astype(np.int64)):
-        call = _backend.Selection(kind, form, 1.0, 1, StreamPosition(KEY, 0, 0), secure=False, threads=1)
+        call = _backend.Selection(kind, form, 1.0, 1, StreamPosition(KEY, 0, 0), threads=1)
         call.largest(0)
         assert call.evaluated < 2000
     monkeypatch.setattr(_backend.Testing, "unpruned", True)
-    call = _backend.Selection(kind, scores, 1.0, 1, StreamPosition(KEY, 0, 0), secure=False, threads=1)
+    call = _backend.Selection(kind, scores, 1.0, 1, StreamPosition(KEY, 0, 0), threads=1)
     call.largest(0)
     assert call.evaluated == 100_000

@@ -34,8 +34,8 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 def opened(
     kind: str, scores: Any, scale: float, keep: int = 1, nonce: int = 0, first: int = 0, *, secure: bool = False
 ) -> _backend.Selection:
-    position = StreamPosition(KEY, nonce, first)
-    return _backend.Selection(kind, np.asarray(scores, np.float64), scale, keep, position, secure=secure, threads=None)
+    position = StreamPosition(KEY, nonce, first, secure)
+    return _backend.Selection(kind, np.asarray(scores, np.float64), scale, keep, position, threads=None)
 
 
 def fit(counts: dict[Any, int], law: Law) -> float:

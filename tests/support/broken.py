@@ -120,7 +120,7 @@ def clamped_afterwards(x: float, size: int, rng: Stream) -> Array:
 
 def winners(scores: Any, scale: float, size: int, rng: Stream, kind: str = "laplace") -> Array:
     """Noisy argmaxes at a scale of one's own."""
-    return np.asarray(_backend.Selection(kind, np.asarray(scores), scale, 1, rng.position(), secure=False, threads=1).winners(size))
+    return np.asarray(_backend.Selection(kind, np.asarray(scores), scale, 1, rng.position(), threads=1).winners(size))
 
 
 def monotone_under_replacement(scores: Any, size: int, rng: Stream) -> Array:

@@ -54,7 +54,7 @@ class SecureCipher:
 
     def position(self) -> StreamPosition:
         """The fixed position."""
-        return StreamPosition(KEY, self.nonce, self.element)
+        return StreamPosition(KEY, self.nonce, self.element, self.secure)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def _repeated(scores: Array, s: int, scale: float, **options: Any) -> list[int]:
 def _backend_call(noise: str, scores: Array, scale: float, keep: int, options: dict[str, Any]) -> _backend.Selection:
     rng = options["rng"]
     threads = options.get("threads")
-    return _backend.Selection(noise, scores, scale, keep, rng.position(), secure=rng.secure, threads=threads)
+    return _backend.Selection(noise, scores, scale, keep, rng.position(), threads=threads)
 
 
 def _one_shot(noise: str) -> Draw:
@@ -114,7 +114,7 @@ class SecureStream:
 
     def position(self) -> StreamPosition:
         """The fixed position."""
-        return StreamPosition(KEY, 0, self.element)
+        return StreamPosition(KEY, 0, self.element, self.secure)
 
 
 def random_scores(d: int, seed: int = 5, spread: float = 1.0) -> Array:

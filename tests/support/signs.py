@@ -16,7 +16,7 @@ from dpcore.testing import KeyedRandom
 def uniform_rows(n, d, rng):
     """Packed rows that are uniform on {±1}^d."""
     width = (d + 7) // 8
-    return _backend.uniform_words(rng.position(), -(-n * width // 8), secure=False).view(np.uint8)[: n * width].reshape(n, width)
+    return _backend.uniform_words(rng.position(), -(-n * width // 8)).view(np.uint8)[: n * width].reshape(n, width)
 
 
 def spread_rows(n, d, mean, rng):
@@ -69,7 +69,7 @@ def slow_statistic(signs, limits, key):
     if noise.laplace(len(far), limits.second_scale, rng=rng) > limits.second:
         return math.inf
     width = -(-d // 64)
-    words = _backend.uniform_words(rng.position(), len(far) * width, secure=False).reshape(-1, width).tolist() if far else []
+    words = _backend.uniform_words(rng.position(), len(far) * width).reshape(-1, width).tolist() if far else []
     for j, row in zip(far, words, strict=True):
         rows[j] = [2 * (row[i // 64] >> i % 64 & 1) - 1 for i in range(d)]
     statistic = sum(sum(row[i] for row in rows) ** 2 - n for i in range(d))

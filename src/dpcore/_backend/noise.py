@@ -119,7 +119,6 @@ def float_noise(
     grid: float | None,
     position: Position,
     *,
-    secure: bool,
     out: npt.NDArray[np.float64] | None,
     threads: int | None,
     bounds: Bounds | None = None,
@@ -129,7 +128,7 @@ def float_noise(
     `grid` None only with an array of scales: the default of each. At every instant an element of `out` is what it was before or what is
     released.
     """
-    key, nonce, first = position
+    key, nonce, first, secure = position
     cipher = cipher_code(secure=secure)
     result = np.empty(values.shape, np.float64) if out is None else out
     code = _FLOAT_KINDS[kind]
@@ -160,9 +159,9 @@ def default_grid(scale: float) -> float:
     return math.ldexp(1.0, math.frexp(scale)[1] - 26)
 
 
-def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, position: Position, *, secure: bool) -> float:
+def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, position: Position) -> float:
     """One finite float; the path that latency counts on."""
-    key, nonce, first = position
+    key, nonce, first, secure = position
     cipher = cipher_code(secure=secure)
     code = _FLOAT_KINDS[kind]
     if not Testing.tier:
@@ -172,9 +171,9 @@ def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, posi
     return _exact_real(kind, KernelWords(key, nonce, cipher), Pending(0, first, value, 0.0, 0, 0), scale, grid)
 
 
-def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position, *, secure: bool) -> int:
+def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position) -> int:
     """One integer of int64's range."""
-    key, nonce, first = position
+    key, nonce, first, secure = position
     cipher = cipher_code(secure=secure)
     if not Testing.tier:
         result = _noise.scalar_int(_discrete_law(kind, scale), value, key, nonce, first, cipher)
@@ -199,13 +198,12 @@ def int_noise(
     scale: float | npt.NDArray[np.float64],
     position: Position,
     *,
-    secure: bool,
     out: npt.NDArray[np.int64] | None,
     threads: int | None,
     bounds: Bounds | None = None,
 ) -> npt.NDArray[np.int64]:
     """x + integer noise on every element, saturating, x clamped if there are bounds; arguments are valid. `out` as in `float_noise`."""
-    key, nonce, first = position
+    key, nonce, first, secure = position
     cipher = cipher_code(secure=secure)
     result = np.empty(values.shape, np.int64) if out is None else out
     scales, which = _distinct(scale, values.shape)

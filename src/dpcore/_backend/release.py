@@ -28,21 +28,19 @@ _TERMS_AT_A_TIME = 2**26
 _MOST_GUIDE = 20
 
 
-def choose_codes(
-    thresholds: npt.NDArray[np.uint64], n: int, position: Position, *, secure: bool, threads: int | None
-) -> tuple[Counts, Counts]:
+def choose_codes(thresholds: npt.NDArray[np.uint64], n: int, position: Position, *, threads: int | None) -> tuple[Counts, Counts]:
     """For each of n elements how many of the ascending thresholds are at most its word; and the elements whose words are thresholds."""
     bits = max(1, min(_MOST_GUIDE, len(thresholds).bit_length() + 1, n.bit_length()))
     guide = np.append(np.searchsorted(thresholds, np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)), len(thresholds)).astype(
         np.uint32
     )
     codes, tied, lock = np.empty(n, np.int64), list[Counts](), threading.Lock()
-    key, nonce, first = position
+    key, nonce, first, secure = position
 
     def work(start: int, stop: int) -> None:
         for low in range(start, stop, _BLOCK):
             part = codes[low : min(low + _BLOCK, stop)]
-            words = uniform_words((key, nonce, first + low), len(part), secure=secure)
+            words = uniform_words((key, nonce, first + low, secure), len(part))
             if _release.choose(words, thresholds, guide, 64 - bits, part):
                 with lock:
                     tied.append(low + np.flatnonzero(np.isin(words, thresholds)))

@@ -15,7 +15,7 @@ from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code
 from dpcore._backend.memory import contiguous
 from dpcore._backend.threads import for_ranges
-from dpcore._backend.words import KernelWords, Position
+from dpcore._backend.words import KernelWords, Position, call_words
 from dpcore._exact.probability import Probability, logistic_complement, one_of, tilted
 from dpcore._kernels import _response
 from dpcore.errors import DataError, EntropyError, ParameterError
@@ -51,16 +51,15 @@ class _Run:
     values: Array
     out: Array
     position: Position
-    secure: bool
     real: tuple[Probability, ...] = ()
     own: tuple[Probability, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
     def call(self, n_limbs: int) -> Any:
         """Kernels' call with expansions of this length."""
-        key, nonce, first = self.position
+        key, nonce, first, secure = self.position
         return _response.Call(
-            self.kind, self.values, self.out, key, nonce, first, cipher_code(secure=self.secure), tier=Testing.tier,
+            self.kind, self.values, self.out, key, nonce, first, cipher_code(secure=secure), tier=Testing.tier,
             real=_reals(self.real, n_limbs) if self.real else None, own=_reals(self.own, n_limbs) if self.own else None, **self.options,
         )  # fmt: skip
 
@@ -137,22 +136,20 @@ def first_outside(codes: Array, k: int, threads: int | None = None) -> int:
     return min(found, default=-1)
 
 
-def flip_bools(
-    x: Array, p: Probability, position: Position, *, secure: bool, threads: int | None, out: Array | None = None
-) -> npt.NDArray[np.bool_]:
+def flip_bools(x: Array, p: Probability, position: Position, *, threads: int | None, out: Array | None = None) -> npt.NDArray[np.bool_]:
     """Whether x is not 0, flipped with probability p; any shape."""
     result = _new(out, x.shape, np.bool_)
-    run = _Run(_response.FLIP, _bytes_of(x), result.view(np.uint8), position, secure, real=(p,))
+    run = _Run(_response.FLIP, _bytes_of(x), result.view(np.uint8), position, real=(p,))
     run.over(x.size, threads, elements_per_unit=16)
     return result
 
 
 def flip_packed(
-    bits: npt.NDArray[np.uint8], n: int, p: Probability, position: Position, *, secure: bool, threads: int | None, out: Array | None = None
+    bits: npt.NDArray[np.uint8], n: int, p: Probability, position: Position, *, threads: int | None, out: Array | None = None
 ) -> npt.NDArray[np.uint8]:
     """The first n packed bits, each flipped with probability p; what lies behind them in the last byte becomes 0."""
     result = _new(out, ((n + 7) // 8,), np.uint8)
-    run = _Run(_response.FLIP_PACKED, bits, result, position, secure, real=(p,), options={"k": n})
+    run = _Run(_response.FLIP_PACKED, bits, result, position, real=(p,), options={"k": n})
     run.over(n, threads, elements_per_unit=16)
     return result
 
@@ -175,7 +172,6 @@ def bounded_response(
     missing: float | None,
     position: Position,
     *,
-    secure: bool,
     threads: int | None,
     out: Array | None = None,
 ) -> npt.NDArray[np.bool_]:
@@ -186,10 +182,10 @@ def bounded_response(
     slack = 2.0**-31 * Testing.bound_factor
     law = (lower, upper, math.nan if missing is None else missing, slack, start, rise, q_high, q_low)
     result = _new(out, x.shape, np.bool_)
-    run = _Run(_response.BOUNDED, x, result.view(np.uint8), position, secure, options={"bounded": law})
+    run = _Run(_response.BOUNDED, x, result.view(np.uint8), position, options={"bounded": law})
     if out is not None and missing is None and x.dtype.kind == "f":
         run.refuse_nan(threads)  # before `out`, which may be x itself, is touched
-    words = KernelWords(position[0], position[1], cipher_code(secure=secure))
+    words = call_words(position)
 
     def resolve(fields: tuple[int, int, float, float, int, int]) -> None:
         index, element, high, low, piece, _ = fields
@@ -230,7 +226,6 @@ def table_response(
     unknown: int | None,
     position: Position,
     *,
-    secure: bool,
     threads: int | None,
     out: Array | None = None,
 ) -> npt.NDArray[np.bool_]:
@@ -238,7 +233,7 @@ def table_response(
     result = _new(out, codes.shape, np.bool_)
     probabilities = tuple(tilted(epsilon, t) for t in phi)
     options = {"k": len(phi), "unknown": -1 if unknown is None else unknown}
-    run = _Run(_response.TABLE, codes, result.view(np.uint8), position, secure, real=probabilities, options=options)
+    run = _Run(_response.TABLE, codes, result.view(np.uint8), position, real=probabilities, options=options)
     run.over(codes.size, threads, elements_per_unit=1)
     return result
 
@@ -253,19 +248,19 @@ def _kary_options(epsilon: float, k: int, unknown: int | None) -> dict[str, Any]
 
 
 def kary_response(
-    codes: Array, epsilon: float, k: int, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    codes: Array, epsilon: float, k: int, unknown: int | None, position: Position, *, threads: int | None,
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """The code with probability e^ε/(e^ε + k − 1), else one of the others; any shape, the codes' dtype."""
     result = _new(out, codes.shape, codes.dtype)
     options = _kary_options(epsilon, k, unknown)
-    run = _Run(_response.KARY, codes, result, position, secure, real=(one_of(epsilon, k),), options=options)
+    run = _Run(_response.KARY, codes, result, position, real=(one_of(epsilon, k),), options=options)
     run.over(codes.size, threads, elements_per_unit=2)
     return result
 
 
 def unary_response(
-    codes: Array, k: int, p: Probability, q: Probability, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    codes: Array, k: int, p: Probability, q: Probability, unknown: int | None, position: Position, *, threads: int | None,
     out: Array | None = None,
 ) -> npt.NDArray[np.uint8]:  # fmt: skip
     """Packed bits: bit x is true with probability p, each other one with probability q."""
@@ -273,13 +268,13 @@ def unary_response(
     _position_in(position, 8 * width, codes.size)
     result = _new(out, (codes.size, width), np.uint8)
     options = {"k": k, "unknown": -1 if unknown is None else unknown}
-    run = _Run(_response.UNARY, codes, result, position, secure, real=(q,), own=(p,), options=options)
+    run = _Run(_response.UNARY, codes, result, position, real=(q,), own=(p,), options=options)
     run.over(codes.size, threads, elements_per_unit=2 / width)
     return result
 
 
 def subset_response(
-    codes: Array, k: int, w: int, inclusion: Probability, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    codes: Array, k: int, w: int, inclusion: Probability, unknown: int | None, position: Position, *, threads: int | None,
     out: Array | None = None,
 ) -> npt.NDArray[np.uint8]:  # fmt: skip
     """Packed bits of a random subset of size w, which holds x with probability `inclusion` and is uniform given that."""
@@ -287,32 +282,32 @@ def subset_response(
     _position_in(position, _response.subset_words(w), codes.size)
     result = _new(out, (codes.size, width), np.uint8)
     options = {"k": k, "w": w, "unknown": -1 if unknown is None else unknown}
-    run = _Run(_response.SUBSET, codes, result, position, secure, real=(inclusion,), options=options)
+    run = _Run(_response.SUBSET, codes, result, position, real=(inclusion,), options=options)
     run.over(codes.size, threads, elements_per_unit=1 / (width + w))
     return result
 
 
 def hashing_response(
-    codes: Array, epsilon: float, k: int, g: int, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    codes: Array, epsilon: float, k: int, g: int, unknown: int | None, position: Position, *, threads: int | None,
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """Seeds of random hash functions onto g codes, and the k-ary responses of the hashed codes; any shape."""
     result = _new(out, codes.shape, HASHING_REPORT)
     options = _kary_options(epsilon, g, unknown) | {"k": k, "g": g}
-    run = _Run(_response.HASHING, codes, _flat_bytes(result), position, secure, real=(one_of(epsilon, g),), options=options)
+    run = _Run(_response.HASHING, codes, _flat_bytes(result), position, real=(one_of(epsilon, g),), options=options)
     run.over(codes.size, threads, elements_per_unit=0.25)
     return result
 
 
 def hadamard_response(
-    codes: Array, k: int, p_flip: Probability, unknown: int | None, position: Position, *, secure: bool, threads: int | None,
+    codes: Array, k: int, p_flip: Probability, unknown: int | None, position: Position, *, threads: int | None,
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """Random rows of the Hadamard matrix, and the signs in column x, flipped with probability `p_flip`; any shape."""
     result = _new(out, codes.shape, HADAMARD_REPORT)
     rows = 1 << (k - 1).bit_length()
     options = {"k": k, "g": rows, "unknown": -1 if unknown is None else unknown}
-    run = _Run(_response.HADAMARD, codes, _flat_bytes(result), position, secure, real=(p_flip,), options=options)
+    run = _Run(_response.HADAMARD, codes, _flat_bytes(result), position, real=(p_flip,), options=options)
     run.over(codes.size, threads, elements_per_unit=0.5)
     return result
 

@@ -52,10 +52,9 @@ class Selection:
         keep: int,
         position: Position,
         *,
-        secure: bool,
         threads: int | None,
     ) -> None:
-        key, nonce, first = position
+        key, nonce, first, secure = position
         if first % _selection.BLOCK:
             raise ParameterError(f"rng must be at an element that is a multiple of {_selection.BLOCK} for a selection, got {first}")
         cipher = cipher_code(secure=secure)

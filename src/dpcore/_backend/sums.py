@@ -93,10 +93,9 @@ def noisy_pairs(
     grid: float | None,
     position: Position,
     *,
-    secure: bool,
     threads: int | None,
 ) -> npt.NDArray[np.float64]:
     """(high + low) + noise, from the exact sum of each pair. Complex numbers carry the pairs, nothing is computed with them."""
     pairs = np.empty(high.shape, np.complex128)
     pairs.real, pairs.imag = high, low
-    return float_noise(kind, pairs, scale, grid, position, secure=secure, out=None, threads=threads)
+    return float_noise(kind, pairs, scale, grid, position, out=None, threads=threads)

@@ -13,7 +13,8 @@ from dpcore._backend.memory import Key, wiped_empty
 from dpcore._kernels import _dispatch
 from dpcore.errors import ParameterError
 
-Position = tuple[bytes | Key, int, int]  # key, nonce, first element; rng.StreamPosition, which this layer must not import
+Position = tuple[bytes | Key, int, int, bool]
+"""Key, nonce, first element, secure: `rng.StreamPosition`, which this layer cannot import."""
 
 
 GROUP = 128
@@ -25,18 +26,18 @@ DERIVED = 11
 MOST_DRAWS = 1 << 22
 
 
-def uniform_words(position: Position, n: int, *, secure: bool) -> npt.NDArray[np.uint64]:
+def uniform_words(position: Position, n: int) -> npt.NDArray[np.uint64]:
     """One uniform 64-bit word for each of n elements from the position's first on; n ≥ 0."""
-    key, nonce, first = position
+    key, nonce, first, secure = position
     group = first // GROUP
     n_groups = (first + n + GROUP - 1) // GROUP - group
     data = _dispatch.bulk_words(key, nonce, cipher_code(secure=secure), BULK, group, n_groups)
     return np.frombuffer(data, np.uint64)[first - group * GROUP :][:n]
 
 
-def derived_key(position: Position, draw: int, *, secure: bool) -> Key:
+def derived_key(position: Position, draw: int) -> Key:
     """The key of a further draw of a call whose stream stands still: half a block of the first draw's; 1 ≤ draw < 2^22."""
-    key, nonce, first = position
+    key, nonce, first, secure = position
     if draw >= MOST_DRAWS:
         raise ParameterError(f"a call under one position has at most {MOST_DRAWS} draws; use a stream that advances")
     words = _dispatch.more_words(key, nonce, cipher_code(secure=secure), DERIVED, first, draw & 0xFFF, draw >> 12)
@@ -45,7 +46,7 @@ def derived_key(position: Position, draw: int, *, secure: bool) -> Key:
     return Key(material)
 
 
-def _group_words(address: Position, domain: int, group: int) -> tuple[int, ...]:
+def _group_words(address: tuple[bytes | Key, int, int], domain: int, group: int) -> tuple[int, ...]:
     words: list[int] = np.frombuffer(_dispatch.bulk_words(*address, domain, group, 1), np.uint64).tolist()
     return tuple(words)
 
@@ -71,7 +72,7 @@ class KernelWords:
         return words
 
 
-def call_words(position: Position, *, secure: bool) -> KernelWords:
+def call_words(position: Position) -> KernelWords:
     """Words of one call."""
-    key, nonce, _ = position
+    key, nonce, _, secure = position
     return KernelWords(key, nonce, cipher_code(secure=secure))

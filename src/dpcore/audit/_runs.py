@@ -61,7 +61,7 @@ def substreams(stream: Stream) -> Callable[[int], Stream]:
     start = stream.position()
 
     def block(number: int) -> Stream:
-        words = _backend.uniform_words(start._replace(first_element=start.first_element + 4 * number), 4, secure=False)
+        words = _backend.uniform_words(start._replace(first_element=start.first_element + 4 * number), 4)
         return Substream(words.astype("<u8").tobytes())
 
     return block

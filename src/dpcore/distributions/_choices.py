@@ -23,9 +23,8 @@ class Uniforms:
     """Independent uniform numbers on (0, 1), numbered from 0, of one call of a stream."""
 
     def __init__(self, rng: Stream | None) -> None:
-        stream = resolve(rng)
-        self._position, self._secure = stream.position(), stream.secure
-        self._words = _backend.call_words(self._position, secure=stream.secure)
+        self._position = resolve(rng).position()
+        self._words = _backend.call_words(self._position)
 
     def __getitem__(self, index: int) -> Uniform:
         """The number, whose first 64 bits are its word."""
@@ -35,18 +34,18 @@ class Uniforms:
 
     def codes(self, thresholds: npt.NDArray[np.uint64], n: int, threads: int | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """How many of the ascending thresholds are at most the word of each of the first n; and those whose words are thresholds."""
-        return _backend.choose_codes(thresholds, n, self._position, secure=self._secure, threads=threads)
+        return _backend.choose_codes(thresholds, n, self._position, threads=threads)
 
     def floats(self, start: int, stop: int) -> npt.NDArray[np.float64]:
         """The numbers [start, stop), rounded down to multiples of 2^-53."""
         position = self._position._replace(first_element=self._position.first_element + start)
-        words = _backend.uniform_words(position, stop - start, secure=self._secure) >> np.uint64(11)
+        words = _backend.uniform_words(position, stop - start) >> np.uint64(11)
         # as signed integers, which processors convert faster
         return np.multiply(words.view(np.int64), 2.0**-53, dtype=np.float64)
 
     def words(self, n: int) -> npt.NDArray[np.uint64]:
         """The first 64 bits of the first n numbers."""
-        return _backend.uniform_words(self._position, n, secure=self._secure)
+        return _backend.uniform_words(self._position, n)
 
 
 def draw_codes(weights: Sequence[int], n: int, *, rng: Stream | None = None, threads: int | None = None) -> npt.NDArray[np.int64]:

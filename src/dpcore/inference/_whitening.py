@@ -84,5 +84,5 @@ def signs_of_whitened(X: npt.NDArray[Any], mean: Matrix, inverse: Matrix, *, rng
 
 def _coins(n: int, rng: Stream | None) -> npt.NDArray[np.bool_]:
     stream = resolve(rng)
-    words = _backend.uniform_words(stream.position(), n, secure=stream.secure)
+    words = _backend.uniform_words(stream.position(), n)
     return np.asarray(words >> np.uint64(63), np.bool_)

@@ -391,7 +391,7 @@ def uniform_sums(count: int, d: int, rng: Stream | None, threads: int | None) ->
     stream, width = resolve(rng), (d + 63) // 64
     for start in range(0, count, _UNIFORM_ROWS):
         rows = min(_UNIFORM_ROWS, count - start)
-        words = _backend.uniform_words(stream.position(), rows * width, secure=stream.secure)
+        words = _backend.uniform_words(stream.position(), rows * width)
         ones += _backend.column_counts(words.view(np.uint8).reshape(rows, 8 * width), d, threads=threads)
     return 2 * ones - count
 

@@ -132,9 +132,7 @@ class Additive(LocalMechanism):
         # Clamped where noise is added, block by block: neither `out` nor a result that a failure leaves behind ever holds a record.
         released: npt.NDArray[Any]
         if self.integral:
-            released = _backend.int_noise(
-                self.kind, values, self.scale, stream.position(), secure=stream.secure, out=result, threads=threads, bounds=bounds
-            )
+            released = _backend.int_noise(self.kind, values, self.scale, stream.position(), out=result, threads=threads, bounds=bounds)
         else:
             released = _backend.float_noise(
                 self.kind,
@@ -142,7 +140,6 @@ class Additive(LocalMechanism):
                 self.scale,
                 self.grid,
                 stream.position(),
-                secure=stream.secure,
                 out=result,
                 threads=threads,
                 bounds=bounds,

@@ -122,7 +122,7 @@ class BinaryResponse(OneBit):
         stream = open_stream(rng, threads)
         values = separate(self._booleans(answers, threads), result)
         flip = logistic_complement(self.epsilon)
-        reports = _backend.flip_bools(values, flip, stream.position(), secure=stream.secure, threads=threads, out=result)
+        reports = _backend.flip_bools(values, flip, stream.position(), threads=threads, out=result)
         return bool(reports) if np.ndim(x) == 0 and out is None else reports
 
     def privatize_packed(
@@ -160,7 +160,7 @@ class BinaryResponse(OneBit):
         stream = open_stream(rng, threads)
         packed = separate(packed, result)
         flip = logistic_complement(self.epsilon)
-        return _backend.flip_packed(packed, n, flip, stream.position(), secure=stream.secure, threads=threads, out=result)
+        return _backend.flip_packed(packed, n, flip, stream.position(), threads=threads, out=result)
 
     def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
         return frequencies(int(counted.counts[0]), counted.n, self.support, confidence=confidence, target=target)

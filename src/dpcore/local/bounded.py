@@ -132,7 +132,7 @@ class BoundedMean(OneBit):
         stream = open_stream(rng, threads)
         values = separate(values, result)
         reports = _backend.bounded_response(
-            values, self.lower, self.upper, self.epsilon, self.missing, stream.position(), secure=stream.secure, threads=threads, out=result
+            values, self.lower, self.upper, self.epsilon, self.missing, stream.position(), threads=threads, out=result
         )
         return bool(reports) if np.ndim(x) == 0 and out is None else reports
 
@@ -311,7 +311,7 @@ class BinaryChannel(OneBit):
             result = None if out is None else check_out(out, np.bool_, codes.shape)
             codes = separate(check_codes(codes, len(self.phi), self.unknown, threads), result)
             reports = _backend.table_response(
-                codes, self.epsilon, self._tilts(), self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
+                codes, self.epsilon, self._tilts(), self.unknown, stream.position(), threads=threads, out=result
             )
         return bool(reports) if np.ndim(x) == 0 and out is None else reports
 
@@ -329,9 +329,7 @@ class BinaryChannel(OneBit):
                 raise DataError(f"phi must not give NaN unless `missing` says what it stands for; it does for the record at {index}")
             here = position._replace(first_element=position.first_element + start)
             part = reports[start : start + BLOCK]
-            _backend.bounded_response(
-                values, -self.norm, self.norm, self.epsilon, self.missing, here, secure=stream.secure, threads=threads, out=part
-            )
+            _backend.bounded_response(values, -self.norm, self.norm, self.epsilon, self.missing, here, threads=threads, out=part)
         if out is None:
             return reports.reshape(records.shape)
         out[...] = reports.reshape(records.shape)

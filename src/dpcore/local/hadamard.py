@@ -112,9 +112,7 @@ class HadamardResponse(FrequencyOracle):
         result = None if out is None else check_report_out(out, _backend.HADAMARD_REPORT, codes.shape)
         codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
         flip = logistic_complement(self.epsilon)
-        return _backend.hadamard_response(
-            codes, self.k, flip, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
-        )
+        return _backend.hadamard_response(codes, self.k, flip, self.unknown, stream.position(), threads=threads, out=result)
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Sum the signs of each row.

@@ -137,9 +137,7 @@ class LocalHashing(FrequencyOracle):
         codes = check_array("x", x, INTEGER_DTYPES)
         result = None if out is None else check_report_out(out, _backend.HASHING_REPORT, codes.shape)
         codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
-        return _backend.hashing_response(
-            codes, self.epsilon, self.k, self.g, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
-        )
+        return _backend.hashing_response(codes, self.epsilon, self.k, self.g, self.unknown, stream.position(), threads=threads, out=result)
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count the reports that support each category.

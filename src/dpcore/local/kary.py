@@ -111,9 +111,7 @@ class KaryResponse(FrequencyOracle):
             raise ParameterError(f"x must have a dtype that holds k - 1 = {self.k - 1}, got {codes.dtype.name}")
         result = None if out is None else check_out(out, codes.dtype.type, codes.shape)
         codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
-        reports = _backend.kary_response(
-            codes, self.epsilon, self.k, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
-        )
+        reports = _backend.kary_response(codes, self.epsilon, self.k, self.unknown, stream.position(), threads=threads, out=result)
         return int(reports) if np.ndim(x) == 0 and out is None else reports
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:

@@ -328,7 +328,7 @@ class SequentialQuantile:
             raise DataError(f"x must not hold NaN; the number at {place(values, int(np.isnan(values).argmax()))} is NaN")
         flips = _backend.wiped_empty(len(values), np.bool_)  # whoever knows them knows the answers
         flip = logistic_complement(self.epsilon)
-        _backend.flip_bools(flips, flip, stream.position(), secure=stream.secure, threads=threads, out=flips)
+        _backend.flip_bools(flips, flip, stream.position(), threads=threads, out=flips)
         bits = np.empty(len(values), np.bool_)
         return QuantileEstimate(_backend.sequential_quantile(self._law(), values, flips, bits), bits)
 

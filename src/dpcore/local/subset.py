@@ -142,9 +142,7 @@ class SubsetSelection(FrequencyOracle):
         vector, result = vector_and_rows(x, self.k, out)
         codes, stream = check_call(vector, self.k, self.unknown, rng=rng, out=result, threads=threads)
         p = inclusion(self.epsilon, self.k, self.w)
-        reports = _backend.subset_response(
-            codes, self.k, self.w, p, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
-        )
+        reports = _backend.subset_response(codes, self.k, self.w, p, self.unknown, stream.position(), threads=threads, out=result)
         return reports.reshape(-1) if np.ndim(x) == 0 else reports
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:

@@ -118,9 +118,7 @@ class UnaryEncoding(FrequencyOracle):
         vector, result = vector_and_rows(x, self.k, out)
         codes, stream = check_call(vector, self.k, self.unknown, rng=rng, out=result, threads=threads)
         p, q = self._probabilities()
-        reports = _backend.unary_response(
-            codes, self.k, p, q, self.unknown, stream.position(), secure=stream.secure, threads=threads, out=result
-        )
+        reports = _backend.unary_response(codes, self.k, p, q, self.unknown, stream.position(), threads=threads, out=result)
         return reports.reshape(-1) if np.ndim(x) == 0 else reports
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:

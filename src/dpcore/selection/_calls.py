@@ -31,4 +31,4 @@ def open_selection(
 ) -> _backend.Selection:
     check_threads(threads)
     stream = resolve(rng)
-    return _backend.Selection(noise, scores, scale, keep, stream.position(), secure=stream.secure, threads=threads)
+    return _backend.Selection(noise, scores, scale, keep, stream.position(), threads=threads)

@@ -172,7 +172,7 @@ def test_cells_of_mass_zero_are_never_drawn():
 def test_uniform_numbers_at_the_ends_of_cells(monkeypatch):
     """Those that no run would meet: exactly between two cells, exactly 0, and the largest below 1."""
     words = np.array([0, 2**62, 2**63, 2**64 - 1], np.uint64)
-    monkeypatch.setattr("dpcore._backend.release.uniform_words", lambda position, n, secure: words)
+    monkeypatch.setattr("dpcore._backend.release.uniform_words", lambda position, n: words)
     box = Box.of(None, 1)
 
     def codes(masses):

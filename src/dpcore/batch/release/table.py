@@ -206,24 +206,23 @@ class _Draw:
     """One draw of a stream, that is taken up at any of its elements."""
 
     def __init__(self, rng: Stream | None) -> None:
-        stream = resolve(rng)
-        self._position, self._secure = stream.position(), stream.secure
+        self._position = resolve(rng).position()
 
     def at(self, element: int) -> _At:
         """A stream whose only call begins at an element."""
-        return _At(self._position._replace(first_element=self._position.first_element + element), secure=self._secure)
+        return _At(self._position._replace(first_element=self._position.first_element + element))
 
 
 class _At:
     """A stream that stands still."""
 
-    def __init__(self, position: StreamPosition, *, secure: bool) -> None:
-        self._position, self._secure = position, secure
+    def __init__(self, position: StreamPosition) -> None:
+        self._position = position
 
     @property
     def secure(self) -> bool:
         """Whether the words are those of the secure source."""
-        return self._secure
+        return self._position.secure
 
     def position(self) -> StreamPosition:
         """Where it stands."""

@@ -204,11 +204,11 @@ class _Words:
 
     def __init__(self, key: KeyedRandom | None, nonce: int) -> None:
         source: Stream = SecureRandom() if key is None else key.at(nonce)
-        self._position, self._secure = source.position(), source.secure
+        self._position = source.position()
 
     def of(self, rows: Rows) -> pa.Array:
         position = self._position._replace(first_element=rows.first)
-        return pa.array(_backend.uniform_words(position, len(rows.piece.batch), secure=self._secure))
+        return pa.array(_backend.uniform_words(position, len(rows.piece.batch)))
 
 
 def _groups(rows: Rows, column: str, groups: Groups) -> pa.Array:

@@ -92,7 +92,7 @@ def draw_counts(q: Any, *, n: int, replicates: int, rng: Stream | None = None, t
 
     def work(start: int, stop: int) -> None:
         here = position._replace(first_element=position.first_element + start * width)
-        words = _backend.uniform_words(here, (stop - start) * width, secure=stream.secure)
+        words = _backend.uniform_words(here, (stop - start) * width)
         law.fill(counts[start:stop], words.reshape(-1, width))
 
     _backend.for_ranges(work, replicates, threads, elements_per_unit=4 / (width + 3))
