@@ -133,14 +133,14 @@ def local(console: Console) -> None:
     console.print(f"\nThe private rows are in {output}, the page about them is {output.with_name(output.stem + '-estimate.html')}.\n")
     console.print(comparison(estimates["columns"]))
     legend = "Of these intervals about one in twenty misses the truth."
-    console.print(f"\nn = {estimates['rows']:,}. {legend} Who has only the private rows cannot tell which.\n")
+    console.print(f"\nn = {estimates['rows']:,}. {legend} From the private rows alone nobody can tell which.\n")
 
 
 def central(console: Console) -> None:
     """A curator holds the table: make a budget, answer the queries of a job, and print the comparison."""
     job = load_release_job(ROOT / RELEASE)
     output, ledger = Path(job.output.path), Path(job.ledger.path)
-    # For show only: whoever removes a ledger forgets what was published.
+    # Only for the demo: without its ledger, what was published is forgotten.
     (ROOT / ledger).unlink(missing_ok=True)
     print(dpcore("ledger", "create", ledger, "--epsilon", BUDGET))
     released = json.loads(dpcore("release", RELEASE, "--overwrite", "--report", output.parent))
