@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+__all__ = [
+    "BudgetError",
+    "DataError",
+    "DpcoreError",
+    "EntropyError",
+    "JobError",
+    "ParameterError",
+    "ParameterTypeError",
+    "PublishedError",
+    "StorageError",
+]
+
 
 class DpcoreError(Exception):
     """Base class of every error that dpcore raises on purpose."""
@@ -60,3 +72,7 @@ def reason(error: BaseException) -> str:
     """
     code = getattr(error, "errno", None)
     return f": {os.strerror(code)}" if isinstance(code, int) and code > 0 else ""
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,6 +20,8 @@ from dpcore.noise import Real
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream
 
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Laplace"]
+
 Integer = int | np.integer[Any]
 
 
@@ -531,3 +533,7 @@ class DiscreteGaussian:
         from dpcore.accounting import _calibration
 
         return _calibration.discrete_gaussian_width(self.scale, _tail(beta, k))
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -22,6 +22,8 @@ from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_o
 from dpcore.errors import DataError, ParameterError
 from dpcore.rng import Stream, resolve
 
+__all__ = ["default_grid", "discrete_gaussian", "discrete_laplace", "gaussian", "laplace"]
+
 Real: TypeAlias = float | int | np.floating[Any] | np.integer[Any]
 Scale: TypeAlias = float | npt.ArrayLike
 
@@ -355,3 +357,7 @@ def _check_rest(
 
 def _is_scalar(values: object) -> bool:
     return not isinstance(values, np.ndarray) and np.ndim(values) == 0  # type: ignore[arg-type]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,6 +12,8 @@ from dpcore._validation import check_choice, check_real
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+__all__ = ["Privacy", "Relation"]
+
 Relation = Literal["replace", "add_remove"]
 
 
@@ -94,3 +96,7 @@ def composed(parts: Iterable[Privacy], times: int = 1, relation: Relation = "rep
     spent = tuple(parts)
     delta = written_sum((part.delta for part in spent), times)
     return Privacy(written_sum((part.epsilon for part in spent), times), min(delta, MOST_DELTA), relation)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,6 +10,8 @@ from dpcore._backend import Key, derived_key, fresh_key
 from dpcore._validation import check_integer
 from dpcore.errors import EntropyError, ParameterError, ParameterTypeError
 
+__all__ = ["STREAM_VERSION", "SecureRandom", "Stream", "StreamPosition"]
+
 KEY_BYTES = 32
 STREAM_VERSION = 2
 """Version of the map from (key, nonce, domain, element, attempt) to random words."""
@@ -157,3 +159,7 @@ def _refuse(rng: object) -> NoReturn:
 
 
 _SECURE = SecureRandom()
+
+
+def __dir__() -> list[str]:
+    return __all__

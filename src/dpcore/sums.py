@@ -22,6 +22,8 @@ from dpcore.noise import FLOAT_SCALE
 from dpcore.privacy import Relation
 from dpcore.rng import Stream, resolve
 
+__all__ = ["ExactSum", "clamped_sum", "clipped_sum", "grid_of"]
+
 GRID_BITS = 50
 """The grid is 2^(⌊log2 M⌋ − 50) for the larger bound M: fine enough for 15 digits, coarse enough that 2^11 values fit into an int64."""
 SMALLEST_BOUND, LARGEST_BOUND = 2.0**-900, 2.0**900
@@ -341,3 +343,7 @@ def _exact_sum(x: npt.NDArray[Any], lower: float, upper: float, grid: float, thr
         return ExactSum(float(high[0]), float(low[0]), grid, len(x), lower, upper)
     high.flags.writeable = low.flags.writeable = False
     return ExactSum(high, low, grid, len(x), lower, upper)
+
+
+def __dir__() -> list[str]:
+    return __all__

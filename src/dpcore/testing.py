@@ -10,6 +10,8 @@ from dpcore._validation import check_integer
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.rng import KEY_BYTES, StreamPosition
 
+__all__ = ["KeyedRandom", "PositionedRandom"]
+
 
 class KeyedRandom:
     """A reproducible stream under a 32-byte key: call number c of this object uses nonce c.
@@ -100,3 +102,7 @@ class PositionedRandom:
 
     def __repr__(self) -> str:
         return f"PositionedRandom(<key>, nonce={self._position.nonce}, element={self._position.first_element})"
+
+
+def __dir__() -> list[str]:
+    return __all__

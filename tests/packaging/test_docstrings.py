@@ -165,11 +165,13 @@ def test_docstrings_have_all_sections(package):
     assert lacks(package) == {}
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", ["dpcore", "dpcore.errors", "dpcore.batch", "dpcore.pages", *PACKAGES])
 def test_only_public_names_are_listed(package):
+    if package == "dpcore.minimax.losses" and package in SECTIONS_LEFT:
+        pytest.skip("its names are not listed yet")
     module = import_module(package)
-    if package not in SECTIONS_LEFT:
-        assert sorted(dir(module)) == sorted(module.__all__)
+    assert sorted(dir(module)) == sorted(module.__all__)
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
 def without_sections(values, *, rng=None):

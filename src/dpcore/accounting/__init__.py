@@ -69,3 +69,7 @@ __all__ = [
     "zcdp_epsilon",
     "zcdp_rho",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,3 +3,7 @@
 from dpcore.audit.lower_bound import AuditResult, audit, repeat
 
 __all__ = ["AuditResult", "audit", "repeat"]
+
+
+def __dir__() -> list[str]:
+    return __all__

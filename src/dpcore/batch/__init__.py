@@ -42,3 +42,7 @@ __all__ = [
     "parse_release_job",
     "privatize",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,3 +5,7 @@ from dpcore.bench.table import Row, as_json, as_text
 from dpcore.bench.timing import Timing, take_turns
 
 __all__ = ["Case", "Row", "Timing", "as_json", "as_text", "cases", "check_answer", "take_turns"]
+
+
+def __dir__() -> list[str]:
+    return __all__

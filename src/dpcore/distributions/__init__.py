@@ -71,3 +71,7 @@ __all__ = [
     "smoothed_histogram_l2",
     "squared_l2_distance",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

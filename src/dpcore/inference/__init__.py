@@ -33,3 +33,7 @@ __all__ = [
     "sparse_mean",
     "uniformity_test",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -36,3 +36,7 @@ __all__ = [
     "UnaryEncoding",
     "project_to_simplex",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -60,3 +60,7 @@ __all__ = [
     "upper_bound",
     "worst_distribution",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

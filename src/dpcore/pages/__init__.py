@@ -1,1 +1,7 @@
 """What every HTML page is made of: templates, plots, numbers, and words."""
+
+__all__: list[str] = []
+
+
+def __dir__() -> list[str]:
+    return __all__

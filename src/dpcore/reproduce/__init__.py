@@ -16,3 +16,7 @@ from dpcore.reproduce.run import Findings, run
 from dpcore.reproduce.setting import Setting
 
 __all__ = ["Check", "Figure", "Findings", "Panel", "Section", "Series", "Setting", "Slope", "Study", "Table", "known_studies", "run"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,3 +14,7 @@ from dpcore.selection.argmax import exponential_mechanism, noisy_argmax, permute
 from dpcore.selection.several import Selection, top_s
 
 __all__ = ["Method", "Noise", "Selection", "exponential_mechanism", "noisy_argmax", "permute_and_flip", "top_s"]
+
+
+def __dir__() -> list[str]:
+    return __all__
