@@ -69,9 +69,9 @@ ENTRANCES = {
     "LocalLaplace": local.LocalLaplace(1.0, 0.0, 5.0).privatize,
     "BoundedMean": local.BoundedMean(1.0, 0.0, 5.0).privatize,
     "BinaryResponse": local.BinaryResponse(1.0).privatize,
-    "KaryResponse": local.KaryResponse(1.0, 5).privatize,
+    "KaryResponse": local.KaryResponse(1.0, k=5).privatize,
     "BinaryChannel": local.BinaryChannel(1.0, np.tanh, bound=1.0).privatize,
-    "aggregate": local.LocalHashing(1.0, 5).aggregate,
+    "aggregate": local.LocalHashing(1.0, k=5).aggregate,
     "noisy_argmax": lambda x: selection.noisy_argmax(x, 1.0, 1.0),
     "mean": lambda x: inference.mean(x, 1.0, 0.0, radius=1.0),
     "histogram": lambda x: distributions.perturbed_histogram(x, 1.0, bins=2),
@@ -97,7 +97,7 @@ class Stubborn(np.ndarray):
 
 def plain_calls() -> dict[str, Any]:
     """Functions of an array of eight rows and two columns."""
-    rng, kary, additive = KeyedRandom(bytes(32)).at(1), local.KaryResponse(1.0, 5), local.LocalLaplace(1.0, 0.0, 5.0)
+    rng, kary, additive = KeyedRandom(bytes(32)).at(1), local.KaryResponse(1.0, k=5), local.LocalLaplace(1.0, 0.0, 5.0)
     y = np.linspace(0.0, 1.0, 8)
     return {
         "laplace": lambda x: noise.laplace(x, 1.0, rng=rng),
@@ -211,7 +211,7 @@ def test_budgets_that_are_no_numbers_are_refused(bad: Any) -> None:
 
 def test_a_span_of_time_is_no_number(tmp_path: Any) -> None:
     span = np.timedelta64(2, "s")  # NumPy has it among its integers
-    for use in (lambda: local.KaryResponse(1.0, span), lambda: accounting.Ledger.create(tmp_path / "ledger", epsilon=span)):
+    for use in (lambda: local.KaryResponse(1.0, k=span), lambda: accounting.Ledger.create(tmp_path / "ledger", epsilon=span)):
         with pytest.raises(ParameterTypeError, match=r"must be (an integer|a real number)"):
             use()
 
@@ -350,7 +350,7 @@ def curious(x: Any) -> Any:
 
 @pytest.mark.parametrize(
     "mechanism",
-    [Sloppy(0.5), Disguised(0.5), local.BinaryChannel(0.5, curious, bound=1.0), local.SequentialQuantile(0.5, 0.5, 0.0, 1.0), object()],
+    [Sloppy(0.5), Disguised(0.5), local.BinaryChannel(0.5, curious, bound=1.0), local.SequentialQuantile(0.5, 0.0, 1.0, q=0.5), object()],
 )
 def test_a_sequential_channel_takes_exact_types_only(mechanism: Any) -> None:
     SEEN.clear()
@@ -397,11 +397,11 @@ UNALIGNED: dict[str, tuple[Any, np.ndarray[Any, Any]]] = {
         REALS,
     ),
     "BoundedMean": (lambda x, r: local.BoundedMean(1.0, 0.0, 5.0).privatize(x, rng=r), REALS),
-    "KaryResponse": (lambda x, r: local.KaryResponse(1.0, 5).privatize(x, rng=r), CODES),
-    "KaryResponse of int16": (lambda x, r: local.KaryResponse(1.0, 5).privatize(x, rng=r), CODES.astype(np.int16)),
-    "KaryResponse.aggregate": (lambda x, r: local.KaryResponse(1.0, 5).aggregate(x).counts, CODES),
+    "KaryResponse": (lambda x, r: local.KaryResponse(1.0, k=5).privatize(x, rng=r), CODES),
+    "KaryResponse of int16": (lambda x, r: local.KaryResponse(1.0, k=5).privatize(x, rng=r), CODES.astype(np.int16)),
+    "KaryResponse.aggregate": (lambda x, r: local.KaryResponse(1.0, k=5).aggregate(x).counts, CODES),
     "LocalLaplace.aggregate": (lambda x, r: local.LocalLaplace(1.0, 0.0, 8.0).aggregate(x).counts, np.arange(8.0)),
-    "SequentialQuantile": (lambda x, r: local.SequentialQuantile(1.0, 0.5, 0.0, 5.0).privatize(x, rng=r).bits, REALS),
+    "SequentialQuantile": (lambda x, r: local.SequentialQuantile(1.0, 0.0, 5.0, q=0.5).privatize(x, rng=r).reports, REALS),
     "top_s": (lambda x, r: selection.top_s(x, 3, 1.0, 1.0, rng=r).indices, REALS),
     "clipped_sum": (lambda x, r: dpcore.sums.clipped_sum(x, radius=4.0).high, REALS),
     "clipped_sum of columns": (lambda x, r: dpcore.sums.clipped_sum(x.reshape(-1, 10), radius=4.0).high, REALS),
@@ -417,12 +417,12 @@ def test_numbers_at_odd_addresses_are_the_same_numbers(name: str, move: Any) -> 
 
 
 def test_reports_and_bits_may_lie_anywhere() -> None:
-    hashing, response = local.LocalHashing(1.0, 5), local.BinaryResponse(1.0)
+    hashing, response = local.LocalHashing(1.0, k=5), local.BinaryResponse(1.0)
     reports, bits = hashing.privatize(CODES), np.packbits(CODES > 2)
     room = np.zeros(reports.nbytes + 1, np.uint8)
     room[1:] = reports.view(np.uint8)
     assert np.array_equal(hashing.aggregate(room[1:].view(reports.dtype)).counts, hashing.aggregate(reports).counts)
-    expected, found = (response.privatize_packed(b, 8 * len(bits), rng=KeyedRandom(bytes(32))) for b in (bits, shifted(bits)))
+    expected, found = (response.privatize_packed(b, n=8 * len(bits), rng=KeyedRandom(bytes(32))) for b in (bits, shifted(bits)))
     assert np.array_equal(expected, found)
 
 

@@ -116,7 +116,7 @@ BIG = {
     "noise.laplace": Case(noise.laplace, np.tile(REALS, 200), np.float64, options={"scale": 2.0}),
     "noise.discrete_gaussian": Case(noise.discrete_gaussian, np.tile(WHOLE, 200), np.int64, options={"scale": 2.0}),
     "LocalLaplace.privatize": Case(local.LocalLaplace(1.0, 0.0, 10.0).privatize, np.tile(REALS, 200), np.float64),
-    "KaryResponse.privatize": Case(local.KaryResponse(1.0, 10).privatize, np.tile(WHOLE % 10, 400), np.int64),
+    "KaryResponse.privatize": Case(local.KaryResponse(1.0, k=10).privatize, np.tile(WHOLE % 10, 400), np.int64),
 }
 
 

@@ -265,7 +265,7 @@ def test_further_bits_of_a_response(keystream: Keystream) -> None:
 def test_further_bits_of_a_unary_report(variant: Any, keystream: Keystream) -> None:
     k, q = 12, logistic_complement(1.0 if variant == "optimal" else 0.5).floor(8)
     keystream.stick(RESPONSE, [FULL * (q >> (7 - j // 16) & 1) for j in range(GROUP)], [0] * GROUP)
-    unary = local.UnaryEncoding(1.0, k, variant=variant)
+    unary = local.UnaryEncoding(1.0, k=k, method=variant)
 
     def draw() -> Array:
         reports = unary.privatize(np.arange(20) % k, rng=KeyedRandom(KEY).at(0, 30))
@@ -278,13 +278,13 @@ def test_further_bits_of_a_unary_report(variant: Any, keystream: Keystream) -> N
 def test_further_bits_of_a_category(k: int, keystream: Keystream) -> None:
     lead = one_of(1.0, k).floor(32)
     stuck(keystream, RESPONSE, lead << 32 | lead)
-    draw = lambda: local.KaryResponse(1.0, k).privatize(np.zeros(300, np.int64), rng=KeyedRandom(KEY).at(0, 200))  # noqa: E731
+    draw = lambda: local.KaryResponse(1.0, k=k).privatize(np.zeros(300, np.int64), rng=KeyedRandom(KEY).at(0, 200))  # noqa: E731
     continuations(keystream, draw, alone(300, 200), {MORE_RESPONSE})
 
 
 def test_further_bits_of_a_subset(keystream: Keystream) -> None:
     """One piece decides on the truth, the others on draws; all continue in places of their own."""
-    case = local.SubsetSelection(0.5, 8)
+    case = local.SubsetSelection(0.5, k=8)
     lead = inclusion(0.5, 8, case.w).floor(32)
     domains_seen: set[int] = set()
     for piece in (0x55555555, 0x2AAAAAAA, 0x92492492, lead):
@@ -297,12 +297,12 @@ def test_further_bits_of_a_subset(keystream: Keystream) -> None:
 
 def test_seeds_that_are_drawn_again(keystream: Keystream) -> None:
     stuck(keystream, BULK, 0)
-    draw = lambda: local.LocalHashing(1.0, 9).privatize(np.arange(140) % 9, rng=KeyedRandom(KEY).at(0, 100))  # noqa: E731
+    draw = lambda: local.LocalHashing(1.0, k=9).privatize(np.arange(140) % 9, rng=KeyedRandom(KEY).at(0, 100))  # noqa: E731
     continuations(keystream, draw, alone(140, 100), {MORE, RESPONSE}, (0, 61))
 
 
 def test_further_bits_of_a_sign(keystream: Keystream) -> None:
-    mechanism = local.HadamardResponse(1.0, 9)
+    mechanism = local.HadamardResponse(1.0, k=9)
     lead = logistic_complement(1.0).floor(32)
     keystream.stick(BULK, [lead << 32] * GROUP, [2**32 - 1] * GROUP)
     draw = lambda: mechanism.privatize(np.arange(140) % 9, rng=KeyedRandom(KEY).at(0, 100))  # noqa: E731

@@ -216,7 +216,7 @@ def test_positions_that_are_none_are_refused(position: object, error: type[Excep
     draws: tuple[Callable[[Any], object], ...] = (
         lambda rng: noise.laplace(0.0, 1.0, rng=rng),
         lambda rng: noise.laplace(np.zeros(3), 1.0, rng=rng),
-        lambda rng: local.UnaryEncoding(1.0, 4).privatize([1, 2], rng=rng),
+        lambda rng: local.UnaryEncoding(1.0, k=4).privatize([1, 2], rng=rng),
     )
     for draw in draws:
         with pytest.raises(error, match=message):

@@ -193,10 +193,10 @@ def test_korollar_2_10_sequentially_interactive_channels(data):
 def test_dp_level_of_every_finite_mechanism_is_its_epsilon():
     for mechanism in (
         local.BinaryResponse(0.7),
-        local.KaryResponse(0.7, 9),
-        local.UnaryEncoding(0.7, 4),
-        local.SubsetSelection(0.7, 5),
-        local.HadamardResponse(0.7, 6),
+        local.KaryResponse(0.7, k=9),
+        local.UnaryEncoding(0.7, k=4),
+        local.SubsetSelection(0.7, k=5),
+        local.HadamardResponse(0.7, k=6),
         local.BinaryChannel(0.7, [1.0, -1.0, 0.25]),
         local.BoundedMean(0.7, 0.0, 1.0),
     ):
@@ -235,7 +235,7 @@ def test_stacks_broadcast_and_agree_with_single_pairs(name):
 
 
 def test_apply_takes_stacks_and_mechanisms():
-    mechanism = local.KaryResponse(1.0, 3)
+    mechanism = local.KaryResponse(1.0, k=3)
     p = np.random.default_rng(5).dirichlet(np.ones(3), size=(2, 4))
     found = minimax.apply(mechanism, p)
     for index in np.ndindex(2, 4):
@@ -269,7 +269,7 @@ def test_refusals_name_the_parameter_and_no_mass():
     with pytest.raises(ParameterError, match="matrix"):
         minimax.dp_level([0.5, 0.5])
     with pytest.raises(ParameterTypeError, match="seed"):
-        minimax.dp_level(local.LocalHashing(1.0, 8))
+        minimax.dp_level(local.LocalHashing(1.0, k=8))
     for epsilon in (-0.1, 701.0, math.nan):
         with pytest.raises(ParameterError, match="epsilon"):
             minimax.contraction_bound(epsilon, 0.5)

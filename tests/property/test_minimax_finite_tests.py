@@ -175,7 +175,7 @@ def test_decisions_by_either_route_where_hypotheses_overlap(epsilon):
 
 @pytest.mark.parametrize("data_sets", [1, 50, 5000])
 def test_walks_are_those_of_the_complete_table(data_sets):
-    search = FiniteSearch(Projections(Model(np.arange(8.0)), KaryResponse(2.0, 8).channel()), 500, 1.1)
+    search = FiniteSearch(Projections(Model(np.arange(8.0)), KaryResponse(2.0, k=8).channel()), 500, 1.1)
     rng = np.random.default_rng(data_sets)
     counts = rng.multinomial(500, rng.dirichlet(np.ones(8), data_sets))
     estimates = search.estimates(counts, None)
@@ -190,7 +190,7 @@ def test_walks_are_those_of_the_complete_table(data_sets):
 
 
 def test_only_tests_that_are_met_are_computed():
-    search = FiniteSearch(Projections(Model(np.arange(8.0)), KaryResponse(2.0, 8).channel()), 500, 0.4)
+    search = FiniteSearch(Projections(Model(np.arange(8.0)), KaryResponse(2.0, k=8).channel()), 500, 0.4)
     search.estimates(np.full((1, 8), 0) + np.array([500, 0, 0, 0, 0, 0, 0, 0]), None)
     assert int(np.isfinite(search._weights[:, 0]).sum()) == search.intervals - 2
 
@@ -229,7 +229,7 @@ def test_risks_of_tails(tails, step, reach):
 
 
 def test_bounds_beyond_the_last_interval():
-    search = FiniteSearch(Projections(Model(np.arange(4.0)), KaryResponse(2.0, 4).channel()), 100, 0.7)
+    search = FiniteSearch(Projections(Model(np.arange(4.0)), KaryResponse(2.0, k=4).channel()), 100, 0.7)
     bounds = [search.error_bound(index) for index in range(search.intervals + 2)]
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[search.intervals - 2 :] == [0.0] * 4

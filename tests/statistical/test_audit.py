@@ -50,16 +50,16 @@ def half(x: Array) -> Array:
 
 
 def choose(reports: Any) -> Any:
-    return local.KaryResponse(1.0, 3) if reports and reports[-1] else local.BinaryResponse(1.0)
+    return local.KaryResponse(1.0, k=3) if reports and reports[-1] else local.BinaryResponse(1.0)
 
 
 def packed(x: bool, size: int, rng: Any) -> Array:
     bits = np.packbits(np.full(size, x), bitorder="little")
-    return np.unpackbits(local.BinaryResponse(1.0).privatize_packed(bits, size, rng=rng), bitorder="little")[:size]
+    return np.unpackbits(local.BinaryResponse(1.0).privatize_packed(bits, n=size, rng=rng), bitorder="little")[:size]
 
 
 def unary(epsilon: float, variant: str) -> local.UnaryEncoding:
-    return local.UnaryEncoding(epsilon, 10, variant)  # type: ignore[arg-type]
+    return local.UnaryEncoding(epsilon, k=10, method=variant)  # type: ignore[arg-type]
 
 
 NOISE = {
@@ -89,15 +89,15 @@ LOCAL = {
     "Gaussian": (local.LocalGaussian(1.0, 1e-2, 0.0, 0.1), 0.0, 0.1, 0.8),
     "discrete Laplace": (local.LocalDiscreteLaplace(1.0, 0, 20), -5, 20, 0.95),
     "discrete Gaussian": (local.LocalDiscreteGaussian(1.0, 1e-2, 0, 2), 0, 2, 0.8),
-    "k-ary": (local.KaryResponse(1.0, 5), 0, 3, 0.9),
-    "k-ary, many": (local.KaryResponse(2.0, 5000), 17, 4000, 0.0),
+    "k-ary": (local.KaryResponse(1.0, k=5), 0, 3, 0.9),
+    "k-ary, many": (local.KaryResponse(2.0, k=5000), 17, 4000, 0.0),
     "unary, optimal": (unary(1.0, "optimal"), 1, 9, 0.9),
     "unary, symmetric": (unary(1.0, "symmetric"), 1, 9, 0.9),
-    "unary, wide": (local.UnaryEncoding(1.0, 500), 1, 499, 0.9),
-    "subset": (local.SubsetSelection(1.0, 10), 0, 7, 0.9),
-    "hashing": (local.LocalHashing(1.0, 1000), 3, 991, 0.9),
-    "hashing, unknown": (local.LocalHashing(1.0, 1000, unknown=4), 3, 10**9, 0.9),
-    "Hadamard": (local.HadamardResponse(1.0, 100), 3, 88, 0.9),
+    "unary, wide": (local.UnaryEncoding(1.0, k=500), 1, 499, 0.9),
+    "subset": (local.SubsetSelection(1.0, k=10), 0, 7, 0.9),
+    "hashing": (local.LocalHashing(1.0, k=1000), 3, 991, 0.9),
+    "hashing, unknown": (local.LocalHashing(1.0, k=1000, unknown=4), 3, 10**9, 0.9),
+    "Hadamard": (local.HadamardResponse(1.0, k=100), 3, 88, 0.9),
 }
 
 
@@ -124,7 +124,7 @@ def test_packed_bits_pass():
 
 def test_sequential_mechanisms_pass():
     check(local.SequentialChannel(1.0, choose), [0, 1, 1], [1, 1, 1], 0.6, n=CALLS)
-    check(local.SequentialQuantile(1.0, 0.5, 0.0, 1.0), [0.2, 0.9, 0.3], [0.2, 0.1, 0.3], 0.6, n=2 * CALLS)
+    check(local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), [0.2, 0.9, 0.3], [0.2, 0.1, 0.3], 0.6, n=2 * CALLS)
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -263,13 +263,13 @@ def test_bounds_are_below_the_exact_loss_and_near_it(delta):
 def test_false_alarms_are_as_rare_as_stated():
     """At confidence ½ of a mechanism that attains ε, no more than half of the audits may claim more than ε."""
     runs, keyed = 600, KeyedRandom(KEY)
-    alarms = sum(not audit(local.KaryResponse(1.0, 50), 0, 1, n=4_000, confidence=0.5, rng=keyed).passed for _ in range(runs))
+    alarms = sum(not audit(local.KaryResponse(1.0, k=50), 0, 1, n=4_000, confidence=0.5, rng=keyed).passed for _ in range(runs))
     assert stats.binomtest(alarms, runs, 0.5, alternative="greater").pvalue > ERROR_RATE
 
 
 def chosen_and_counted(keyed: KeyedRandom, *, halves: bool) -> float:
     """A bound from two samples of one distribution over 2,000 codes, with events chosen on the runs that count or on others."""
-    codes = local.KaryResponse(2.0**-20, 2000)
+    codes = local.KaryResponse(2.0**-20, k=2000)
     feature, partition = Feature("code", lambda block: block), Partition(np.arange(2000))
     drawn = [partition.codes(codes.privatize(np.zeros(4_000, np.int64), rng=keyed)) for _ in range(4)]
     tables = np.array([np.bincount(cells, minlength=partition.cells) for cells in drawn]).reshape(2, 2, -1)
@@ -298,7 +298,7 @@ def test_a_hundred_million_runs_pass(mechanism):
 
 @pytest.mark.long
 def test_ten_million_runs_of_coins_pass():
-    for mechanism in (local.BinaryResponse(1.0), local.KaryResponse(1.0, 5), local.BoundedMean(1.0, 0.0, 1.0)):
+    for mechanism in (local.BinaryResponse(1.0), local.KaryResponse(1.0, k=5), local.BoundedMean(1.0, 0.0, 1.0)):
         inputs = (False, True) if isinstance(mechanism, local.BinaryResponse) else (0, 1)
         check(mechanism, *inputs, 0.99, n=10**7)
 

@@ -22,11 +22,11 @@ from support.selection_laws import argmax_law, largest_log_ratio, moves, peeling
 EPSILONS = [2.0**-20, 0.1, 1.0, 3.0, 20.0]
 CHANNELS = {
     "binary": local.BinaryResponse,
-    "kary": lambda e: local.KaryResponse(e, 7),
-    "unary": lambda e: local.UnaryEncoding(e, 5),
-    "rappor": lambda e: local.UnaryEncoding(e, 5, "symmetric"),
-    "subset": lambda e: local.SubsetSelection(e, 7),
-    "hadamard": lambda e: local.HadamardResponse(e, 6),
+    "kary": lambda e: local.KaryResponse(e, k=7),
+    "unary": lambda e: local.UnaryEncoding(e, k=5),
+    "rappor": lambda e: local.UnaryEncoding(e, k=5, method="symmetric"),
+    "subset": lambda e: local.SubsetSelection(e, k=7),
+    "hadamard": lambda e: local.HadamardResponse(e, k=6),
     "bounded": lambda e: local.BoundedMean(e, -1.0, 3.0),
     "table": lambda e: local.BinaryChannel(e, [0.3, -2.0, 2.0, 0.0]),
 }
@@ -51,9 +51,9 @@ def test_a_callable_and_a_hash_function_have_it_too():
     experiment = from_mechanism(callable_channel, points)
     assert experiment.states == tuple(points)
     assert experiment.epsilon() == pytest.approx(1.0, abs=1e-12)
-    hashing = local.LocalHashing(2.0, 9)
+    hashing = local.LocalHashing(2.0, k=9)
     assert from_mechanism(hashing, seed=5 * 2**31 + 77).epsilon() == pytest.approx(2.0, abs=1e-12)
-    some = from_mechanism(local.KaryResponse(1.0, 9), [3, 5])
+    some = from_mechanism(local.KaryResponse(1.0, k=9), [3, 5])
     assert some.states == (3, 5)
     assert some.matrix.shape == (2, 9)
 
@@ -146,14 +146,14 @@ def test_a_sequential_protocol_is_as_private_as_each_of_its_choices():
 
     def choose(reports):
         table = local.BinaryChannel(0.7, [0.2, -1.0, 1.0])
-        return local.KaryResponse(1.0, 3) if sum(reports) % 2 else table
+        return local.KaryResponse(1.0, k=3) if sum(reports) % 2 else table
 
     experiment = from_mechanism(local.SequentialChannel(1.0, choose), [0, 1, 2], n=3)
     assert experiment.matrix.shape[0] == 27
     assert experiment.epsilon(neighbours=differ_once(experiment)) == pytest.approx(1.0, abs=1e-12)
     assert experiment.epsilon() > 2
     # the law of reports, by the definition
-    first, second = local.BinaryChannel(0.7, [0.2, -1.0, 1.0]).channel(), local.KaryResponse(1.0, 3).channel()
+    first, second = local.BinaryChannel(0.7, [0.2, -1.0, 1.0]).channel(), local.KaryResponse(1.0, k=3).channel()
     state, path = experiment.states.index((2, 0, 1)), experiment.outcomes.index((True, 2, True))
     assert experiment.matrix[state, path] == pytest.approx(first[2, 1] * second[0, 2] * second[1, 1])
     numbers = from_mechanism(local.SequentialChannel(1.0, lambda r: local.BoundedMean(1.0, 0.0, 1.0)), [0.0, 0.5, 1.0], n=2)
@@ -171,7 +171,7 @@ def test_a_table_lists_its_codes():
 
 def test_a_broken_twin_has_more():
     for matrix, claim in [
-        (local.KaryResponse(1.01, 4).channel(), 1.0),
+        (local.KaryResponse(1.01, k=4).channel(), 1.0),
         (from_mechanism(DiscreteLaplace(1.0, 1), range(3)).matrix[::2], 1.0),
     ]:
         assert not Experiment(matrix).satisfies(claim)
@@ -292,29 +292,29 @@ def test_permute_and_flip_is_not_a_garbling_of_the_exponential_mechanism():
         (lambda: from_mechanism(local.SequentialChannel(1.0, lambda r: r), [0, 1]), ParameterTypeError, "n is required"),
         (lambda: from_mechanism(local.SequentialChannel(1.0, lambda r: r), [[0]], n=1), ParameterError, "inputs must be a vector"),
         (
-            lambda: from_mechanism(local.SequentialChannel(1.0, lambda r: local.UnaryEncoding(1.0, 3)), [0, 1], n=1),
+            lambda: from_mechanism(local.SequentialChannel(1.0, lambda r: local.UnaryEncoding(1.0, k=3)), [0, 1], n=1),
             ParameterTypeError,
             "bits or codes",
         ),
         (
-            lambda: from_mechanism(local.SequentialChannel(1.0, lambda r: local.KaryResponse(1.0, 3)), [0, 3], n=1),
+            lambda: from_mechanism(local.SequentialChannel(1.0, lambda r: local.KaryResponse(1.0, k=3)), [0, 3], n=1),
             ParameterError,
             "inputs must be codes",
         ),
         (
-            lambda: from_mechanism(local.SequentialChannel(1.0, lambda r: local.KaryResponse(1.0, 9)), range(9), n=9),
+            lambda: from_mechanism(local.SequentialChannel(1.0, lambda r: local.KaryResponse(1.0, k=9)), range(9), n=9),
             ParameterError,
             "entries",
         ),
         (lambda: from_mechanism(3), ParameterTypeError, "got int"),
-        (lambda: from_mechanism(local.LocalHashing(1.0, 5)), ParameterTypeError, "seed is required"),
+        (lambda: from_mechanism(local.LocalHashing(1.0, k=5)), ParameterTypeError, "seed is required"),
         (
-            lambda: from_mechanism(local.KaryResponse(1.0, 5), seed=3),
+            lambda: from_mechanism(local.KaryResponse(1.0, k=5), seed=3),
             ParameterTypeError,
             "seed is not a parameter of this mechanism; its parameters are: none",
         ),
-        (lambda: from_mechanism(local.KaryResponse(1.0, 5), [5]), ParameterError, r"inputs must be in \[0, 4\], got 5"),
-        (lambda: from_mechanism(local.KaryResponse(1.0, 5), [[0]]), ParameterError, "inputs must be a vector"),
+        (lambda: from_mechanism(local.KaryResponse(1.0, k=5), [5]), ParameterError, r"inputs must be in \[0, 4\], got 5"),
+        (lambda: from_mechanism(local.KaryResponse(1.0, k=5), [[0]]), ParameterError, "inputs must be a vector"),
         (lambda: from_mechanism(DiscreteLaplace(1.0, 1)), ParameterTypeError, "inputs are required"),
         (lambda: from_mechanism(DiscreteLaplace(1.0, 1), [0.5]), ParameterTypeError, "inputs"),
         (lambda: from_mechanism(DiscreteLaplace(1.0, 1), range(3), outputs=(3, 2)), ParameterError, r"outputs\[1\]"),

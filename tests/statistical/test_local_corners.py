@@ -58,10 +58,10 @@ def oracles(epsilon: float) -> tuple[Any, ...]:
     """Oracles whose supports are near and far from those of other categories; a Hadamard response's is a binary response's."""
     return (
         local.BinaryResponse(epsilon),
-        local.KaryResponse(epsilon, 5000),
-        local.UnaryEncoding(epsilon, 20),
-        local.SubsetSelection(epsilon, 50),
-        local.LocalHashing(epsilon, 1000),
+        local.KaryResponse(epsilon, k=5000),
+        local.UnaryEncoding(epsilon, k=20),
+        local.SubsetSelection(epsilon, k=50),
+        local.LocalHashing(epsilon, k=1000),
     )
 
 
@@ -107,7 +107,7 @@ def test_a_rare_answer_under_little_noise():
 @targets
 def test_exact_and_corrected_limits_meet(target):
     """Around a variance of 100 of the count neither jumps, and coverage stays above what is asked for."""
-    mechanism = local.UnaryEncoding(1.0, 10)
+    mechanism = local.UnaryEncoding(1.0, k=10)
     q = mechanism.support.q
     for n in (round(60 / (q * (1 - q))), round(100 / (q * (1 - q))), round(160 / (q * (1 - q)))):
         found = at_every_count(mechanism, n, 0.95, target)
@@ -120,7 +120,7 @@ def test_exact_and_corrected_limits_meet(target):
 @targets
 def test_intervals_are_not_wider_than_they_must_be(target):
     """With 10,000 records, the normal width is exceeded by a few per cent only."""
-    for mechanism in (local.BinaryResponse(1.0), local.UnaryEncoding(1.0, 20), local.LocalHashing(1.0, 1000)):
+    for mechanism in (local.BinaryResponse(1.0), local.UnaryEncoding(1.0, k=20), local.LocalHashing(1.0, k=1000)):
         found = at_every_count(mechanism, 10_000, 0.95, target)
         inside = (np.asarray(found.value) > 0.05) & (np.asarray(found.value) < 0.95)
         ratio = np.diff(found.interval)[inside, 0] / np.diff(normal(found))[inside, 0]

@@ -21,12 +21,12 @@ COVERAGE_REPLICATES, VARIANCE_REPLICATES = 20_000, 60_000
 K = 8
 F = np.array([0.1, 0.3, 0.25, 0.15, 0.1, 0.05, 0.03, 0.02])
 ORACLES = (
-    local.KaryResponse(1.0, K),
-    local.UnaryEncoding(1.0, K),
-    local.UnaryEncoding(1.0, K, "symmetric"),
-    local.SubsetSelection(1.0, K),
-    local.LocalHashing(1.0, K),
-    local.HadamardResponse(1.0, K),
+    local.KaryResponse(1.0, k=K),
+    local.UnaryEncoding(1.0, k=K),
+    local.UnaryEncoding(1.0, k=K, method="symmetric"),
+    local.SubsetSelection(1.0, k=K),
+    local.LocalHashing(1.0, k=K),
+    local.HadamardResponse(1.0, k=K),
 )
 TABLE = (0.5, -2.0, 1.0, 0.0)
 ONE_BIT = (local.BinaryResponse(1.0), local.BoundedMean(1.0, 0.0, 10.0), local.BinaryChannel(1.0, TABLE))
@@ -97,7 +97,7 @@ def test_intervals_of_all_categories_cover_at_once_in_a_kary_response(target):
 
 @targets
 def test_intervals_of_a_hadamard_response_cover(target):
-    mechanism, n = local.HadamardResponse(1.0, K), 60_000
+    mechanism, n = local.HadamardResponse(1.0, k=K), 60_000
     counts = counted(mechanism, F, n, COVERAGE_REPLICATES, target)
     sums = counts[:, 1::2] - counts[:, ::2]
     value, interval = estimates(mechanism, sums, n, target)
@@ -107,7 +107,7 @@ def test_intervals_of_a_hadamard_response_cover(target):
 
 @targets
 def test_the_variance_of_a_hadamard_response_is_the_formulas(target):
-    mechanism, n = local.HadamardResponse(3.0, K), 60_000
+    mechanism, n = local.HadamardResponse(3.0, k=K), 60_000
     counts = counted(mechanism, F, n, VARIANCE_REPLICATES, target)
     signs = np.array([[(-1) ** (row & v).bit_count() for v in range(K)] for row in range(mechanism.rows)])
     p, q, _ = mechanism.support

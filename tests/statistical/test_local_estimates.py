@@ -20,11 +20,11 @@ from support.laws import ERROR_RATE, mean_p_value
 COVERAGE_REPLICATES, VARIANCE_REPLICATES = 20_000, 60_000
 ORACLES = (
     local.BinaryResponse(1.0),
-    local.KaryResponse(2.0, 8),
-    local.UnaryEncoding(1.0, 30),
-    local.UnaryEncoding(1.0, 30, "symmetric"),
-    local.SubsetSelection(1.0, 30),
-    local.LocalHashing(1.0, 30),
+    local.KaryResponse(2.0, k=8),
+    local.UnaryEncoding(1.0, k=30),
+    local.UnaryEncoding(1.0, k=30, method="symmetric"),
+    local.SubsetSelection(1.0, k=30),
+    local.LocalHashing(1.0, k=30),
 )
 each = pytest.mark.parametrize("mechanism", ORACLES, ids=repr)
 
@@ -82,7 +82,7 @@ def test_variance_and_mean_are_the_formulas(mechanism, target):
     assert mean_p_value(value * 1.01, f, variance) < ERROR_RATE
 
 
-@pytest.mark.parametrize("mechanism", [*ORACLES[1:], local.HadamardResponse(1.0, 30)], ids=repr)
+@pytest.mark.parametrize("mechanism", [*ORACLES[1:], local.HadamardResponse(1.0, k=30)], ids=repr)
 def test_whole_surveys(mechanism):
     """Through privatize and aggregate: standard scores of all categories in 300 surveys."""
     n, surveys, rng = 2000, 300, KeyedRandom(KEY)

@@ -53,21 +53,21 @@ def as_signs(_mechanism: Any, reports: Array) -> Array:
     return 2 * reports["row"].astype(np.int64) + reports["bit"]
 
 
-def cases(kind: Callable[..., Any], columns: Callable[[Any, Array], Array], *parameters: Any) -> list[Case]:
+def cases(kind: Callable[..., Any], columns: Callable[[Any, Array], Array], *parameters: Any, **sizes: Any) -> list[Case]:
     """The mechanism at two privacy losses; the twin's is a tenth more."""
-    return [Case(kind(e, *parameters), kind(1.1 * e, *parameters), columns) for e in (0.5, 3.0)]
+    return [Case(kind(e, *parameters, **sizes), kind(1.1 * e, *parameters, **sizes), columns) for e in (0.5, 3.0)]
 
 
 CASES = [
     *cases(local.BinaryResponse, as_codes),
     *cases(local.BinaryChannel, as_codes, (0.5, -2.0, 1.0, 2.0)),
-    *cases(local.KaryResponse, as_codes, 2),
-    *cases(local.KaryResponse, as_codes, 5),
-    *cases(local.KaryResponse, as_codes, 16),
-    *cases(local.UnaryEncoding, as_first_byte, 5),
-    *cases(local.UnaryEncoding, as_first_byte, 5, "symmetric"),
-    *cases(local.SubsetSelection, as_subsets, 7),
-    *cases(local.HadamardResponse, as_signs, 6),
+    *cases(local.KaryResponse, as_codes, k=2),
+    *cases(local.KaryResponse, as_codes, k=5),
+    *cases(local.KaryResponse, as_codes, k=16),
+    *cases(local.UnaryEncoding, as_first_byte, k=5),
+    *cases(local.UnaryEncoding, as_first_byte, k=5, method="symmetric"),
+    *cases(local.SubsetSelection, as_subsets, k=7),
+    *cases(local.HadamardResponse, as_signs, k=6),
 ]
 
 
@@ -108,7 +108,7 @@ def test_a_bounded_mean_follows_its_probability(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_hashing_supports_as_often_as_it_says(epsilon):
-    mechanism = local.LocalHashing(epsilon, 50)
+    mechanism = local.LocalHashing(epsilon, k=50)
     reports = mechanism.privatize(np.full(N // 2, 7), rng=KeyedRandom(KEY))
     counts, (p, q, _) = mechanism.aggregate(reports).counts, mechanism.support
     for v, count in enumerate(counts.tolist()):
@@ -136,7 +136,7 @@ def test_lanes_are_independent():
 
 
 def test_bits_of_a_unary_report_are_independent():
-    mechanism = local.UnaryEncoding(1.0, 8)
+    mechanism = local.UnaryEncoding(1.0, k=8)
     reports = mechanism.privatize(np.zeros(N // 4, np.int64), rng=KeyedRandom(KEY))[:, 0]
     counts = np.bincount(reports, minlength=256)
     assert p_value(counts, mechanism.channel()[0]) > ERROR_RATE

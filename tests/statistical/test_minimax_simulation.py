@@ -247,7 +247,7 @@ class Frequencies:
     """An estimator of more than two outcomes: the share of the last category of a randomised response."""
 
     def __init__(self, n):
-        self.model, self.n, self.channel = Model([0.0, 0.0, 1.0]), n, KaryResponse(1.0, 3)
+        self.model, self.n, self.channel = Model([0.0, 0.0, 1.0]), n, KaryResponse(1.0, k=3)
         self._support = self.channel.support
 
     def estimate(self, counts):

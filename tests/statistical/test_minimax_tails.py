@@ -98,7 +98,7 @@ def three_questions() -> np.ndarray:
 @cache
 def eight(kind: str) -> BinarySearchEstimator:
     if kind == "k-ary":
-        return BinarySearchEstimator(Model(np.arange(8.0)), KaryResponse(1.5, 8), n=3000, step=1.2)
+        return BinarySearchEstimator(Model(np.arange(8.0)), KaryResponse(1.5, k=8), n=3000, step=1.2)
     model = Model.moment(np.arange(8.0) - 3.5, kappa=2.0, C=4.0)
     return BinarySearchEstimator(model, three_questions(), n=4000, step=0.5)
 

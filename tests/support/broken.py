@@ -147,12 +147,12 @@ def noisy_scores_released(scores: Any, size: int, rng: Stream) -> Array:
 
 def whole_budget_for_every_bit(x: int, size: int, rng: Stream) -> Array:
     """Symmetric unary encoding with e^ε where e^(ε/2) belongs."""
-    return local.UnaryEncoding(2.0, 8, "symmetric").privatize(np.full(size, x), rng=rng)
+    return local.UnaryEncoding(2.0, k=8, method="symmetric").privatize(np.full(size, x), rng=rng)
 
 
 def seed_from_the_record(x: int, size: int, rng: Stream) -> Array:
     """Local hashing whose hash function is derived from the record."""
-    reports = local.LocalHashing(1.0, 16).privatize(np.full(size, x), rng=rng)
+    reports = local.LocalHashing(1.0, k=16).privatize(np.full(size, x), rng=rng)
     reports["seed"] = reports["seed"] // 16 * 16 + x
     return reports
 

@@ -129,10 +129,10 @@ def _mechanisms() -> list[Drawing]:
 def _local() -> list[Drawing]:
     k = 11
     codes: dict[str, tuple[Any, Callable[[Array], Array]]] = {
-        "KaryResponse": (local.KaryResponse(1.0, k), np.asarray),
-        "SubsetSelection": (local.SubsetSelection(1.0, k), lambda y: np.unpackbits(y, axis=1, bitorder="little") @ np.arange(16)),
-        "LocalHashing": (local.LocalHashing(1.0, k), lambda y: (y["seed"] >> np.uint64(20)).astype(np.int64) ^ y["code"]),
-        "HadamardResponse": (local.HadamardResponse(1.0, k), lambda y: 2 * y["row"].astype(np.int64) + y["bit"]),
+        "KaryResponse": (local.KaryResponse(1.0, k=k), np.asarray),
+        "SubsetSelection": (local.SubsetSelection(1.0, k=k), lambda y: np.unpackbits(y, axis=1, bitorder="little") @ np.arange(16)),
+        "LocalHashing": (local.LocalHashing(1.0, k=k), lambda y: (y["seed"] >> np.uint64(20)).astype(np.int64) ^ y["code"]),
+        "HadamardResponse": (local.HadamardResponse(1.0, k=k), lambda y: 2 * y["row"].astype(np.int64) + y["bit"]),
         "BinaryChannel": (local.BinaryChannel(1.0, [1.0, 0.25, -0.5, -1.0] + [0.0] * (k - 4)), np.asarray),
     }
     additive = {
@@ -153,26 +153,26 @@ def _local() -> list[Drawing]:
     binary, bounded, quantile = (
         local.BinaryResponse(1.0),
         local.BoundedMean(1.0, lower=0.0, upper=1.0),
-        local.SequentialQuantile(1.0, 0.5, 0, 1),
+        local.SequentialQuantile(1.0, 0, 1, q=0.5),
     )
     cases += [
         Drawing("local BinaryResponse", lambda n, e, rng: binary.privatize(np.arange(e, e + n) % 3 == 0, rng=rng)),
         Drawing("local BoundedMean", lambda n, e, rng: bounded.privatize(np.arange(e, e + n) % 5 / 4, rng=rng)),
         # Records beyond every bound: the answers do not depend on those before.
-        Drawing("local SequentialQuantile", lambda n, e, rng: quantile.privatize(np.full(n, -9.0), rng=rng).bits),
+        Drawing("local SequentialQuantile", lambda n, e, rng: quantile.privatize(np.full(n, -9.0), rng=rng).reports),
     ]
     packed = np.zeros(1, np.uint8)
     cases.append(
         Drawing(
             "local BinaryResponse packed",
-            lambda n, e, rng: np.unpackbits(binary.privatize_packed(np.resize(packed, -(-n // 8)), n, rng=rng), bitorder="little")[:n],
+            lambda n, e, rng: np.unpackbits(binary.privatize_packed(np.resize(packed, -(-n // 8)), n=n, rng=rng), bitorder="little")[:n],
         )
     )
     return cases + [_unary(variant) for variant in ("optimal", "symmetric")]
 
 
 def _unary(variant: Any) -> Drawing:
-    unary = local.UnaryEncoding(1.0, 16, variant=variant)
+    unary = local.UnaryEncoding(1.0, k=16, method=variant)
 
     def draw(n: int, element: int, rng: Stream) -> Array:
         records = -(-n // 16)

@@ -94,7 +94,7 @@ BITS = PLAIN.random(N) < 0.3
 
 def packed(mechanism: Any) -> Callable[..., Any]:
     """`privatize_packed` of all bits."""
-    return lambda x, **options: mechanism.privatize_packed(x, 8 * len(x), **options)
+    return lambda x, **options: mechanism.privatize_packed(x, n=8 * len(x), **options)
 
 
 def cases() -> dict[str, Case]:
@@ -128,12 +128,12 @@ def cases() -> dict[str, Case]:
         "BoundedMean.privatize": Case(local.BoundedMean(1.0, 0.0, 10.0).privatize, REALS, np.bool_),
         "BinaryChannel.privatize": code(local.BinaryChannel(1.0, np.linspace(-1.0, 1.0, 10)).privatize, np.bool_),
         "BinaryChannel.privatize of a function": Case(local.BinaryChannel(1.0, np.tanh, bound=1.0).privatize, REALS, np.bool_),
-        "KaryResponse.privatize": code(local.KaryResponse(1.0, 10).privatize, np.int64),
-        "KaryResponse.privatize of int16": Case(local.KaryResponse(1.0, 10).privatize, CODES.astype(np.int16), np.int16),
-        "UnaryEncoding.privatize": code(local.UnaryEncoding(1.0, 10).privatize, np.uint8, (N, width)),
-        "SubsetSelection.privatize": code(local.SubsetSelection(1.0, 10).privatize, np.uint8, (N, width)),
-        "LocalHashing.privatize": code(local.LocalHashing(1.0, 10).privatize, _backend.HASHING_REPORT),
-        "HadamardResponse.privatize": code(local.HadamardResponse(1.0, 10).privatize, _backend.HADAMARD_REPORT),
+        "KaryResponse.privatize": code(local.KaryResponse(1.0, k=10).privatize, np.int64),
+        "KaryResponse.privatize of int16": Case(local.KaryResponse(1.0, k=10).privatize, CODES.astype(np.int16), np.int16),
+        "UnaryEncoding.privatize": code(local.UnaryEncoding(1.0, k=10).privatize, np.uint8, (N, width)),
+        "SubsetSelection.privatize": code(local.SubsetSelection(1.0, k=10).privatize, np.uint8, (N, width)),
+        "LocalHashing.privatize": code(local.LocalHashing(1.0, k=10).privatize, _backend.HASHING_REPORT),
+        "HadamardResponse.privatize": code(local.HadamardResponse(1.0, k=10).privatize, _backend.HADAMARD_REPORT),
         "LinearEstimator.privatize": Case(minimax.LinearEstimator(np.tanh, 1.0, bound=1.0).privatize, REALS, np.bool_),
     }
 

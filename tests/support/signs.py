@@ -22,7 +22,7 @@ def uniform_rows(n, d, rng):
 def spread_rows(n, d, mean, rng):
     """Packed rows of d independent signs with this mean each; d a multiple of 8."""
     ones = np.full(n * d // 8, 255, np.uint8)
-    return BinaryResponse(2 * math.atanh(mean)).privatize_packed(ones, n * d, rng=rng).reshape(n, d // 8)
+    return BinaryResponse(2 * math.atanh(mean)).privatize_packed(ones, n=n * d, rng=rng).reshape(n, d // 8)
 
 
 def concentrated_rows(n, d, mean, rng):

@@ -107,7 +107,7 @@ def _refuse_stream() -> None:
 
 def _refuse_nan(shape: tuple[int, ...], position: int) -> None:
     index = tuple(int(i) for i in np.unravel_index(position, shape)) if shape else ()
-    raise DataError(f"x must not hold NaN unless `missing` says what it stands for; the number at index {index} is NaN")
+    raise DataError(f"records must not hold NaN unless `missing` says what it stands for; the number at index {index} is NaN")
 
 
 def _new(out: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -320,7 +320,7 @@ def _flat_bytes(reports: Array) -> npt.NDArray[np.uint8]:
 def sequential_quantile(law: tuple[float, ...], x: Array | None, flips: Array | None, bits: npt.NDArray[np.bool_]) -> float:
     """Fill `bits` with the answers of records x, or replay those there without x; returns the estimate.
 
-    `law` is (τ, lower, upper, start, step, what True counts as, what False counts as).
+    `law` is (q, lower, upper, start, step, what True counts as, what False counts as).
     """
     values = None if x is None else contiguous(x, np.float64)
     return float(_response.sequential_quantile(law, values, None if flips is None else flips.view(np.uint8), bits.view(np.uint8)))

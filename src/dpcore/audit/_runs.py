@@ -193,7 +193,7 @@ def _sequential(mechanism: local.SequentialChannel | local.SequentialQuantile) -
         for row in rows:
             if isinstance(mechanism, local.SequentialQuantile):
                 quantile = mechanism.privatize(x, rng=rng, threads=1)
-                row[:-1], row[-1] = quantile.bits, quantile.value
+                row[:-1], row[-1] = quantile.reports, quantile.value
             else:
                 row[:] = [as_number(report) for report in mechanism.privatize(x, rng=rng, threads=1)]
         return rows

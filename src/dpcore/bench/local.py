@@ -73,7 +73,7 @@ class LocalCase:
 def local_cases() -> tuple[LocalCase, ...]:
     """Everything the speed table of the local randomisers names."""
     kary = (
-        LocalCase(f"KaryResponse k={k}, {np.dtype(dtype).name}", local.KaryResponse(EPSILON, k), dtype, 1)
+        LocalCase(f"KaryResponse k={k}, {np.dtype(dtype).name}", local.KaryResponse(EPSILON, k=k), dtype, 1)
         for k in (16, 1024)
         for dtype in (np.int64, np.uint16)
     )
@@ -81,11 +81,11 @@ def local_cases() -> tuple[LocalCase, ...]:
         LocalCase("BinaryResponse", local.BinaryResponse(EPSILON), np.bool_, 10),
         LocalCase("BoundedMean", local.BoundedMean(EPSILON, *BOUNDS), np.float64, 1),
         *kary,
-        LocalCase("UnaryEncoding k=128", local.UnaryEncoding(EPSILON, 128), np.int64, 0.1),
-        LocalCase("SubsetSelection k=128", local.SubsetSelection(EPSILON, 128), np.int64, 0.1),
-        LocalCase("SubsetSelection k=1024", local.SubsetSelection(EPSILON, 1024), np.int64, 0.01),
-        LocalCase("LocalHashing k=1024", local.LocalHashing(EPSILON, 1024), np.int64, 0.1),
-        LocalCase("HadamardResponse k=1024", local.HadamardResponse(EPSILON, 1024), np.int64, 0.1),
+        LocalCase("UnaryEncoding k=128", local.UnaryEncoding(EPSILON, k=128), np.int64, 0.1),
+        LocalCase("SubsetSelection k=128", local.SubsetSelection(EPSILON, k=128), np.int64, 0.1),
+        LocalCase("SubsetSelection k=1024", local.SubsetSelection(EPSILON, k=1024), np.int64, 0.01),
+        LocalCase("LocalHashing k=1024", local.LocalHashing(EPSILON, k=1024), np.int64, 0.1),
+        LocalCase("HadamardResponse k=1024", local.HadamardResponse(EPSILON, k=1024), np.int64, 0.1),
     )
 
 
@@ -133,15 +133,15 @@ def packed_row(case: LocalCase, records: Array, level: str, rounds: int) -> Row:
     """Binary response of packed bits against that of bools."""
     mechanism, n, bits = case.mechanism, records.size, np.packbits(records, bitorder="little")
     out, packed = np.empty_like(records), np.empty_like(bits)
-    packed_work = partial(mechanism.privatize_packed, bits, n, out=packed, threads=1)
+    packed_work = partial(mechanism.privatize_packed, bits, n=n, out=packed, threads=1)
     timing = take_turns(packed_work, case.work(records, out, 1), rounds)
-    check_estimate(case, records, mechanism.aggregate_packed(packed, n))
+    check_estimate(case, records, mechanism.aggregate_packed(packed, n=n))
     return _row(f"{case.name}, packed", "itself on bools", level, 1, timing, n, target=PACKED_TARGET)
 
 
 def aggregate_row(copies: int, n: int, level: str, rounds: int) -> Row:
     """Counting packed unary reports against one copy of them: `n` reports, `copies` times over."""
-    mechanism = local.UnaryEncoding(EPSILON, 128)
+    mechanism = local.UnaryEncoding(EPSILON, k=128)
     few = np.frombuffer(np.random.default_rng(1).bytes(16 * n), np.uint8).reshape(n, 16)
     expected = sum(np.unpackbits(part, axis=1, bitorder="little").sum(0, np.int64) for part in np.array_split(few, 1 + n // 10_000))
     reports = np.tile(few, (copies, 1))

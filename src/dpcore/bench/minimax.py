@@ -54,7 +54,7 @@ def binary_estimator() -> BinarySearchEstimator:
 def finite_estimator() -> BinarySearchEstimator:
     """An estimator of a mean from the reports of an 8-ary response, N = 200, built once."""
     model = Model(np.linspace(0.0, 1.0, 8))
-    return BinarySearchEstimator(model, local.KaryResponse(EPSILON, 8), n=REPORTS, step=step_of(model))
+    return BinarySearchEstimator(model, local.KaryResponse(EPSILON, k=8), n=REPORTS, step=step_of(model))
 
 
 def binary_counts(sets: int) -> Array:

@@ -154,14 +154,14 @@ def check_unknown(value: object, k: int) -> int | None:
     return None if value is None else check_integer("unknown", value, low=0, high=k - 1)
 
 
-def check_codes(x: object, k: int, unknown: int | None, threads: int | None = None) -> npt.NDArray[Any]:
+def check_codes(records: object, k: int, unknown: int | None, threads: int | None = None) -> npt.NDArray[Any]:
     """Return codes as an integer array whose items are in [0, k), or are to be replaced; raises at the first other one."""
-    codes = check_array("x", x, INTEGER_DTYPES)
+    codes = check_array("records", records, INTEGER_DTYPES)
     if unknown is None:
         position = _backend.first_outside(codes, k, threads)
         if position >= 0:
             raise DataError(
-                f"x must hold codes in [0, {k - 1}] unless `unknown` names one for others; the one at {place(codes, position)} is not"
+                f"records must hold codes in [0, {k - 1}] unless `unknown` names one for others; the one at {place(codes, position)} is not"
             )
     return codes
 
@@ -179,12 +179,12 @@ def check_report_out(out: object, dtype: Any, shape: tuple[int, ...]) -> npt.NDA
     return array
 
 
-def check_packed(bits: object, n: object) -> tuple[npt.NDArray[np.uint8], int]:
+def check_packed(name: str, bits: object, n: object) -> tuple[npt.NDArray[np.uint8], int]:
     """Return packed bits and their number if the bytes are as many as that takes."""
-    array = check_array("bits", bits, ("uint8",))
+    array = check_array(name, bits, ("uint8",))
     n = check_integer("n", n, low=0)
     if array.ndim != 1 or len(array) != (n + 7) // 8:
-        raise ParameterError(f"bits must be a vector of ⌈n/8⌉ = {(n + 7) // 8} bytes for n = {n}, got shape {array.shape}")
+        raise ParameterError(f"{name} must be a vector of ⌈n/8⌉ = {(n + 7) // 8} bytes for n = {n}, got shape {array.shape}")
     return _backend.contiguous(array), n
 
 

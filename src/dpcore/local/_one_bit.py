@@ -61,12 +61,12 @@ class OneBit(LocalMechanism):
         n, ones = _share_of_true(reports)
         return Aggregate(self, n, np.array([ones], np.int64))
 
-    def aggregate_packed(self, bits: Any, n: int) -> Aggregate:
+    def aggregate_packed(self, reports: Any, *, n: int) -> Aggregate:
         """Count the reports that are True among packed ones.
 
         Parameters
         ----------
-        bits : ndarray of uint8, shape (⌈n/8⌉,)
+        reports : ndarray of uint8, shape (⌈n/8⌉,)
             Packed reports, least significant bit first.
         n : int
             Number of reports.
@@ -76,7 +76,7 @@ class OneBit(LocalMechanism):
         Aggregate
             As `aggregate` gives of the unpacked reports.
         """
-        packed, n = check_packed(bits, n)
+        packed, n = check_packed("reports", reports, n)
         return Aggregate(self, n, np.array([_backend.count_packed(packed, n)], np.int64))
 
     def _mean(self, counted: Aggregate, confidence: float, middle: float, reach: float) -> Estimate:

@@ -95,17 +95,17 @@ class Additive(LocalMechanism):
             object.__setattr__(self, name, value)
         return upper - lower
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
+    def privatize(self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
         """Clamp every number to the bounds and add noise of its own.
 
         Parameters
         ----------
-        x : array_like
+        records : array_like
             Real numbers, or integers for the discrete kinds; any shape.
         rng : Stream, optional
             None is the secure source.
         out : ndarray of float64 or int64, optional
-            Of the shape of `x`; may be `x` itself.
+            Of the shape of `records`; may be `records` itself.
         threads : int, optional
             Number of threads; None picks.
 
@@ -123,7 +123,7 @@ class Additive(LocalMechanism):
         EntropyError
             If the operating system gives no randomness; nothing is written then.
         """
-        values = check_array("x", x, (*INTEGER_DTYPES, "uint64") if self.integral else (*REAL_DTYPES, "uint64"))
+        values = check_array("records", records, (*INTEGER_DTYPES, "uint64") if self.integral else (*REAL_DTYPES, "uint64"))
         dtype: type = np.int64 if self.integral else np.float64
         result = None if out is None else check_out(out, dtype, values.shape)
         stream = open_stream(rng, threads)
@@ -144,7 +144,7 @@ class Additive(LocalMechanism):
                 threads=threads,
                 bounds=bounds,
             )
-        return released.item() if np.ndim(x) == 0 and out is None else released
+        return released.item() if np.ndim(records) == 0 and out is None else released
 
     @property
     def _centre(self) -> int:

@@ -87,28 +87,32 @@ class BinaryResponse(OneBit):
         if position < 0:
             return values
         if self.unknown is None:
-            raise DataError(f"x must hold booleans, 0 or 1 unless `unknown` says what others are; {place(values, position)} holds another")
+            raise DataError(
+                f"records must hold booleans, 0 or 1 unless `unknown` says what others are; {place(values, position)} holds another"
+            )
         replaced: npt.NDArray[np.bool_] = values != 0 if self.unknown else values == 1
         return replaced
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None) -> Any:
+    def privatize(
+        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
+    ) -> Any:
         """Flip every answer with probability 1/(1 + e^ε).
 
         Parameters
         ----------
-        x : array_like of bool, or of int
+        records : array_like of bool, or of int
             Answers, any shape; integers must be 0 or 1.
         rng : Stream, optional
             None is the secure source.
         out : ndarray of bool, optional
-            Of the shape of `x`; may be `x` itself.
+            Of the shape of `records`; may be `records` itself.
         threads : int, optional
             Number of threads; None picks.
 
         Returns
         -------
         bool or ndarray of bool
-            Reports, of the shape of `x`.
+            Reports, of the shape of `records`.
 
         Raises
         ------
@@ -117,29 +121,29 @@ class BinaryResponse(OneBit):
         DataError
             If an integer is neither 0 nor 1 and `unknown` is not set; nothing is written then.
         """
-        answers = check_array("x", x, ("bool", *INTEGER_DTYPES))
+        answers = check_array("records", records, ("bool", *INTEGER_DTYPES))
         result = None if out is None else check_out(out, np.bool_, answers.shape)
         stream = open_stream(rng, threads)
         values = separate(self._booleans(answers, threads), result)
         flip = logistic_complement(self.epsilon)
         reports = _backend.flip_bools(values, flip, stream.position(), threads=threads, out=result)
-        return bool(reports) if np.ndim(x) == 0 and out is None else reports
+        return bool(reports) if np.ndim(records) == 0 and out is None else reports
 
     def privatize_packed(
-        self, bits: Any, n: int, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None
+        self, records: Any, *, n: int, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None
     ) -> npt.NDArray[np.uint8]:
         """Flip each of n packed answers; with a test key the result is `privatize`'s, packed.
 
         Parameters
         ----------
-        bits : ndarray of uint8, shape (⌈n/8⌉,)
+        records : ndarray of uint8, shape (⌈n/8⌉,)
             Packed answers, least significant bit first.
         n : int
             Number of answers.
         rng : Stream, optional
             None is the secure source.
         out : ndarray of uint8, shape (⌈n/8⌉,), optional
-            Written in place; may be `bits` itself.
+            Written in place; may be `records` itself.
         threads : int, optional
             Number of threads; None picks.
 
@@ -153,7 +157,7 @@ class BinaryResponse(OneBit):
         ParameterError, ParameterTypeError
             If an argument does not fit.
         """
-        packed, n = check_packed(bits, n)
+        packed, n = check_packed("records", records, n)
         result = None if out is None else check_out(out, np.uint8, packed.shape)
         if result is not None and not result.flags.c_contiguous:
             raise ParameterError("out must be contiguous, got a strided array")

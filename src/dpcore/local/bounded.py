@@ -101,17 +101,19 @@ class BoundedMean(OneBit):
         half = (self.upper - self.lower) / 2
         return self._variance(mean, self.lower + half, half, half * self.z0)
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None) -> Any:
+    def privatize(
+        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
+    ) -> Any:
         """Report one bit about every number.
 
         Parameters
         ----------
-        x : array_like
+        records : array_like
             Real numbers, any shape; clamped to the bounds.
         rng : Stream, optional
             None is the secure source.
         out : ndarray of bool, optional
-            Of the shape of `x`.
+            Of the shape of `records`.
         threads : int, optional
             Number of threads; None picks.
 
@@ -127,21 +129,21 @@ class BoundedMean(OneBit):
         DataError
             If a number is NaN and `missing` is not set; nothing is written then.
         """
-        values = check_array("x", x, REAL_DTYPES)
+        values = check_array("records", records, REAL_DTYPES)
         result = None if out is None else check_out(out, np.bool_, values.shape)
         stream = open_stream(rng, threads)
         values = separate(values, result)
         reports = _backend.bounded_response(
             values, self.lower, self.upper, self.epsilon, self.missing, stream.position(), threads=threads, out=result
         )
-        return bool(reports) if np.ndim(x) == 0 and out is None else reports
+        return bool(reports) if np.ndim(records) == 0 and out is None else reports
 
-    def privatize_packed(self, x: Any, *, rng: Stream | None = None, threads: int | None = None) -> npt.NDArray[np.uint8]:
+    def privatize_packed(self, records: Any, *, rng: Stream | None = None, threads: int | None = None) -> npt.NDArray[np.uint8]:
         """Report as `privatize` does, eight reports a byte.
 
         Parameters
         ----------
-        x : array_like
+        records : array_like
             Real numbers, any shape, read in C order.
         rng : Stream, optional
             None is the secure source.
@@ -153,7 +155,7 @@ class BoundedMean(OneBit):
         ndarray of uint8, shape (⌈n/8⌉,)
             Packed reports, least significant bit first; the bits beyond n are 0.
         """
-        return np.packbits(np.atleast_1d(self.privatize(x, rng=rng, threads=threads)), bitorder="little")
+        return np.packbits(np.atleast_1d(self.privatize(records, rng=rng, threads=threads)), bitorder="little")
 
     def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:  # noqa: ARG002  the same for both, see _mean
         half = (self.upper - self.lower) / 2
@@ -277,17 +279,19 @@ class BinaryChannel(OneBit):
         norm = Fraction(self.norm)
         return tuple(Fraction(value) / norm for value in table)
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None) -> Any:
+    def privatize(
+        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
+    ) -> Any:
         """Report one bit about every record.
 
         Parameters
         ----------
-        x : array_like
+        records : array_like
             Codes of the table, any shape; or what the callable takes.
         rng : Stream, optional
             None is the secure source.
         out : ndarray of bool, optional
-            Of the shape of `x`.
+            Of the shape of `records`.
         threads : int, optional
             Number of threads; None picks.
 
@@ -305,19 +309,19 @@ class BinaryChannel(OneBit):
         """
         stream = open_stream(rng, threads)
         if callable(self.phi):
-            reports = self._respond(x, stream, out, threads)
+            reports = self._respond(records, stream, out, threads)
         else:
-            codes = check_array("x", x, INTEGER_DTYPES)
+            codes = check_array("records", records, INTEGER_DTYPES)
             result = None if out is None else check_out(out, np.bool_, codes.shape)
             codes = separate(check_codes(codes, len(self.phi), self.unknown, threads), result)
             reports = _backend.table_response(
                 codes, self.epsilon, self._tilts(), self.unknown, stream.position(), threads=threads, out=result
             )
-        return bool(reports) if np.ndim(x) == 0 and out is None else reports
+        return bool(reports) if np.ndim(records) == 0 and out is None else reports
 
-    def _respond(self, x: Any, stream: Stream, out: npt.NDArray[np.bool_] | None, threads: int | None) -> npt.NDArray[np.bool_]:
+    def _respond(self, given: Any, stream: Stream, out: npt.NDArray[np.bool_] | None, threads: int | None) -> npt.NDArray[np.bool_]:
         """The reports of a callable, block by block, so that no array of its values is made; `out` is written when all are there."""
-        records = _array("x", x)
+        records = _array("records", given)
         if out is not None:
             check_out(out, np.bool_, records.shape)
         flat, reports = records.reshape(-1), np.empty(records.size, np.bool_)
@@ -344,9 +348,9 @@ class BinaryChannel(OneBit):
             )
         return found.astype(np.float64, copy=False)
 
-    def privatize_packed(self, x: Any, *, rng: Stream | None = None, threads: int | None = None) -> npt.NDArray[np.uint8]:
+    def privatize_packed(self, records: Any, *, rng: Stream | None = None, threads: int | None = None) -> npt.NDArray[np.uint8]:
         """Report as `privatize` does, eight reports a byte; see `BoundedMean.privatize_packed`."""
-        return np.packbits(np.atleast_1d(self.privatize(x, rng=rng, threads=threads)), bitorder="little")
+        return np.packbits(np.atleast_1d(self.privatize(records, rng=rng, threads=threads)), bitorder="little")
 
     def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:  # noqa: ARG002  the same for both, see _mean
         return self._mean(counted, confidence, 0.0, self.z0)

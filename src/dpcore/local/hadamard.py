@@ -63,7 +63,7 @@ class HadamardResponse(FrequencyOracle):
     """
 
     epsilon: float
-    k: int
+    k: int = field(kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -82,24 +82,24 @@ class HadamardResponse(FrequencyOracle):
         flip = logistic_complement(self.epsilon)
         return Support(float(complement(flip)), 0.5, float(flip))
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
+    def privatize(self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
         """Randomise every code.
 
         Parameters
         ----------
-        x : array_like of int
+        records : array_like of int
             Codes in [0, k), any shape; a scalar gives an array of shape ().
         rng : Stream, optional
             None is the secure source.
         out : ndarray, optional
-            Of the shape of `x` and dtype [("row", "<u4"), ("bit", "?")], C-contiguous.
+            Of the shape of `records` and dtype [("row", "<u4"), ("bit", "?")], C-contiguous.
         threads : int, optional
             Number of threads; None picks.
 
         Returns
         -------
         ndarray
-            Rows and signs, of the shape of `x`.
+            Rows and signs, of the shape of `records`.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class HadamardResponse(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        codes = check_array("x", x, INTEGER_DTYPES)
+        codes = check_array("records", records, INTEGER_DTYPES)
         result = None if out is None else check_report_out(out, _backend.HADAMARD_REPORT, codes.shape)
         codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
         flip = logistic_complement(self.epsilon)

@@ -92,7 +92,7 @@ class LocalHashing(FrequencyOracle):
     """
 
     epsilon: float
-    k: int
+    k: int = field(kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
     g: int = field(init=False, repr=False, compare=False)
 
@@ -108,24 +108,24 @@ class LocalHashing(FrequencyOracle):
         p, q = _support(self.epsilon, self.g)
         return Support(float(p), float(q), float(1 - p))
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
+    def privatize(self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
         """Randomise every code.
 
         Parameters
         ----------
-        x : array_like of int
+        records : array_like of int
             Codes in [0, k), any shape; a scalar gives an array of shape ().
         rng : Stream, optional
             None is the secure source.
         out : ndarray, optional
-            Of the shape of `x` and dtype [("seed", "<u8"), ("code", "<u4")], C-contiguous.
+            Of the shape of `records` and dtype [("seed", "<u8"), ("code", "<u4")], C-contiguous.
         threads : int, optional
             Number of threads; None picks.
 
         Returns
         -------
         ndarray
-            Seeds and codes, of the shape of `x`.
+            Seeds and codes, of the shape of `records`.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class LocalHashing(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        codes = check_array("x", x, INTEGER_DTYPES)
+        codes = check_array("records", records, INTEGER_DTYPES)
         result = None if out is None else check_report_out(out, _backend.HASHING_REPORT, codes.shape)
         codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
         return _backend.hashing_response(codes, self.epsilon, self.k, self.g, self.unknown, stream.position(), threads=threads, out=result)

@@ -65,7 +65,7 @@ class KaryResponse(FrequencyOracle):
     """
 
     epsilon: float
-    k: int
+    k: int = field(kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -80,24 +80,24 @@ class KaryResponse(FrequencyOracle):
         miss = q.times(self.k - 1)
         return Support(float(complement(miss)), float(q), float(miss))
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
+    def privatize(self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
         """Randomise every code.
 
         Parameters
         ----------
-        x : array_like of int
+        records : array_like of int
             Codes in [0, k), any shape, of a dtype that holds k − 1.
         rng : Stream, optional
             None is the secure source.
         out : ndarray, optional
-            Of the shape and dtype of `x`; may be `x` itself.
+            Of the shape and dtype of `records`; may be `records` itself.
         threads : int, optional
             Number of threads; None picks.
 
         Returns
         -------
         int or ndarray
-            Codes, of the shape and dtype of `x`; a Python int for a scalar.
+            Codes, of the shape and dtype of `records`; a Python int for a scalar.
 
         Raises
         ------
@@ -106,13 +106,13 @@ class KaryResponse(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        codes = check_array("x", x, INTEGER_DTYPES)
+        codes = check_array("records", records, INTEGER_DTYPES)
         if np.iinfo(codes.dtype).max < self.k - 1:
-            raise ParameterError(f"x must have a dtype that holds k - 1 = {self.k - 1}, got {codes.dtype.name}")
+            raise ParameterError(f"records must have a dtype that holds k - 1 = {self.k - 1}, got {codes.dtype.name}")
         result = None if out is None else check_out(out, codes.dtype.type, codes.shape)
         codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
         reports = _backend.kary_response(codes, self.epsilon, self.k, self.unknown, stream.position(), threads=threads, out=result)
-        return int(reports) if np.ndim(x) == 0 and out is None else reports
+        return int(reports) if np.ndim(records) == 0 and out is None else reports
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count the reports of each category.

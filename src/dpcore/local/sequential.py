@@ -104,7 +104,7 @@ class SequentialChannel:
     --------
     >>> from dpcore.local import BinaryResponse, KaryResponse, SequentialChannel
     >>> def choose(reports):
-    ...     return KaryResponse(1.0, 3) if reports and reports[-1] else BinaryResponse(1.0)
+    ...     return KaryResponse(1.0, k=3) if reports and reports[-1] else BinaryResponse(1.0)
     >>> len(SequentialChannel(1.0, choose).privatize([1, 0, 1, 1]))
     4
     """
@@ -153,12 +153,12 @@ class SequentialChannel:
             raise ParameterError(f"choose must return a mechanism with epsilon ≤ {self.epsilon!r} and delta = 0, got {privacy!r}")
         return cast("LocalMechanism", mechanism)
 
-    def privatize(self, x: Sequence[Any] | npt.NDArray[Any], *, rng: Stream | None = None, threads: int | None = None) -> list[Any]:
+    def privatize(self, records: Sequence[Any] | npt.NDArray[Any], *, rng: Stream | None = None, threads: int | None = None) -> list[Any]:
         """Ask the records one after the other.
 
         Parameters
         ----------
-        x : sequence
+        records : sequence
             Records, each a single value that suits the mechanism it meets. A vector would take ε for each of its items.
         rng : Stream, optional
             None is the secure source. Each record is a call of its own.
@@ -182,14 +182,16 @@ class SequentialChannel:
         Cost: some tens of microseconds a record, in Python: each is a call of its own, and the choice is the caller's code.
         """
         stream = open_stream(rng, threads)
-        records: object = x
-        if not isinstance(records, Iterable) or (isinstance(records, np.ndarray) and records.ndim == 0):
-            raise ParameterTypeError(f"x must be a sequence or a vector of records, got {type(x).__name__}")
+        given: object = records
+        if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
+            raise ParameterTypeError(f"records must be a sequence or a vector of records, got {type(records).__name__}")
         reports: list[Any] = []
-        for position, record in enumerate(records):
+        for position, record in enumerate(given):
             mechanism: Any = self.channel(History(reports))
             if not _is_single(record):
-                raise DataError(f"x must hold single values, for each of which ε is spent; the record at index {position} is an array")
+                raise DataError(
+                    f"records must hold single values, for each of which ε is spent; the record at index {position} is an array"
+                )
             report = mechanism.privatize(record, rng=stream, threads=threads)
             if isinstance(report, np.ndarray):
                 report.setflags(write=False)
@@ -212,12 +214,12 @@ class QuantileEstimate:
     ----------
     value : float
         Estimate of the quantile.
-    bits : ndarray of bool, shape (n,)
-        The reports, in order; `value` is a function of them alone.
+    reports : ndarray of bool, shape (n,)
+        The answers, in order; `value` is a function of them alone.
     """
 
     value: float
-    bits: npt.NDArray[np.bool_]
+    reports: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +230,10 @@ class SequentialQuantile:
     ----------
     epsilon : float
         Privacy loss ε of one report, in [2^−20, 700].
-    tau : float
-        Which quantile, in (0, 1); ½ is the median.
     lower, upper : float
         Bounds of the guess, lower < upper.
+    q : float
+        Level of the quantile, in (0, 1); ½ is the median.
     step : float, optional
         First step γ, positive; by default (upper − lower)/2·(e^ε − 1)/(e^ε + 1): no answer moves it by much over half the range.
     start : float, optional
@@ -249,9 +251,9 @@ class SequentialQuantile:
 
     Notes
     -----
-    With B_i the unbiased value of the i-th answer, θ_{i+1} = clamp(θ_i − γ·i^(−5/8)·(B_i − τ)); the estimate is the mean of the last half
+    With B_i the unbiased value of the i-th answer, θ_{i+1} = clamp(θ_i − γ·i^(−5/8)·(B_i − q)); the estimate is the mean of the last half
     of the guesses, which is consistent for a density f that is positive at the quantile θ. Its standard error tends to
-    √(2(τ(1 − τ) + e^ε/(e^ε − 1)²)/n)/f(θ), whatever the step; before the guesses are there, the estimate is biased towards the start. For
+    √(2(q(1 − q) + e^ε/(e^ε − 1)²)/n)/f(θ), whatever the step; before the guesses are there, the estimate is biased towards the start. For
     a median in bounds 20 to 100 standard deviations apart that takes about 10³ records at ε = 4, 10⁴ at 1 and 10⁵ to 10⁶ at 0.1, and more
     for quantiles near 0 or 1.
     Guarantee: each answer is ε-DP given those before (Steinberger, 2019, Definition 1.9 and Korollar 1.10).
@@ -263,25 +265,25 @@ class SequentialQuantile:
     >>> import numpy as np
     >>> from dpcore.local import SequentialQuantile
     >>> ages = np.random.default_rng(1).uniform(20, 60, 100_000)
-    >>> bool(abs(SequentialQuantile(2.0, 0.5, 0.0, 100.0).privatize(ages).value - 40) < 2)
+    >>> bool(abs(SequentialQuantile(2.0, 0.0, 100.0, q=0.5).privatize(ages).value - 40) < 2)
     True
     """
 
     epsilon: float
-    tau: float
     lower: float
     upper: float
+    q: float = field(kw_only=True)
     step: float | None = field(default=None, kw_only=True)
     start: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         epsilon = check_epsilon(self.epsilon)
-        tau = check_real("tau", self.tau, low=0.0, high=1.0, include_low=False, include_high=False)
+        q = check_real("q", self.q, low=0.0, high=1.0, include_low=False, include_high=False)
         lower, upper, _ = check_bounds(self.lower, self.upper, None)
         start = lower + (upper - lower) / 2 if self.start is None else check_real("start", self.start, low=lower, high=upper)
         flip = float(logistic_complement(epsilon))
         step = (upper - lower) / 2 * (1 - 2 * flip) if self.step is None else check_positive("step", self.step)
-        settled = {"epsilon": epsilon, "tau": tau, "lower": lower, "upper": upper, "step": step, "start": start}
+        settled = {"epsilon": epsilon, "lower": lower, "upper": upper, "q": q, "step": step, "start": start}
         for name, value in settled.items():
             object.__setattr__(self, name, value)
 
@@ -293,15 +295,15 @@ class SequentialQuantile:
     def _law(self) -> tuple[float, ...]:
         flip = logistic_complement(self.epsilon)
         p, q = float(complement(flip)), float(flip)
-        values = (self.tau, self.lower, self.upper, self.start, self.step, (1 - q) / (p - q), -q / (p - q))
+        values = (self.q, self.lower, self.upper, self.start, self.step, (1 - q) / (p - q), -q / (p - q))
         return tuple(float(v) for v in values if v is not None)
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, threads: int | None = None) -> QuantileEstimate:
+    def privatize(self, records: Any, *, rng: Stream | None = None, threads: int | None = None) -> QuantileEstimate:
         """Ask the records one after the other.
 
         Parameters
         ----------
-        x : array_like of float, shape (n,)
+        records : array_like of float, shape (n,)
             Records, without NaN.
         rng : Stream, optional
             None is the secure source.
@@ -316,28 +318,28 @@ class SequentialQuantile:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If `x` is not a vector of real numbers, or another argument does not fit.
+            If `records` is not a vector of real numbers, or another argument does not fit.
         DataError
             If a record is NaN.
         """
-        values = check_array("x", x, REAL_DTYPES)
+        values = check_array("records", records, REAL_DTYPES)
         if values.ndim != 1:
-            raise ParameterError(f"x must be a vector, in the order in which the records are asked, got shape {values.shape}")
+            raise ParameterError(f"records must be a vector, in the order in which the records are asked, got shape {values.shape}")
         stream = open_stream(rng, threads)
         if values.dtype.kind == "f" and values.size and np.isnan(values.min()):
-            raise DataError(f"x must not hold NaN; the number at {place(values, int(np.isnan(values).argmax()))} is NaN")
+            raise DataError(f"records must not hold NaN; the number at {place(values, int(np.isnan(values).argmax()))} is NaN")
         flips = _backend.wiped_empty(len(values), np.bool_)  # whoever knows them knows the answers
         flip = logistic_complement(self.epsilon)
         _backend.flip_bools(flips, flip, stream.position(), threads=threads, out=flips)
         bits = np.empty(len(values), np.bool_)
         return QuantileEstimate(_backend.sequential_quantile(self._law(), values, flips, bits), bits)
 
-    def estimate(self, bits: Any) -> QuantileEstimate:
+    def estimate(self, reports: Any) -> QuantileEstimate:
         """Estimate from the reports alone, as whoever collects them does.
 
         Parameters
         ----------
-        bits : array_like of bool, shape (n,)
+        reports : array_like of bool, shape (n,)
             The reports in order.
 
         Returns
@@ -345,7 +347,7 @@ class SequentialQuantile:
         QuantileEstimate
             What `privatize` gave with them.
         """
-        answers = _backend.contiguous(check_array("bits", bits, ("bool",)))
+        answers = _backend.contiguous(check_array("reports", reports, ("bool",)))
         if answers.ndim != 1:
-            raise ParameterError(f"bits must be a vector, got shape {answers.shape}")
+            raise ParameterError(f"reports must be a vector, got shape {answers.shape}")
         return QuantileEstimate(_backend.sequential_quantile(self._law(), None, None, answers.copy()), answers)

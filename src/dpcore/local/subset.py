@@ -96,7 +96,7 @@ class SubsetSelection(FrequencyOracle):
     """
 
     epsilon: float
-    k: int
+    k: int = field(kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
     w: int = field(init=False, repr=False, compare=False)
 
@@ -113,12 +113,14 @@ class SubsetSelection(FrequencyOracle):
         _, q = _support(self.epsilon, self.k, self.w)
         return Support(float(p), float(q), float(complement(p)))
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None) -> Any:
+    def privatize(
+        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None
+    ) -> Any:
         """Randomise every code.
 
         Parameters
         ----------
-        x : array_like of int, shape (n,)
+        records : array_like of int, shape (n,)
             Codes in [0, k); a scalar gives one report.
         rng : Stream, optional
             None is the secure source.
@@ -139,11 +141,11 @@ class SubsetSelection(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        vector, result = vector_and_rows(x, self.k, out)
+        vector, result = vector_and_rows(records, self.k, out)
         codes, stream = check_call(vector, self.k, self.unknown, rng=rng, out=result, threads=threads)
         p = inclusion(self.epsilon, self.k, self.w)
         reports = _backend.subset_response(codes, self.k, self.w, p, self.unknown, stream.position(), threads=threads, out=result)
-        return reports.reshape(-1) if np.ndim(x) == 0 else reports
+        return reports.reshape(-1) if np.ndim(records) == 0 else reports
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count the reports that hold each category.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dpcore.rng import Stream
 
-Variant = Literal["optimal", "symmetric"]
+Method = Literal["optimal", "symmetric"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class UnaryEncoding(FrequencyOracle):
         Privacy loss ε of one report, in [2^−20, 700].
     k : int
         Number of categories, in [2, 2^24].
-    variant : {"optimal", "symmetric"}, default "optimal"
+    method : {"optimal", "symmetric"}, default "optimal"
         "optimal": p = ½, q = 1/(e^ε + 1). "symmetric" (basic RAPPOR): p = 1 − q, q = 1/(e^(ε/2) + 1).
     unknown : int, optional
         Category that stands for codes outside [0, k); without it such a code raises.
@@ -69,19 +69,19 @@ class UnaryEncoding(FrequencyOracle):
     """
 
     epsilon: float
-    k: int
-    variant: Variant = "optimal"
+    k: int = field(kw_only=True)
+    method: Method = field(default="optimal", kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "k", check_categories(self.k))
-        check_choice("variant", self.variant, ("optimal", "symmetric"))
+        check_choice("method", self.method, ("optimal", "symmetric"))
         object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
 
     def _probabilities(self) -> tuple[Probability, Probability]:
-        q = logistic_complement(self.epsilon, halved=self.variant == "symmetric")
-        return (HALF if self.variant == "optimal" else complement(q)), q
+        q = logistic_complement(self.epsilon, halved=self.method == "symmetric")
+        return (HALF if self.method == "optimal" else complement(q)), q
 
     @property
     def support(self) -> Support:
@@ -89,12 +89,14 @@ class UnaryEncoding(FrequencyOracle):
         p, q = self._probabilities()
         return Support(float(p), float(q), float(complement(p)))
 
-    def privatize(self, x: Any, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None) -> Any:
+    def privatize(
+        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None
+    ) -> Any:
         """Randomise every code.
 
         Parameters
         ----------
-        x : array_like of int, shape (n,)
+        records : array_like of int, shape (n,)
             Codes in [0, k); a scalar gives one report.
         rng : Stream, optional
             None is the secure source.
@@ -115,11 +117,11 @@ class UnaryEncoding(FrequencyOracle):
         DataError
             If a code is outside [0, k) and `unknown` is not set; nothing is written then.
         """
-        vector, result = vector_and_rows(x, self.k, out)
+        vector, result = vector_and_rows(records, self.k, out)
         codes, stream = check_call(vector, self.k, self.unknown, rng=rng, out=result, threads=threads)
         p, q = self._probabilities()
         reports = _backend.unary_response(codes, self.k, p, q, self.unknown, stream.position(), threads=threads, out=result)
-        return reports.reshape(-1) if np.ndim(x) == 0 else reports
+        return reports.reshape(-1) if np.ndim(records) == 0 else reports
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count the reports that set each bit.
@@ -172,10 +174,10 @@ class UnaryEncoding(FrequencyOracle):
         return matrix
 
 
-def vector_and_rows(x: object, k: int, out: object) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8] | None]:
+def vector_and_rows(records: object, k: int, out: object) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8] | None]:
     """Return codes as a vector, and `out` if it is given and has a row of packed bits for each."""
-    codes = check_array("x", x, INTEGER_DTYPES)
+    codes = check_array("records", records, INTEGER_DTYPES)
     if codes.ndim > 1:
-        raise ParameterError(f"x must be a scalar or a vector, got shape {codes.shape}")
+        raise ParameterError(f"records must be a scalar or a vector, got shape {codes.shape}")
     vector = codes.reshape(-1)
     return vector, None if out is None else check_report_out(out, np.uint8, (vector.size, (k + 7) // 8))

@@ -66,7 +66,7 @@ def packed_signs(n: int, d: int, mean: float, rng: Stream) -> npt.NDArray[np.uin
     """
     packed = np.full(n * d // 8, 255, np.uint8)
     response = local.BinaryResponse(max(FAIR, 2 * math.atanh(mean)))
-    return response.privatize_packed(packed, n * d, rng=rng, out=packed).reshape(n, d // 8)
+    return response.privatize_packed(packed, n=n * d, rng=rng, out=packed).reshape(n, d // 8)
 
 
 def normals(shape: tuple[int, ...], mean: float, rng: Stream) -> npt.NDArray[np.float64]:

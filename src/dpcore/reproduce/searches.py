@@ -269,7 +269,7 @@ def tails(title: str, setting: Setting) -> Section:
 
 
 def _eight_outcomes() -> BinarySearchEstimator:
-    return BinarySearchEstimator(Model(np.arange(8.0)), local.KaryResponse(1.5, 8), n=1000, step=0.7)
+    return BinarySearchEstimator(Model(np.arange(8.0)), local.KaryResponse(1.5, k=8), n=1000, step=0.7)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,8 +243,8 @@ def test_wrong_parameters_are_refused(options, message):
         (LAPLACE, [0.0, 0.0], [0.6, 0.6], "sensitivity"),
         (mechanisms.Gaussian(1.0, 1e-3, 1.0), [0.0, 0.0], [0.8, 0.8], "ℓ2"),
         (local.BinaryResponse(1.0), [False, True], [True, True], "x0 must be a single record"),
-        (local.SequentialQuantile(1.0, 0.5, 0.0, 1.0), 0.1, 0.2, "x0 and x1 must be vectors"),
-        (local.SequentialQuantile(1.0, 0.5, 0.0, 1.0), [0.1, 0.2], [0.2, 0.1], "must differ in one record, as neighbours do, got 2"),
+        (local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), 0.1, 0.2, "x0 and x1 must be vectors"),
+        (local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), [0.1, 0.2], [0.2, 0.1], "must differ in one record, as neighbours do, got 2"),
         (lambda x, size, rng: np.zeros(size - 1), 0.0, 1.0, "mechanism must give an output for each of"),
         (lambda x, size, rng: 0.0, 0.0, 1.0, "mechanism must give an output for each of"),
         (lambda x, size, rng: np.full(size, "a"), 0.0, 1.0, "mechanism must give numbers or records of numbers, got dtype <U1"),
@@ -260,7 +260,7 @@ def test_what_cannot_be_run_is_refused(mechanism, x0, x1, message):
 
 def test_what_the_mechanism_raises_passes_through():
     with pytest.raises(DataError):
-        audit(local.KaryResponse(1.0, 4), 0, 4, n=400)
+        audit(local.KaryResponse(1.0, k=4), 0, 4, n=400)
     with pytest.raises(ParameterTypeError, match="release"):
         repeat(3)  # type: ignore[arg-type]
 

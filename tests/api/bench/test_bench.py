@@ -176,7 +176,7 @@ def test_both_look_ups_agree_and_a_wrong_one_is_refused() -> None:
 
 def test_both_walks_agree_and_a_wrong_one_is_refused() -> None:
     model = minimax.Model(np.linspace(0.0, 1.0, 4))
-    estimator = minimax.BinarySearchEstimator(model, local.KaryResponse(1.0, 4), n=500, step=step_of(model, 12))
+    estimator = minimax.BinarySearchEstimator(model, local.KaryResponse(1.0, k=4), n=500, step=step_of(model, 12))
     counts = np.random.default_rng(1).multinomial(500, np.array([0.4, 0.3, 0.2, 0.1]) @ estimator.matrix, size=300)
     ours = estimator.estimate(counts)
     assert len(set(ours)) > 2

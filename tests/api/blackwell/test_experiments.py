@@ -180,7 +180,7 @@ def test_epsilon_at_the_ends():
 
 @pytest.mark.parametrize("epsilon", [2.0**-20, 0.1, 1.0, 20.0, 600.0])
 def test_a_mechanism_satisfies_its_claim_and_no_less(epsilon):
-    experiment = Experiment(KaryResponse(epsilon, 5).channel())
+    experiment = Experiment(KaryResponse(epsilon, k=5).channel())
     assert experiment.satisfies(epsilon)
     assert not experiment.satisfies(epsilon - 1e-11 * max(1.0, epsilon))
     assert experiment.satisfies(epsilon, 0.01)
@@ -350,7 +350,7 @@ def test_counts_of_outcomes_are_sequences_put_together(m, k):
 
 
 def test_many_runs_by_counts():
-    runs = Experiment(KaryResponse(0.1, 2).channel()).product(400, ordered=False)
+    runs = Experiment(KaryResponse(0.1, k=2).channel()).product(400, ordered=False)
     assert runs.matrix.shape == (2, 401)
     assert runs.epsilon() == pytest.approx(40.0, abs=1e-9)
     assert runs.epsilon(1e-6) < 11  # strong composition, exactly

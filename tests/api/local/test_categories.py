@@ -34,12 +34,12 @@ def test_a_code_outside_is_refused_by_position_before_anything_is_written(kind):
     x, out = codes(), empty_reports(kind)
     x[[4321, 4999]] = K, -1
     with pytest.raises(errors.DataError, match=r"index \(4321,\)") as caught:
-        kind(1.0, K).privatize(x, rng=rng(), out=out)
+        kind(1.0, k=K).privatize(x, rng=rng(), out=out)
     assert "unknown" in str(caught.value)
     assert not out.view(np.uint8).any()
     mapped = x.copy()
     mapped[[4321, 4999]] = 5
-    np.testing.assert_array_equal(kind(1.0, K, unknown=5).privatize(x, rng=rng()), kind(1.0, K).privatize(mapped, rng=rng()))
+    np.testing.assert_array_equal(kind(1.0, k=K, unknown=5).privatize(x, rng=rng()), kind(1.0, k=K).privatize(mapped, rng=rng()))
 
 
 @each_kind
@@ -56,7 +56,7 @@ def test_a_code_outside_is_refused_by_position_before_anything_is_written(kind):
     ids=shown,
 )
 def test_wrong_parameters_are_refused_before_the_codes_are_looked_at(kind, arguments, error, name):
-    mechanism, wrong = kind(1.0, K), np.full(N, -1)
+    mechanism, wrong = kind(1.0, k=K), np.full(N, -1)
     with pytest.raises(error, match=name):
         mechanism.privatize(wrong, **arguments)
     if name == "threads":
@@ -67,15 +67,15 @@ def test_wrong_parameters_are_refused_before_the_codes_are_looked_at(kind, argum
 @pytest.mark.parametrize(("dtype", "k"), [(np.uint8, 257), (np.int8, 129), (np.uint16, 65537)])
 def test_a_dtype_that_does_not_hold_every_answer_is_refused_with_both_names(dtype, k):
     with pytest.raises(errors.ParameterError, match=f"{k - 1}, got {np.dtype(dtype).name}"):
-        KaryResponse(1.0, k).privatize(np.zeros(3, dtype))
-    assert KaryResponse(1.0, k - 1).privatize(np.zeros(3, dtype)).dtype == dtype
-    assert UnaryEncoding(1.0, k).privatize(np.zeros(3, dtype)).shape == (3, (k + 7) // 8)
+        KaryResponse(1.0, k=k).privatize(np.zeros(3, dtype))
+    assert KaryResponse(1.0, k=k - 1).privatize(np.zeros(3, dtype)).dtype == dtype
+    assert UnaryEncoding(1.0, k=k).privatize(np.zeros(3, dtype)).shape == (3, (k + 7) // 8)
 
 
 @each_kind
 def test_out_that_overlaps_the_codes_changes_no_report(kind):
     # codes are read after others' reports were written: unless they are copied, these are taken for codes
-    mechanism, out = kind(1.0, K), empty_reports(kind)
+    mechanism, out = kind(1.0, k=K), empty_reports(kind)
     expected = mechanism.privatize(codes(), rng=rng())
     for shift in (0, 8, 800):
         memory = np.zeros(8 * N + out.nbytes + shift, np.uint8)
@@ -87,18 +87,18 @@ def test_out_that_overlaps_the_codes_changes_no_report(kind):
 
 
 def test_a_kary_response_may_replace_its_codes():
-    expected = KaryResponse(1.0, K).privatize(codes(np.uint8), rng=rng())
+    expected = KaryResponse(1.0, k=K).privatize(codes(np.uint8), rng=rng())
     x = codes(np.uint8)
-    assert KaryResponse(1.0, K).privatize(x, rng=rng(), out=x) is x
+    assert KaryResponse(1.0, k=K).privatize(x, rng=rng(), out=x) is x
     np.testing.assert_array_equal(x, expected)
     x = codes(np.uint8)
-    KaryResponse(1.0, K).privatize(x, rng=rng(), out=x[::-1])
+    KaryResponse(1.0, k=K).privatize(x, rng=rng(), out=x[::-1])
     np.testing.assert_array_equal(x[::-1], expected)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_report_of_another_size_is_named_by_its_row(threads):
-    mechanism = SubsetSelection(0.5, 20)
+    mechanism = SubsetSelection(0.5, k=20)
     reports = mechanism.privatize(np.zeros(40_000, np.int64), rng=rng())
     assert mechanism.aggregate(reports, threads=threads).n == 40_000
     reports[31_234] = 0
@@ -108,7 +108,7 @@ def test_a_report_of_another_size_is_named_by_its_row(threads):
 
 @pytest.mark.parametrize("kind", [UnaryEncoding, SubsetSelection])
 def test_a_report_with_bits_beyond_k_is_named_by_its_row(kind):
-    mechanism = kind(1.0, K)
+    mechanism = kind(1.0, k=K)
     reports = mechanism.privatize(codes(), rng=rng())
     reports[77, 1] |= 1 << 4
     with pytest.raises(errors.DataError, match="row 77 "):

@@ -38,11 +38,11 @@ SLACK = 1e-12
 
 
 def symmetric(epsilon, k):
-    return UnaryEncoding(epsilon, k, "symmetric")
+    return UnaryEncoding(epsilon, k=k, method="symmetric")
 
 
 def optimal(epsilon, k):
-    return UnaryEncoding(epsilon, k, "optimal")
+    return UnaryEncoding(epsilon, k=k, method="optimal")
 
 
 ENUMERABLE = [(KaryResponse, (2, 3, 7, 40)), (optimal, (2, 3, 6)), (symmetric, (2, 3, 6)), (SubsetSelection, (2, 3, 5, 9))]
@@ -91,7 +91,7 @@ def assert_stochastic(channel):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @each(ORACLES + HASHED)
 def test_channel_is_stochastic_and_spends_epsilon_and_no_more(kind, k, epsilon):
-    mechanism = kind(epsilon, k)
+    mechanism = kind(epsilon, k=k)
     channel = channel_of(mechanism)
     assert_stochastic(channel)
     assert channel.shape[0] == k
@@ -122,7 +122,7 @@ def test_a_probability_off_by_a_percent_breaks_the_bound(epsilon):
         np.fill_diagonal(channel, 1 - (k - 1) * q)
         return channel
 
-    q = KaryResponse(epsilon, 5).support.q
+    q = KaryResponse(epsilon, k=5).support.q
     assert abs(log_ratio(kary(q)) - epsilon) <= max(SLACK, 1e-15 * math.exp(min(epsilon, 1.0)))
     assert log_ratio(kary(0.99 * q)) > epsilon + SLACK
     assert abs(log_ratio(kary(1.01 * q)) - epsilon) > SLACK
@@ -138,7 +138,7 @@ def test_the_whole_epsilon_on_each_bit_of_a_symmetric_encoding_breaks_the_bound(
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_hashing_is_private_under_every_seed_and_spends_less_where_inputs_collide(epsilon):
-    mechanism = LocalHashing(epsilon, 2)
+    mechanism = LocalHashing(epsilon, k=2)
     ratios = {seed: log_ratio(mechanism.channel(seed)) for seed in (seed_of(a, b) for a in (1, 2, 7, 2**31 - 2) for b in range(5))}
     assert all(ratio == 0.0 or abs(ratio - epsilon) <= SLACK for ratio in ratios.values())
     assert {ratio == 0.0 for ratio in ratios.values()} == {True, False}
@@ -168,7 +168,7 @@ def unary_law(variant):
 
 
 def subset_law(epsilon, k):
-    E, w = exact_exp(epsilon), SubsetSelection(epsilon, k).w
+    E, w = exact_exp(epsilon), SubsetSelection(epsilon, k=k).w
     p = w * E / (w * E + k - w)
 
     def probability(x, members):
@@ -197,7 +197,7 @@ LAWS |= {HadamardResponse: hadamard_law}
 def test_every_entry_is_the_float_nearest_to_its_definition(kind, k, epsilon):
     probability, outputs = LAWS[kind](epsilon, k)
     expected = np.array([[nearest(probability(x, y)) for y in outputs] for x in range(k)])
-    np.testing.assert_array_equal(kind(epsilon, k).channel(), expected)
+    np.testing.assert_array_equal(kind(epsilon, k=k).channel(), expected)
 
 
 @pytest.mark.parametrize("epsilon", EXTREME)
@@ -206,7 +206,7 @@ def test_entries_are_exact_at_the_ends_of_the_range(kind, k, epsilon):
     # an encoding of more bits has outputs that are rarer than any float64 at ε = 700
     probability, outputs = LAWS[kind](epsilon, k)
     expected = np.array([[nearest(probability(x, y)) for y in outputs] for x in range(k)])
-    np.testing.assert_array_equal(kind(epsilon, k).channel(), expected)
+    np.testing.assert_array_equal(kind(epsilon, k=k).channel(), expected)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS + EXTREME)
@@ -222,9 +222,9 @@ def test_binary_entries_are_the_floats_nearest_to_their_definitions(epsilon):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_hashing_answers_the_hash_as_a_kary_response_does(epsilon):
-    mechanism, prime = LocalHashing(epsilon, 50), 2**31 - 1
+    mechanism, prime = LocalHashing(epsilon, k=50), 2**31 - 1
     assert prime == _backend.HASH_PRIME
-    answers = KaryResponse(epsilon, mechanism.g).channel()
+    answers = KaryResponse(epsilon, k=mechanism.g).channel()
     for a, b in ((1, 0), (1, prime - 1), (prime - 1, 0), (123_456_789, 987_654_321), (2**30, 2**30)):
         hashes = [(a * v + b) % prime % mechanism.g for v in range(50)]
         np.testing.assert_array_equal(mechanism.channel(seed_of(a, b)), answers[hashes])
@@ -258,7 +258,7 @@ def assert_two_values(probabilities, on_diagonal, elsewhere):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @each(ORACLES)
 def test_support_is_what_the_channel_says(kind, k, epsilon):
-    mechanism = kind(epsilon, k)
+    mechanism = kind(epsilon, k=k)
     channel, sets = mechanism.channel(), support_sets(mechanism)
     p, q, miss = mechanism.support
     assert_two_values(sums_where(channel, sets), p, q)
@@ -269,7 +269,7 @@ def test_support_is_what_the_channel_says(kind, k, epsilon):
 
 @pytest.mark.parametrize("k", [3, 5, 16])
 def test_leaving_out_the_first_row_biases_a_hadamard_response(k):
-    mechanism = HadamardResponse(1.0, k)
+    mechanism = HadamardResponse(1.0, k=k)
     channel, sets = mechanism.channel()[:, 2:], support_sets(mechanism)[:, 2:]
     support = sums_where(channel / channel.sum(axis=1, keepdims=True), sets)
     np.testing.assert_allclose(np.diag(support), mechanism.support.p, rtol=1e-12)
@@ -289,7 +289,7 @@ def test_collision_probability_is_the_familys_own(prime, g):
 @pytest.mark.parametrize("g", [2, 3, 5])
 def test_support_of_hashing_is_the_average_over_all_seeds(g):
     prime, k = 31, 6  # the same formula with a prime small enough for all of its seeds
-    answers = KaryResponse(1.0, g).channel()
+    answers = KaryResponse(1.0, k=g).channel()
     total = np.zeros((k, k))
     for a, b in itertools.product(range(1, prime), range(prime)):
         hashes = [(a * v + b) % prime % g for v in range(k)]
@@ -307,7 +307,7 @@ def test_support_of_hashing_is_the_average_over_all_seeds(g):
 @pytest.mark.parametrize("epsilon", EPSILONS + EXTREME)
 @pytest.mark.parametrize("k", [2, 3, 1000, 2**24])
 def test_support_of_hashing_has_the_exact_collision_probability(k, epsilon):
-    mechanism, prime = LocalHashing(epsilon, k), 2**31 - 1
+    mechanism, prime = LocalHashing(epsilon, k=k), 2**31 - 1
     E, g = exact_exp(epsilon), mechanism.g
     classes = [prime // g + (r < prime % g) for r in range(g)] if g < 1000 else None
     c = MP.mpf(collision(g).numerator) / collision(g).denominator
@@ -323,15 +323,15 @@ def test_support_of_hashing_has_the_exact_collision_probability(k, epsilon):
 @pytest.mark.parametrize("k", [2, 3, 100, 2**24])
 def test_supports_are_the_floats_nearest_to_their_definitions(k, epsilon):
     E = exact_exp(epsilon)
-    root, w = MP.sqrt(E), SubsetSelection(epsilon, k).w
+    root, w = MP.sqrt(E), SubsetSelection(epsilon, k=k).w
     p = w * E / (w * E + k - w)
     half = MP.mpf(1) / 2
     for mechanism, (true, other) in (
-        (KaryResponse(epsilon, k), (E / (E + k - 1), 1 / (E + k - 1))),
+        (KaryResponse(epsilon, k=k), (E / (E + k - 1), 1 / (E + k - 1))),
         (optimal(epsilon, k), (half, 1 / (E + 1))),
         (symmetric(epsilon, k), (root / (root + 1), 1 / (root + 1))),
-        (SubsetSelection(epsilon, k), (p, p * (w - 1) / (k - 1) + (1 - p) * w / (k - 1))),
-        (HadamardResponse(epsilon, k), (E / (E + 1), half)),
+        (SubsetSelection(epsilon, k=k), (p, p * (w - 1) / (k - 1) + (1 - p) * w / (k - 1))),
+        (HadamardResponse(epsilon, k=k), (E / (E + 1), half)),
     ):
         assert tuple(mechanism.support) == tuple(map(nearest, (true, other, 1 - true)))
 
@@ -344,7 +344,7 @@ def published(kind, epsilon, k):
     E = exact_exp(epsilon)
     root = MP.sqrt(E)
     if kind is LocalHashing:
-        g = LocalHashing(epsilon, k).g
+        g = LocalHashing(epsilon, k=k).g
         return (E - 1 + g) ** 2 / ((E - 1) ** 2 * (g - 1))
     return {
         KaryResponse: (k - 2 + E) / (E - 1) ** 2,
@@ -359,15 +359,15 @@ def published(kind, epsilon, k):
 def test_variance_of_a_rare_category_is_the_published_one(kind, k, epsilon):
     expected = float(published(kind, epsilon, k))
     tolerance = 2.0**-49 / min(epsilon, 1.0)  # p − q of two floats costs about ulp(p)/(p − q) of relative accuracy
-    assert kind(epsilon, k).variance() == pytest.approx(expected, rel=tolerance, abs=0.0)
+    assert kind(epsilon, k=k).variance() == pytest.approx(expected, rel=tolerance, abs=0.0)
     if epsilon <= 20:  # beyond, a Hadamard response's is 1 to within a float
-        assert kind(epsilon * 1.001, k).variance() != pytest.approx(expected, rel=tolerance, abs=0.0)
+        assert kind(epsilon * 1.001, k=k).variance() != pytest.approx(expected, rel=tolerance, abs=0.0)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("k", [2, 3, 100, 1000])
 def test_variance_of_hashing_is_the_published_one_at_collision_1_over_g(k, epsilon):
-    mechanism = LocalHashing(epsilon, k)
+    mechanism = LocalHashing(epsilon, k=k)
     E, g = exact_exp(epsilon), mechanism.g
     p, wrong = E / (E + g - 1), 1 / (E + g - 1)
 
@@ -385,7 +385,7 @@ def test_variance_of_hashing_is_the_published_one_at_collision_1_over_g(k, epsil
 @pytest.mark.parametrize("k", [2, 3, 7, 100, 4096])
 def test_subset_selection_has_the_risk_that_ye_and_barg_published(k, epsilon):
     # n·E‖f̂ − f‖² at the uniform law: (k−1)²(w·e^ε + k − w)²/(k·w(k−w)(e^ε − 1)²); Ye & Barg (2018)
-    mechanism = SubsetSelection(epsilon, k)
+    mechanism = SubsetSelection(epsilon, k=k)
     E, w = exact_exp(epsilon), mechanism.w
     risk = MP.mpf((k - 1) ** 2) * (w * E + k - w) ** 2 / (k * w * (k - w) * (E - 1) ** 2)
     assert k * mechanism.variance(1 / k, target="population") == pytest.approx(float(risk), rel=2e-13)
@@ -396,7 +396,7 @@ def test_subset_selection_has_the_risk_that_ye_and_barg_published(k, epsilon):
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 50.0])
 @each(ORACLES + HASHED)
 def test_variance_at_any_frequency_is_that_of_what_a_user_adds(kind, k, epsilon, f):
-    mechanism = kind(epsilon, k)
+    mechanism = kind(epsilon, k=k)
     p, q, _ = (MP.mpf(value) for value in mechanism.support)
     supported = f * p + (1 - f) * q
     # the population's: one Bernoulli variable; the sample's: what is left of it when the record is known
@@ -411,7 +411,7 @@ def test_variance_at_any_frequency_is_that_of_what_a_user_adds(kind, k, epsilon,
 def test_variance_of_a_sure_category_keeps_its_accuracy_where_p_is_1(k, epsilon):
     E = exact_exp(epsilon)
     exact = E * (k - 1) / (E - 1) ** 2  # p(1 − p)/(p − q)²
-    mechanism = KaryResponse(epsilon, k)
+    mechanism = KaryResponse(epsilon, k=k)
     assert mechanism.variance(1.0) == pytest.approx(float(exact), rel=1e-14, abs=0.0)
     p, q, _ = mechanism.support
     naive = support_variance(1.0, Support(p, q, 1 - p), "sample")
@@ -443,15 +443,15 @@ NEAR_INTEGERS = [math.log(2), math.log(3), math.log(9), math.log(1024)]
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 8, 30, 100])
 def test_subsets_have_the_size_of_least_variance(k, epsilon):
     least = min(range(1, k), key=lambda w: subset_variance(epsilon, k, w))
-    assert SubsetSelection(epsilon, k).w == least
-    assert SubsetSelection(epsilon, k).variance() == pytest.approx(float(subset_variance(epsilon, k, least)), rel=1e-12)
+    assert SubsetSelection(epsilon, k=k).w == least
+    assert SubsetSelection(epsilon, k=k).variance() == pytest.approx(float(subset_variance(epsilon, k, least)), rel=1e-12)
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2**24, 1.0), (2**24, 2.0**-20), (2**24, 20.0), (12_345_678, 3.0)])
 def test_subsets_of_many_categories_have_the_better_one_of_two_sizes(k, epsilon):
     ideal = k / (exact_exp(epsilon) + 1)
     sizes = sorted({min(max(int(w), 1), k - 1) for w in (MP.floor(ideal), MP.ceil(ideal))})
-    assert SubsetSelection(epsilon, k).w == min(sizes, key=lambda w: subset_variance(epsilon, k, w))
+    assert SubsetSelection(epsilon, k=k).w == min(sizes, key=lambda w: subset_variance(epsilon, k, w))
 
 
 @pytest.mark.parametrize("epsilon", [*EPSILONS, *NEAR_INTEGERS, 10.0, math.log(1_000_023), 15.0, 700.0])
@@ -459,14 +459,14 @@ def test_subsets_of_many_categories_have_the_better_one_of_two_sizes(k, epsilon)
 def test_hashing_has_the_better_one_of_two_sizes(k, epsilon):
     E = exact_exp(epsilon)
     sizes = sorted({min(max(int(g) + 1, 2), max(2, k)) for g in (MP.floor(E), MP.ceil(E))})
-    mechanism = LocalHashing(epsilon, k)
+    mechanism = LocalHashing(epsilon, k=k)
     assert mechanism.g == min(sizes, key=lambda g: hashing_variance(epsilon, g))
     assert 2 <= mechanism.g <= max(2, k)
 
 
 @pytest.mark.parametrize(("k", "rows"), [(2, 2), (3, 4), (4, 4), (5, 8), (1000, 1024), (1024, 1024), (1025, 2048), (2**24, 2**24)])
 def test_hadamard_has_the_least_power_of_two(k, rows):
-    assert HadamardResponse(1.0, k).rows == rows
+    assert HadamardResponse(1.0, k=k).rows == rows
 
 
 # Estimates of counts as they are expected
@@ -485,7 +485,7 @@ def expected_counts(mechanism, f, n):
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 20.0])
 @each([(kind, 6) for kind in (KaryResponse, optimal, symmetric, SubsetSelection, LocalHashing, HadamardResponse)])
 def test_expected_counts_give_back_the_frequencies(kind, k, epsilon, target):
-    mechanism, n = kind(epsilon, k), 10**12
+    mechanism, n = kind(epsilon, k=k), 10**12
     f = np.array([0.5, 0.3, 0.15, 0.05, 0.0, 0.0])
     estimate = mechanism.estimate(Aggregate(mechanism, n, expected_counts(mechanism, f, n)), confidence=0.9, target=target)
     np.testing.assert_allclose(estimate.value, f, atol=1e-9)
@@ -502,8 +502,8 @@ def test_expected_counts_give_back_the_frequencies(kind, k, epsilon, target):
 
 
 def test_counts_of_another_mechanism_are_refused():
-    counted = Aggregate(KaryResponse(1.0, 4), 100, np.full(4, 25))
-    for other in (KaryResponse(1.5, 4), KaryResponse(1.0, 5), optimal(1.0, 4), SubsetSelection(1.0, 4), LocalHashing(1.0, 4)):
+    counted = Aggregate(KaryResponse(1.0, k=4), 100, np.full(4, 25))
+    for other in (KaryResponse(1.5, k=4), KaryResponse(1.0, k=5), optimal(1.0, 4), SubsetSelection(1.0, k=4), LocalHashing(1.0, k=4)):
         with pytest.raises(errors.ParameterError, match="different mechanisms"):
             other.estimate(counted)
     with pytest.raises(errors.ParameterError, match="different mechanisms"):
@@ -518,36 +518,36 @@ def test_largest_channels_are_refused_by_size():
     with pytest.raises(errors.ParameterError, match=f"8193 × 8192 entries.*{MAX_CHANNEL_ENTRIES}"):
         check_channel_size(2**13 + 1, 2**13)
     for mechanism, size in (
-        (KaryResponse(1.0, 2**13 + 1), "8193 × 8193"),
-        (HadamardResponse(1.0, 2**12 + 1), "4097 × 16384"),
-        (KaryResponse(700.0, 2**24), "16777216 × 16777216"),
+        (KaryResponse(1.0, k=2**13 + 1), "8193 × 8193"),
+        (HadamardResponse(1.0, k=2**12 + 1), "4097 × 16384"),
+        (KaryResponse(700.0, k=2**24), "16777216 × 16777216"),
     ):
         with pytest.raises(errors.ParameterError, match=size):
             mechanism.channel()
     with pytest.raises(errors.ParameterError, match="16777216 × 22028"):
-        LocalHashing(10.0, 2**24).channel(seed_of(1, 0))
+        LocalHashing(10.0, k=2**24).channel(seed_of(1, 0))
 
 
 def test_channels_are_enumerated_up_to_4096_outputs():
     assert optimal(1.0, 12).channel().shape == (12, 4096)
-    assert SubsetSelection(0.01, 14).channel().shape == (14, math.comb(14, 7))
-    assert SubsetSelection(20.0, 4096).channel().shape == (4096, 4096)
-    for mechanism in (optimal(1.0, 13), symmetric(1.0, 2**24), SubsetSelection(0.01, 15), SubsetSelection(20.0, 4097)):
+    assert SubsetSelection(0.01, k=14).channel().shape == (14, math.comb(14, 7))
+    assert SubsetSelection(20.0, k=4096).channel().shape == (4096, 4096)
+    for mechanism in (optimal(1.0, 13), symmetric(1.0, 2**24), SubsetSelection(0.01, k=15), SubsetSelection(20.0, k=4097)):
         with pytest.raises(errors.ParameterError, match=r"k .*2\*\*12"):
             mechanism.channel()
     # binomial coefficients of these have thousands and millions of digits
     for k in (4096, 100_000, 2**24):
         with pytest.raises(errors.ParameterError, match=f"k = {k} and w = "):
-            SubsetSelection(1.0, k).channel()
+            SubsetSelection(1.0, k=k).channel()
 
 
 @pytest.mark.parametrize("seed", [seed_of(0, 1), seed_of(2**31 - 1, 0), seed_of(1, 2**31 - 1), -1, 2**62, 2**64])
 def test_seeds_outside_the_family_are_refused(seed):
     with pytest.raises(errors.ParameterError, match="seed"):
-        LocalHashing(1.0, 4).channel(seed)
+        LocalHashing(1.0, k=4).channel(seed)
 
 
 @pytest.mark.parametrize("seed", [1.0, True, "1"])
 def test_seeds_that_are_no_integers_are_refused(seed):
     with pytest.raises(errors.ParameterTypeError, match="seed"):
-        LocalHashing(1.0, 4).channel(seed)
+        LocalHashing(1.0, k=4).channel(seed)

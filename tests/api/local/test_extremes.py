@@ -21,7 +21,7 @@ PRIME = _backend.HASH_PRIME
 
 
 def symmetric(epsilon, k):
-    return local.UnaryEncoding(epsilon, k, "symmetric")
+    return local.UnaryEncoding(epsilon, k=k, method="symmetric")
 
 
 KINDS = [local.KaryResponse, local.UnaryEncoding, symmetric, local.SubsetSelection, local.LocalHashing, local.HadamardResponse]
@@ -52,15 +52,15 @@ def channel_of(mechanism):
 @each_kind
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_a_channel_for_a_slightly_larger_loss_is_rejected(kind, epsilon):
-    assert is_private(channel_of(kind(epsilon, 5)), epsilon)
-    assert not is_private(channel_of(kind(epsilon + 1e-6, 5)), epsilon)
-    assert not is_private(channel_of(kind(epsilon + 1e-11, 5)), epsilon)
+    assert is_private(channel_of(kind(epsilon, k=5)), epsilon)
+    assert not is_private(channel_of(kind(epsilon + 1e-6, k=5)), epsilon)
+    assert not is_private(channel_of(kind(epsilon + 1e-11, k=5)), epsilon)
 
 
 @each_kind
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_entries_that_are_a_percent_off_are_rejected(kind, epsilon):
-    channel = channel_of(kind(epsilon, 5))
+    channel = channel_of(kind(epsilon, k=5))
     column = int((channel.max(axis=0) / channel.min(axis=0)).argmax())  # one that tells: a Hadamard matrix's first row does not
     row = int(channel[:, column].argmin())
     moved = channel.copy()
@@ -126,7 +126,7 @@ def test_any_points_of_a_bounded_mean_are_private_and_unbiased(epsilon, lower, w
 @example(1.0, 2, 1, PRIME - 1)
 @example(1.0, 2, PRIME - 1, 0)
 def test_any_hash_function_is_private_and_tight_where_it_separates(epsilon, k, a, b):
-    mechanism = local.LocalHashing(epsilon, k)
+    mechanism = local.LocalHashing(epsilon, k=k)
     channel = mechanism.channel(b << 31 | a)
     assert channel.shape == (k, mechanism.g)
     assert is_private(channel, epsilon)
@@ -145,7 +145,7 @@ def test_any_hash_function_is_private_and_tight_where_it_separates(epsilon, k, a
 )
 @settings(max_examples=60)
 def test_any_number_of_categories_is_private_and_tight(epsilon, k, kind):
-    channel = kind(epsilon, k).channel()
+    channel = kind(epsilon, k=k).channel()
     assert is_private(channel, epsilon)
     assert log_ratio(channel) >= epsilon - SLACK
 
@@ -162,7 +162,7 @@ def test_collisions_by_listing_the_residues(prime, g):
 @pytest.mark.parametrize("g", [2, 3, 20])
 def test_one_over_g_instead_of_the_collision_probability_biases(g):
     prime, k, epsilon = 31, 9, 1.0
-    answers = local.KaryResponse(epsilon, g).channel()
+    answers = local.KaryResponse(epsilon, k=g).channel()
     supported = np.zeros((k, k))
     for a, b in itertools.product(range(1, prime), range(prime)):
         hashes = [(a * v + b) % prime % g for v in range(k)]
@@ -186,7 +186,7 @@ def test_one_over_g_instead_of_the_collision_probability_biases(g):
 @pytest.mark.parametrize("epsilon", [2.0**-20, 1.0, 50.0, 700.0])
 @pytest.mark.parametrize("k", [2**20, pytest.param(2**24, marks=pytest.mark.long)])
 def test_many_categories_overflow_nowhere(kind, k, epsilon):
-    mechanism = kind(epsilon, k)
+    mechanism = kind(epsilon, k=k)
     x = np.array([0, 1, k // 2, k - 1, k - 1])
     with np.errstate(all="raise", under="ignore"):
         reports = mechanism.privatize(x, rng=KeyedRandom(KEY))
@@ -208,7 +208,7 @@ def test_many_categories_overflow_nowhere(kind, k, epsilon):
 def test_the_largest_kary_response_keeps_its_codes(epsilon):
     k = 2**24
     x = np.arange(k, dtype=np.int32)
-    mechanism = local.KaryResponse(epsilon, k)
+    mechanism = local.KaryResponse(epsilon, k=k)
     reports = mechanism.privatize(x, rng=KeyedRandom(KEY))
     assert reports.min() >= 0
     assert reports.max() < k

@@ -25,12 +25,12 @@ ADDITIVE = (
     local.LocalDiscreteGaussian(1.0, 1e-6, -2, 6),
 )
 CATEGORICAL = (
-    local.KaryResponse(1.0, 12),
-    local.UnaryEncoding(1.0, 12),
-    local.UnaryEncoding(1.0, 12, "symmetric"),
-    local.SubsetSelection(1.0, 12),
-    local.LocalHashing(1.0, 12),
-    local.HadamardResponse(1.0, 12),
+    local.KaryResponse(1.0, k=12),
+    local.UnaryEncoding(1.0, k=12),
+    local.UnaryEncoding(1.0, k=12, method="symmetric"),
+    local.SubsetSelection(1.0, k=12),
+    local.LocalHashing(1.0, k=12),
+    local.HadamardResponse(1.0, k=12),
 )
 ALL = (BINARY, BOUNDED, TABLE, SINE, *ADDITIVE, *CATEGORICAL)
 each = pytest.mark.parametrize("mechanism", ALL, ids=repr)
@@ -80,7 +80,7 @@ def test_estimates_of_reports_and_of_their_aggregate_agree(mechanism):
 
 @each
 def test_aggregates_of_other_mechanisms_are_refused(mechanism):
-    other = local.KaryResponse(3.0, 5)
+    other = local.KaryResponse(3.0, k=5)
     foreign = other.aggregate(other.privatize(np.arange(5)))
     with pytest.raises(ParameterError, match="different mechanisms"):
         mechanism.estimate(foreign)
@@ -145,7 +145,7 @@ def test_epsilon_has_a_range(epsilon):
             make(epsilon)
     for make in (local.KaryResponse, local.UnaryEncoding, local.SubsetSelection, local.LocalHashing, local.HadamardResponse):
         with pytest.raises(ParameterError, match="epsilon must be in"):
-            make(epsilon, 5)
+            make(epsilon, k=5)
     with pytest.raises(ParameterTypeError, match="epsilon must be a real number, got True"):
         local.BinaryResponse(True)
 
@@ -216,14 +216,14 @@ def test_packed_forms(n):
     dirty = packed.copy()
     if n % 8:
         dirty[-1] |= 0x80
-    reports = BINARY.privatize_packed(dirty, n, rng=keyed())
+    reports = BINARY.privatize_packed(dirty, n=n, rng=keyed())
     assert same_bits(reports, np.packbits(BINARY.privatize(x, rng=keyed()), bitorder="little"))
     if n:
-        assert BINARY.aggregate_packed(reports, n) == BINARY.aggregate(BINARY.privatize(x, rng=keyed()))
+        assert BINARY.aggregate_packed(reports, n=n) == BINARY.aggregate(BINARY.privatize(x, rng=keyed()))
     values = records(BOUNDED, n)
     assert same_bits(BOUNDED.privatize_packed(values, rng=keyed()), np.packbits(BOUNDED.privatize(values, rng=keyed()), bitorder="little"))
     with pytest.raises(ParameterError, match="⌈n/8⌉"):
-        BINARY.privatize_packed(packed, n + 17)
+        BINARY.privatize_packed(packed, n=n + 17)
 
 
 def test_numbers_are_clamped_and_missing_ones_replaced():
@@ -360,7 +360,7 @@ def test_choices_see_the_reports_before_them():
 
     def choose(reports):
         seen.append(tuple(reports))
-        return local.KaryResponse(0.5, 4) if len(reports) % 2 else local.BinaryResponse(1.0)
+        return local.KaryResponse(0.5, k=4) if len(reports) % 2 else local.BinaryResponse(1.0)
 
     reports = local.SequentialChannel(1.0, choose).privatize([True, 3, False, 0], rng=KeyedRandom(KEY))
     assert [type(report) for report in reports] == [bool, int, bool, int]
@@ -369,34 +369,34 @@ def test_choices_see_the_reports_before_them():
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-@pytest.mark.parametrize("tau", [0.1, 0.5, 0.9])
-def test_a_sequential_quantile_converges(epsilon, tau):
+@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
+def test_a_sequential_quantile_converges(epsilon, q):
     x = np.random.default_rng(1).normal(30.0, 5.0, 100_000)
-    mechanism = local.SequentialQuantile(epsilon, tau, 0.0, 100.0)
+    mechanism = local.SequentialQuantile(epsilon, 0.0, 100.0, q=q)
     found = mechanism.privatize(x, rng=KeyedRandom(KEY))
-    assert abs(found.value - np.quantile(x, tau)) < 1.5
-    assert mechanism.estimate(found.bits).value == found.value
-    far = local.SequentialQuantile(epsilon, tau, 0.0, 100.0, start=100.0).privatize(x, rng=KeyedRandom(KEY))
-    assert abs(far.value - np.quantile(x, tau)) < 2.0
+    assert abs(found.value - np.quantile(x, q)) < 1.5
+    assert mechanism.estimate(found.reports).value == found.value
+    far = local.SequentialQuantile(epsilon, 0.0, 100.0, q=q, start=100.0).privatize(x, rng=KeyedRandom(KEY))
+    assert abs(far.value - np.quantile(x, q)) < 2.0
 
 
 def test_a_sequential_quantile_of_few():
-    mechanism = local.SequentialQuantile(1.0, 0.5, -1.0, 3.0)
+    mechanism = local.SequentialQuantile(1.0, -1.0, 3.0, q=0.5)
     assert mechanism.privatize(np.empty(0)).value == 1.0
     assert -1.0 <= mechanism.privatize(np.array([2.0])).value <= 3.0
     with pytest.raises(DataError, match="index"):
         mechanism.privatize(np.array([1.0, np.nan]))
-    for tau in (0.0, 1.0, np.nan):
-        with pytest.raises(ParameterError, match="tau must be in"):
-            local.SequentialQuantile(1.0, tau, 0.0, 1.0)
+    for q in (0.0, 1.0, np.nan):
+        with pytest.raises(ParameterError, match="q must be in"):
+            local.SequentialQuantile(1.0, 0.0, 1.0, q=q)
 
 
 def test_answers_of_a_sequential_quantile_are_randomised_comparisons():
     # the guess stands still: a step too small to move it
-    mechanism = local.SequentialQuantile(1.0, 0.5, 0.0, 10.0, step=1e-300)
-    bits = mechanism.privatize(np.full(100_000, 3.0), rng=KeyedRandom(KEY)).bits
+    mechanism = local.SequentialQuantile(1.0, 0.0, 10.0, q=0.5, step=1e-300)
+    bits = mechanism.privatize(np.full(100_000, 3.0), rng=KeyedRandom(KEY)).reports
     assert bits.mean() == pytest.approx(np.e / (np.e + 1), abs=0.01)
-    bits = mechanism.privatize(np.full(100_000, 7.0), rng=KeyedRandom(KEY)).bits
+    bits = mechanism.privatize(np.full(100_000, 7.0), rng=KeyedRandom(KEY)).reports
     assert bits.mean() == pytest.approx(1 / (np.e + 1), abs=0.01)
 
 

@@ -139,7 +139,7 @@ def test_integer_bounds_are_checked():
                 make(1.0, bad, 5)
         with pytest.raises(ParameterError, match=r"missing must be in \[0, 5\], got 6"):
             make(1.0, 0, 5, missing=6)
-    with pytest.raises(ParameterTypeError, match="x must"):
+    with pytest.raises(ParameterTypeError, match="records must"):
         DISCRETE.privatize(np.zeros(3))
 
 

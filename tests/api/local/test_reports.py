@@ -15,12 +15,12 @@ from support.kernels import KEY, same_bits
 
 K = 12
 BINARY, BOUNDED, TABLE = local.BinaryResponse(1.0), local.BoundedMean(1.0, -2.0, 6.0), local.BinaryChannel(1.0, (0.5, -1.0, 0.25))
-KARY, UNARY, SUBSET = local.KaryResponse(1.0, K), local.UnaryEncoding(1.0, K), local.SubsetSelection(1.0, K)
-HASHING, HADAMARD = local.LocalHashing(1.0, K), local.HadamardResponse(1.0, K)
+KARY, UNARY, SUBSET = local.KaryResponse(1.0, k=K), local.UnaryEncoding(1.0, k=K), local.SubsetSelection(1.0, k=K)
+HASHING, HADAMARD = local.LocalHashing(1.0, k=K), local.HadamardResponse(1.0, k=K)
 LAPLACE, GAUSSIAN = local.LocalLaplace(1.0, -2.0, 6.0), local.LocalGaussian(1.0, 1e-6, -2.0, 6.0)
 DISCRETE, DISCRETE_GAUSSIAN = local.LocalDiscreteLaplace(1.0, -2, 6), local.LocalDiscreteGaussian(1.0, 1e-6, -2, 6)
 ADDITIVE = (LAPLACE, GAUSSIAN, DISCRETE, DISCRETE_GAUSSIAN)
-CATEGORICAL = (KARY, UNARY, local.UnaryEncoding(1.0, K, "symmetric"), SUBSET, HASHING, HADAMARD)
+CATEGORICAL = (KARY, UNARY, local.UnaryEncoding(1.0, k=K, method="symmetric"), SUBSET, HASHING, HADAMARD)
 ALL = (BINARY, BOUNDED, TABLE, *ADDITIVE, *CATEGORICAL)
 each = pytest.mark.parametrize("mechanism", ALL, ids=repr)
 each_additive = pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
@@ -84,7 +84,7 @@ def test_records_are_read_whatever_their_layout_and_threads(mechanism):
         assert same_bits(square, reports.reshape(20, 30))
         assert mechanism.privatize(np.zeros((3, 0, 2), x.dtype)).shape == (3, 0, 2)
     else:
-        with pytest.raises(ParameterError, match="x must be a scalar or a vector"):
+        with pytest.raises(ParameterError, match="records must be a scalar or a vector"):
             mechanism.privatize(x.reshape(20, 30))
 
 
@@ -265,7 +265,7 @@ def test_numbers_of_threads_are_checked_whether_they_are_used_or_not(mechanism, 
 def test_what_becomes_no_array_of_numbers_is_refused_in_our_words(mechanism):
     for bad in ([[1], [2, 3]], None, "abc", [2**70], {1: 2}, [1, None]):
         for out in (None, np.zeros(2, bool)):
-            with pytest.raises(ParameterTypeError, match=r"x must|out must"):
+            with pytest.raises(ParameterTypeError, match=r"records must|out must"):
                 mechanism.privatize(bad, out=out)
 
 
@@ -368,43 +368,43 @@ def test_packed_reports_hold_the_unpacked_ones_and_zeros(mechanism, n):
     x = records(mechanism, n)
     reports = mechanism.privatize(x, rng=keyed())
     wanted = np.packbits(reports, bitorder="little")
-    packed = BINARY.privatize_packed(np.packbits(x, bitorder="little"), n, rng=keyed()) if mechanism is BINARY else None
+    packed = BINARY.privatize_packed(np.packbits(x, bitorder="little"), n=n, rng=keyed()) if mechanism is BINARY else None
     packed = mechanism.privatize_packed(x, rng=keyed()) if packed is None else packed
     assert same_bits(packed, wanted)
     counted = mechanism.aggregate(reports)
-    assert mechanism.aggregate_packed(packed, n) == counted
+    assert mechanism.aggregate_packed(packed, n=n) == counted
     if n % 8:
         dirty = packed.copy()
         dirty[-1] |= 255 << n % 8 & 255
-        assert mechanism.aggregate_packed(dirty, n) == counted
+        assert mechanism.aggregate_packed(dirty, n=n) == counted
     for wrong in (n + 8 * len(packed) + 1, -1, 1.0, True, None):
-        with pytest.raises((ParameterError, ParameterTypeError), match=r"n must|bits must"):
-            mechanism.aggregate_packed(packed, wrong)
-    with pytest.raises(ParameterTypeError, match="bits must"):
-        mechanism.aggregate_packed(packed.astype(np.int8), n)
+        with pytest.raises((ParameterError, ParameterTypeError), match=r"n must|reports must"):
+            mechanism.aggregate_packed(packed, n=wrong)
+    with pytest.raises(ParameterTypeError, match="reports must"):
+        mechanism.aggregate_packed(packed.astype(np.int8), n=n)
 
 
 def test_packed_bits_in_place_and_out():
     bits = np.packbits(records(BINARY, 4099), bitorder="little")
-    wanted = BINARY.privatize_packed(bits, 4099, rng=keyed())
+    wanted = BINARY.privatize_packed(bits, n=4099, rng=keyed())
     out = np.full(len(bits), 255, np.uint8)
-    assert BINARY.privatize_packed(bits, 4099, rng=keyed(), out=out) is out
+    assert BINARY.privatize_packed(bits, n=4099, rng=keyed(), out=out) is out
     assert same_bits(out, wanted)
     same = bits.copy()
-    assert same_bits(BINARY.privatize_packed(same, 4099, rng=keyed(), out=same), wanted)
+    assert same_bits(BINARY.privatize_packed(same, n=4099, rng=keyed(), out=same), wanted)
     shifted = np.zeros(len(bits) + 1, np.uint8)
     shifted[:-1] = bits
-    BINARY.privatize_packed(shifted[:-1], 4099, rng=keyed(), out=shifted[1:])
+    BINARY.privatize_packed(shifted[:-1], n=4099, rng=keyed(), out=shifted[1:])
     assert same_bits(shifted[1:].copy(), wanted)
     for bad in (np.zeros(len(bits) + 1, np.uint8), np.zeros(len(bits), bool), np.zeros(2 * len(bits), np.uint8)[::2]):
         with pytest.raises((ParameterError, ParameterTypeError), match="out must"):
-            BINARY.privatize_packed(bits, 4099, out=bad)
+            BINARY.privatize_packed(bits, n=4099, out=bad)
 
 
 @pytest.mark.parametrize("k", [2, 7, 8, 9, 64, 65, 127])
 @pytest.mark.parametrize("kind", [local.UnaryEncoding, local.SubsetSelection])
 def test_rows_are_padded_with_zeros_and_counted_by_column(kind, k):
-    mechanism = kind(0.5, k)
+    mechanism = kind(0.5, k=k)
     reports = mechanism.privatize(np.arange(3 * k) % k, rng=keyed())
     assert reports.shape == (3 * k, (k + 7) // 8)
     bits = np.unpackbits(reports, axis=1, bitorder="little")
@@ -457,4 +457,4 @@ def test_a_code_that_is_not_known_becomes_the_named_one_and_is_another_mechanism
 def test_numbers_of_categories(k):
     for kind in (local.KaryResponse, local.UnaryEncoding, local.SubsetSelection, local.LocalHashing, local.HadamardResponse):
         with pytest.raises((ParameterError, ParameterTypeError), match="k must be"):
-            kind(1.0, k)
+            kind(1.0, k=k)

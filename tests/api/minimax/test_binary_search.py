@@ -30,7 +30,7 @@ def binary() -> BinarySearchEstimator:
 @pytest.fixture(scope="module")
 def kary() -> BinarySearchEstimator:
     pytest.importorskip("clarabel")
-    return BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=403, step=0.4)
+    return BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, k=4), n=403, step=0.4)
 
 
 # Forms of counts and reports
@@ -150,7 +150,7 @@ def test_the_tuned_step_is_about_the_best(n):
 @cones
 def test_the_tuned_step_of_more_outcomes():
     tuned, *others = (
-        BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(3.0, 4), n=400, step=step) for step in ("tuned", 3.5, 1.0, 0.3, 0.1)
+        BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(3.0, k=4), n=400, step=step) for step in ("tuned", 3.5, 1.0, 0.3, 0.1)
     )
     assert tuned.risk_bound() <= 1.05 * min(other.risk_bound() for other in others)
 
@@ -284,7 +284,7 @@ def test_plots_of_constant_estimators(tmp_path):
 
 @cones
 def test_threads_may_share_an_estimator():
-    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=300, step=0.3)
+    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, k=4), n=300, step=0.3)
     counts = np.random.default_rng(0).multinomial(300, [0.1, 0.2, 0.3, 0.4], 50)
     found = [None] * 4
 
@@ -296,7 +296,7 @@ def test_threads_may_share_an_estimator():
         thread.start()
     for thread in threads:
         thread.join()
-    fresh = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=300, step=0.3)
+    fresh = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, k=4), n=300, step=0.3)
     assert found == [fresh.estimate(counts).tolist()] * 4
 
 
@@ -322,7 +322,7 @@ def test_threads_may_share_an_estimator():
         ({"channel": np.full(25, 0.5)}, ParameterError, "channel must"),
         ({"channel": np.full((25, 2), 0.4)}, ParameterError, "channel must have masses that sum to 1"),
         ({"channel": np.tile([1.5, -0.5], (25, 1))}, ParameterError, "channel must have masses ≥ 0"),
-        ({"channel": KaryResponse(1.0, 4)}, ParameterError, "channel must have 25 rows"),
+        ({"channel": KaryResponse(1.0, k=4)}, ParameterError, "channel must have 25 rows"),
         ({"channel": np.random.default_rng(0).dirichlet(np.ones(3000), 25), "step": 0.003}, ParameterError, "step must leave at most"),
     ],
 )
@@ -422,7 +422,7 @@ def test_bad_threads(binary, threads):
 
 @cones
 def test_errors_of_the_solver_are_told(monkeypatch):
-    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=100, step=0.4)
+    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, k=4), n=100, step=0.4)
     monkeypatch.setattr(estimator._search, "affinity", lambda steps: 0.5)
     estimator.error_bound(0)
     with pytest.raises(DpcoreError, match="the cone solver missed a test at distance"):
@@ -431,7 +431,7 @@ def test_errors_of_the_solver_are_told(monkeypatch):
 
 @cones
 def test_bounds_that_nobody_asked_for_follow_the_tests():
-    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=100, step=0.4)
+    estimator = BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, k=4), n=100, step=0.4)
     distance = estimator.N - 2
     estimator._search._affinities[distance] = 0.5  # as if the solver had missed here
     estimator.estimate([[25, 25, 25, 25]])
@@ -444,4 +444,4 @@ def test_without_the_solver_binary_channels_need_only_a_step(monkeypatch):
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
         BinarySearchEstimator(MODEL, CHANNEL, n=100, step="theory")
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
-        BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, 4), n=100, step=0.4).estimate([25, 25, 25, 25])
+        BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, k=4), n=100, step=0.4).estimate([25, 25, 25, 25])

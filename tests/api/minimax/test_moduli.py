@@ -134,7 +134,7 @@ def test_aufgabe_3_5_and_the_order_of_the_moduli(name):
 @pytest.mark.parametrize("k", [2, 3])
 def test_lemma_3_18_with_a_channel(name, k):
     of = model(name)
-    channel = local.KaryResponse(1.0, of.size)
+    channel = local.KaryResponse(1.0, k=of.size)
     assert modulus_hellinger(of, k * 0.02, channel=channel).value <= k**2 * modulus_hellinger(of, 0.02, channel=channel).upper * (1 + 1e-9)
 
 

@@ -273,15 +273,15 @@ def _of_categories(section: CategoricalColumn, categories: Categories) -> NoisyC
                 raise ParameterError(f"phi must have one number for each category: {len(section.phi)} for {k} categories")
             mechanism, stored = local.BinaryChannel(epsilon, tuple(section.phi), unknown=unknown), BitReports(pa.bool_())
         case KaryColumn():
-            mechanism, stored = local.KaryResponse(epsilon, k, unknown=unknown), CategoryReports(categories.type, categories)
+            mechanism, stored = local.KaryResponse(epsilon, k=k, unknown=unknown), CategoryReports(categories.type, categories)
         case UnaryColumn():
-            mechanism, stored = local.UnaryEncoding(epsilon, k, section.variant, unknown=unknown), _packed(k)
+            mechanism, stored = local.UnaryEncoding(epsilon, k=k, method=section.variant, unknown=unknown), _packed(k)
         case SubsetColumn():
-            mechanism, stored = local.SubsetSelection(epsilon, k, unknown=unknown), _packed(k)
+            mechanism, stored = local.SubsetSelection(epsilon, k=k, unknown=unknown), _packed(k)
         case HashingColumn():
-            mechanism, stored = local.LocalHashing(epsilon, k, unknown=unknown), PairReports(HASHING_REPORT, textual=False)
+            mechanism, stored = local.LocalHashing(epsilon, k=k, unknown=unknown), PairReports(HASHING_REPORT, textual=False)
         case HadamardColumn():
-            mechanism, stored = local.HadamardResponse(epsilon, k, unknown=unknown), PairReports(HADAMARD_REPORT, textual=False)
+            mechanism, stored = local.HadamardResponse(epsilon, k=k, unknown=unknown), PairReports(HADAMARD_REPORT, textual=False)
         case _:
             raise AssertionError(section.mechanism)
     return NoisyColumn(section, mechanism, categories, Codes(categories, missing, unknown), stored)

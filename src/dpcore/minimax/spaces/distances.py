@@ -254,7 +254,7 @@ def dp_level(channel: Any) -> float:
     --------
     >>> from dpcore.local import KaryResponse
     >>> from dpcore.minimax import dp_level
-    >>> round(dp_level(KaryResponse(0.75, 5)), 12), dp_level([[1.0, 0.0], [0.5, 0.5]])
+    >>> round(dp_level(KaryResponse(0.75, k=5)), 12), dp_level([[1.0, 0.0], [0.5, 0.5]])
     (0.75, inf)
     """
     matrix = channel_matrix(channel)

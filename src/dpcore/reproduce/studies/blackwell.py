@@ -57,9 +57,9 @@ def _four_states() -> dict[str, Experiment]:
     """Mechanisms on four data bases: a code in {0, 1, 2, 3}, or which of four candidates has the one vote."""
     votes: dict[str, Any] = {"inputs": np.eye(4), "epsilon": EPSILON, "sensitivity": 1.0}
     return {
-        "k-ary response": from_mechanism(local.KaryResponse(EPSILON, 4)),
-        "Hadamard response": from_mechanism(local.HadamardResponse(EPSILON, 4)),
-        "unary encoding": from_mechanism(local.UnaryEncoding(EPSILON, 4)),
+        "k-ary response": from_mechanism(local.KaryResponse(EPSILON, k=4)),
+        "Hadamard response": from_mechanism(local.HadamardResponse(EPSILON, k=4)),
+        "unary encoding": from_mechanism(local.UnaryEncoding(EPSILON, k=4)),
         "discrete Laplace": from_mechanism(mechanisms.DiscreteLaplace(EPSILON, 3), range(4)),
         "permute-and-flip": from_mechanism(selection.permute_and_flip, **votes),
         "noisy argmax": from_mechanism(selection.noisy_argmax, **votes),
@@ -167,8 +167,8 @@ def _deficiency_figure(setting: Setting) -> Figure:
     epsilons = floats(np.linspace(0.25, 2.5, setting.sized(10, 4)))
     series: list[Series] = []
     for k, role, line in ((2, "measured", "theory"), (8, "second", "second theory")):
-        fixed = from_mechanism(local.KaryResponse(EPSILON, k))
-        measured = floats(is_sufficient(fixed, from_mechanism(local.KaryResponse(e, k))).deficiency for e in epsilons)
+        fixed = from_mechanism(local.KaryResponse(EPSILON, k=k))
+        measured = floats(is_sufficient(fixed, from_mechanism(local.KaryResponse(e, k=k))).deficiency for e in epsilons)
         exact = floats(max(0.0, _truth(e, k) - _truth(EPSILON, k)) for e in epsilons)
         series += [
             Series(f"k = {k}", epsilons, measured, None, role, "points"),  # type: ignore[arg-type]
@@ -229,7 +229,7 @@ def _pure_profiles() -> dict[str, tuple[Experiment, list[Pair] | str, Callable[[
 
     return {
         "discrete Laplace": (steps, _neighbours(11), of_response(2)),
-        "k-ary response, k = 8": (from_mechanism(local.KaryResponse(EPSILON, 8)), "all", of_response(8)),
+        "k-ary response, k = 8": (from_mechanism(local.KaryResponse(EPSILON, k=8)), "all", of_response(8)),
     }
 
 
@@ -319,7 +319,7 @@ def _claims() -> dict[str, Callable[[float], tuple[Any, Any, Any, Privacy | None
     return {
         "Laplace": lambda e: (mechanisms.Laplace(e, 1.0), 0.0, 1.0, None),
         "Gaussian, at its δ": lambda e: (mechanisms.Gaussian(e, DELTA, 1.0), 0.0, 1.0, None),
-        "k-ary response, k = 8": lambda e: (local.KaryResponse(e, 8), 0, 1, None),
+        "k-ary response, k = 8": lambda e: (local.KaryResponse(e, k=8), 0, 1, None),
         "Laplace with half the noise": _half_noise,
     }
 
@@ -386,7 +386,7 @@ def _shown_regions() -> dict[str, tuple[Experiment, list[Pair], float, float]]:
     """Experiment, pairs of states, ε and δ."""
     scores = np.array(list(product((0.0, 1.0), repeat=3)))
     chosen = from_mechanism(selection.permute_and_flip, scores, epsilon=EPSILON, sensitivity=1.0)
-    response = from_mechanism(local.KaryResponse(EPSILON, 4))
+    response = from_mechanism(local.KaryResponse(EPSILON, k=4))
     return {
         f"k-ary response, ε = {EPSILON:g}": (response, [(0, 1), (1, 0)], EPSILON, 0.0),
         f"permute-and-flip, ε = {EPSILON:g}": (chosen, [(0, 1), (1, 0), (1, 6), (6, 1)], EPSILON, 0.0),

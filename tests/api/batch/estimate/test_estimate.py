@@ -103,8 +103,8 @@ def test_estimates_are_those_of_the_mechanisms(place, confidence, target):
         "visits": (local.BoundedMean(1.0, 0, 30), table["visits"].to_numpy()),
         "cost": (local.LocalGaussian(1.0, 1e-6, 0.0, 90.0), table["cost"].to_numpy()),
         "smoker": (local.BinaryResponse(1.0), table["smoker"].to_numpy()),
-        "region": (local.KaryResponse(2.0, 3, unknown=0), np.arange(3000) % 4),
-        "ward": (local.HadamardResponse(2.0, 100), table["ward"].to_numpy()),
+        "region": (local.KaryResponse(2.0, k=3, unknown=0), np.arange(3000) % 4),
+        "ward": (local.HadamardResponse(2.0, k=100), table["ward"].to_numpy()),
         "grade": (local.BinaryChannel(2.0, (4.0, -1.0)), np.arange(3000) % 2),
     }
     for position, column in enumerate(found["columns"]):

@@ -146,15 +146,15 @@ def mechanism_of(name, epsilon):
         case "binary_channel":
             return local.BinaryChannel(epsilon, column["phi"])
         case "kary":
-            return local.KaryResponse(epsilon, k)
+            return local.KaryResponse(epsilon, k=k)
         case "unary":
-            return local.UnaryEncoding(epsilon, k, column.get("variant", "optimal"))
+            return local.UnaryEncoding(epsilon, k=k, method=column.get("variant", "optimal"))
         case "subset":
-            return local.SubsetSelection(epsilon, k)
+            return local.SubsetSelection(epsilon, k=k)
         case "hashing":
-            return local.LocalHashing(epsilon, k)
+            return local.LocalHashing(epsilon, k=k)
         case _:
-            return local.HadamardResponse(epsilon, k)
+            return local.HadamardResponse(epsilon, k=k)
 
 
 def as_python(name, reports):
@@ -241,8 +241,8 @@ def test_metadata_of_categories(place, ending):
             assert said[name].get(key) == column.get(key), (name, key)
     assert (said["binary"]["k"], said["kary"]["k"], said["kary codes"]["k"], said["laplace"]["k"]) == (2, 3, 6, None)
     assert (said["unary"]["variant"], said["unary symmetric"]["variant"]) == ("optimal", "symmetric")
-    assert said["subset"]["w"] == local.SubsetSelection(1.0, 20).w
-    assert said["hashing"]["g"] == local.LocalHashing(1.0, 4).g
+    assert said["subset"]["w"] == local.SubsetSelection(1.0, k=20).w
+    assert said["hashing"]["g"] == local.LocalHashing(1.0, k=4).g
 
 
 # Categories
@@ -299,7 +299,7 @@ def test_integers_that_a_type_cannot_hold_are_no_category_of_it(place):
     table = pa.table({"x": pa.array([255, 1, 2**64 - 1], pa.uint64())})
     result = one(place, table, {"mechanism": "hadamard", "categories": [-1, 1, 255], "unknown": -1})
     bits = np.array([(row["row"], row["bit"]) for row in result.to_pylist()], dtype=[("row", "<u4"), ("bit", "?")])
-    expected = local.HadamardResponse(200.0, 3).privatize(np.array([2, 1, 0]), rng=KeyedRandom(KEY).at(nonce=0))
+    expected = local.HadamardResponse(200.0, k=3).privatize(np.array([2, 1, 0]), rng=KeyedRandom(KEY).at(nonce=0))
     assert (bits == expected).all()
     narrow = pa.table({"x": pa.array([-1, 1], pa.int8())})
     assert len(one(place, narrow, {"mechanism": "hashing", "categories": [-1, 1, 300]})) == 2
