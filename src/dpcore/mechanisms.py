@@ -42,11 +42,11 @@ def _settle(mechanism: Any, parameters: dict[str, float], scale: float, limits: 
         object.__setattr__(mechanism, name, value)
 
 
-def _tail(beta: float, k: int) -> Any:
+def _tail(beta: float, size: int) -> Any:
     from dpcore.accounting import _calibration
 
     beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
-    return _calibration.tail_probability(beta, check_integer("k", k, low=1))
+    return _calibration.tail_probability(beta, check_integer("size", size, low=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +138,15 @@ class Laplace:
         """
         return noise.laplace(values, self.scale, rng=rng, out=out, threads=threads)
 
-    def accuracy(self, beta: float, k: int = 1) -> float:
-        r"""Give the half-width that k answers all meet with probability ≥ 1 − β.
+    def accuracy(self, beta: float, *, size: int = 1) -> float:
+        r"""Give the half-width that all k = `size` answers meet with probability ≥ 1 − β.
 
         Parameters
         ----------
         beta : float
             Probability β that some answer misses, in (0, 1).
-        k : int, default 1
-            Number of answers, ≥ 1.
+        size : int, default 1
+            Number of answers k that the statement covers at once, ≥ 1.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class Laplace:
         """
         from dpcore.accounting import _calibration
 
-        return _calibration.laplace_width(self.scale, _tail(beta, k), noise.default_grid(self.scale) / 2)
+        return _calibration.laplace_width(self.scale, _tail(beta, size), noise.default_grid(self.scale) / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +175,12 @@ class Gaussian:
     Parameters
     ----------
     epsilon : float
-        Privacy loss ε, positive and finite; at most 1 for `calibration="classical"`.
+        Privacy loss ε, positive and finite; at most 1 for `method="classical"`.
     delta : float
         Failure mass δ, in (0, 1).
     sensitivity : float
         ℓ2 sensitivity Δ of the whole array of answers, positive and finite, in the answers' units.
-    calibration : {"analytic", "classical"}, default "analytic"
+    method : {"analytic", "classical"}, default "analytic"
         "analytic": the least σ, from the exact δ(σ). "classical": σ = Δ√(2 ln(1.25/δ))/ε, larger and only proven for ε ≤ 1.
     relation : {"replace", "add_remove"}, default "replace"
         The neighbours that `sensitivity` was computed for.
@@ -207,22 +207,22 @@ class Gaussian:
     --------
     >>> Gaussian(epsilon=1.0, delta=1e-5, sensitivity=1.0).scale
     3.730631634815942
-    >>> round(Gaussian(epsilon=1.0, delta=1e-5, sensitivity=1.0, calibration="classical").scale, 4)
+    >>> round(Gaussian(epsilon=1.0, delta=1e-5, sensitivity=1.0, method="classical").scale, 4)
     4.8448
     """
 
     epsilon: float
     delta: float
     sensitivity: float
-    calibration: Literal["analytic", "classical"] = "analytic"
+    method: Literal["analytic", "classical"] = field(default="analytic", kw_only=True)
     relation: Relation = field(default="replace", kw_only=True)
     scale: float = field(init=False, repr=False, compare=False)
     privacy: Privacy = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_choice("calibration", self.calibration, ("analytic", "classical"))
+        check_choice("method", self.method, ("analytic", "classical"))
         check_choice("relation", self.relation, ("replace", "add_remove"))
-        calibrate = accounting.analytic_gaussian_scale if self.calibration == "analytic" else accounting.classical_gaussian_scale
+        calibrate = accounting.analytic_gaussian_scale if self.method == "analytic" else accounting.classical_gaussian_scale
         parameters = _budget(self.epsilon, self.delta) | {"sensitivity": check_sensitivity(self.sensitivity)}
         _settle(self, parameters, calibrate(**parameters), noise.FLOAT_SCALE)
 
@@ -262,15 +262,15 @@ class Gaussian:
         """
         return noise.gaussian(values, self.scale, rng=rng, out=out, threads=threads)
 
-    def accuracy(self, beta: float, k: int = 1) -> float:
-        r"""Give the half-width that k answers all meet with probability ≥ 1 − β.
+    def accuracy(self, beta: float, *, size: int = 1) -> float:
+        r"""Give the half-width that all k = `size` answers meet with probability ≥ 1 − β.
 
         Parameters
         ----------
         beta : float
             Probability β that some answer misses, in (0, 1).
-        k : int, default 1
-            Number of answers, ≥ 1.
+        size : int, default 1
+            Number of answers k that the statement covers at once, ≥ 1.
 
         Returns
         -------
@@ -289,7 +289,7 @@ class Gaussian:
         """
         from dpcore.accounting import _calibration
 
-        return _calibration.gaussian_width(self.scale, _tail(beta, k), noise.default_grid(self.scale) / 2)
+        return _calibration.gaussian_width(self.scale, _tail(beta, size), noise.default_grid(self.scale) / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,15 +379,15 @@ class DiscreteLaplace:
         """
         return noise.discrete_laplace(values, self.scale, rng=rng, out=out, threads=threads)
 
-    def accuracy(self, beta: float, k: int = 1) -> int:
-        r"""Give the half-width that k answers all meet with probability ≥ 1 − β.
+    def accuracy(self, beta: float, *, size: int = 1) -> int:
+        r"""Give the half-width that all k = `size` answers meet with probability ≥ 1 − β.
 
         Parameters
         ----------
         beta : float
             Probability β that some answer misses, in (0, 1).
-        k : int, default 1
-            Number of answers, ≥ 1.
+        size : int, default 1
+            Number of answers k that the statement covers at once, ≥ 1.
 
         Returns
         -------
@@ -401,7 +401,7 @@ class DiscreteLaplace:
         """
         from dpcore.accounting import _calibration
 
-        return _calibration.discrete_laplace_width(self.scale, _tail(beta, k))
+        return _calibration.discrete_laplace_width(self.scale, _tail(beta, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,8 +415,8 @@ class DiscreteGaussian:
     delta : float
         Failure mass δ, in (0, 1).
     sensitivity : float or int
-        ℓ2 sensitivity Δ of the whole array of answers, positive and finite; for `calibration="exact"` an integer in [1, 2^53].
-    calibration : {"zcdp", "exact"}, default "zcdp"
+        ℓ2 sensitivity Δ of the whole array of answers, positive and finite; for `method="exact"` an integer in [1, 2^53].
+    method : {"zcdp", "exact"}, default "zcdp"
         "zcdp": by ρ = Δ²/2σ², for arrays of any size. "exact": by the sum over all integers, a smaller σ, for one answer only.
     relation : {"replace", "add_remove"}, default "replace"
         The neighbours that `sensitivity` was computed for.
@@ -444,24 +444,24 @@ class DiscreteGaussian:
     --------
     >>> round(DiscreteGaussian(epsilon=1.0, delta=1e-6, sensitivity=1).scale, 4)
     4.5309
-    >>> round(DiscreteGaussian(epsilon=1.0, delta=1e-6, sensitivity=1, calibration="exact").scale, 4)
+    >>> round(DiscreteGaussian(epsilon=1.0, delta=1e-6, sensitivity=1, method="exact").scale, 4)
     4.2308
     """
 
     epsilon: float
     delta: float
     sensitivity: float
-    calibration: Literal["zcdp", "exact"] = "zcdp"
+    method: Literal["zcdp", "exact"] = field(default="zcdp", kw_only=True)
     relation: Relation = field(default="replace", kw_only=True)
     scale: float = field(init=False, repr=False, compare=False)
     privacy: Privacy = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_choice("calibration", self.calibration, ("zcdp", "exact"))
+        check_choice("method", self.method, ("zcdp", "exact"))
         check_choice("relation", self.relation, ("replace", "add_remove"))
         budget = _budget(self.epsilon, self.delta)
         sensitivity: float
-        if self.calibration == "exact":
+        if self.method == "exact":
             sensitivity = check_integer("sensitivity", self.sensitivity, low=1, high=accounting.MAX_INTEGER_SENSITIVITY)
             scale = accounting.exact_discrete_gaussian_scale(**budget, sensitivity=sensitivity)
         else:
@@ -482,7 +482,7 @@ class DiscreteGaussian:
         Parameters
         ----------
         values : array_like of int
-            Answers, of any shape; for `calibration="exact"` at most one.
+            Answers, of any shape; for `method="exact"` at most one.
         rng : Stream, optional
             None is the secure source.
         out : ndarray of int64, optional
@@ -498,7 +498,7 @@ class DiscreteGaussian:
         Raises
         ------
         ParameterError
-            If `calibration="exact"` and there is more than one answer: its δ is that of a single integer.
+            If `method="exact"` and there is more than one answer: its δ is that of a single integer.
         ParameterError, ParameterTypeError, EntropyError
             As `dpcore.noise.discrete_gaussian`, which does the work.
 
@@ -506,19 +506,19 @@ class DiscreteGaussian:
         -----
         Each call spends `privacy` anew.
         """
-        if self.calibration == "exact" and (size := check_array("values", values, INTEGER_DTYPES).size) > 1:
-            raise ParameterError(f"values must hold at most 1 answer for calibration='exact', got {size}; 'zcdp' takes arrays")
+        if self.method == "exact" and (size := check_array("values", values, INTEGER_DTYPES).size) > 1:
+            raise ParameterError(f"values must hold at most 1 answer for method='exact', got {size}; 'zcdp' takes arrays")
         return noise.discrete_gaussian(values, self.scale, rng=rng, out=out, threads=threads)
 
-    def accuracy(self, beta: float, k: int = 1) -> int:
-        r"""Give the half-width that k answers all meet with probability ≥ 1 − β.
+    def accuracy(self, beta: float, *, size: int = 1) -> int:
+        r"""Give the half-width that all k = `size` answers meet with probability ≥ 1 − β.
 
         Parameters
         ----------
         beta : float
             Probability β that some answer misses, in (0, 1).
-        k : int, default 1
-            Number of answers, ≥ 1.
+        size : int, default 1
+            Number of answers k that the statement covers at once, ≥ 1.
 
         Returns
         -------
@@ -532,7 +532,7 @@ class DiscreteGaussian:
         """
         from dpcore.accounting import _calibration
 
-        return _calibration.discrete_gaussian_width(self.scale, _tail(beta, k))
+        return _calibration.discrete_gaussian_width(self.scale, _tail(beta, size))
 
 
 def __dir__() -> list[str]:

@@ -151,13 +151,13 @@ class ExactSum:
         return (float(values), sensitivity) if isinstance(self.high, float) else (values, sensitivity)
 
     def noisy(
-        self, kind: Literal["laplace", "gaussian"], scale: float | npt.ArrayLike, *, rng: Stream | None = None, threads: int | None = None
+        self, noise: Literal["laplace", "gaussian"], scale: float | npt.ArrayLike, *, rng: Stream | None = None, threads: int | None = None
     ) -> Any:
         r"""Release the exact sum plus noise, correctly rounded.
 
         Parameters
         ----------
-        kind : {"laplace", "gaussian"}
+        noise : {"laplace", "gaussian"}
             Law of the noise.
         scale : float or array_like
             Laplace b or Gaussian σ, in [2^-960, 2^960]; an array must broadcast against the d sums.
@@ -190,13 +190,13 @@ class ExactSum:
         >>> isinstance(total.noisy("laplace", total.sensitivity() / epsilon), float)
         True
         """
-        check_choice("kind", kind, ("laplace", "gaussian"))
+        check_choice("noise", noise, ("laplace", "gaussian"))
         high, low = np.asarray(self.high, np.float64), np.asarray(self.low, np.float64)
         scales = check_scale(scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1], shape=high.shape)
         check_threads(threads)
         stream = resolve(rng)
         grid = _backend.default_grid(scales) if isinstance(scales, float) else None
-        result = _backend.noisy_pairs(kind, high, low, scales, grid, stream.position(), threads=threads)
+        result = _backend.noisy_pairs(noise, high, low, scales, grid, stream.position(), threads=threads)
         return float(result[()]) if isinstance(self.high, float) else result
 
     def __add__(self, other: object) -> ExactSum:
@@ -236,12 +236,12 @@ def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
     return total, (a - (total - rest)) + (b - rest)
 
 
-def clipped_sum(x: npt.ArrayLike, radius: float, *, threads: int | None = None) -> ExactSum:
+def clipped_sum(records: npt.ArrayLike, radius: float, *, threads: int | None = None) -> ExactSum:
     r"""Add values, each clipped to [−R, R], exactly.
 
     Parameters
     ----------
-    x : array_like
+    records : array_like
         (n,) or (n, d) real numbers of any strides: float64 or narrower, or integers up to int64 (one beyond 2^53 enters as the nearest
         float64). Infinities clip.
     radius : float
@@ -263,7 +263,7 @@ def clipped_sum(x: npt.ArrayLike, radius: float, *, threads: int | None = None) 
 
     Notes
     -----
-    Each value becomes the multiple of g = 2^(⌊log2 R⌋ − 50) nearest to clamp(x, −R, R), ties to even, and these are added as integers.
+    Each value x becomes the multiple of g = 2^(⌊log2 R⌋ − 50) nearest to clamp(x, −R, R), ties to even; these are added as integers.
     Guarantee: replacing one record moves each coordinate by at most 2R, adding or removing one by at most R, in exact arithmetic.
     Rounding moves a sum by at most n·g/2 from the exact clipped one. Cost: that of reading the array once.
 
@@ -278,15 +278,15 @@ def clipped_sum(x: npt.ArrayLike, radius: float, *, threads: int | None = None) 
     array([3., 0.])
     """
     radius = check_real("radius", radius, low=SMALLEST_BOUND, high=LARGEST_BOUND)
-    return clamped_sum(x, -radius, radius, threads=threads)
+    return clamped_sum(records, -radius, radius, threads=threads)
 
 
-def clamped_sum(x: npt.ArrayLike, lower: float, upper: float, *, threads: int | None = None) -> ExactSum:
+def clamped_sum(records: npt.ArrayLike, lower: float, upper: float, *, threads: int | None = None) -> ExactSum:
     r"""Add values, each clamped to [lower, upper], exactly.
 
     Parameters
     ----------
-    x : array_like
+    records : array_like
         As in `clipped_sum`.
     lower, upper : float
         Bounds, lower < upper, the larger magnitude M in [2^-900, 2^900]; each is rounded inward to the grid 2^(⌊log2 M⌋ − 50).
@@ -325,24 +325,24 @@ def clamped_sum(x: npt.ArrayLike, lower: float, upper: float, *, threads: int | 
     inner = math.ceil(lower / grid) * grid, math.floor(upper / grid) * grid
     if inner[0] > inner[1]:
         raise ParameterError(f"lower and upper must have a multiple of the grid {grid!r} between them, got {lower!r} and {upper!r}")
-    return _exact_sum(_check_rows(x), *inner, grid, threads)
+    return _exact_sum(_check_rows(records), *inner, grid, threads)
 
 
-def _check_rows(x: npt.ArrayLike) -> npt.NDArray[Any]:
-    array = check_array("x", x, REAL_DTYPES)
+def _check_rows(records: npt.ArrayLike) -> npt.NDArray[Any]:
+    array = check_array("records", records, REAL_DTYPES)
     if array.ndim not in {1, 2}:
-        raise ParameterTypeError(f"x must have shape (n,) or (n, d), got {array.ndim} dimensions")
+        raise ParameterTypeError(f"records must have shape (n,) or (n, d), got {array.ndim} dimensions")
     return array
 
 
-def _exact_sum(x: npt.NDArray[Any], lower: float, upper: float, grid: float, threads: int | None) -> ExactSum:
+def _exact_sum(records: npt.NDArray[Any], lower: float, upper: float, grid: float, threads: int | None) -> ExactSum:
     check_threads(threads)
-    rows = x[:, np.newaxis] if x.ndim == 1 else x
+    rows = records[:, np.newaxis] if records.ndim == 1 else records
     high, low = _backend.column_sums(rows, lower, upper, grid, threads=threads)
-    if x.ndim == 1:
-        return ExactSum(float(high[0]), float(low[0]), grid, len(x), lower, upper)
+    if records.ndim == 1:
+        return ExactSum(float(high[0]), float(low[0]), grid, len(records), lower, upper)
     high.flags.writeable = low.flags.writeable = False
-    return ExactSum(high, low, grid, len(x), lower, upper)
+    return ExactSum(high, low, grid, len(records), lower, upper)
 
 
 def __dir__() -> list[str]:

@@ -23,10 +23,10 @@ KEY = bytes(range(32))
 EXAMPLES = [
     Laplace(0.5, 2.0),
     Gaussian(0.5, 1e-6, 2.0),
-    Gaussian(0.5, 1e-6, 2.0, calibration="classical"),
+    Gaussian(0.5, 1e-6, 2.0, method="classical"),
     DiscreteLaplace(0.5, 2),
     DiscreteGaussian(0.5, 1e-6, 2.5),
-    DiscreteGaussian(0.5, 1e-6, 2, calibration="exact"),
+    DiscreteGaussian(0.5, 1e-6, 2, method="exact"),
 ]
 DRAWS = {
     Laplace: noise.laplace,
@@ -58,13 +58,13 @@ def test_analytic_scale_has_its_known_value(epsilon, delta, scale):
 
 def test_analytic_gaussian_saves_a_third_of_the_classical_variance():
     # Balle and Wang's point, at ε = 1: for δ = 10⁻⁵ the ratio of variances is 0.593.
-    ratio = (Gaussian(1.0, 1e-5, 1.0).scale / Gaussian(1.0, 1e-5, 1.0, calibration="classical").scale) ** 2
+    ratio = (Gaussian(1.0, 1e-5, 1.0).scale / Gaussian(1.0, 1e-5, 1.0, method="classical").scale) ** 2
     assert ratio == pytest.approx(0.593, abs=1e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.5, 1e-6), (0.01, 1e-12), (1.0, 0.9)])
 def test_classical_scale_is_the_printed_formula_rounded_up(epsilon, delta):
-    scale = Gaussian(epsilon, delta, 2.0, calibration="classical").scale
+    scale = Gaussian(epsilon, delta, 2.0, method="classical").scale
     formula = 2.0 * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     assert scale == pytest.approx(formula, rel=1e-14)
     assert accounting.gaussian_delta(epsilon, scale, 2.0) < delta
@@ -80,7 +80,7 @@ def test_discrete_gaussian_delta_has_its_known_value(scale, delta):
 def test_more_discrete_gaussian_noise_can_be_less_private():
     at = {scale: accounting.discrete_gaussian_delta(2.0, scale, 1) for scale in (0.52, 0.56)}
     assert at[0.52] < at[0.56]
-    assert at[0.52] > 0.11 > accounting.discrete_gaussian_delta(2.0, DiscreteGaussian(2.0, 0.11, 1, calibration="exact").scale, 1)
+    assert at[0.52] > 0.11 > accounting.discrete_gaussian_delta(2.0, DiscreteGaussian(2.0, 0.11, 1, method="exact").scale, 1)
     # The continuous Gaussian's calibration does not carry over.
     borrowed = accounting.analytic_gaussian_scale(10.0, 1e-7, 1.0)
     assert accounting.discrete_gaussian_delta(10.0, borrowed, 1) > 1.5e-7
@@ -126,7 +126,7 @@ def test_erratum_004_definition_9_1_4_the_classical_scale_fails_beyond_its_proof
     # Violations begin near ε = 7 to 10, not at 2.
     assert accounting.gaussian_delta(2.0, math.sqrt(2 * math.log(1.25 / 1e-3)) / 2.0, 1.0) < 1e-3
     with pytest.raises(dpcore.ParameterError, match=r"epsilon must be in \(0, 1\].*got 8\.0"):
-        Gaussian(8.0, 1e-3, 1.0, calibration="classical")
+        Gaussian(8.0, 1e-3, 1.0, method="classical")
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "really"), [(0.5, 1e-6, 4.16e-6), (0.9, 1e-9, 1.66e-7)])
@@ -135,8 +135,8 @@ def test_erratum_004_algorithm_9_2_1_the_printed_noise_is_too_small(epsilon, del
     sensitivity = 2 * radius * math.sqrt(d) / n
     printed = math.sqrt(4 * radius**2 * d * math.log(1 / delta) / (n * epsilon) ** 2)
     assert accounting.gaussian_delta(epsilon, printed, sensitivity) == pytest.approx(really, rel=5e-3)
-    for calibration in ("analytic", "classical"):
-        scale = Gaussian(epsilon, delta, sensitivity, calibration=calibration).scale
+    for method in ("analytic", "classical"):
+        scale = Gaussian(epsilon, delta, sensitivity, method=method).scale
         assert accounting.gaussian_delta(epsilon, scale, sensitivity) <= delta
     assert scale == pytest.approx(math.sqrt(8 * radius**2 * d * math.log(1.25 / delta)) / (n * epsilon), rel=1e-12)
 
@@ -211,12 +211,12 @@ def test_counting_query():
 
 
 def test_exact_calibration_is_for_one_answer_only():
-    mechanism = DiscreteGaussian(1.0, 1e-6, 1, calibration="exact")
+    mechanism = DiscreteGaussian(1.0, 1e-6, 1, method="exact")
     assert mechanism.release(np.zeros(0, dtype=np.int64)).shape == (0,)
     assert mechanism.release(np.zeros((1, 1), dtype=np.int64)).shape == (1, 1)
     out = np.full(2, 99)
     for values in (np.zeros(2, dtype=np.int64), [1, 2], ((1,), (2,))):
-        with pytest.raises(dpcore.ParameterError, match=r"values must hold at most 1 answer for calibration='exact', got 2"):
+        with pytest.raises(dpcore.ParameterError, match=r"values must hold at most 1 answer for method='exact', got 2"):
             mechanism.release(values)
     with pytest.raises(dpcore.ParameterError):
         mechanism.release(np.zeros(2, dtype=np.int64), out=out)
@@ -246,9 +246,9 @@ REFUSALS = [
     (lambda: Gaussian(0.0, 1e-6, 1.0), r"epsilon .* got 0\.0"),
     (lambda: Gaussian(1.0, 1e-6, -2.0), r"sensitivity .* got -2\.0"),
     (lambda: Gaussian(1.0, 1e-6, 1e300), r"epsilon=1\.0, delta=1e-06, sensitivity=1e\+300 " + SCALE),
-    (lambda: Gaussian(1.0, 1e-6, 1.0, "exact"), r"calibration must be one of 'analytic', 'classical', got 'exact'"),
-    (lambda: Gaussian(1.0000000000000002, 1e-6, 1.0, "classical"), r"epsilon must be in \(0, 1\] .* got 1\.0000000000000002"),
-    (lambda: Gaussian(1.0, 0.0, 1.0, "classical"), r"delta .* got 0\.0"),
+    (lambda: Gaussian(1.0, 1e-6, 1.0, method="exact"), r"method must be one of 'analytic', 'classical', got 'exact'"),
+    (lambda: Gaussian(1.0000000000000002, 1e-6, 1.0, method="classical"), r"epsilon must be in \(0, 1\] .* got 1\.0000000000000002"),
+    (lambda: Gaussian(1.0, 0.0, 1.0, method="classical"), r"delta .* got 0\.0"),
     (lambda: DiscreteLaplace(1.0, 0), r"sensitivity must be in \[1, 9007199254740992\], got 0"),
     (lambda: DiscreteLaplace(1.0, 2**53 + 1), r"sensitivity .* got 9007199254740993"),
     (lambda: DiscreteLaplace(2.0**20, 1), r"epsilon=1048576\.0, sensitivity=1 " + SCALE + r"\(2\*\*-20, 2\*\*40\]"),
@@ -256,11 +256,11 @@ REFUSALS = [
     (lambda: DiscreteGaussian(1.0, 0.0, 1), r"delta .* got 0\.0"),
     (lambda: DiscreteGaussian(1e-13, 1e-6, 1e9), SCALE + r"\(2\*\*-20, 2\*\*40\]"),
     (lambda: DiscreteGaussian(1e-300, 1e-300, 1e300), SCALE + r".* got scale inf"),
-    (lambda: DiscreteGaussian(1.0, 1e-6, 0, "exact"), r"sensitivity must be in \[1, 9007199254740992\], got 0"),
-    (lambda: DiscreteGaussian(1.0, 1e-6, 1, "analytic"), r"calibration must be one of 'zcdp', 'exact', got 'analytic'"),
+    (lambda: DiscreteGaussian(1.0, 1e-6, 0, method="exact"), r"sensitivity must be in \[1, 9007199254740992\], got 0"),
+    (lambda: DiscreteGaussian(1.0, 1e-6, 1, method="analytic"), r"method must be one of 'zcdp', 'exact', got 'analytic'"),
     (lambda: Laplace(1.0, 1.0).accuracy(0.0), r"beta must be in \(0\.0, 1\.0\), got 0\.0"),
     (lambda: Gaussian(1.0, 1e-6, 1.0).accuracy(1.0), r"beta .* got 1\.0"),
-    (lambda: DiscreteLaplace(1.0, 1).accuracy(0.1, 0), r"k must be in \[1, ∞\], got 0"),
+    (lambda: DiscreteLaplace(1.0, 1).accuracy(0.1, size=0), r"size must be in \[1, ∞\], got 0"),
     (lambda: accounting.gaussian_delta(-1.0, 1.0, 1.0), r"epsilon must be in \[0\.0, inf\), got -1\.0"),
     (lambda: accounting.gaussian_delta(1.0, 0.0, 1.0), r"scale .* got 0\.0"),
     (lambda: accounting.discrete_gaussian_delta(1.0, 2.0**-20, 1), r"scale must be in \(9\.5\d*e-07, 1099511627776\.0\]"),
@@ -284,12 +284,12 @@ def test_a_wrong_parameter_is_refused_by_name_value_and_range(make, message):
         (lambda: Laplace(1.0, np.array([1.0, 2.0])), "sensitivity must be a real number"),
         (lambda: Laplace(1.0, 1.0, relation=1), "relation must be one of"),
         (lambda: Gaussian(1.0, None, 1.0), "delta must be a real number"),
-        (lambda: Gaussian(1.0, 1e-6, 1.0, None), "calibration must be one of"),
+        (lambda: Gaussian(1.0, 1e-6, 1.0, method=None), "method must be one of"),
         (lambda: DiscreteLaplace(1.0, 1.0), "sensitivity must be an integer, got 1.0 of type float"),
         (lambda: DiscreteLaplace(1.0, True), "sensitivity must be an integer, got True of type bool"),
-        (lambda: DiscreteGaussian(1.0, 1e-6, 1.0, "exact"), "sensitivity must be an integer, got 1.0 of type float"),
+        (lambda: DiscreteGaussian(1.0, 1e-6, 1.0, method="exact"), "sensitivity must be an integer, got 1.0 of type float"),
         (lambda: Laplace(1.0, 1.0).accuracy("0.1"), "beta must be a real number"),
-        (lambda: Laplace(1.0, 1.0).accuracy(0.1, 2.0), "k must be an integer, got 2.0 of type float"),
+        (lambda: Laplace(1.0, 1.0).accuracy(0.1, size=2.0), "size must be an integer, got 2.0 of type float"),
         (lambda: DiscreteLaplace(1.0, 1).release([0.5]), "values must have one of the dtypes"),
         (lambda: Laplace(1.0, 1.0).release([1.0], rng=np.random.default_rng()), "rng must be None"),
     ],

@@ -302,7 +302,7 @@ class Fickle(Fraction):
         lambda epsilon: mechanisms.DiscreteLaplace(epsilon, 1),
         lambda epsilon: mechanisms.Gaussian(epsilon, 1e-6, 1.0),
         lambda epsilon: mechanisms.DiscreteGaussian(epsilon, 1e-6, 1),
-        lambda epsilon: mechanisms.DiscreteGaussian(epsilon, 1e-6, 1, calibration="exact"),
+        lambda epsilon: mechanisms.DiscreteGaussian(epsilon, 1e-6, 1, method="exact"),
     ],
 )
 def test_a_budget_is_read_once(make: Any) -> None:
@@ -402,7 +402,7 @@ UNALIGNED: dict[str, tuple[Any, np.ndarray[Any, Any]]] = {
     "KaryResponse.aggregate": (lambda x, r: local.KaryResponse(1.0, k=5).aggregate(x).counts, CODES),
     "LocalLaplace.aggregate": (lambda x, r: local.LocalLaplace(1.0, 0.0, 8.0).aggregate(x).counts, np.arange(8.0)),
     "SequentialQuantile": (lambda x, r: local.SequentialQuantile(1.0, 0.0, 5.0, q=0.5).privatize(x, rng=r).reports, REALS),
-    "top_s": (lambda x, r: selection.top_s(x, 3, 1.0, 1.0, rng=r).indices, REALS),
+    "top_s": (lambda x, r: selection.top_s(x, 1.0, 1.0, s=3, rng=r).indices, REALS),
     "clipped_sum": (lambda x, r: dpcore.sums.clipped_sum(x, radius=4.0).high, REALS),
     "clipped_sum of columns": (lambda x, r: dpcore.sums.clipped_sum(x.reshape(-1, 10), radius=4.0).high, REALS),
 }

@@ -125,7 +125,7 @@ def test_wrong_bounds():
     ids=repr,
 )
 def test_arrays_that_are_none(x):
-    with pytest.raises(ParameterTypeError, match="x must"):
+    with pytest.raises(ParameterTypeError, match="records must"):
         clipped_sum(x, 1.0)
 
 
@@ -140,12 +140,12 @@ def test_threads_are_checked():
 def test_data_are_not_in_messages():
     with pytest.raises(DataError) as caught:
         clipped_sum([41.25, np.nan], 1.0)
-    assert str(caught.value) == "x must not hold NaN; the number at index 1 is NaN"
+    assert str(caught.value) == "records must not hold NaN; the number at index 1 is NaN"
 
 
 def test_noise_arguments():
     total = clipped_sum([[1.0, 2.0]], 1.0)
-    with pytest.raises(ParameterError, match="kind must be"):
+    with pytest.raises(ParameterError, match="noise must be"):
         total.noisy("discrete_laplace", 1.0)
     for scale in (0.0, np.inf, -1.0, [1.0, np.nan]):
         with pytest.raises(ParameterError, match="scale must be in"):

@@ -59,7 +59,7 @@ USES = {
     "secure integers": "noise.discrete_gaussian(np.zeros(1000, int), 20.0)",
     "secure bits": "local.BinaryResponse(1.0).privatize(np.zeros(1000, bool))",
     "secure categories": "local.KaryResponse(1.0, k=5).privatize(np.zeros(1000, int))",
-    "secure selection": "selection.top_s(np.arange(1000.0), 3, 1.0, 1.0, values=True)",
+    "secure selection": "selection.top_s(np.arange(1000.0), 1.0, 1.0, s=3, values=True)",
     "secure threads": "noise.laplace(np.zeros(600_000), 1.0, threads=3)",
     "keyed": """
 import ctypes

@@ -54,13 +54,13 @@ scores = np.memmap(sys.argv[2], np.float64, "r+", shape=(n,))
 places = [n // 7, n // 3, n - 1]
 scores[places] = 3e6, 2e6, 1e6
 small = np.zeros(200_000)
-selection.top_s(small, 3, 1.0, 1.0), selection.top_s(small, 3, 1.0, 1.0, method="peeling"), sums.clipped_sum(small, 4e6)
+selection.top_s(small, 1.0, 1.0, s=3), selection.top_s(small, 1.0, 1.0, s=3, method="peeling"), sums.clipped_sum(small, 4e6)
 before = most = anonymous()
 for method in ("gumbel", "peeling"):
-    chosen = selection.top_s(scores, 3, 1.0, 1.0, method=method)
+    chosen = selection.top_s(scores, 1.0, 1.0, s=3, method=method)
     assert chosen.indices.tolist() == places, chosen
     most = max(most, anonymous())
-assert len(set(selection.top_s(scores, 1000, 1.0, 1.0).indices.tolist())) == 1000
+assert len(set(selection.top_s(scores, 1.0, 1.0, s=1000).indices.tolist())) == 1000
 assert sums.clipped_sum(scores, 4e6).high == 6e6
 print(max(most, anonymous()) - before)
 """

@@ -349,7 +349,7 @@ def test_rounds_of_a_selection_read_apart(keystream: Keystream) -> None:
 
     scores, rounds = np.zeros(1300), 4
     keystream.clear()
-    top_s(scores, rounds, 1.0, 1.0, method="peeling", rng=KeyedRandom(KEY).at(0))
+    top_s(scores, 1.0, 1.0, s=rounds, method="peeling", rng=KeyedRandom(KEY).at(0))
     read = defaultdict(list)
     for word in keystream.words():
         if word.domain == MORE_SELECTION:

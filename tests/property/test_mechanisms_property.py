@@ -166,7 +166,7 @@ def tail(beta: float, k: int) -> mpmath.mpf:
 def test_laplace_accuracy_is_the_quantile_and_half_a_grid_step(beta, k):
     mechanism = Laplace(0.3, 2.0)
     exact = -mechanism.scale * MP.log(tail(beta, k)) + MP.mpf(default_grid(mechanism.scale)) / 2
-    width = mechanism.accuracy(beta, k)
+    width = mechanism.accuracy(beta, size=k)
     assert math.nextafter(width, 0.0) <= exact <= width
 
 
@@ -181,7 +181,7 @@ def test_gaussian_accuracy_is_met_and_the_least(beta, k):
     def beyond(width: float) -> mpmath.mpf:
         return MP.erfc((width - half_step) / mechanism.scale / MP.sqrt(2))
 
-    width = mechanism.accuracy(beta, k)
+    width = mechanism.accuracy(beta, size=k)
     assert beyond(width) <= p
     assert beyond(math.nextafter(width, 0.0)) > p
 
@@ -196,7 +196,7 @@ def test_discrete_laplace_accuracy_is_met_and_the_least(beta, k, epsilon):
     def beyond(width: int) -> mpmath.mpf:  # P(|Z| > width)
         return 2 * MP.exp(-MP.mpf(width + 1) / mechanism.scale) / (1 + MP.exp(-1 / MP.mpf(mechanism.scale)))
 
-    width = mechanism.accuracy(beta, k)
+    width = mechanism.accuracy(beta, size=k)
     assert beyond(width) <= p
     assert width == 0 or beyond(width - 1) > p * (1 - MP.mpf(2) ** -120)
 
@@ -214,7 +214,7 @@ def test_discrete_gaussian_accuracy_is_met_and_the_least(beta, k, scale):
     def beyond(width: int) -> mpmath.mpf:
         return 2 * MP.fsum(weights[width + 1 :]) / norm
 
-    width = mechanism.accuracy(beta, k)
+    width = mechanism.accuracy(beta, size=k)
     assert beyond(width) <= p
     assert width == 0 or beyond(width - 1) > p
 
@@ -225,12 +225,12 @@ def test_wide_discrete_gaussian_is_as_accurate_as_the_continuous_one(epsilon):
     for beta, k, x in [(0.05, 1, "1.9599639845400542"), (1e-300, 1, "37.06578788077213"), (1e-12, 1000, "8.0268588825345409")]:
         assert abs(MP.erfc(MP.mpf(x) / MP.sqrt(2)) / tail(beta, k) - 1) < 1e-9
         # P(|Z| > a) is P(|N| > (a + 1/2)/σ) but for O(1/σ²), and a is the least integer that will do.
-        assert 0 <= mechanism.accuracy(beta, k) + 0.5 - mechanism.scale * MP.mpf(x) <= 1.001
+        assert 0 <= mechanism.accuracy(beta, size=k) + 0.5 - mechanism.scale * MP.mpf(x) <= 1.001
 
 
 @given(beta=BETAS, smaller=st.floats(0.01, 1.0), k=st.integers(1, 1000))
 def test_accuracy_grows_with_certainty_and_with_the_number_of_answers(beta, smaller, k):
     for mechanism in (Laplace(1.0, 1.0), Gaussian(1.0, 1e-6, 1.0), DiscreteLaplace(1.0, 1), DiscreteGaussian(1.0, 1e-6, 1)):
-        width = mechanism.accuracy(beta, k)
-        assert mechanism.accuracy(beta, k + 1) >= width
-        assert mechanism.accuracy(max(beta * smaller, 1e-300), k) >= width
+        width = mechanism.accuracy(beta, size=k)
+        assert mechanism.accuracy(beta, size=k + 1) >= width
+        assert mechanism.accuracy(max(beta * smaller, 1e-300), size=k) >= width

@@ -69,13 +69,13 @@ NOISE = {
     "Laplace, vector": (mechanisms.Laplace(1.0, 2.0), [0.0, 0.0], [1.0, -1.0], 0.9),
     "Laplace, many answers": (mechanisms.Laplace(1.0, 1.0), np.zeros((5, 20)), np.full((5, 20), 0.01), 0.0),
     "Gaussian": (mechanisms.Gaussian(1.0, 1e-2, 1.0), 0.0, 1.0, 0.8),
-    "Gaussian, classical": (mechanisms.Gaussian(1.0, 1e-2, 1.0, "classical"), 0.1, 1.1, 0.4),
+    "Gaussian, classical": (mechanisms.Gaussian(1.0, 1e-2, 1.0, method="classical"), 0.1, 1.1, 0.4),
     "Gaussian, vector": (mechanisms.Gaussian(2.0, 1e-3, 1.0), [0.0, 0.0], [0.6, 0.8], 1.0),
     "discrete Laplace": (mechanisms.DiscreteLaplace(1.0, 1), 7, 8, 0.95),
     "discrete Laplace, wide": (mechanisms.DiscreteLaplace(1.0, 10**6), 0, 10**6, 0.95),
     "discrete Laplace, vector": (mechanisms.DiscreteLaplace(1.0, 2), [0, 0], [1, 1], 0.9),
     "discrete Gaussian": (mechanisms.DiscreteGaussian(1.0, 1e-2, 1), 3, 4, 0.3),
-    "discrete Gaussian, exact": (mechanisms.DiscreteGaussian(1.0, 1e-2, 1, calibration="exact"), 3, 4, 0.8),
+    "discrete Gaussian, exact": (mechanisms.DiscreteGaussian(1.0, 1e-2, 1, method="exact"), 3, 4, 0.8),
 }
 LOCAL = {
     "binary": (local.BinaryResponse(1.0), False, True, 0.95),
@@ -149,7 +149,7 @@ def argmax(kind: str) -> Any:
 def top(**options: Any) -> Any:
     def run(scores: Any, rng: Any) -> Array:
         epsilon = options.get("epsilon", 1.0)
-        chosen = selection.top_s(scores, 2, epsilon, 1.0, rng=rng, **{k: v for k, v in options.items() if k != "epsilon"})
+        chosen = selection.top_s(scores, epsilon, 1.0, s=2, rng=rng, **{k: v for k, v in options.items() if k != "epsilon"})
         return chosen.indices if chosen.values is None else np.concatenate([chosen.indices, chosen.values])
 
     return run
@@ -174,7 +174,7 @@ def test_selection_passes(run, privacy, at_least):
 
 def test_the_exponential_mechanism_passes():
     def run(scores: Any, size: int, rng: Any) -> Array:
-        return selection.exponential_mechanism(scores, size * 1.0, 1.0, size=size, rng=rng)
+        return selection.exponential_mechanism(scores, size * 1.0, 1.0, draws=size, rng=rng)
 
     check(run, BEFORE, AFTER, 0.7, privacy=Privacy(1.0), n=N)
 

@@ -74,7 +74,7 @@ def test_clamped_discrete_laplace_has_the_epsilon_that_it_claims(epsilon, sensit
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (1.0, 1e-6), (4.0, 1e-9)])
 def test_clamped_discrete_gaussian_has_the_delta_that_it_claims(epsilon, delta):
-    mechanism = DiscreteGaussian(epsilon, delta, 1, calibration="exact")
+    mechanism = DiscreteGaussian(epsilon, delta, 1, method="exact")
     reach = math.ceil(39 * mechanism.scale)
     wide = from_mechanism(mechanism, [0, 1], outputs=(-reach, reach))
     assert wide.delta(epsilon) <= delta
@@ -123,7 +123,7 @@ def test_top_s_has_the_law_and_the_claim(method, parameters, claim):
     rows = [scores, *([s + m for s, m in zip(scores, move, strict=True)] for move in moves(4, 1.0, together=False))]
     experiment = from_mechanism(selection.top_s, rows, s=2, epsilon=2.0, sensitivity=1.0, method=method, **parameters)
     assert experiment.satisfies(*claim, neighbours=[(0, i) for i in range(1, len(rows))])
-    scale = selection.top_s(scores, 2, 2.0, 1.0, method=method, **parameters).scale
+    scale = selection.top_s(scores, 2.0, 1.0, s=2, method=method, **parameters).scale
     law = peeling_law("gumbel" if method == "gumbel" else "laplace", units(scores, scale), 2)
     exact = np.array([float(law[sequence]) for sequence in experiment.outcomes])
     assert experiment.matrix[0] == pytest.approx(exact, rel=1e-11)

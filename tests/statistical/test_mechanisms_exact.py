@@ -69,25 +69,25 @@ def test_discrete_gaussian_delta_is_the_sum_rounded_up(epsilon, scale, shift):
     assert abs(discrete_gaussian_loss(epsilon, scale, -shift) - exact) < MP.mpf(10) ** -50
 
 
-@pytest.mark.parametrize("calibration", ["exact", "zcdp"])
+@pytest.mark.parametrize("method", ["exact", "zcdp"])
 @pytest.mark.parametrize(
     ("epsilon", "delta", "sensitivity"),
     [(2.0, 0.11, 1), (2.0, 0.105, 1), (1.0, 1e-6, 1), (0.3, 1e-12, 2), (10.0, 1e-7, 1), (60.0, 1e-5, 3)],
 )
-def test_discrete_gaussian_keeps_its_delta(calibration, epsilon, delta, sensitivity):
-    mechanism = DiscreteGaussian(epsilon, delta, sensitivity, calibration=calibration)
+def test_discrete_gaussian_keeps_its_delta(method, epsilon, delta, sensitivity):
+    mechanism = DiscreteGaussian(epsilon, delta, sensitivity, method=method)
     assert discrete_gaussian_loss(epsilon, mechanism.scale, sensitivity) <= delta
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.11), (2.0, 0.13), (4.0, 0.05), (10.0, 1e-3)])
 def test_exact_calibration_finds_the_first_scale_and_not_one_behind_the_hump(epsilon, delta):
-    scale = DiscreteGaussian(epsilon, delta, 1, calibration="exact").scale
+    scale = DiscreteGaussian(epsilon, delta, 1, method="exact").scale
     below = np.linspace(scale / 2, scale * 0.999, 60)
     assert all(discrete_gaussian_loss(epsilon, s, 1) > delta for s in below)
 
 
 def test_rounding_the_scale_of_a_discrete_gaussian_up_would_break_it():
-    scale = DiscreteGaussian(2.0, 0.105, 1, calibration="exact").scale
+    scale = DiscreteGaussian(2.0, 0.105, 1, method="exact").scale
     assert discrete_gaussian_loss(2.0, scale, 1) <= 0.105
     assert discrete_gaussian_loss(2.0, scale * 1.05, 1) > 0.105
 
@@ -109,7 +109,7 @@ MECHANISMS = [
     Gaussian(0.7, 1e-6, 3.0),
     DiscreteLaplace(0.05, 3),
     DiscreteGaussian(0.2, 1e-6, 3),
-    DiscreteGaussian(0.2, 1e-6, 3, calibration="exact"),
+    DiscreteGaussian(0.2, 1e-6, 3, method="exact"),
 ]
 
 
@@ -121,7 +121,7 @@ def miss_interval(misses, n):
 
 def draw(mechanism):
     """Released zeros: noise alone. One answer at a time is what `exact` stands for, so its noise is drawn for many at once here."""
-    if getattr(mechanism, "calibration", None) == "exact":
+    if getattr(mechanism, "method", None) == "exact":
         return noise.discrete_gaussian(np.zeros(SAMPLES, dtype=np.int64), mechanism.scale, rng=KeyedRandom(KEY))
     return mechanism.release(np.zeros(SAMPLES, dtype=np.int64), rng=KeyedRandom(KEY))
 
@@ -131,7 +131,7 @@ def draw(mechanism):
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_accuracy_is_kept_and_not_wasted(mechanism, beta, k):
     largest = np.abs(draw(mechanism)).reshape(-1, k).max(axis=1)
-    width = mechanism.accuracy(beta, k)
+    width = mechanism.accuracy(beta, size=k)
     low, _ = miss_interval(int(np.count_nonzero(largest > width)), largest.size)
     assert low <= beta
     narrower = width - 1 if isinstance(width, int) else width * 0.9

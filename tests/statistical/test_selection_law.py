@@ -1,7 +1,7 @@
 """Selection follows its law: χ² against exact probabilities. Error rate 10^-6; keyed, so runs repeat. Its audits are in `test_audit.py`.
 
 Every check has a twin with half the noise that it must reject. Argmaxes are drawn a million at a time as rounds of one call, which is how
-`exponential_mechanism(size=…)` draws; sequences call by call.
+`exponential_mechanism(draws=…)` draws; sequences call by call.
 """
 
 from __future__ import annotations
@@ -182,13 +182,13 @@ def test_public_argmax_has_the_documented_law(kind, epsilon, sensitivity):
 
 def test_the_exponential_mechanism_has_the_documented_law():
     scores, epsilon, sensitivity = np.array(SCORES[3]), 1.0, 0.5
-    counts = tally(selection.exponential_mechanism(scores, N * epsilon, sensitivity, size=N, rng=KeyedRandom(KEY)))
+    counts = tally(selection.exponential_mechanism(scores, N * epsilon, sensitivity, draws=N, rng=KeyedRandom(KEY)))
     weights = np.exp(epsilon * scores / (2 * sensitivity))
     assert fit(counts, {(i,): w / weights.sum() for i, w in enumerate(weights)}) > ERROR_RATE
     weights = weights**2
     assert fit(counts, {(i,): w / weights.sum() for i, w in enumerate(weights)}) < ERROR_RATE
     together = selection.exponential_mechanism(
-        scores, N * epsilon, sensitivity, size=N, relation="add_remove", monotone=True, rng=KeyedRandom(KEY)
+        scores, N * epsilon, sensitivity, draws=N, relation="add_remove", monotone=True, rng=KeyedRandom(KEY)
     )
     assert fit(tally(together), {(i,): w / weights.sum() for i, w in enumerate(weights)}) > ERROR_RATE
 
@@ -196,11 +196,11 @@ def test_the_exponential_mechanism_has_the_documented_law():
 def test_top_s_has_the_documented_law():
     scores, s, epsilon = np.array(SCORES[2]), 2, 2.0
     keyed, n = KeyedRandom(KEY), PUBLIC
-    chosen = Counter(tuple(selection.top_s(scores, s, epsilon, 1.0, rng=keyed.at(5, t * ROUND)).indices.tolist()) for t in range(n))
+    chosen = Counter(tuple(selection.top_s(scores, epsilon, 1.0, s=s, rng=keyed.at(5, t * ROUND)).indices.tolist()) for t in range(n))
     assert fit(chosen, peeling_law("gumbel", units(scores, 2.0), s)) > ERROR_RATE
     assert fit(chosen, peeling_law("gumbel", units(scores, 1.0), s)) < ERROR_RATE
     chosen = Counter(
-        tuple(selection.top_s(scores, s, epsilon, 1.0, method="peeling", scale=2.0, rng=keyed.at(6, 2 * t * ROUND)).indices.tolist())
+        tuple(selection.top_s(scores, epsilon, 1.0, s=s, method="peeling", scale=2.0, rng=keyed.at(6, 2 * t * ROUND)).indices.tolist())
         for t in range(n)
     )
     assert fit(chosen, peeling_law("laplace", units(scores, 2.0), s)) > ERROR_RATE

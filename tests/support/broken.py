@@ -130,7 +130,7 @@ def monotone_under_replacement(scores: Any, size: int, rng: Stream) -> Array:
 
 def exponential_without_two(scores: Any, size: int, rng: Stream) -> Array:
     """P(r) ∝ exp(εu_r/Δ), the 2 forgotten."""
-    return selection.exponential_mechanism(scores, size * 1.0, 0.5, size=size, rng=rng)
+    return selection.exponential_mechanism(scores, size * 1.0, 0.5, draws=size, rng=rng)
 
 
 def every_round_spends_all(scores: Any, size: int, rng: Stream) -> Array:

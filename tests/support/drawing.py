@@ -218,7 +218,7 @@ def _releases() -> list[Drawing]:
         return np.array([queries.answer(lambda values: values * 0) for _ in range(n)])
 
     def values(n: int, element: int, rng: Stream) -> Array:
-        found = selection.top_s(1e9 * np.arange(n, 0, -1), n, 1.0, 1.0, values=True, rng=rng)
+        found = selection.top_s(1e9 * np.arange(n, 0, -1), 1.0, 1.0, s=n, values=True, rng=rng)
         return np.asarray(found.values) - 1e9 * np.arange(n, 0, -1)
 
     calls: dict[str, Draw] = {
@@ -257,9 +257,9 @@ def calls_of_several_draws() -> dict[str, Callable[[Stream], object]]:
             queries.answer(lambda values, j=j: values**j)  # type: ignore[misc]
 
     return {
-        "top_s, gumbel": lambda rng: selection.top_s(scores, 3, 1.0, 1.0, values=True, rng=rng),
-        "top_s, peeling": lambda rng: selection.top_s(scores, 3, 1.0, 1.0, method="peeling", values=True, rng=rng),
-        "top_s, one shot": lambda rng: selection.top_s(scores, 3, 0.1, 1.0, delta=1e-3, method="oneshot_laplace", values=True, rng=rng),
+        "top_s, gumbel": lambda rng: selection.top_s(scores, 1.0, 1.0, s=3, values=True, rng=rng),
+        "top_s, peeling": lambda rng: selection.top_s(scores, 1.0, 1.0, s=3, method="peeling", values=True, rng=rng),
+        "top_s, one shot": lambda rng: selection.top_s(scores, 0.1, 1.0, s=3, delta=1e-3, method="oneshot_laplace", values=True, rng=rng),
         "sparse_mean": lambda rng: inference.sparse_mean(vectors, 1.0, 1e-6, 1.0, 2, rng=rng),
         "smoothed_histogram": lambda rng: distributions.smoothed_histogram(x, 1.0, 10, bins=5, rng=rng),
         "dirichlet_histogram": lambda rng: distributions.dirichlet_histogram(x, 1.0, 10, bins=5, rng=rng),

@@ -36,7 +36,7 @@ def _exponential(scores: Array, s: int, scale: float, **options: Any) -> list[in
 
 
 def _repeated(scores: Array, s: int, scale: float, **options: Any) -> list[int]:
-    return selection.exponential_mechanism(scores, 2.0 * s, scale, size=s, **options).tolist()
+    return selection.exponential_mechanism(scores, 2.0 * s, scale, draws=s, **options).tolist()
 
 
 def _backend_call(noise: str, scores: Array, scale: float, keep: int, options: dict[str, Any]) -> _backend.Selection:

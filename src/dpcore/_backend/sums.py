@@ -38,7 +38,7 @@ def column_sums(
     if not add(sums, low, high, rows, threads):
         position = int(sums.first_nan())
         index = tuple(int(i) for i in np.unravel_index(position, x.shape))
-        raise DataError(f"x must not hold NaN; the number at index {index if columns > 1 else index[0]} is NaN")
+        raise DataError(f"records must not hold NaN; the number at index {index if columns > 1 else index[0]} is NaN")
     return _to_pairs((low, high), grid)
 
 

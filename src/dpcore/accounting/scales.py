@@ -169,7 +169,7 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
 
     epsilon, delta, sensitivity = check_positive("epsilon", epsilon), check_open_delta("delta", delta), check_sensitivity(sensitivity)
     if epsilon > 1:
-        raise ParameterError(f"epsilon must be in (0, 1] for calibration='classical', whose proof fails beyond, got {epsilon!r}")
+        raise ParameterError(f"epsilon must be in (0, 1] for method='classical', whose proof fails beyond, got {epsilon!r}")
     return _calibration.classical_gaussian_scale(epsilon, delta, sensitivity)
 
 

@@ -155,7 +155,7 @@ def _released(mechanism: Any) -> Draw:
     def draw(x: Array, size: int, rng: Stream) -> Array:
         answers = np.broadcast_to(x, (size, *x.shape))
         # Its δ is that of one integer, and so it refuses arrays; here each is a run of its own.
-        if isinstance(mechanism, mechanisms.DiscreteGaussian) and mechanism.calibration == "exact" and x.size <= 1:
+        if isinstance(mechanism, mechanisms.DiscreteGaussian) and mechanism.method == "exact" and x.size <= 1:
             return noise.discrete_gaussian(answers, mechanism.scale, rng=rng, threads=1)
         return mechanism.release(answers, rng=rng, threads=1)
 

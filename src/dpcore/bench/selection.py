@@ -77,7 +77,7 @@ class SelectionCase:
 
 def _top(method: str, delta: float, s: int = 100) -> Callable[..., Any]:
     def choose(scores: Array, threads: int) -> Any:
-        return selection.top_s(scores, s, EPSILON, SENSITIVITY, delta=delta, method=method, threads=threads).indices  # type: ignore[arg-type]
+        return selection.top_s(scores, EPSILON, SENSITIVITY, s=s, delta=delta, method=method, threads=threads).indices  # type: ignore[arg-type]
 
     return choose
 
@@ -91,8 +91,8 @@ def _one(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 def selection_cases() -> tuple[SelectionCase, ...]:
     """Everything the speed table of the selection names."""
-    gumbel = selection.top_s(np.zeros(100), 100, EPSILON, SENSITIVITY).scale
-    peeling = selection.top_s(np.zeros(100), 100, EPSILON, SENSITIVITY, delta=DELTA, method="peeling").scale
+    gumbel = selection.top_s(np.zeros(100), EPSILON, SENSITIVITY, s=100).scale
+    peeling = selection.top_s(np.zeros(100), EPSILON, SENSITIVITY, s=100, delta=DELTA, method="peeling").scale
     one = 2 * SENSITIVITY / EPSILON
     return (
         SelectionCase("top_s gumbel, s=100", _top("gumbel", 0.0), 0.1, 100, gumbel),

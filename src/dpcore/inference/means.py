@@ -285,7 +285,7 @@ def sparse_mean(
     total = clipped_sum(array, bound, threads=threads)
     sums, sensitivity = total.rounded()
     chosen = selection.top_s(
-        np.abs(sums), s, epsilon, sensitivity, delta=delta, method=method, scale=scale, values=sums, rng=rng, threads=threads
+        np.abs(sums), epsilon, sensitivity, s=s, delta=delta, method=method, scale=scale, values=sums, rng=rng, threads=threads
     )
     n = len(array)
     stderr = math.sqrt(2.0) * float(chosen.value_scale or 0.0) / n

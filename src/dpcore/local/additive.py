@@ -446,7 +446,7 @@ class LocalDiscreteGaussian(Additive):
 
     Notes
     -----
-    Guarantee: as `dpcore.mechanisms.DiscreteGaussian` with calibration="exact", for each report: one integer query.
+    Guarantee: as `dpcore.mechanisms.DiscreteGaussian` with method="exact", for each report: one integer query.
     Source: Canonne, Kamath & Steinke (2020).
 
     Examples
@@ -466,7 +466,7 @@ class LocalDiscreteGaussian(Additive):
 
     def __post_init__(self) -> None:
         width = self._settle_integers()
-        calibrated = mechanisms.DiscreteGaussian(self.epsilon, self.delta, width, calibration="exact")
+        calibrated = mechanisms.DiscreteGaussian(self.epsilon, self.delta, width, method="exact")
         object.__setattr__(self, "epsilon", calibrated.epsilon)
         object.__setattr__(self, "delta", calibrated.delta)
         self._settle(calibrated.scale)

@@ -87,12 +87,12 @@ def noisy_argmax(
 
 @overload
 def exponential_mechanism(
-    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, size: None = ..., relation: Relation = ..., monotone: bool = ...,
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, draws: None = ..., relation: Relation = ..., monotone: bool = ...,
     rng: Stream | None = ..., threads: int | None = ...,
 ) -> int: ...  # fmt: skip
 @overload
 def exponential_mechanism(
-    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, size: int, relation: Relation = ..., monotone: bool = ...,
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, draws: int, relation: Relation = ..., monotone: bool = ...,
     rng: Stream | None = ..., threads: int | None = ...,
 ) -> npt.NDArray[np.int64]: ...  # fmt: skip
 def exponential_mechanism(
@@ -100,7 +100,7 @@ def exponential_mechanism(
     epsilon: float,
     sensitivity: float,
     *,
-    size: int | None = None,
+    draws: int | None = None,
     relation: Relation = "replace",
     monotone: bool = False,
     rng: Stream | None = None,
@@ -116,8 +116,8 @@ def exponential_mechanism(
         Privacy loss ε of the whole call, positive and finite.
     sensitivity : float
         ℓ∞ sensitivity Δ of the utilities, positive and finite.
-    size : int, optional
-        k independent draws, with replacement, each with ε/k. None is one draw, returned as an int.
+    draws : int, optional
+        m independent draws, with replacement, each with ε/m. None is one draw, returned as an int.
     relation : {"replace", "add_remove"}, default "replace"
         The neighbours that `sensitivity` was computed for.
     monotone : bool, default False
@@ -129,7 +129,7 @@ def exponential_mechanism(
 
     Returns
     -------
-    int, or ndarray of int64 of shape (size,)
+    int, or ndarray of int64 of shape (draws,)
         The index drawn, or the indices.
 
     Raises
@@ -148,14 +148,14 @@ def exponential_mechanism(
     --------
     >>> exponential_mechanism([0.0, 500.0], epsilon=1.0, sensitivity=1.0)
     1
-    >>> exponential_mechanism([0.0, 5000.0], epsilon=1.0, sensitivity=1.0, size=3)
+    >>> exponential_mechanism([0.0, 5000.0], epsilon=1.0, sensitivity=1.0, draws=3)
     array([1, 1, 1])
     """
     array = check_scores(scores)
-    draws = 1 if size is None else check_integer("size", size, low=1, high=MOST_DRAWS)
-    scale = argmax_scale(epsilon, sensitivity, draws, relation, monotone=monotone)
+    count = 1 if draws is None else check_integer("draws", draws, low=1, high=MOST_DRAWS)
+    scale = argmax_scale(epsilon, sensitivity, count, relation, monotone=monotone)
     call = open_selection("gumbel", array, scale, 1, rng, threads)
-    return call.winner(0) if size is None else call.winners(draws)
+    return call.winner(0) if draws is None else call.winners(count)
 
 
 def permute_and_flip(

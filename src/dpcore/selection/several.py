@@ -57,10 +57,10 @@ class Selection:
 
 def top_s(
     scores: npt.ArrayLike,
-    s: int,
     epsilon: float,
     sensitivity: float,
     *,
+    s: int,
     delta: float = 0.0,
     method: Method = "gumbel",
     scale: float | Literal["calibrated"] | None = None,
@@ -77,12 +77,12 @@ def top_s(
     ----------
     scores : array_like, shape (d,)
         Finite scores u. Magnitudes beyond 2^1000 are clamped to it.
-    s : int
-        How many, in [1, d].
     epsilon : float
         Privacy loss ε of the whole call, values included; positive and finite.
     sensitivity : float
         ℓ∞ sensitivity Δ of the scores (and of `values`, where they are another array), positive and finite.
+    s : int
+        How many, in [1, d].
     delta : float, default 0.0
         Failure mass δ of the whole call, in [0, 1).
     method : {"gumbel", "peeling", "oneshot_laplace"}, default "gumbel"
@@ -130,7 +130,7 @@ def top_s(
 
     Examples
     --------
-    >>> chosen = top_s([5.0, 9e5, 1.0, 8e4], 2, epsilon=1.0, sensitivity=1.0, values=True)
+    >>> chosen = top_s([5.0, 9e5, 1.0, 8e4], epsilon=1.0, sensitivity=1.0, s=2, values=True)
     >>> chosen.indices
     array([1, 3])
     >>> chosen.privacy

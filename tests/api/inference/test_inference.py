@@ -65,7 +65,7 @@ def test_a_sparse_mean_is_a_selection_of_rounded_sums(method, delta):
     estimate, total = sparse_mean(x, 2.0, delta, 1.0, 3, method=method, rng=rng()), clipped_sum(x, 1.0)
     sums, sensitivity = total.rounded()
     assert 2.0 <= sensitivity <= 2.0 * (1 + 300 * 2.0**-52)
-    chosen = selection.top_s(np.abs(sums), 3, 2.0, sensitivity, delta=delta, method=method, values=sums, rng=rng())
+    chosen = selection.top_s(np.abs(sums), 2.0, sensitivity, s=3, delta=delta, method=method, values=sums, rng=rng())
     assert estimate.value.shape == (50,)
     assert estimate.value.coords[0].tolist() == estimate.indices.tolist() == chosen.indices.tolist()
     assert np.array_equal(estimate.value.data, chosen.values / 300)

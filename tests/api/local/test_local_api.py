@@ -297,7 +297,7 @@ def test_additive_scales_are_those_of_the_central_mechanisms():
     assert laplace.grid == noise.default_grid(laplace.scale)
     assert gaussian.scale == mechanisms.Gaussian(1.0, 1e-6, 8.0).scale
     assert discrete_laplace.scale == mechanisms.DiscreteLaplace(1.0, 8).scale
-    assert discrete_gaussian.scale == mechanisms.DiscreteGaussian(1.0, 1e-6, 8, calibration="exact").scale
+    assert discrete_gaussian.scale == mechanisms.DiscreteGaussian(1.0, 1e-6, 8, method="exact").scale
     assert gaussian.privacy == Privacy(1.0, 1e-6)
     assert local.LocalLaplace(1.0, 0.1, 0.3).scale >= Fraction(0.3) - Fraction(0.1)
 

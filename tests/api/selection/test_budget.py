@@ -26,7 +26,7 @@ def top(method: str, s: int = 1, scores: object = SCORES, **options: object) -> 
     epsilon = options.pop("epsilon", 0.1 if method == "oneshot_laplace" else 1.0)
     if method != "gumbel":
         options = {"delta": 1e-6, **options}
-    return selection.top_s(scores, s, epsilon, options.pop("sensitivity", 1.0), method=method, **options)
+    return selection.top_s(scores, epsilon, options.pop("sensitivity", 1.0), s=s, method=method, **options)
 
 
 METHODS = ("gumbel", "peeling", "oneshot_laplace")
@@ -45,10 +45,10 @@ def test_privacy_is_that_of_the_call(method):
 
 def test_gumbel_shares_epsilon_over_the_picks():
     for s, epsilon, sensitivity in ((1, 1.0, 1.0), (3, 0.7, 2.0), (8, 4.0, 0.1)):
-        found = selection.top_s(SCORES, s, epsilon, sensitivity)
+        found = selection.top_s(SCORES, epsilon, sensitivity, s=s)
         assert Fraction(found.scale) == rounded_up(2 * s * Fraction(sensitivity) / Fraction(epsilon))
         assert found.privacy == Privacy(epsilon)
-        halved = selection.top_s(SCORES, s, epsilon, sensitivity, relation="add_remove", monotone=True)
+        halved = selection.top_s(SCORES, epsilon, sensitivity, s=s, relation="add_remove", monotone=True)
         assert Fraction(halved.scale) == rounded_up(s * Fraction(sensitivity) / Fraction(epsilon))
         assert halved.privacy == Privacy(epsilon, relation="add_remove")
 
@@ -78,7 +78,7 @@ def gumbel_rules(s: int, epsilon: float, delta: float) -> dict[str, float]:
 )
 def test_gumbel_takes_the_best_rule(s, epsilon, delta):
     scores = np.zeros(300)
-    found = selection.top_s(scores, s, epsilon, 1.0, delta=delta)
+    found = selection.top_s(scores, epsilon, 1.0, s=s, delta=delta)
     each_pick = 2 / found.scale
     best = max(gumbel_rules(s, epsilon, delta).values())
     assert each_pick >= best * (1 - 1e-6)
@@ -99,7 +99,7 @@ def test_the_printed_scale_of_peeling_is_accepted_where_it_holds(s, delta):
     for share in (0.01, 0.1, 0.418):
         epsilon = share * math.log(1 / delta)
         for values in (False, True):
-            found = selection.top_s(np.zeros(200), s, epsilon, 2.0, delta=delta, method="peeling", values=values)
+            found = selection.top_s(np.zeros(200), epsilon, 2.0, s=s, delta=delta, method="peeling", values=values)
             assert math.isclose(found.scale, peeling_b(s, epsilon, delta, 2.0), rel_tol=1e-12)
             assert found.scale >= peeling_b(s, epsilon, delta, 2.0) * (1 - 1e-15)
             assert found.privacy.epsilon <= epsilon
@@ -111,8 +111,8 @@ def test_the_printed_scale_of_peeling_is_refused_where_it_does_not_hold():
     for s, delta, share in ((2000, 1e-3, 4.0), (2000, 1e-6, 4.0), (2000, 1e-12, 3.0)):
         epsilon = share * math.log(1 / delta)
         with pytest.raises(ValueError, match="scale"):
-            selection.top_s(np.zeros(3000), s, epsilon, 1.0, delta=delta, method="peeling", values=True)
-        calibrated = selection.top_s(np.zeros(3000), s, epsilon, 1.0, delta=delta, method="peeling", values=True, scale="calibrated")
+            selection.top_s(np.zeros(3000), epsilon, 1.0, s=s, delta=delta, method="peeling", values=True)
+        calibrated = selection.top_s(np.zeros(3000), epsilon, 1.0, s=s, delta=delta, method="peeling", values=True, scale="calibrated")
         assert calibrated.scale > peeling_b(s, epsilon, delta, 1.0)
 
 
@@ -127,55 +127,55 @@ def spent_by_peeling(s: int, b: float, delta: float, *, values: bool) -> float:
 def test_the_calibrated_scale_is_the_least_that_holds(s, epsilon, delta):
     for values in (False, True):
         options = {"delta": delta, "method": "peeling", "values": values}
-        found = selection.top_s(np.zeros(200), s, epsilon, 1.0, scale="calibrated", **options)
+        found = selection.top_s(np.zeros(200), epsilon, 1.0, s=s, scale="calibrated", **options)
         assert found.scale < peeling_b(s, epsilon, delta, 1.0)
         assert spent_by_peeling(s, found.scale * 1.6, delta, values=values) <= epsilon  # not absurdly small for what is known
         assert spent_by_peeling(s, found.scale * 0.999, delta, values=values) >= epsilon * 0.98 or found.rule not in ("basic", "zcdp")
-        assert selection.top_s(np.zeros(200), s, epsilon, 1.0, scale=found.scale, **options).scale == found.scale
+        assert selection.top_s(np.zeros(200), epsilon, 1.0, s=s, scale=found.scale, **options).scale == found.scale
         with pytest.raises(ParameterError, match="scale"):
-            selection.top_s(np.zeros(200), s, epsilon, 1.0, scale=found.scale * 0.99, **options)
+            selection.top_s(np.zeros(200), epsilon, 1.0, s=s, scale=found.scale * 0.99, **options)
 
 
 def test_a_scale_of_ones_own_is_checked():
     options = {"method": "peeling", "delta": 1e-6}
-    largest = selection.top_s(SCORES, 3, 1.0, 1.0, scale=1e6, **options)
+    largest = selection.top_s(SCORES, 1.0, 1.0, s=3, scale=1e6, **options)
     assert largest.scale == 1e6
     with pytest.raises(ParameterError, match="scale"):
-        selection.top_s(SCORES, 3, 1.0, 1.0, scale=0.5, **options)
+        selection.top_s(SCORES, 1.0, 1.0, s=3, scale=0.5, **options)
     # pure ε: s rounds of 2λ/b
-    assert selection.top_s(SCORES, 3, 1.0, 1.0, scale=6.0000001, method="peeling").privacy.delta == 0
+    assert selection.top_s(SCORES, 1.0, 1.0, s=3, scale=6.0000001, method="peeling").privacy.delta == 0
     with pytest.raises(ParameterError, match="scale"):
-        selection.top_s(SCORES, 3, 1.0, 1.0, scale=5.999, method="peeling")
+        selection.top_s(SCORES, 1.0, 1.0, s=3, scale=5.999, method="peeling")
 
 
 def test_peeling_without_delta_shares_epsilon_over_the_rounds():
     for scale in (None, "calibrated"):
-        assert math.isclose(selection.top_s(SCORES, 3, 1.0, 1.0, method="peeling", scale=scale).scale, 6.0, rel_tol=1e-12)
-        both = selection.top_s(SCORES, 3, 1.0, 1.0, method="peeling", scale=scale, values=True)
+        assert math.isclose(selection.top_s(SCORES, 1.0, 1.0, s=3, method="peeling", scale=scale).scale, 6.0, rel_tol=1e-12)
+        both = selection.top_s(SCORES, 1.0, 1.0, s=3, method="peeling", scale=scale, values=True)
         assert math.isclose(both.scale, 9.0, rel_tol=1e-12)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.2, 1e-6), (1.0, 1e-6), (0.1, 0.05), (0.1, 0.2), (0.1, 0.0)])
 def test_oneshot_laplace_is_refused_outside_its_theorem(epsilon, delta):
     with pytest.raises(ParameterError, match="epsilon" if epsilon >= 0.2 else "delta"):
-        selection.top_s(SCORES, 2, epsilon, 1.0, delta=delta, method="oneshot_laplace")
+        selection.top_s(SCORES, epsilon, 1.0, s=2, delta=delta, method="oneshot_laplace")
 
 
 def test_oneshot_laplace_has_the_scale_of_its_theorem():
     for d, s, epsilon, delta, sensitivity in ((8, 2, 0.1, 1e-6, 1.0), (1000, 30, 0.19, 0.04, 3.0)):
-        found = selection.top_s(np.zeros(d), s, epsilon, sensitivity, delta=delta, method="oneshot_laplace")
+        found = selection.top_s(np.zeros(d), epsilon, sensitivity, s=s, delta=delta, method="oneshot_laplace")
         printed = 8 * sensitivity * math.sqrt(s * math.log(d / delta)) / epsilon
         assert math.isclose(found.scale, printed, rel_tol=1e-12)
         assert found.scale >= printed * (1 - 1e-15)
 
 
 def test_a_scale_for_gumbel_is_checked_too():
-    assert selection.top_s(SCORES, 3, 1.0, 1.0, scale=7.0).scale == 7.0
+    assert selection.top_s(SCORES, 1.0, 1.0, s=3, scale=7.0).scale == 7.0
     with pytest.raises(ParameterError, match="scale"):
-        selection.top_s(SCORES, 3, 1.0, 1.0, scale=5.999)
+        selection.top_s(SCORES, 1.0, 1.0, s=3, scale=5.999)
     with pytest.raises(ParameterError, match="scale"):
-        selection.top_s(SCORES, 3, 1.0, 1.0, scale=7.0, values=True)
-    assert selection.top_s(SCORES, 3, 1.0, 1.0, scale=9.1, values=True).value_scale == 9.1
+        selection.top_s(SCORES, 1.0, 1.0, s=3, scale=7.0, values=True)
+    assert selection.top_s(SCORES, 1.0, 1.0, s=3, scale=9.1, values=True).value_scale == 9.1
 
 
 @pytest.mark.parametrize("scale", [100.0, "calibrated"])
@@ -186,7 +186,7 @@ def test_the_scale_of_oneshot_laplace_is_its_theorems(scale):
 
 def test_a_sensitivity_between_two_floats_counts_as_the_larger():
     for sensitivity in (2**53 + 1, Fraction(1, 3), np.int64(2**53 + 1)):
-        found = selection.top_s(SCORES, 1, 1.0, sensitivity)
+        found = selection.top_s(SCORES, 1.0, sensitivity, s=1)
         assert Fraction(found.scale) >= 2 * Fraction(int(sensitivity) if isinstance(sensitivity, np.int64) else sensitivity)
 
 
@@ -195,10 +195,10 @@ def test_oneshot_laplace_does_not_show_an_order():
     rng = KeyedRandom(KEY)
     for values in (False, True):
         for _ in range(20):
-            chosen = selection.top_s(np.zeros(50), 5, 0.1, 1.0, delta=1e-6, method="oneshot_laplace", values=values, rng=rng)
+            chosen = selection.top_s(np.zeros(50), 0.1, 1.0, s=5, delta=1e-6, method="oneshot_laplace", values=values, rng=rng)
             assert chosen.indices.tolist() == sorted(chosen.indices.tolist())
     signed = np.arange(50) * 1e6
-    chosen = selection.top_s(signed, 5, 0.1, 1.0, delta=1e-6, method="oneshot_laplace", values=True)
+    chosen = selection.top_s(signed, 0.1, 1.0, s=5, delta=1e-6, method="oneshot_laplace", values=True)
     assert np.abs(chosen.values - signed[chosen.indices]).max() < 1e5
 
 
@@ -226,7 +226,7 @@ def test_other_values_than_the_scores_may_be_released(method):
 
 def test_gumbel_values_share_the_budget():
     for share in (0.5, 0.1, 0.9):
-        found = selection.top_s(SCORES, 3, 2.0, 1.5, values=True, value_share=share)
+        found = selection.top_s(SCORES, 2.0, 1.5, s=3, values=True, value_share=share)
         assert math.isclose(found.scale, 2 * 1.5 * 3 / (2.0 * (1 - share)), rel_tol=1e-9)
         assert math.isclose(found.value_scale, 1.5 * 3 / (2.0 * share), rel_tol=1e-9)
         spent = 3 * 2 * Fraction(1.5) / Fraction(found.scale) + 3 * Fraction(1.5) / Fraction(found.value_scale)

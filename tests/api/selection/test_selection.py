@@ -37,12 +37,12 @@ ONE = {
     "permute_and_flip": lambda scores, epsilon=1.0, sensitivity=1.0, **o: selection.permute_and_flip(scores, epsilon, sensitivity, **o),
 }
 TOP = {
-    "gumbel": lambda scores, s=1, epsilon=1.0, sensitivity=1.0, **o: selection.top_s(scores, s, epsilon, sensitivity, **o),
+    "gumbel": lambda scores, s=1, epsilon=1.0, sensitivity=1.0, **o: selection.top_s(scores, epsilon, sensitivity, s=s, **o),
     "peeling": lambda scores, s=1, epsilon=1.0, sensitivity=1.0, **o: selection.top_s(
-        scores, s, epsilon, sensitivity, **{"method": "peeling", "delta": 1e-6, **o}
+        scores, epsilon, sensitivity, s=s, **{"method": "peeling", "delta": 1e-6, **o}
     ),
     "oneshot_laplace": lambda scores, s=1, epsilon=0.1, sensitivity=1.0, **o: selection.top_s(
-        scores, s, epsilon, sensitivity, **{"method": "oneshot_laplace", "delta": 1e-6, **o}
+        scores, epsilon, sensitivity, s=s, **{"method": "oneshot_laplace", "delta": 1e-6, **o}
     ),
 }
 ALL = {**ONE, **TOP}
@@ -64,11 +64,11 @@ def test_an_argmax_is_a_python_int(name):
 
 
 def test_repeated_draws_are_an_int64_array():
-    drawn = selection.exponential_mechanism(SCORES, 1.0, 1.0, size=5)
+    drawn = selection.exponential_mechanism(SCORES, 1.0, 1.0, draws=5)
     assert drawn.dtype == np.int64
     assert drawn.shape == (5,)
-    assert selection.exponential_mechanism(SCORES, 1.0, 1.0, size=1).shape == (1,)
-    assert selection.exponential_mechanism([7.0], 1.0, 1.0, size=3).tolist() == [0, 0, 0]
+    assert selection.exponential_mechanism(SCORES, 1.0, 1.0, draws=1).shape == (1,)
+    assert selection.exponential_mechanism([7.0], 1.0, 1.0, draws=3).tolist() == [0, 0, 0]
 
 
 @each_top
@@ -88,17 +88,18 @@ def test_a_selection_is_an_immutable_value(name):
 
 def test_the_method_of_top_s_is_gumbel_by_default():
     assert (
-        selection.top_s(SCORES, 3, 1.0, 1.0, rng=keyed()).indices.tolist()
-        == selection.top_s(SCORES, 3, 1.0, 1.0, method="gumbel", rng=keyed()).indices.tolist()
+        selection.top_s(SCORES, 1.0, 1.0, s=3, rng=keyed()).indices.tolist()
+        == selection.top_s(SCORES, 1.0, 1.0, s=3, method="gumbel", rng=keyed()).indices.tolist()
     )
 
 
 def test_signatures_are_those_of_the_contract():
     shown = {
         "noisy_argmax": "(scores, epsilon, sensitivity, *, noise='laplace', relation='replace', monotone=False, rng=None, threads=None)",
-        "exponential_mechanism": "(scores, epsilon, sensitivity, *, size=None, relation='replace', monotone=False, rng=None, threads=None)",
+        "exponential_mechanism": "(scores, epsilon, sensitivity, *, draws=None, relation='replace', monotone=False, rng=None, "
+        "threads=None)",
         "permute_and_flip": "(scores, epsilon, sensitivity, *, relation='replace', monotone=False, rng=None, threads=None)",
-        "top_s": "(scores, s, epsilon, sensitivity, *, delta=0.0, method='gumbel', scale=None, values=False, value_share=0.5, "
+        "top_s": "(scores, epsilon, sensitivity, *, s, delta=0.0, method='gumbel', scale=None, values=False, value_share=0.5, "
         "relation='replace', monotone=False, rng=None, threads=None)",
     }
     for name, expected in shown.items():
@@ -315,9 +316,9 @@ def test_noise_is_known():
     ("value", "error"),
     [(0, ParameterError), (-2, ParameterError), (1.0, ParameterTypeError), (True, ParameterTypeError), ("2", ParameterTypeError)],
 )
-def test_size_is_a_positive_integer(value, error):
-    with pytest.raises(error, match=r"^size\b"):
-        selection.exponential_mechanism(SCORES, 1.0, 1.0, size=value)
+def test_draws_is_a_positive_integer(value, error):
+    with pytest.raises(error, match=r"^draws\b"):
+        selection.exponential_mechanism(SCORES, 1.0, 1.0, draws=value)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +356,7 @@ def test_delta_is_checked(name):
 def test_method_is_known():
     for value, error in (("laplace", ParameterError), (None, ParameterTypeError), (3, ParameterTypeError)):
         with pytest.raises(error, match=r"^method\b"):
-            selection.top_s(SCORES, 2, 1.0, 1.0, method=value)
+            selection.top_s(SCORES, 1.0, 1.0, s=2, method=value)
 
 
 def test_scale_is_checked():

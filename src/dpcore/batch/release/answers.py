@@ -140,7 +140,7 @@ def integer_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relati
     if delta == 0:
         return DiscreteLaplace(epsilon, int(sensitivity.l1), relation=relation)
     if sensitivity.alone:
-        return DiscreteGaussian(epsilon, delta, int(sensitivity.l1), calibration="exact", relation=relation)
+        return DiscreteGaussian(epsilon, delta, int(sensitivity.l1), method="exact", relation=relation)
     return DiscreteGaussian(epsilon, delta, sensitivity.l2, relation=relation)
 
 

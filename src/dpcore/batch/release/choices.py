@@ -196,7 +196,7 @@ class TopAnswer:
 def _top(counts: Array, section: TopQuery, sensitivity: int, relation: Relation, rng: Stream | None) -> selection.Selection:
     method = section.method
     return selection.top_s(
-        counts, section.s, section.epsilon, sensitivity, delta=section.delta, method=method,
+        counts, section.epsilon, sensitivity, s=section.s, delta=section.delta, method=method,
         scale="calibrated" if method == "peeling" else None, values=section.values, relation=relation,
         monotone=relation == "add_remove" and method != "oneshot_laplace", rng=rng, threads=1,
     )  # fmt: skip

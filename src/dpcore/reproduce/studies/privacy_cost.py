@@ -174,7 +174,7 @@ def _agreement(risks: dict[Size, Risk], exact: Rates) -> tuple[Check, ...]:
 def _scale(size: Size) -> float:
     """Scale b of Algorithm 9.2.2's Laplace noise, for the mean."""
     options: dict[str, Any] = {"delta": size.delta, "method": "peeling", "values": True}
-    return selection.top_s(np.zeros(size.d), size.s, size.epsilon, 2 * _radius(size.n), **options).scale / size.n
+    return selection.top_s(np.zeros(size.d), size.epsilon, 2 * _radius(size.n), s=size.s, **options).scale / size.n
 
 
 def _largest(means: Array, s: int) -> Array:

@@ -37,7 +37,7 @@ def scale_of(name):
         case "discrete_laplace":
             return mechanisms.DiscreteLaplace(column["epsilon"], width).scale
         case _:
-            return mechanisms.DiscreteGaussian(column["epsilon"], column["delta"], width, calibration="exact").scale
+            return mechanisms.DiscreteGaussian(column["epsilon"], column["delta"], width, method="exact").scale
 
 
 def expected(table, name, position, key=KEY):
