@@ -86,7 +86,6 @@ SECTIONS_LEFT = {
     "dpcore.accounting",
     "dpcore.distributions",
     "dpcore.inference",
-    "dpcore.audit",
     "dpcore.minimax",
     "dpcore.minimax.losses",
     "dpcore.privacy",

@@ -181,13 +181,13 @@ def one_run(x, rng):
 
 def audited():
     return audit(
-        repeat(one_run), near_the_edge(0), near_the_edge(1), n=FEW, confidence=1 - MANY, privacy=Privacy(1.0, 0.1), rng=KeyedRandom(KEY)
+        repeat(one_run), near_the_edge(0), near_the_edge(1), runs=FEW, confidence=1 - MANY, privacy=Privacy(1.0, 0.1), rng=KeyedRandom(KEY)
     )
 
 
 def test_an_audit_finds_nothing_in_the_test_and_the_fault_in_a_broken_one(monkeypatch):
     found = audited()
-    assert found.passed
+    assert found.refuted is False
     right = distribution_tests.thresholds
     monkeypatch.setattr(distribution_tests, "thresholds", lambda *a: dataclasses.replace(right(*a), first_scale=0.1))
-    assert not audited().passed
+    assert audited().refuted is True

@@ -37,8 +37,8 @@ def keyed_audit(mechanism: Any, x0: Any, x1: Any, **options: Any) -> AuditResult
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_an_audit_catches_what_is_broken(broken):
-    found = keyed_audit(broken.run, broken.x0, broken.x1, privacy=broken.privacy, n=broken.n)
-    assert found.passed is False
+    found = keyed_audit(broken.run, broken.x0, broken.x1, privacy=broken.privacy, runs=broken.n)
+    assert found.refuted is True
     assert found.epsilon_lower > broken.at_least > broken.privacy.epsilon
 
 
@@ -103,28 +103,28 @@ LOCAL = {
 
 def check(mechanism: Any, x0: Any, x1: Any, at_least: float, **options: Any) -> None:
     found = keyed_audit(mechanism, x0, x1, **options)
-    assert found.passed is True, found
+    assert found.refuted is False, found
     assert found.epsilon_lower >= at_least, found
 
 
 @pytest.mark.parametrize(("mechanism", "x0", "x1", "at_least"), NOISE.values(), ids=NOISE)
 def test_noise_passes(mechanism, x0, x1, at_least):
     n = N if np.size(x0) < 10 else N // 50
-    check(mechanism, x0, x1, at_least, n=n)
+    check(mechanism, x0, x1, at_least, runs=n)
 
 
 @pytest.mark.parametrize(("mechanism", "x0", "x1", "at_least"), LOCAL.values(), ids=LOCAL)
 def test_local_mechanisms_pass(mechanism, x0, x1, at_least):
-    check(mechanism, x0, x1, at_least, n=N)
+    check(mechanism, x0, x1, at_least, runs=N)
 
 
 def test_packed_bits_pass():
-    check(packed, False, True, 0.95, n=N, privacy=Privacy(1.0))
+    check(packed, False, True, 0.95, runs=N, privacy=Privacy(1.0))
 
 
 def test_sequential_mechanisms_pass():
-    check(local.SequentialChannel(1.0, choose), [0, 1, 1], [1, 1, 1], 0.6, n=CALLS)
-    check(local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), [0.2, 0.9, 0.3], [0.2, 0.1, 0.3], 0.6, n=2 * CALLS)
+    check(local.SequentialChannel(1.0, choose), [0, 1, 1], [1, 1, 1], 0.6, runs=CALLS)
+    check(local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), [0.2, 0.9, 0.3], [0.2, 0.1, 0.3], 0.6, runs=2 * CALLS)
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -135,7 +135,7 @@ def test_noise_on_the_finest_grid_passes(kind):
         return getattr(noise, kind)(np.full(size, x), 1.0 if kind == "laplace" else scale, grid=2.0**-38, rng=rng)
 
     scale = mechanisms.Gaussian(1.0, 1e-2, 1.0).scale
-    check(run, 0.0, 1.0, 0.8, privacy=Privacy(1.0, delta), n=N)
+    check(run, 0.0, 1.0, 0.8, privacy=Privacy(1.0, delta), runs=N)
 
 
 BEFORE, AFTER = (0.0, 2.0, 2.0, 2.0), (1.0, 1.0, 1.0, 1.0)
@@ -169,21 +169,21 @@ SELECTION = {
 
 @pytest.mark.parametrize(("run", "privacy", "at_least"), SELECTION.values(), ids=SELECTION)
 def test_selection_passes(run, privacy, at_least):
-    check(repeat(run), BEFORE, AFTER, at_least, privacy=privacy, n=CALLS)
+    check(repeat(run), BEFORE, AFTER, at_least, privacy=privacy, runs=CALLS)
 
 
 def test_the_exponential_mechanism_passes():
     def run(scores: Any, size: int, rng: Any) -> Array:
         return selection.exponential_mechanism(scores, size * 1.0, 1.0, draws=size, rng=rng)
 
-    check(run, BEFORE, AFTER, 0.7, privacy=Privacy(1.0), n=N)
+    check(run, BEFORE, AFTER, 0.7, privacy=Privacy(1.0), runs=N)
 
 
 def test_monotone_scores_under_replacement_are_refused_because_audits_find_them_out():
     def run(scores: Any, size: int, rng: Any) -> Array:
         return winners(scores, 1.0, size, rng)
 
-    assert keyed_audit(run, (0.0, 8.0), (1.0, 7.0), privacy=Privacy(1.0), n=600_000).passed is False
+    assert keyed_audit(run, (0.0, 8.0), (1.0, 7.0), privacy=Privacy(1.0), runs=600_000).refuted is True
     with pytest.raises(ValueError, match="monotone"):
         selection.noisy_argmax((0.0, 8.0), 1.0, 1.0, monotone=True)
 
@@ -220,13 +220,13 @@ INFERENCE = {
 
 @pytest.mark.parametrize(("run", "privacy", "at_least"), INFERENCE.values(), ids=INFERENCE)
 def test_inference_passes(run, privacy, at_least):
-    check(repeat(run), RECORDS, NEIGHBOUR, at_least, privacy=privacy, n=CALLS)
+    check(repeat(run), RECORDS, NEIGHBOUR, at_least, privacy=privacy, runs=CALLS)
 
 
 def test_half_the_noise_of_a_mean_is_caught():
     """The twin of the audits of functions called once a run."""
     run = repeat(lambda data, rng: inference.mean(data[:, 0], 2.0, 0.0, 1.0, rng=rng).value)
-    assert keyed_audit(run, RECORDS, NEIGHBOUR, privacy=Privacy(1.0), n=CALLS).passed is False
+    assert keyed_audit(run, RECORDS, NEIGHBOUR, privacy=Privacy(1.0), runs=CALLS).refuted is True
 
 
 # Beside exact losses
@@ -250,7 +250,7 @@ def test_bounds_are_below_the_exact_loss_and_near_it(delta):
     for _ in range(15):
         rows = two_rows(plain)
         exact = Experiment(rows).epsilon(delta)
-        found = keyed_audit(run, *rows, delta=delta, n=100_000)
+        found = keyed_audit(run, *rows, delta=delta, runs=100_000)
         assert found.epsilon_lower <= exact
         if 0.5 < exact < 5:
             shares.append(found.epsilon_lower / exact)
@@ -263,7 +263,7 @@ def test_bounds_are_below_the_exact_loss_and_near_it(delta):
 def test_false_alarms_are_as_rare_as_stated():
     """At confidence ½ of a mechanism that attains ε, no more than half of the audits may claim more than ε."""
     runs, keyed = 600, KeyedRandom(KEY)
-    alarms = sum(not audit(local.KaryResponse(1.0, k=50), 0, 1, n=4_000, confidence=0.5, rng=keyed).passed for _ in range(runs))
+    alarms = sum(audit(local.KaryResponse(1.0, k=50), 0, 1, runs=4_000, confidence=0.5, rng=keyed).refuted for _ in range(runs))
     assert stats.binomtest(alarms, runs, 0.5, alternative="greater").pvalue > ERROR_RATE
 
 
@@ -291,8 +291,8 @@ def test_events_chosen_on_the_runs_that_count_would_give_false_alarms():
 @pytest.mark.long
 @pytest.mark.parametrize("mechanism", [mechanisms.Laplace(1.0, 1.0), mechanisms.Gaussian(1.0, 1e-4, 1.0)], ids=["Laplace", "Gaussian"])
 def test_a_hundred_million_runs_pass(mechanism):
-    found = keyed_audit(mechanism, 0.0, 1.0, n=10**8)
-    assert found.passed
+    found = keyed_audit(mechanism, 0.0, 1.0, runs=10**8)
+    assert found.refuted is False
     assert found.epsilon_lower > (0.995 if isinstance(mechanism, mechanisms.Laplace) else 0.93)
 
 
@@ -300,9 +300,9 @@ def test_a_hundred_million_runs_pass(mechanism):
 def test_ten_million_runs_of_coins_pass():
     for mechanism in (local.BinaryResponse(1.0), local.KaryResponse(1.0, k=5), local.BoundedMean(1.0, 0.0, 1.0)):
         inputs = (False, True) if isinstance(mechanism, local.BinaryResponse) else (0, 1)
-        check(mechanism, *inputs, 0.99, n=10**7)
+        check(mechanism, *inputs, 0.99, runs=10**7)
 
 
 @pytest.mark.long
 def test_many_picks_pass():
-    check(repeat(top()), (0.0, 0.0, 2.0, 2.0, 2.0, 2.0), (1.0,) * 6, 0.5, privacy=Privacy(1.0), n=60_000)
+    check(repeat(top()), (0.0, 0.0, 2.0, 2.0, 2.0, 2.0), (1.0,) * 6, 0.5, privacy=Privacy(1.0), runs=60_000)

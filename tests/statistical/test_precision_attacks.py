@@ -36,7 +36,7 @@ OURS = pytest.mark.parametrize("run", [ours(None), ours(2.0**-40)], ids=["defaul
 
 
 def attack(run: Run, events: Any, n: int, x0: float = 0.0, x1: float = 1.0) -> AuditResult:
-    return audit(run, x0, x1, privacy=Privacy(1.0), events=events, n=n, confidence=1 - ERROR_RATE, rng=KeyedRandom(KEY))
+    return audit(run, x0, x1, privacy=Privacy(1.0), events=events, runs=n, confidence=1 - ERROR_RATE, rng=KeyedRandom(KEY))
 
 
 # All low bits that an audit knows: outputs reachable from one input and not from the other, trailing zeros at every threshold and binade
@@ -45,7 +45,7 @@ def attack(run: Run, events: Any, n: int, x0: float = 0.0, x1: float = 1.0) -> A
 @OURS
 @pytest.mark.parametrize(("x0", "x1"), INPUTS)
 def test_low_bits_tell_nothing_of_ours(run, x0, x1):
-    assert attack(run, ["low_bits"], 200_000, x0, x1).passed
+    assert attack(run, ["low_bits"], 200_000, x0, x1).refuted is False
 
 
 @pytest.mark.parametrize(("x0", "x1"), INPUTS[:-1])  # near 1234 sums are multiples of 2^-42, which noise of scale 1 reaches all
@@ -71,7 +71,7 @@ def reachability(outputs: Array) -> Array:
 
 @OURS
 def test_reachable_outputs_tell_nothing_of_ours(run):
-    assert attack(run, [reachability], 40_000).passed
+    assert attack(run, [reachability], 40_000).refuted is False
 
 
 def test_reachable_outputs_give_numpy_away():
@@ -100,14 +100,14 @@ THRESHOLDS = [multiples(t) for t in range(75)]
 
 @OURS
 def test_trailing_zeros_tell_nothing_of_ours(run):
-    assert attack(run, THRESHOLDS, 400_000).passed
+    assert attack(run, THRESHOLDS, 400_000).refuted is False
 
 
 def test_trailing_zeros_give_numpy_away():
     found = attack(numpys_laplace, [multiples(53)], 400_000)
     assert found.likelier == "x0"
     assert found.epsilon_lower > 3
-    assert not attack(numpys_laplace, THRESHOLDS, 400_000).passed
+    assert attack(numpys_laplace, THRESHOLDS, 400_000).refuted is True
 
 
 @pytest.mark.parametrize(("scale", "grid"), [(1.0, None), (1.0, 2.0**-40), (0.37, None), (1000.0, 1.0)])

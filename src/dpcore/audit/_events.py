@@ -1,4 +1,4 @@
-"""Events that tell two samples apart: cells of a line, unions of cells, and the choice among them."""
+"""Events that separate two samples: cells of a line, unions of cells, and the choice among them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from dpcore.audit._words import Piece, interval_words
+
 Array = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 
 DISTINCT = 1024
-"""Up to so many different values each is a cell of its own."""
+"""Largest number of different values for which each value is a cell of its own."""
 QUANTILES, TAIL = 64, 4
-"""Interior quantiles that divide cells otherwise, and how few pilot runs are left beyond the outermost one."""
+"""Interior quantiles that divide the cells of more values, and the least number of pilot runs beyond the outermost one."""
 LEAST_ATOM = 8
-"""Of more values, those that were seen at least so often are cells of their own: at most a quarter as many."""
+"""Occurrences that make a value a cell of its own when there are more values; at most a quarter of `DISTINCT` values."""
 TABLE = 1 << 16
-"""Integers that span at most so many values are looked up, which is faster than a search."""
+"""Integers in a range of at most this size are looked up in a table, which is faster than a search."""
 NEAR = 0.02
-"""Losses that differ by no more are near equals."""
+"""Largest difference of two losses that count as nearly equal."""
 CAUTION = 3.5
-"""Normal quantile by which candidates are discounted at least, because there are thousands of them."""
+"""Least normal quantile that discounts a candidate, because there are thousands of candidates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,19 +36,25 @@ class Feature:
     Attributes
     ----------
     name : str
-        What it is, for descriptions.
+        The number in words, as "the output".
     of : callable
-        Takes a block of outputs, gives a vector of bool, integers or floats.
+        Takes a block of outputs and returns a vector of bool, integers or floats.
     points : tuple of float
-        Numbers that deserve a cell of their own.
+        Numbers that get a cell of their own.
     margin : float
         By how much its events must be better than those of features without a margin, which are easier to understand.
+    where : {"values", "low_bits", "own"}
+        Family of the feature: plain values, low bits, or a function of the caller.
+    words : callable or None
+        Takes the intervals of an event and returns the event in words, for integers that encode something; None for plain numbers.
     """
 
     name: str
     of: Callable[[Array], Array]
     points: tuple[float, ...] = ()
     margin: float = 0.0
+    where: str = "values"
+    words: Callable[[Sequence[Piece]], str] | None = None
 
     def values(self, outputs: Array) -> Array:
         """The feature as int64 or float64."""
@@ -55,7 +63,7 @@ class Feature:
 
 
 class Partition:
-    """Cells of a line: 2i is what lies between edges i − 1 and i, 2i + 1 is edge i itself.
+    """Cells of a line: cell 2i lies between edges i − 1 and i, cell 2i + 1 is edge i itself.
 
     Parameters
     ----------
@@ -72,7 +80,7 @@ class Partition:
 
     @classmethod
     def of(cls, pilot: Array, points: Sequence[float] = (), *, distinct: int = DISTINCT, quantiles: int = QUANTILES) -> Partition:
-        """Cells that suit some values: every one of them if they are few, else quantiles and the values that are seen again and again."""
+        """Cells for some values: each value if there are few, else quantiles and the values that occur often."""
         different, counts = np.unique(pilot, return_counts=True)
         if len(different) <= distinct:
             edges = different
@@ -85,7 +93,7 @@ class Partition:
         return cls(edges[~np.isnan(edges)] if edges.dtype.kind == "f" else edges)
 
     def codes(self, values: Array) -> Counts:
-        """The cell of every value; a NaN lies beyond infinity."""
+        """The cell of each value; NaN lies beyond infinity."""
         if self._table is None:
             return self._search(values)
         low, high = int(self.edges[0]) - 1, int(self.edges[-1]) + 1
@@ -97,31 +105,24 @@ class Partition:
         found: Counts = 2 * place + (self.edges[np.minimum(place, len(self.edges) - 1)] == values)
         return found
 
-    def describe(self, member: npt.NDArray[np.bool_], most: int = 6) -> str:
-        """Cells in words: "≤ 0.5", "in {1} ∪ [3, 7)"."""
+    def pieces(self, member: npt.NDArray[np.bool_]) -> list[Piece]:
+        """The intervals that a union of cells consists of."""
         starts = np.flatnonzero(member & ~np.concatenate([[False], member[:-1]]))
         stops = np.flatnonzero(member & ~np.concatenate([member[1:], [False]]))
-        pieces = [self._piece(int(i), int(j)) for i, j in zip(starts[:most], stops[:most], strict=True)]
-        more = f" ∪ … ({len(starts)} pieces)" if len(starts) > most else ""
-        return "in " + (" ∪ ".join(pieces) or "∅") + more
+        return [self._piece(int(i), int(j)) for i, j in zip(starts, stops, strict=True)]
 
-    def _piece(self, first: int, last: int) -> str:
+    def _piece(self, first: int, last: int) -> Piece:
         """Cells first … last as an interval."""
         low = self.edges[(first + 1) // 2 - 1].item() if first else None
         high = self.edges[last // 2].item() if last < self.cells - 1 else None
         if self.edges.dtype.kind == "i":
             low, high = (None if low is None else low + 1 - first % 2), (None if high is None else high - 1 + last % 2)
-            closed_left = closed_right = True
-        else:
-            closed_left, closed_right = bool(first % 2), bool(last % 2)
-        if low is not None and low == high:
-            return f"{{{low!r}}}"
-        left = "(−∞" if low is None else f"{'[' if closed_left else '('}{low!r}"
-        return f"{left}, " + ("∞)" if high is None else f"{high!r}{']' if closed_right else ')'}")
+            return Piece(low, high)
+        return Piece(low, high, with_low=bool(first % 2), with_high=bool(last % 2))
 
 
 def _levels(n: int, quantiles: int) -> Counts:
-    """Places in n sorted values: even ones inside, and halves of what is left towards both ends."""
+    """Places in n sorted values: evenly spaced ones inside, and ones that halve the rest towards both ends."""
     inside = np.arange(1, quantiles) * n // quantiles
     tail = TAIL << np.arange(max(0, (n // quantiles // TAIL).bit_length()))
     return np.unique(np.concatenate([inside, tail, n - 1 - tail]))
@@ -129,18 +130,18 @@ def _levels(n: int, quantiles: int) -> Counts:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A union of cells of a feature, and how well it separates.
+    """A union of cells of a feature, and how well it separates the two inputs.
 
     Attributes
     ----------
     feature, partition
-        What is computed, and its cells.
+        The number, and its cells.
     member : ndarray of bool
         The cells.
     likelier : int
         The input, 0 or 1, under which it is more probable.
     score : float
-        The loss that it is expected to prove.
+        The loss that it should prove.
     """
 
     feature: Feature
@@ -156,7 +157,8 @@ class Candidate:
     @property
     def description(self) -> str:
         """The event in words."""
-        return f"{self.feature.name} {self.partition.describe(self.member)}"
+        pieces = self.partition.pieces(self.member)
+        return self.feature.words(pieces) if self.feature.words is not None else f"{self.feature.name} {interval_words(pieces)}"
 
 
 def best_candidate(feature: Feature, partition: Partition, ordering: Counts, scoring: Counts, delta: float, quantile: float) -> Candidate:
@@ -165,12 +167,12 @@ def best_candidate(feature: Feature, partition: Partition, ordering: Counts, sco
     Parameters
     ----------
     feature, partition
-        What the counts are of.
+        The number that was counted, and its cells.
     ordering, scoring : ndarray of int64, shape (2, cells)
-        Runs in each cell under x0 and x1, in two independent samples: cells are put in order by the one, and judged by the other. By one
-        sample alone, a union of rare cells that chance has favoured would look best.
+        Runs in each cell under x0 and x1, in two independent samples. The first one orders the cells, the second one judges their unions.
+        With one sample for both, a union of rare cells that chance has favoured would look best.
     delta : float
-        δ.
+        Failure mass δ.
     quantile : float
         Normal quantile of the confidence.
     """
@@ -183,7 +185,7 @@ def best_candidate(feature: Feature, partition: Partition, ordering: Counts, sco
         for likelier in (0, 1):
             scores = losses(grown[likelier], grown[1 - likelier], totals[likelier], totals[1 - likelier], delta, quantile)
             at = int(np.argmax(scores))
-            # Of near equals the threshold, which says more to a reader; with many runs what is near shrinks.
+            # Of nearly equal events take the threshold, which is easier to understand. With more runs, fewer events are nearly equal.
             handicap = 0.0 if plain else min(NEAR, float(np.sqrt((1 / (grown[:, at] + 1)).sum())))
             found.append((float(scores[at]) - handicap, float(scores[at]), likelier, order[: at + 1]))
     _, score, likelier, groups = max(found, key=lambda candidate: candidate[0])
@@ -194,7 +196,7 @@ def best_candidate(feature: Feature, partition: Partition, ordering: Counts, sco
 
 
 def _groups(counts: Counts) -> Counts:
-    """The first cells of groups: edges and gaps that hold next to nothing go with the cell on their left, so that events stay intervals."""
+    """The first cells of groups: nearly empty edges and gaps join the cell on their left, so that events stay intervals."""
     total, places = counts.sum(axis=0), np.arange(counts.shape[1])
     alone = (total >= LEAST_ATOM) | ((total > 0) & (places % 2 == 0))
     alone[0] = True
@@ -202,7 +204,7 @@ def _groups(counts: Counts) -> Counts:
 
 
 def _orders(counts: Counts) -> Iterator[tuple[bool, Counts]]:
-    """Orders of cells: as they lie (True), and by their likelihood ratio, as seen and discounted for how seldom they were seen (False)."""
+    """Orders of cells: by position (True), and by likelihood ratio, plain and discounted for rare cells (False)."""
     places = np.arange(counts.shape[1])
     yield True, places
     yield True, places[::-1]
@@ -214,7 +216,7 @@ def _orders(counts: Counts) -> Iterator[tuple[bool, Counts]]:
 
 
 def losses(hits: Array, others: Array, n: Array, n_other: Array, delta: float, quantile: float) -> npt.NDArray[np.float64]:
-    """Lower bounds of ln((P − δ)/P') as a score: by Wilson's intervals, which cost nothing; what is claimed rests on exact ones."""
+    """Lower bounds of ln((P − δ)/P') as a score, by Wilson's intervals, which are fast. Reported bounds use exact intervals."""
     z = max(CAUTION, quantile)
     low, high = _wilson(hits, n, -z), _wilson(others, n_other, z)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -228,5 +230,5 @@ def _wilson(hits: Array, n: Array, z: float) -> npt.NDArray[np.float64]:
 
 
 def normal_quantile(rate: float) -> float:
-    """The normal quantile that is exceeded with that probability."""
+    """The normal quantile that a normal number exceeds with probability `rate`."""
     return float(-special.ndtri(rate))

@@ -1,4 +1,4 @@
-"""What is computed from outputs in order to tell two inputs apart: features, chosen by what a mechanism releases."""
+"""Features: the numbers that an audit computes from outputs, by the kind of mechanism."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dpcore import _backend, local
 from dpcore.audit._events import Feature, Partition
 from dpcore.audit._low_bits import reachable, representable, trailing_zeros
 from dpcore.audit._runs import Source, codes_of_rows
+from dpcore.audit._words import Piece, code_words, inverse_words, sum_words, support_words, zeros_words
 from dpcore.errors import ParameterError, ParameterTypeError
 
 Array = npt.NDArray[Any]
@@ -21,19 +22,19 @@ Event = Callable[[Array], Array]
 
 FAMILIES = ("values", "low_bits")
 WIDEST = 32
-"""Numbers of an output up to which each is looked at; for wider ones there must be a direction to look in."""
+"""Largest number of numbers in an output without a known direction in which the inputs differ."""
 COORDINATES, LOW_BIT_COORDINATES, PAIRED = 8, 2, 4
-"""Numbers of an output that are looked at on their own, for their low bits, and in pairs."""
+"""Numbers of an output that are examined alone, for their low bits, and in pairs."""
 BOTH = 16
-"""Cells of each of two numbers that are looked at together, about."""
+"""Approximate number of cells of each of two numbers that are examined together."""
 LOW_BIT_MARGIN = 0.02
-"""How much more low bits must prove than plain events do to be worth telling."""
+"""By how much an event of low bits must prove more than a plain event."""
 LONGEST_ROW = 256
-"""Bytes up to which a row of discrete numbers is also looked at as a whole."""
+"""Largest number of bytes of a row of discrete numbers that is also examined as a whole."""
 
 
 def make_features(source: Source, outputs: Array, events: Sequence[str | Event] | None) -> list[Feature]:
-    """The features that `events` asks for, checked on a few outputs."""
+    """Return the features for `events`, checked on a few outputs."""
     wanted: Sequence[str | Event] = FAMILIES if events is None else events
     if isinstance(wanted, str) or callable(wanted) or not len(wanted):
         raise ParameterTypeError(f"events must be a sequence of {_CHOICES}, got {events!r}")
@@ -47,11 +48,13 @@ def make_features(source: Source, outputs: Array, events: Sequence[str | Event] 
         else:
             raise ParameterError(f"events must hold {_CHOICES}, got {event!r}")
     if not features:
-        raise ParameterError(f"events must find something in outputs of dtype {outputs.dtype} and shape {outputs.shape[1:]}: {_CHOICES}")
+        raise ParameterError(
+            f"events must fit outputs of dtype {outputs.dtype} and shape {outputs.shape[1:]}, got {events!r}; give {_CHOICES}"
+        )
     return features
 
 
-_CHOICES = "'values', 'low_bits' and functions that take outputs and give a bool or a number for each run"
+_CHOICES = "'values', 'low_bits' and functions that take outputs and return a bool or a number for each run"
 
 
 def _checked(event: Event, outputs: Array) -> Feature:
@@ -61,12 +64,13 @@ def _checked(event: Event, outputs: Array) -> Feature:
         found = np.asarray(event(block))
         if found.shape != (len(block),) or found.dtype.kind not in "biuf":
             raise ParameterError(
-                f"events must give a bool or a number for each run; {name} gives {found.dtype} of shape {found.shape} for {len(block)} runs"
+                f"events must return a bool or a number for each run, got {found.dtype} {found.shape} from {name} for {len(block)} runs"
             )
         return found
 
-    of(outputs)
-    return Feature(f"{name}(output)", of)
+    is_bool = of(outputs).dtype.kind == "b"
+    words = code_words({1: f"{name}(output) is true", 0: f"{name}(output) is false"}) if is_bool else None
+    return Feature(f"{name}(output)", of, where="own", words=words)
 
 
 # Values
@@ -75,7 +79,7 @@ def _checked(event: Event, outputs: Array) -> Feature:
 def _values(source: Source, outputs: Array, *, may_be_none: bool) -> list[Feature]:
     found = _support(source)
     if outputs.dtype.names is not None:
-        return found + [_field(name) for name in outputs.dtype.names] + [Feature("code of the output", codes_of_rows)]
+        return found + [_field(name) for name in outputs.dtype.names] + [Feature("the code of the output", codes_of_rows)]
     if outputs.ndim == 1:
         return [_whole(source)]
     width = math.prod(outputs.shape[1:])
@@ -84,12 +88,12 @@ def _values(source: Source, outputs: Array, *, may_be_none: bool) -> list[Featur
         if may_be_none:
             return []
         raise ParameterError(
-            f"mechanism gives {width} numbers in a run, too many to look at each; give events=[statistic] with a function that takes "
-            "outputs and gives a number for each run"
+            f"mechanism must return at most {WIDEST} numbers in a run, got {width}; for more, give events=[statistic] with a function that "
+            "takes outputs and returns a number for each run"
         )
     discrete = outputs.dtype.kind in "bui" or isinstance(source.mechanism, SEQUENTIAL)
     if discrete and width * outputs.itemsize <= LONGEST_ROW:
-        found.append(Feature("code of the output", codes_of_rows))
+        found.append(Feature("the code of the output", codes_of_rows))
     coordinates = _coordinates(source, outputs)
     found += [_coordinate(j) for j in coordinates]
     pairs = list(itertools.combinations(coordinates[:PAIRED], 2)) if width <= WIDEST or not discrete else []
@@ -106,11 +110,11 @@ def _points(source: Source) -> tuple[float, ...]:
 
 
 def _whole(source: Source) -> Feature:
-    return Feature("output", lambda block: block, _points(source))
+    return Feature("the output", lambda block: block, _points(source))
 
 
 def _field(name: str) -> Feature:
-    return Feature(f"field {name!r} of the output", lambda block: block[name])
+    return Feature(f"the field {name!r} of the output", lambda block: block[name])
 
 
 def _coordinate(j: int) -> Feature:
@@ -123,11 +127,11 @@ def _difference(i: int, j: int) -> Feature:
         left, right = flat[:, i], flat[:, j]
         return left - right if block.dtype.kind == "f" else left.astype(np.int64) - right.astype(np.int64)
 
-    return Feature(f"number {i} less number {j} of the output", of)
+    return Feature(f"number {i} minus number {j} of the output", of)
 
 
 def _together(i: int, j: int, outputs: Array) -> Feature:
-    """The cells of two numbers at once, as they are in a few outputs."""
+    """The cells of two numbers together; a few outputs determine the cells."""
     first, second = _coordinate(i), _coordinate(j)
     rows, columns = (Partition.of(of.values(outputs), (), distinct=BOTH, quantiles=BOTH) for of in (first, second))
 
@@ -146,7 +150,7 @@ def _matched(source: Source, outputs: Array) -> tuple[Array, Array] | None:
 
 
 def _coordinates(source: Source, outputs: Array) -> list[int]:
-    """The numbers to look at: those first in which the inputs differ."""
+    """The numbers to examine. Those in which the inputs differ come first."""
     width = math.prod(outputs.shape[1:])
     matched = _matched(source, outputs)
     moved = np.zeros(width, np.bool_) if matched is None else matched[0] != matched[1]
@@ -156,7 +160,7 @@ def _coordinates(source: Source, outputs: Array) -> list[int]:
 
 
 def _directions(source: Source, outputs: Array) -> list[Feature]:
-    """Where the inputs moved: the projection on it, and the likelihood ratio of Laplace noise."""
+    """The projection on the difference of the inputs, and the likelihood ratio of Laplace noise."""
     matched = _matched(source, outputs)
     if matched is None or (matched[0] == matched[1]).all():
         return []
@@ -167,8 +171,11 @@ def _directions(source: Source, outputs: Array) -> list[Feature]:
         return block.reshape(len(block), -1)[:, moved].astype(np.float64)
 
     return [
-        Feature("⟨output, x1 − x0⟩", lambda block: part(block) @ (after - before)),
-        Feature("‖output − x0‖₁ − ‖output − x1‖₁", lambda block: (np.abs(part(block) - before) - np.abs(part(block) - after)).sum(axis=1)),
+        Feature("the inner product ⟨output, x1 − x0⟩", lambda block: part(block) @ (after - before)),
+        Feature(
+            "the difference ‖output − x0‖₁ − ‖output − x1‖₁",
+            lambda block: (np.abs(part(block) - before) - np.abs(part(block) - after)).sum(axis=1),
+        ),
     ]
 
 
@@ -176,12 +183,13 @@ def _directions(source: Source, outputs: Array) -> list[Feature]:
 
 
 def _support(source: Source) -> list[Feature]:
-    """What a report says of the two records, two bits."""
+    """Which of the two records a report supports, as two bits."""
     supports = _supports(source.mechanism)
     if supports is None:
         return []
     x0, x1 = (_category(source.mechanism, x) for x in source.inputs)
-    return [Feature("2·(supports x0) + (supports x1)", lambda block: 2 * supports(block, x0).astype(np.int64) + supports(block, x1))]
+    words = code_words(support_words())
+    return [Feature("support", lambda block: 2 * supports(block, x0).astype(np.int64) + supports(block, x1), words=words)]
 
 
 def _category(mechanism: Any, x: Any) -> int:
@@ -190,7 +198,7 @@ def _category(mechanism: Any, x: Any) -> int:
 
 
 def _supports(mechanism: Any) -> Callable[[Array, int], Array] | None:
-    """Whether reports support a category; written anew, so that the audit does not rest on the kernels it audits."""
+    """Whether reports support a category, in code of its own, so that the audit does not use the kernels that it audits."""
     if isinstance(mechanism, local.UnaryEncoding | local.SubsetSelection):
         return lambda rows, v: (rows[:, v // 8] >> np.uint8(v % 8)) & np.uint8(1)
     if isinstance(mechanism, local.HadamardResponse):
@@ -240,26 +248,29 @@ def _low_bits(source: Source, outputs: Array) -> list[Feature]:
 
 
 def _last_bits(integer: Feature) -> Feature:
-    return Feature(f"{integer.name} mod 256", lambda block: integer.values(block) & 255, (), LOW_BIT_MARGIN)
+    return Feature(f"{integer.name} modulo 256", lambda block: integer.values(block) & 255, (), LOW_BIT_MARGIN, "low_bits")
 
 
 def _low_bits_of(column: Feature, inputs: tuple[float, ...], source: Source) -> list[Feature]:
     """Features of the low bits of one float of the output."""
-    name, wide, margin = column.name, column.values, LOW_BIT_MARGIN
-    found = [Feature(f"64·(exponent + 1074) + trailing zeros of {name}", lambda block: trailing_zeros(wide(block)), (), margin)]
+    name, wide = column.name, column.values
+
+    def feature(of: Event, words: Callable[[Sequence[Piece]], str]) -> Feature:
+        return Feature(name, of, (), LOW_BIT_MARGIN, "low_bits", words)
+
+    found = [feature(lambda block: trailing_zeros(wide(block)), zeros_words(name))]
     if len(inputs) != 2 or inputs[0] == inputs[1]:
         return found
     x0, x1 = inputs
-    found.append(Feature(f"whether {name} is x0, x1 plus a float", lambda block: representable(wide(block), x0, x1), (), margin))
+    found.append(feature(lambda block: representable(wide(block), x0, x1), sum_words(name)))
     scale = _laplace_scale(source, abs(x1 - x0))
     if scale is not None:
-        title = f"whether {name} is x0, x1 plus {scale:g}·ln(v/2⁵²)"
-        found.append(Feature(title, lambda block: reachable(wide(block), x0, x1, scale), (), margin))
+        found.append(feature(lambda block: reachable(wide(block), x0, x1, scale), code_words(inverse_words(name, scale))))
     return found
 
 
 def _laplace_scale(source: Source, distance: float) -> float | None:
-    """The scale of Laplace noise: the mechanism's own, or what the claim would take."""
+    """The scale of Laplace noise: that of the mechanism, or the one that the claim needs."""
     own = getattr(source.mechanism, "scale", None)
     if isinstance(own, float) and own > 0:
         return own

@@ -1,8 +1,8 @@
-"""Low bits of floats: what they can betray of the number that noise was added to.
+"""Low bits of floats, which can reveal the number that noise was added to.
 
-Three functions of an output decide events that no ideal mechanism knows. A float64 sum x + w of noise w in floats is a multiple of the
-coarser of the two units in the last place, so how many trailing zeros it has, and whether it is x plus any float at all, depends on x;
-and a sampler that inverts a uniform number of 53 bits reaches some floats only.
+Three functions of an output decide events that an ideal mechanism does not have. A float64 sum x + w of noise w in floats is a multiple of
+the coarser of the two units in the last place. So the number of its trailing zeros, and whether it is x plus a float at all, depend on x.
+And a sampler that inverts a uniform number of 53 bits reaches only some floats.
 
 Sources: Mironov (2012); Haney et al. (2022).
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int64]
 
 NEIGHBOURS = 4
-"""Uniform numbers looked at on either side of the nearest: exp, log and sum err by fewer units than that."""
+"""Uniform numbers to try on either side of the nearest one; exp, log and sum err by fewer units."""
 ZERO, MINUS_ZERO, NOT_FINITE = -1, -2, -3
 
 

@@ -1,7 +1,8 @@
-"""Running a mechanism many times on an input: what can be run, with which randomness, in which blocks."""
+"""Runs of a mechanism on an input: the kinds of mechanisms, the randomness and the blocks."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Array = Any
-"""An ndarray of whatever dtype a mechanism releases."""
+"""An ndarray of any dtype."""
 Draw = Callable[[Any, int, Stream], Array]
-"""(input, how many runs, randomness) to outputs, one for each run along the first axis."""
+"""From (input, number of runs, randomness) to outputs, one for each run along the first axis."""
 
 PROBE = 512
-"""Runs of the first two calls, which show how large an output is."""
+"""Runs of the first two calls, which show the size of an output."""
 BLOCK_BYTES, MOST_RUNS = 1 << 19, 1 << 16
-"""A block of runs is as large as fits both."""
+"""Limits of a block of runs."""
 ROUNDING = 1e-9
-"""Inputs may be that much further apart than the sensitivity, relatively: 0.3 − 0.1 and 0.2 are not one float."""
+"""Relative excess over the sensitivity that inputs may have, because 0.3 − 0.1 and 0.2 are different floats."""
 
 
 # Randomness
@@ -44,7 +45,7 @@ class Substream:
 
     @property
     def secure(self) -> bool:
-        """Always False: secure streams need no division."""
+        """Always False: only keyed streams are divided."""
         return False
 
     def position(self) -> StreamPosition:
@@ -55,7 +56,7 @@ class Substream:
 
 
 def substreams(stream: Stream) -> Callable[[int], Stream]:
-    """Give each block its randomness, by the block's number alone: results are the same on any number of threads."""
+    """Return the randomness of a block by its number, so that results do not depend on the number of threads."""
     if stream.secure:
         return lambda _: stream
     start = stream.position()
@@ -67,7 +68,7 @@ def substreams(stream: Stream) -> Callable[[int], Stream]:
     return block
 
 
-# What can be run
+# Kinds of mechanisms
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,9 @@ class Source:
     inputs : tuple
         x0 and x1.
     privacy : Privacy or None
-        What is claimed.
+        The claim.
     mechanism : object
-        What was given.
+        The mechanism as given.
     concurrent : bool
         Whether `draw` may be called on several threads by default.
     """
@@ -95,8 +96,8 @@ class Source:
     concurrent: bool
 
 
-def open_source(mechanism: Any, x0: Any, x1: Any, privacy: Privacy | None) -> Source:
-    """Find out how to run a mechanism, and check that the inputs are ones that it takes."""
+def open_source(mechanism: Any, x0: Any, x1: Any, privacy: Privacy | None, rng: Stream | None) -> Source:
+    """Return how to run a mechanism, after a check of its inputs."""
     claim = _claim(mechanism, privacy)
     ours = type(mechanism).__module__.startswith(("dpcore.local.", "dpcore.mechanisms"))
     if isinstance(mechanism, local.SequentialChannel | local.SequentialQuantile):
@@ -104,26 +105,30 @@ def open_source(mechanism: Any, x0: Any, x1: Any, privacy: Privacy | None) -> So
     if callable(getattr(mechanism, "privatize", None)):
         for name, x in (("x0", x0), ("x1", x1)):
             if np.ndim(x) != 0:
-                raise ParameterError(f"{name} must be a single record, as every record is privatised on its own, got shape {np.shape(x)}")
+                raise ParameterError(
+                    f"{name} must be a single record, because the mechanism privatises each record alone, got shape {np.shape(x)}"
+                )
         return Source(_privatized(mechanism), (x0, x1), claim, mechanism, concurrent=ours)
     if callable(getattr(mechanism, "release", None)):
         inputs = _answers(x0, x1)
         if privacy is None and ours:
             _check_neighbours(mechanism, *inputs)
         return Source(_released(mechanism), inputs, claim, mechanism, concurrent=ours)
-    return Source(mechanism, (x0, x1), claim, mechanism, concurrent=False)
+    return Source(_function(mechanism, rng), (x0, x1), claim, mechanism, concurrent=False)
 
 
 def _claim(mechanism: Any, privacy: Privacy | None) -> Privacy | None:
-    """What is claimed of the mechanism, if anything; raises if it is nothing that can be run."""
+    """Return the claim about the mechanism, if there is one; raise if the mechanism cannot be run."""
     if privacy is not None and not isinstance(privacy, Privacy):
         raise ParameterTypeError(f"privacy must be a dpcore.Privacy or None, got {type(privacy).__name__}")
     if isinstance(mechanism, type):
-        raise ParameterTypeError(f"mechanism must be an object, got the class {mechanism.__name__}: give it its parameters")
+        raise ParameterTypeError(
+            f"mechanism must be an object, got the class {mechanism.__name__}: write {mechanism.__name__}(...) with its parameters"
+        )
     if not any(callable(getattr(mechanism, name, None)) for name in ("privatize", "release", "__call__")):
         raise ParameterTypeError(
-            "mechanism must be an object of dpcore.mechanisms or dpcore.local, or a function run(x, size, rng) that gives the outputs of "
-            f"`size` runs, got {type(mechanism).__name__}"
+            "mechanism must be an object of dpcore.mechanisms or dpcore.local, a function run(x, size, rng) that returns the outputs of "
+            f"`size` runs, or a function of x alone that makes one run, got {type(mechanism).__name__}"
         )
     own = getattr(mechanism, "privacy", None)
     return privacy if privacy is not None else own if isinstance(own, Privacy) else None
@@ -145,7 +150,7 @@ def _check_neighbours(mechanism: Any, x0: Array, x1: Array) -> None:
     if not distance <= mechanism.sensitivity * (1 + ROUNDING):
         raise ParameterError(
             f"x0 and x1 must be within the mechanism's sensitivity {mechanism.sensitivity!r} of each other in "
-            f"ℓ{1 if first_norm else 2}, got distance {distance!r}; to audit it nevertheless, state the claim as privacy="
+            f"ℓ{1 if first_norm else 2}, got distance {distance!r}; to audit other inputs, state the claim with privacy=Privacy(...)"
         )
 
 
@@ -154,7 +159,7 @@ def _released(mechanism: Any) -> Draw:
 
     def draw(x: Array, size: int, rng: Stream) -> Array:
         answers = np.broadcast_to(x, (size, *x.shape))
-        # Its δ is that of one integer, and so it refuses arrays; here each is a run of its own.
+        # Its δ holds for one integer, so it refuses arrays. Here each entry is a run of its own.
         if isinstance(mechanism, mechanisms.DiscreteGaussian) and mechanism.method == "exact" and x.size <= 1:
             return noise.discrete_gaussian(answers, mechanism.scale, rng=rng, threads=1)
         return mechanism.release(answers, rng=rng, threads=1)
@@ -171,22 +176,56 @@ def _privatized(mechanism: Any) -> Draw:
     return draw
 
 
+# Functions
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many positional arguments; True if its signature is unknown."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def _function(run: Callable[..., Any], rng: Stream | None) -> Draw:
+    """Runs of a function: of `size` runs with its randomness, or of one run with randomness of its own."""
+    if takes(run, 3):
+        return run
+    name = getattr(run, "__name__", type(run).__name__)
+    if not takes(run, 1):
+        raise ParameterTypeError(
+            f"mechanism must be a function run(x, size, rng) that returns the outputs of `size` runs, got {name}{inspect.signature(run)}; "
+            "for a function of x and a stream that makes one run, write audit(repeat(function), x0, x1)"
+        )
+    if rng is not None:
+        raise ParameterError(
+            f"rng must be None for a function of one argument, which draws its own randomness, got {type(rng).__name__} for {name}; write "
+            "audit(repeat(lambda x, rng: ...), x0, x1, rng=rng), where the function draws from rng"
+        )
+    return lambda x, size, _: np.asarray([run(x) for _ in range(size)])
+
+
 # Protocols that ask one record after the other
 
 
 def _records(x0: Any, x1: Any) -> tuple[Array, Array]:
-    """Two vectors of records that differ in one of them."""
+    """Return two vectors of records that differ in at most one record."""
     first, second = np.asarray(x0), np.asarray(x1)
     if first.ndim != 1 or first.shape != second.shape or first.size == 0:
-        raise ParameterError(f"x0 and x1 must be vectors of as many records, at least one, got shapes {first.shape} and {second.shape}")
+        raise ParameterError(
+            f"x0 and x1 must be vectors of the same number of records, at least one, got shapes {first.shape} and {second.shape}"
+        )
     differ = int(np.count_nonzero(first != second))
     if differ > 1:
-        raise ParameterError(f"x0 and x1 must differ in one record, as neighbours do, got {differ} that differ")
+        raise ParameterError(f"x0 and x1 must differ in at most one record, got {differ} different records")
     return first, second
 
 
 def _sequential(mechanism: local.SequentialChannel | local.SequentialQuantile) -> Draw:
-    """Runs of a protocol, a row each: its reports and, for a quantile, the estimate behind them."""
+    """Runs of a protocol, one in each row: the reports and, for a quantile, the estimate after them."""
 
     def draw(x: Array, size: int, rng: Stream) -> Array:
         rows = np.empty((size, len(x) + isinstance(mechanism, local.SequentialQuantile)))
@@ -202,7 +241,7 @@ def _sequential(mechanism: local.SequentialChannel | local.SequentialQuantile) -
 
 
 def as_number(report: Any) -> float:
-    """A number itself, and 52 bits that stand for anything else."""
+    """Return a number unchanged, and 52 bits of a code for anything else."""
     if np.ndim(report) == 0 and np.asarray(report).dtype.kind in "biuf":
         return float(report)
     array = np.asarray(report)
@@ -210,9 +249,9 @@ def as_number(report: Any) -> float:
 
 
 def codes_of_rows(rows: Array) -> npt.NDArray[np.int64]:
-    """One integer for each row: its bytes as they stand if they are at most eight, else 64 bits mixed from all of them.
+    """Return one integer for each row: its bytes if they are at most eight, else 64 bits mixed from all bytes.
 
-    Whatever is made of outputs is post-processing, so rows that meet in one integer can hide a violation but not fake one.
+    A function of outputs is post-processing. So different rows with one integer can hide a violation and cannot cause one.
     """
     size = len(rows)
     bytes_of = np.ascontiguousarray(rows).view(np.uint8).reshape(size, -1)
@@ -250,11 +289,11 @@ class Runner:
     stream_of : callable
         Randomness of a block, by its number.
     threads : int or None
-        On how many threads; None picks.
+        Number of threads; None picks.
     progress : callable or None
-        Called with the runs done and the runs there will be, after each block.
+        Called as progress(done, total) after each block of runs.
     total : int
-        Runs there will be.
+        Total number of runs.
     """
 
     source: Source
@@ -269,20 +308,23 @@ class Runner:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def outputs(self, job: Job) -> Array:
-        """The outputs of a block, checked: as many as asked for, numbers or records of numbers, all of one shape."""
+        """Return the outputs of a block after a check: one for each run, numbers or records of numbers, all of one shape."""
         outputs = np.asarray(self.source.draw(self.source.inputs[job.which], job.size, self.stream_of(job.number)))
         if outputs.ndim == 0 or len(outputs) != job.size:
-            raise ParameterError(f"mechanism must give an output for each of {job.size} runs along the first axis, got {outputs.shape}")
+            raise ParameterError(
+                f"mechanism must return one output for each of {job.size} runs along the first axis, got shape {outputs.shape}; for a "
+                "function that makes one run, write audit(repeat(function), x0, x1)"
+            )
         if outputs.dtype.kind not in "biuf" and outputs.dtype.names is None:
-            raise ParameterTypeError(f"mechanism must give numbers or records of numbers, got dtype {outputs.dtype}")
+            raise ParameterTypeError(f"mechanism must return numbers or records of numbers, got dtype {outputs.dtype}")
         with self.lock:
             shape = self.shape = self.shape or outputs.shape[1:]
         if outputs.shape[1:] != shape:
-            raise ParameterError(f"mechanism must give outputs of one shape, got {shape} and {outputs.shape[1:]}")
+            raise ParameterError(f"mechanism must return outputs of one shape, got {shape} and {outputs.shape[1:]}")
         return outputs
 
     def probe(self) -> Array:
-        """A few outputs of both inputs, which settle how large blocks are and what is looked at; they count for nothing else."""
+        """Return a few outputs on both inputs. They determine the size of blocks and the features, and are not counted."""
         outputs = np.concatenate([self.outputs(Job(self._next(), which, min(PROBE, self.total // 8))) for which in (0, 1)])
         row = max(1, outputs.nbytes // len(outputs))
         self.block = max(1, min(MOST_RUNS, BLOCK_BYTES // row))
@@ -293,7 +335,7 @@ class Runner:
         return self.numbers - 1
 
     def jobs(self, runs: int) -> list[Job]:
-        """Blocks of so many runs on each input."""
+        """Return the blocks of a number of runs on each input."""
         sizes = [min(self.block, runs - start) for start in range(0, runs, self.block)]
         return [Job(self._next(), which, size) for size in sizes for which in (0, 1)]
 

@@ -1,11 +1,11 @@
-"""Audits: what a mechanism's privacy loss is at least, from its outputs alone. docs/auditing.md."""
+"""Audits: lower bounds of the privacy loss of a mechanism, from its outputs alone. docs/auditing.md."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from dpcore._validation import check_integer, check_real
 from dpcore.audit._events import Candidate, Feature, Partition, best_candidate, normal_quantile
 from dpcore.audit._features import Event, make_features
 from dpcore.audit._proportions import greatest_probability, least_probability
-from dpcore.audit._runs import Job, Runner, open_source, substreams
+from dpcore.audit._results import AuditEvent, AuditResult
+from dpcore.audit._runs import Job, Runner, open_source, substreams, takes
 from dpcore.errors import ParameterTypeError
 from dpcore.rng import Stream, resolve
 
@@ -23,68 +24,11 @@ if TYPE_CHECKING:
 
     from dpcore.privacy import Privacy
 
-__all__ = ["AuditResult", "audit", "repeat"]
-
 KEPT = 4
-"""Events that are counted in the second half at most; the confidence is shared among them."""
+"""Largest number of events that the second half counts; they share the confidence."""
 PILOT, PILOT_VALUES = 1 << 18, 1 << 22
-"""Runs on each input that settle the cells, and how many numbers of theirs are held in memory, at most."""
+"""Limits of the pilot that determines the cells: its runs on each input, and the numbers that it keeps in memory."""
 LEAST_RUNS = 64
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AuditResult:
-    """What an audit has shown.
-
-    Attributes
-    ----------
-    epsilon_lower : float
-        With probability at least `confidence`, the mechanism is (ε, δ)-private for no ε below this on the two inputs. 0 if nothing was
-        shown.
-    epsilon_claimed : float or None
-        The ε that is claimed together with δ; None if there is no claim, or one for a larger δ.
-    delta : float
-        δ.
-    event : str
-        The event that shows it, in words.
-    likelier : {"x0", "x1"}
-        Under which input the event is more probable.
-    counts : tuple of int
-        How often it happened in `counted` runs on x0, and in as many on x1.
-    counted : int
-        Runs on each input that were counted: the second half.
-    n : int
-        Runs on each input.
-    confidence : float
-        As asked for.
-    contains : callable
-        Takes outputs and tells for each whether it is in the event.
-    """
-
-    epsilon_lower: float
-    epsilon_claimed: float | None
-    delta: float
-    event: str
-    likelier: str
-    counts: tuple[int, int]
-    counted: int
-    n: int
-    confidence: float
-    contains: Callable[[Any], npt.NDArray[np.bool_]] = field(repr=False)
-
-    @property
-    def passed(self) -> bool | None:
-        """Whether the claim stands: False is a proof at the stated confidence that it is wrong, None that there is no claim."""
-        return None if self.epsilon_claimed is None else self.epsilon_lower <= self.epsilon_claimed
-
-    def __str__(self) -> str:
-        claimed = f"ε = {self.epsilon_claimed}"
-        claim = {None: "nothing is claimed", True: f"consistent with {claimed}", False: f"VIOLATES {claimed}"}
-        return (
-            f"ε ≥ {self.epsilon_lower:.4f} at δ = {self.delta:g} with confidence {self.confidence}: {claim[self.passed]}\n"
-            f"event: {self.event}\n"
-            f"seen {self.counts[0]} times on x0 and {self.counts[1]} times on x1, in {self.counted} runs on each"
-        )
 
 
 def audit(
@@ -92,7 +36,7 @@ def audit(
     x0: Any,
     x1: Any,
     *,
-    n: int = 10**6,
+    runs: int = 10**6,
     confidence: float = 0.95,
     delta: float | None = None,
     privacy: Privacy | None = None,
@@ -106,99 +50,130 @@ def audit(
     Parameters
     ----------
     mechanism : object or callable
-        One of `dpcore.mechanisms`, which is run on answers; one of `dpcore.local`, run on a single record, or on a vector of records if it
-        is sequential; or any function `run(x, size, rng)` that returns the outputs of `size` independent runs on x: an array of numbers
-        or records whose first axis has that length. `repeat` makes one of a function for a single run. Other objects with a method
-        `privatize(x, *, rng, threads)` or `release(values, *, rng, threads)` are run in the same way.
+        One of the following:
+
+        - an object of `dpcore.mechanisms`, which runs on answers;
+        - an object of `dpcore.local`, which runs on a single record, or on a vector of records if it is sequential;
+        - a function `run(x, size, rng)` that returns the outputs of `size` independent runs on x: an array of numbers or records whose
+          first axis has this length. `repeat` makes one from a function of x and a stream;
+        - a function of x alone that makes one run with randomness of its own, as `lambda x: noise.laplace(x, 1.0)`. Python calls it
+          2·runs times, so choose fewer runs;
+        - any object with a method `privatize(x, *, rng, threads)` or `release(values, *, rng, threads)`.
     x0, x1 : object
-        Neighbours: inputs between which the guarantee holds.
-    n : int, default 10^6
-        Runs on each input, ≥ 64: half to choose events, half to count them.
+        Two neighbouring inputs.
+    runs : int, default 10^6
+        Number of runs on each input, ≥ 64. Half of them choose the events, half count them.
     confidence : float, default 0.95
-        Probability with which the result is right, in (0, 1).
+        Probability with which the bound is correct, in (0, 1).
     delta : float, optional
-        δ in [0, 1); by default that of the claim, or 0 without one.
+        Failure mass δ in [0, 1); by default that of the claim, or 0 without a claim.
     privacy : Privacy, optional
-        What is claimed; by default `mechanism.privacy`. Without it the inputs must be within the sensitivity of a noise mechanism.
+        The claim; by default `mechanism.privacy`. With the default, the inputs must be within the sensitivity of a noise mechanism.
     events : sequence, optional
-        Where to look: "values", that is thresholds and sets of outputs; "low_bits", what the low bits of floats betray; and functions
-        that take outputs and give a bool (an event) or a number (a statistic) for each run. By default the two words. Outputs of more
-        than 32 numbers need a function, unless they are noisy answers of the inputs' shape.
+        Where to search: "values", which are thresholds and sets of outputs; "low_bits", the low bits of floats and integers; and functions
+        that take outputs and return a bool (an event) or a number (a statistic) for each run. Default: ("values", "low_bits"). Outputs of
+        more than 32 numbers need a function, unless they are noisy answers of the inputs' shape.
     progress : callable, optional
-        Called as progress(done, total) after every block of runs, not always by the same thread.
+        Called as progress(done, total) after each block of runs, possibly on another thread.
     rng : Stream, optional
-        None is the secure source. With a keyed stream the result is the same on any number of threads.
+        None is the secure source. With a keyed stream, the result is the same on any number of threads.
     threads : int, optional
-        Number of threads; None picks, and runs functions and foreign objects on one, as they may not bear several.
+        Number of threads. By default functions and foreign objects run on one thread, because they may not be thread-safe, and other
+        mechanisms on min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
     Returns
     -------
     AuditResult
-        The bound, the event behind it, and whether the claim stands.
+        The bound, the event that proves it, and whether the claim is refuted; `print` shows them in words.
 
     Raises
     ------
     ParameterError, ParameterTypeError
         If an argument does not fit, or the outputs are not numbers or change their shape.
     DpcoreError
-        Whatever the mechanism raises.
+        Any error of the mechanism.
 
     Notes
     -----
-    (ε, δ)-privacy gives P(M(x0) ∈ S) ≤ e^ε P(M(x1) ∈ S) + δ for every event S, and the same with x0 and x1 exchanged. So
-    ε ≥ ln((P(S) − δ)/P'(S)) for any S. The first half of the runs chooses up to m = 4 events: a quarter settles cells and puts them in
-    order of their likelihood ratio, another quarter says which unions of them, which thresholds and which direction promise most. The
-    second half counts them; P(S) is replaced by its lower and P'(S) by its upper Clopper-Pearson bound, each at error rate
-    (1 − confidence)/2m, so the bound of the best is right with the stated probability. It is one for these two inputs and events: an audit
-    can refute a guarantee and never proves one. If the mechanism is (ε, δ)-private, `passed` is False with probability at most
-    1 − confidence.
-    Cost: about 0.1 µs a run besides the mechanism's own, 20 s of one core for 10^8 runs of Laplace noise on each input; memory does not
-    grow with n.
+    (ε, δ)-privacy implies P(M(x0) ∈ S) ≤ e^ε P(M(x1) ∈ S) + δ for every event S, and the same with x0 and x1 exchanged. So
+    ε ≥ ln((P(S) − δ)/P'(S)) for each S. The first half of the runs chooses up to m = 4 events: one quarter determines cells and orders them
+    by their likelihood ratio, another quarter judges unions of cells. The second half counts the chosen events. P(S) is replaced by its
+    lower and P'(S) by its upper Clopper-Pearson bound, each at the error rate (1 − confidence)/2m.
+
+    Guarantee: P(epsilon_lower > ε) ≤ 1 − confidence for a mechanism that is (ε, δ)-private on x0 and x1, if the runs are independent. So a
+    true claim is refuted with at most this probability. The bound concerns these two inputs and the counted events only: an audit can
+    refute a claim and cannot prove one. The result itself is not private, which matters only if x0 and x1 are not invented.
+
+    Cost: about 0.1 µs a run in addition to the mechanism, which makes 20 s of one core for 10^8 runs of Laplace noise on each input. Memory
+    does not grow with the number of runs.
+
     Source: Ding et al. (2018); Bichsel et al. (2021); for low bits Mironov (2012); Mechanisms as experiments (2014), Theorem 2.
 
     Examples
     --------
-    A mechanism that draws half the noise it should, and the right one:
+    This mechanism draws half the noise that its claim needs:
 
     >>> from dpcore import Privacy, mechanisms
     >>> from dpcore.audit import audit
     >>> from dpcore.testing import KeyedRandom
     >>> broken = mechanisms.Laplace(epsilon=1.0, sensitivity=0.5)
-    >>> found = audit(broken, 0.0, 1.0, privacy=Privacy(1.0), n=200_000, rng=KeyedRandom(bytes(32)))
-    >>> found.passed, found.epsilon_lower > 1.9
-    (False, True)
-    >>> audit(mechanisms.Laplace(1.0, 1.0), 0.0, 1.0, n=200_000, rng=KeyedRandom(bytes(32))).passed
-    True
+    >>> found = audit(broken, 0.0, 1.0, privacy=Privacy(1.0), runs=200_000, rng=KeyedRandom(bytes(32)))
+    >>> found.refuted, found.epsilon_lower > 1.9
+    (True, True)
+    >>> audit(mechanisms.Laplace(1.0, 1.0), 0.0, 1.0, runs=200_000, rng=KeyedRandom(bytes(32))).refuted
+    False
     """
-    n = check_integer("n", n, low=LEAST_RUNS)
+    runs = check_integer("runs", runs, low=LEAST_RUNS)
     confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
-    source = open_source(mechanism, x0, x1, privacy)
+    source = open_source(mechanism, x0, x1, privacy, rng)
     if delta is None:
         delta = 0.0 if source.privacy is None else source.privacy.delta
     delta = check_real("delta", delta, low=0.0, high=1.0, include_high=False)
     if threads is not None:
         threads = check_integer("threads", threads, low=1, high=4096)
     if progress is not None and not callable(progress):
-        raise ParameterTypeError(f"progress must be a function of the runs done and their total, got {type(progress).__name__}")
-    runner = Runner(source, substreams(resolve(rng)), threads, progress, 2 * n)
-    chosen = _choose(runner, make_features(source, runner.probe(), events), n // 2, delta, confidence)
-    counts = _count(runner, chosen, n - n // 2)
+        raise ParameterTypeError(f"progress must be a function progress(done, total) or None, got {type(progress).__name__}")
+    runner = Runner(source, substreams(resolve(rng)), threads, progress, 2 * runs)
+    features = make_features(source, runner.probe(), events)
+    chosen = _choose(runner, features, runs // 2, delta, confidence)
+    counts = _count(runner, chosen, runs - runs // 2)
     claim = source.privacy.epsilon if source.privacy is not None and source.privacy.delta <= delta else None
-    return _result(chosen, counts, n, delta, claim, confidence)
+    searched = tuple(dict.fromkeys(feature.where for feature in features))
+    return _result(chosen, counts, Setting(runs, delta, confidence, claim, searched))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the caller of an audit chose, and where it searched."""
+
+    runs: int
+    delta: float
+    confidence: float
+    claim: float | None
+    searched: tuple[str, ...]
 
 
 def repeat(release: Callable[[Any, Stream], Any]) -> Callable[[Any, int, Stream], npt.NDArray[Any]]:
-    """Turn a function for a single run into one for many, which `audit` takes.
+    """Turn a function that makes one run into a function that makes several, for `audit`.
 
     Parameters
     ----------
     release : callable
-        Takes an input and a stream of randomness, gives a number or an array of one shape.
+        Takes an input and a stream of randomness, and returns a number or an array of a fixed shape. It must not keep state between calls.
 
     Returns
     -------
     callable
-        `run(x, size, rng)`, with the outputs of `size` runs along the first axis.
+        `run(x, size, rng)`, which returns the outputs of `size` runs along the first axis.
+
+    Raises
+    ------
+    ParameterTypeError
+        If `release` is not a function of two arguments.
+
+    Notes
+    -----
+    Cost: one Python call for each run. A function that makes `size` runs with array operations is faster.
 
     Examples
     --------
@@ -206,11 +181,16 @@ def repeat(release: Callable[[Any, Stream], Any]) -> Callable[[Any, int, Stream]
     >>> from dpcore.audit import audit, repeat
     >>> def winner(scores, rng):
     ...     return selection.noisy_argmax(scores, epsilon=1.0, sensitivity=1.0, rng=rng)
-    >>> audit(repeat(winner), [0.0, 2.0], [1.0, 1.0], privacy=Privacy(1.0), n=2_000, confidence=1 - 1e-6).passed
-    True
+    >>> audit(repeat(winner), [0.0, 2.0], [1.0, 1.0], privacy=Privacy(1.0), runs=2_000, confidence=1 - 1e-6).refuted
+    False
     """
-    if not callable(release):
-        raise ParameterTypeError(f"release must be a function of an input and a stream, got {type(release).__name__}")
+    given: object = release
+    if not callable(given) or not takes(given, 2):
+        got = getattr(given, "__name__", type(given).__name__)
+        raise ParameterTypeError(
+            f"release must be a function of an input and a stream, as lambda x, rng: ..., got {got}; pass a function of x alone to audit "
+            "without repeat"
+        )
 
     def run(x: Any, size: int, rng: Stream) -> npt.NDArray[Any]:
         return np.asarray([release(x, rng) for _ in range(size)])
@@ -218,11 +198,11 @@ def repeat(release: Callable[[Any, Stream], Any]) -> Callable[[Any, int, Stream]
     return run
 
 
-# The first half: events are chosen
+# The first half of the runs chooses events
 
 
 def _choose(runner: Runner, features: list[Feature], runs: int, delta: float, confidence: float) -> list[Candidate]:
-    """The events that promise most, at most one of each feature."""
+    """Return the events that promise most: at most one of each feature, and always the best one of plain values."""
     pilot = min(runs, PILOT, max(LEAST_RUNS, PILOT_VALUES // (2 * len(features))))
     jobs = runner.jobs(pilot)
     held = _hold(runner, features, jobs)
@@ -240,12 +220,15 @@ def _choose(runner: Runner, features: list[Feature], runs: int, delta: float, co
     plainest = max((candidate.score for candidate in candidates if not candidate.feature.margin), default=-math.inf)
     worthy = [c for c in candidates if c.feature.margin == 0 or c.score > plainest + c.feature.margin]
     worthy.sort(key=lambda candidate: -candidate.score)
-    promising = [candidate for candidate in worthy[:KEPT] if candidate.score > 0]
-    return promising or worthy[:1]
+    promising = [candidate for candidate in worthy if candidate.score > 0]
+    kept, plain = promising[:KEPT], [candidate for candidate in promising if not candidate.feature.margin]
+    if plain and plain[0] not in kept:
+        kept[-1] = plain[0]
+    return kept or worthy[:1]
 
 
 def _hold(runner: Runner, features: list[Feature], jobs: list[Job]) -> dict[int, list[npt.NDArray[Any]]]:
-    """The features of blocks, in memory."""
+    """Return the features of blocks."""
     held: dict[int, list[npt.NDArray[Any]]] = {}
 
     def work(job: Job, outputs: npt.NDArray[Any]) -> None:
@@ -256,7 +239,7 @@ def _hold(runner: Runner, features: list[Feature], jobs: list[Job]) -> dict[int,
 
 
 def _tabulate(table: npt.NDArray[np.int64], partition: Partition, values: npt.NDArray[Any]) -> None:
-    """Add values to the runs in each cell: the first half of a block to one sample, the second to another."""
+    """Add values to the counts of the cells: the first half of a block to one sample, the second half to the other."""
     codes, half = partition.codes(values), len(values) // 2
     for sample, part in enumerate((codes[:half], codes[half:])):
         table[sample] += np.bincount(part, minlength=partition.cells)
@@ -265,7 +248,7 @@ def _tabulate(table: npt.NDArray[np.int64], partition: Partition, values: npt.ND
 def _tally(
     runner: Runner, features: list[Feature], partitions: list[Partition], tables: list[npt.NDArray[np.int64]], jobs: list[Job]
 ) -> None:
-    """Add blocks to the tables."""
+    """Add the blocks of jobs to the tables."""
     lock = threading.Lock()
 
     def work(job: Job, outputs: npt.NDArray[Any]) -> None:
@@ -278,11 +261,11 @@ def _tally(
     runner.each(jobs, work)
 
 
-# The second half: they are counted
+# The second half counts them
 
 
 def _count(runner: Runner, chosen: list[Candidate], runs: int) -> npt.NDArray[np.int64]:
-    """How often each event happens under x0 and x1, shape (events, 2)."""
+    """Return how often each event occurs under x0 and x1, shape (events, 2)."""
     counts, lock = np.zeros((len(chosen), 2), np.int64), threading.Lock()
 
     def work(job: Job, outputs: npt.NDArray[Any]) -> None:
@@ -299,41 +282,44 @@ def _rate(confidence: float, events: int) -> float:
     return (1 - confidence) / (2 * events)
 
 
-def _result(
-    chosen: list[Candidate], counts: npt.NDArray[np.int64], n: int, delta: float, claim: float | None, confidence: float
-) -> AuditResult:
-    counted, rate = n - n // 2, _rate(confidence, len(chosen))
-    bounds = [
-        loss_bound(int(count[event.likelier]), int(count[1 - event.likelier]), counted, delta, rate)
-        for event, count in zip(chosen, counts, strict=True)
-    ]
-    best = int(np.argmax(bounds))
-    event = chosen[best]
+def _result(chosen: list[Candidate], counts: npt.NDArray[np.int64], setting: Setting) -> AuditResult:
+    counted, rate = setting.runs - setting.runs // 2, _rate(setting.confidence, len(chosen))
+    found = []
+    for event, (first, second) in zip(chosen, counts.tolist(), strict=True):
+        hits, others = (first, second) if event.likelier == 0 else (second, first)
+        bound = max(0.0, loss_bound(hits, others, counted, setting.delta, rate))
+        found.append(AuditEvent(event.feature.where, event.description, f"x{event.likelier}", (first, second), bound))
+    best = max(range(len(found)), key=lambda i: found[i].epsilon_lower)
+    places = tuple(
+        max((each for each in found if each.where == where), key=lambda each: each.epsilon_lower)
+        for where in setting.searched
+        if any(each.where == where for each in found)
+    )
     return AuditResult(
-        epsilon_lower=max(0.0, bounds[best]), epsilon_claimed=claim, delta=delta, event=event.description,
-        likelier=f"x{event.likelier}", counts=(int(counts[best, 0]), int(counts[best, 1])), counted=counted, n=n,
-        confidence=confidence, contains=event.contains,
+        epsilon_lower=found[best].epsilon_lower, epsilon_claimed=setting.claim, delta=setting.delta, event=found[best].event,
+        likelier=found[best].likelier, counts=found[best].counts, counted=counted, runs=setting.runs, confidence=setting.confidence,
+        places=places, searched=setting.searched, contains=chosen[best].contains,
     )  # fmt: skip
 
 
 def loss_bound(hits: int, other_hits: int, n: int, delta: float, rate: float) -> float:
-    """Give a lower bound of ln((P − δ)/P') that is wrong with probability at most twice the rate.
+    """Return a lower bound of ln((P − δ)/P') that is wrong with probability at most twice the rate.
 
     Parameters
     ----------
     hits, other_hits : int
-        How often the event happened in n runs on each input.
+        Number of runs with the event, on the one input and on the other.
     n : int
-        Runs.
+        Number of runs on each input.
     delta : float
-        δ in [0, 1).
+        Failure mass δ in [0, 1).
     rate : float
         Error rate of each Clopper-Pearson bound.
 
     Returns
     -------
     float
-        −∞ if P is not certain to exceed δ.
+        The bound; −∞ if P does not exceed δ with certainty.
 
     Examples
     --------

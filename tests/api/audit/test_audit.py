@@ -16,6 +16,7 @@ from dpcore.audit._events import Feature, Partition, best_candidate, losses
 from dpcore.audit._low_bits import reachable, representable, trailing_zeros
 from dpcore.audit._proportions import greatest_probability, least_probability
 from dpcore.audit._runs import Substream, codes_of_rows
+from dpcore.audit._words import Piece, code_words, interval_words, sum_words, zeros_words
 from dpcore.audit.lower_bound import loss_bound
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY, Array
@@ -24,7 +25,7 @@ LAPLACE = mechanisms.Laplace(1.0, 1.0)
 
 
 def keyed(**options: Any) -> dict[str, Any]:
-    return {"rng": KeyedRandom(KEY), "n": 20_000, **options}
+    return {"rng": KeyedRandom(KEY), "runs": 20_000, **options}
 
 
 def plain(x: float, size: int, rng: Any) -> Array:
@@ -32,7 +33,7 @@ def plain(x: float, size: int, rng: Any) -> Array:
 
 
 def same(a: AuditResult, b: AuditResult) -> bool:
-    names = ("epsilon_lower", "epsilon_claimed", "delta", "event", "likelier", "counts", "counted", "n", "confidence")
+    names = ("epsilon_lower", "epsilon_claimed", "delta", "event", "likelier", "counts", "counted", "runs", "confidence", "places")
     return all(getattr(a, name) == getattr(b, name) for name in names)
 
 
@@ -41,28 +42,29 @@ def same(a: AuditResult, b: AuditResult) -> bool:
 
 def test_what_a_result_says():
     found = audit(LAPLACE, 0.0, 1.0, **keyed())
-    assert found.n == 20_000
+    assert found.runs == 20_000
     assert found.counted == 10_000
     assert found.confidence == 0.95
     assert found.epsilon_claimed == 1.0
     assert 0.7 < found.epsilon_lower <= 1.0
-    assert found.passed is True
+    assert found.refuted is False
     assert found.likelier == ("x0" if found.counts[0] > found.counts[1] else "x1")
-    assert "consistent with ε = 1.0" in str(found)
+    assert str(found).startswith("The claim ε = 1, δ = 0 is not refuted. This is not a proof that the mechanism is private")
     assert found.event in str(found)
 
 
 def test_a_violation_is_named():
     found = audit(plain, 0.0, 2.0, privacy=Privacy(1.0), **keyed())
-    assert found.passed is False
-    assert "VIOLATES ε = 1.0" in str(found)
+    assert found.refuted is True
+    assert str(found).startswith("The claim ε = 1, δ = 0 is refuted, with confidence 0.95.\nEvent in the values: the output ")
+    assert f"private for no ε below {found.epsilon_lower:.4f}" in str(found)
 
 
 def test_without_a_claim_nothing_passes_or_fails():
     found = audit(plain, 0.0, 1.0, **keyed())
     assert found.epsilon_claimed is None
-    assert found.passed is None
-    assert "nothing is claimed" in str(found)
+    assert found.refuted is None
+    assert str(found).startswith("No claim at δ = 0, so nothing is refuted.")
 
 
 def test_the_event_can_be_counted_again():
@@ -84,13 +86,77 @@ def test_the_bound_is_that_of_its_counts():
     assert found.epsilon_lower < math.log(p / q)
 
 
+def float_noise(x: float, size: int, rng: Any) -> Array:
+    return x + np.random.default_rng(7).laplace(0.0, 1.0, size)
+
+
+def test_values_and_low_bits_are_told_apart():
+    found = audit(float_noise, 0.0, 1.0, privacy=Privacy(1.2), **keyed())
+    assert found.searched == ("values", "low_bits")
+    values, low_bits = found.places
+    assert (values.where, low_bits.where) == ("values", "low_bits")
+    assert values.epsilon_lower < 1.05 < 5 < low_bits.epsilon_lower == found.epsilon_lower
+    lines = str(found).splitlines()
+    assert lines[1] == f"Event in the low bits: {low_bits.event}."
+    assert "is exactly x0 plus a float" in low_bits.event
+    assert lines[-1].startswith("Values: the output ")
+    assert lines[-1].endswith(f"this proves ε ≥ {values.epsilon_lower:.4f}.")
+
+
+def test_low_bits_that_show_nothing_more_are_told_so():
+    assert str(audit(LAPLACE, 0.0, 1.0, **keyed())).splitlines()[-1] == "Low bits: no event promised more than those counted."
+
+
+def test_an_audit_that_saw_nothing_says_so():
+    found = audit(lambda x, size, rng: np.zeros(size), 0.0, 1.0, **keyed(privacy=Privacy(1.0)))
+    assert "No event separates the inputs: 20,000 runs on each input prove no loss above ε = 0." in str(found)
+    assert found.refuted is False
+
+
+def test_a_notebook_shows_the_same_words_and_escapes_them():
+    def markup(y: Array) -> Array:
+        return y
+
+    markup.__name__ = "<script>"
+    found = audit(plain, 0.0, 2.0, events=["values", markup], **keyed(privacy=Privacy(1.0)))
+    shown = found._repr_html_()
+    assert "<strong>The claim ε = 1, δ = 0 is refuted, with confidence 0.95.</strong>" in shown
+    assert "<td>Values</td>" in shown
+    assert "<td>Statistics of your functions</td>" in shown
+    assert "<script>" not in shown
+    assert f"<td>{found.places[0].counts[0]:,} (" in shown
+
+
+# Functions of one argument
+
+
+def test_a_function_of_one_argument_makes_its_own_runs():
+    found = audit(lambda x: noise.laplace(x, 0.5), 0.0, 1.0, privacy=Privacy(1.0), runs=2_000, confidence=1 - 1e-9)
+    assert found.refuted is True
+    assert audit(lambda x: noise.laplace(x, 1.0), 0.0, 1.0, privacy=Privacy(1.0), runs=500, confidence=1 - 1e-9).refuted is False
+    rows = audit(lambda x: [x, x + 1.0], 0.0, 1.0, runs=500)
+    assert rows.epsilon_lower > 2
+
+
+def test_functions_that_do_not_fit_are_told_what_to_write():
+    with pytest.raises(ParameterError, match=r"rng must be None for a function of one argument.*audit\(repeat\(lambda x, rng: \.\.\.\)"):
+        audit(lambda x: x, 0.0, 1.0, **keyed())
+    with pytest.raises(
+        ParameterTypeError, match=r"run\(x, size, rng\) .* got <lambda>\(x, rng\); .* write audit\(repeat\(function\), x0, x1\)"
+    ):
+        audit(lambda x, rng: x, 0.0, 1.0, **keyed())  # type: ignore[misc]
+    with pytest.raises(ParameterTypeError, match="pass a function of x alone to audit without repeat"):
+        repeat(lambda x: x)  # type: ignore[arg-type, misc]
+    assert audit(lambda x, size=1, rng=None: np.zeros(size), 0.0, 1.0, **keyed()).epsilon_lower == 0
+
+
 # δ
 
 
 def test_delta_is_that_of_the_claim_unless_given():
     gaussian = mechanisms.Gaussian(1.0, 1e-2, 1.0)
     assert audit(gaussian, 0.0, 1.0, **keyed()).delta == 1e-2
-    assert audit(gaussian, 0.0, 1.0, delta=0.5, **keyed()).passed is True
+    assert audit(gaussian, 0.0, 1.0, delta=0.5, **keyed()).refuted is False
     smaller = audit(gaussian, 0.0, 1.0, delta=1e-3, **keyed())
     assert smaller.epsilon_claimed is None  # the claim is for a larger δ
     assert smaller.delta == 1e-3
@@ -132,7 +198,7 @@ def test_proportion_bounds_cover_exactly(n, rate):
 )
 def test_threads_do_not_change_the_result(mechanism):
     n = 300_000 if mechanism is LAPLACE else 4_000
-    first, *others = (audit(mechanism, 0.0, 1.0, **keyed(n=n, threads=threads)) for threads in (1, 2, 4))
+    first, *others = (audit(mechanism, 0.0, 1.0, **keyed(runs=n, threads=threads)) for threads in (1, 2, 4))
     assert all(same(first, other) for other in others)
 
 
@@ -140,7 +206,7 @@ def test_keys_matter_and_secure_runs_differ():
     first, again = audit(LAPLACE, 0.0, 1.0, **keyed()), audit(LAPLACE, 0.0, 1.0, **keyed())
     assert same(first, again)
     assert not same(first, audit(LAPLACE, 0.0, 1.0, **keyed(rng=KeyedRandom(bytes(32)))))
-    assert not same(audit(LAPLACE, 0.0, 1.0, n=20_000), audit(LAPLACE, 0.0, 1.0, n=20_000))
+    assert not same(audit(LAPLACE, 0.0, 1.0, runs=20_000), audit(LAPLACE, 0.0, 1.0, runs=20_000))
 
 
 def test_a_stream_that_stands_still_serves_every_block_anew():
@@ -151,7 +217,7 @@ def test_a_stream_that_stands_still_serves_every_block_anew():
         blocks.append(plain(x, size, rng))
         return blocks[-1]
 
-    audit(run, 0.0, 0.0, rng=fixed, n=1000)
+    audit(run, 0.0, 0.0, rng=fixed, runs=1000)
     drawn = np.concatenate(blocks)
     assert len(np.unique(drawn)) > 0.999 * len(drawn)
 
@@ -173,9 +239,9 @@ def test_functions_run_on_the_calling_thread_unless_threads_are_asked_for():
         several.wait(0.02)  # leaves the others time to start
         return plain(x, size, rng)
 
-    audit(run, 0.0, 1.0, **keyed(n=600_000))
+    audit(run, 0.0, 1.0, **keyed(runs=600_000))
     assert names == {threading.current_thread().name}
-    audit(run, 0.0, 1.0, **keyed(n=600_000, threads=3))
+    audit(run, 0.0, 1.0, **keyed(runs=600_000, threads=3))
     assert len(names) > 1
 
 
@@ -186,14 +252,14 @@ def test_blocks_are_bounded():
         sizes.append(size)
         return np.zeros((size, 32))
 
-    audit(run, 0.0, 1.0, **keyed(n=30_000))
+    audit(run, 0.0, 1.0, **keyed(runs=30_000))
     assert max(sizes) * 32 * 8 <= 2**19
     assert sum(sizes[2:]) == 60_000
 
 
 def test_progress_is_reported():
     seen: list[tuple[int, int]] = []
-    audit(LAPLACE, 0.0, 1.0, progress=lambda done, total: seen.append((done, total)), **keyed(n=300_001, threads=2))
+    audit(LAPLACE, 0.0, 1.0, progress=lambda done, total: seen.append((done, total)), **keyed(runs=300_001, threads=2))
     assert seen[-1] == (600_002, 600_002)
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
 
@@ -212,7 +278,7 @@ def test_what_progress_raises_ends_the_audit():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 63}, r"n must be in \[64, ∞\], got 63"),
+        ({"runs": 63}, r"runs must be in \[64, ∞\], got 63"),
         ({"confidence": 1.0}, r"confidence must be in \(0.0, 1.0\), got 1.0"),
         ({"confidence": 0}, "confidence"),
         ({"delta": 1.0}, r"delta must be in \[0.0, 1.0\), got 1.0"),
@@ -221,8 +287,8 @@ def test_what_progress_raises_ends_the_audit():
         ({"events": "values"}, "events must be a sequence"),
         ({"events": abs}, "events must be a sequence"),
         ({"events": ["thresholds"]}, "events must hold 'values'"),
-        ({"events": [lambda y: y.sum()]}, "events must give a bool or a number for each run"),
-        ({"n": 1e6}, "n must be an integer"),
+        ({"events": [lambda y: y.sum()]}, "events must return a bool or a number for each run"),
+        ({"runs": 1e6}, "runs must be an integer"),
         ({"privacy": 1.0}, "privacy must be a dpcore.Privacy"),
         ({"progress": 3}, "progress must be a function"),
         ({"rng": np.random.default_rng(1)}, "rng must be None"),
@@ -244,34 +310,34 @@ def test_wrong_parameters_are_refused(options, message):
         (mechanisms.Gaussian(1.0, 1e-3, 1.0), [0.0, 0.0], [0.8, 0.8], "ℓ2"),
         (local.BinaryResponse(1.0), [False, True], [True, True], "x0 must be a single record"),
         (local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), 0.1, 0.2, "x0 and x1 must be vectors"),
-        (local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), [0.1, 0.2], [0.2, 0.1], "must differ in one record, as neighbours do, got 2"),
-        (lambda x, size, rng: np.zeros(size - 1), 0.0, 1.0, "mechanism must give an output for each of"),
-        (lambda x, size, rng: 0.0, 0.0, 1.0, "mechanism must give an output for each of"),
-        (lambda x, size, rng: np.full(size, "a"), 0.0, 1.0, "mechanism must give numbers or records of numbers, got dtype <U1"),
+        (local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), [0.1, 0.2], [0.2, 0.1], "must differ in at most one record, got 2"),
+        (lambda x, size, rng: np.zeros(size - 1), 0.0, 1.0, "mechanism must return one output for each of"),
+        (lambda x, size, rng: 0.0, 0.0, 1.0, "mechanism must return one output for each of"),
+        (lambda x, size, rng: np.full(size, "a"), 0.0, 1.0, "mechanism must return numbers or records of numbers, got dtype <U1"),
         (lambda x, size, rng: np.zeros((size, 2 if size > 100 else 3)), 0.0, 1.0, "outputs of one shape"),
-        (lambda x, size, rng: np.zeros((size, 40), np.uint8), 0.0, 1.0, r"40 numbers in a run, too many .*"),
-        (lambda x, size, rng: np.zeros((size, 40)), 0.0, 1.0, r"40 numbers in a run, too many .* give events=\[statistic\]"),
+        (lambda x, size, rng: np.zeros((size, 40), np.uint8), 0.0, 1.0, "at most 32 numbers in a run, got 40"),
+        (lambda x, size, rng: np.zeros((size, 40)), 0.0, 1.0, r"at most 32 numbers in a run, got 40; for more, give events=\[statistic\]"),
     ],
 )
 def test_what_cannot_be_run_is_refused(mechanism, x0, x1, message):
     with pytest.raises((ParameterError, ParameterTypeError), match=message):
-        audit(mechanism, x0, x1, n=400, rng=KeyedRandom(KEY))
+        audit(mechanism, x0, x1, runs=400, rng=KeyedRandom(KEY))
 
 
 def test_what_the_mechanism_raises_passes_through():
     with pytest.raises(DataError):
-        audit(local.KaryResponse(1.0, k=4), 0, 4, n=400)
+        audit(local.KaryResponse(1.0, k=4), 0, 4, runs=400)
     with pytest.raises(ParameterTypeError, match="release"):
         repeat(3)  # type: ignore[arg-type]
 
 
 def test_rounded_inputs_are_neighbours():
-    assert audit(mechanisms.Laplace(1.0, 0.2), 0.1, 0.1 + 0.2, **keyed()).passed
+    assert audit(mechanisms.Laplace(1.0, 0.2), 0.1, 0.1 + 0.2, **keyed()).refuted is False
 
 
 def test_a_stated_claim_may_be_about_inputs_further_apart():
-    assert audit(LAPLACE, 0.0, 2.0, privacy=Privacy(2.0), **keyed()).passed is True
-    assert audit(LAPLACE, 0.0, 2.0, privacy=Privacy(1.0), **keyed()).passed is False
+    assert audit(LAPLACE, 0.0, 2.0, privacy=Privacy(2.0), **keyed()).refuted is False
+    assert audit(LAPLACE, 0.0, 2.0, privacy=Privacy(1.0), **keyed()).refuted is True
 
 
 # Where it looks
@@ -282,7 +348,7 @@ def test_wide_outputs_need_a_statistic():
         return noise.laplace(np.full((size, 100), x), 100.0, rng=rng)
 
     found = audit(run, 0.0, 1.0, events=[lambda rows: rows.sum(axis=1)], **keyed(privacy=Privacy(1.0)))
-    assert found.passed
+    assert found.refuted is False
     assert audit(run, 0.0, 1.0, events=["values", lambda rows: rows[:, 0]], **keyed()).epsilon_lower < 0.5
 
 
@@ -291,7 +357,7 @@ def test_user_given_events_are_named():
         return y > 0.5
 
     found = audit(plain, 0.0, 1.0, events=[is_large], **keyed())
-    assert found.event.startswith("is_large(output) in ")
+    assert found.event.startswith("is_large(output) is ")
     assert found.epsilon_lower > 0.6
 
 
@@ -308,8 +374,8 @@ def test_objects_with_the_same_methods_are_run():
         def privatize(self, x: Any, *, rng: Any, threads: Any) -> Array:
             return local.BinaryResponse(2.0).privatize(x, rng=rng, threads=threads)
 
-    assert audit(Halved(), 0.0, 1.0, **keyed()).passed is False
-    assert audit(Lying(), False, True, **keyed()).passed is False
+    assert audit(Halved(), 0.0, 1.0, **keyed()).refuted is True
+    assert audit(Lying(), False, True, **keyed()).refuted is True
 
 
 def test_records_with_fields_are_looked_at_field_by_field():
@@ -319,14 +385,14 @@ def test_records_with_fields_are_looked_at_field_by_field():
         return rows
 
     found = audit(run, 0, 3, **keyed())
-    assert found.event.startswith("field 'value'")
+    assert found.event.startswith("the field 'value' of the output ")
     assert found.epsilon_lower > 2
 
 
 def test_integers_at_the_edges_of_their_type():
     high = 2**63 - 1
-    found = audit(mechanisms.DiscreteLaplace(1.0, 1), high - 1, high, **keyed(n=200_000))
-    assert found.passed
+    found = audit(mechanisms.DiscreteLaplace(1.0, 1), high - 1, high, **keyed(runs=200_000))
+    assert found.refuted is False
     assert found.epsilon_lower > 0.8
     unsigned = audit(lambda x, size, rng: np.full(size, x, np.uint64), 1, 2**64 - 1, **keyed())
     assert unsigned.epsilon_lower > 5
@@ -364,15 +430,56 @@ def test_nan_has_a_cell_of_its_own():
     assert found.epsilon_lower > 3
 
 
+def described(partition: Partition, *member: int) -> str:
+    return interval_words(partition.pieces(np.array(member, np.bool_)))
+
+
 def test_events_in_words():
     partition = Partition(np.array([1.0, 2.0, np.inf]))
-    words = {(0, 0, 1, 1, 1, 0, 0): "in (1.0, inf)", (1, 1, 0, 1, 0, 0, 0): "in (−∞, 1.0] ∪ {2.0}", (0,) * 7: "in ∅"}
-    for member, text in words.items():
-        assert partition.describe(np.array(member, np.bool_)) == text
+    assert described(partition, 0, 0, 1, 1, 1, 0, 0) == "lies in (1.0, inf)"
+    assert described(partition, 0, 0, 1, 1, 1, 1, 1) == "is above 1.0"
+    assert described(partition, 0, 1, 1, 1, 1, 1, 1) == "is at least 1.0"
+    assert described(partition, 1, 1, 0, 0, 0, 0, 0) == "is at most 1.0"
+    assert described(partition, 1, 0, 0, 0, 0, 0, 0) == "is below 1.0"
+    assert described(partition, 1, 1, 0, 1, 0, 0, 0) == "lies in (−∞, 1.0] ∪ {2.0}"
+    assert described(partition, *[0] * 7) == "lies in ∅"
     integers = Partition(np.array([3, 4, 9]))
-    assert integers.describe(np.array([0, 1, 1, 1, 1, 0, 0], np.bool_)) == "in [3, 8]"
-    assert integers.describe(np.array([0, 0, 0, 1, 0, 0, 1], np.bool_)) == "in {4} ∪ [10, ∞)"
-    assert Partition(np.arange(40)).describe(np.arange(81) % 4 == 1).endswith("∪ … (20 pieces)")
+    assert described(integers, 0, 1, 0, 0, 0, 0, 0) == "is 3"
+    assert described(integers, 0, 1, 1, 1, 1, 0, 0) == "lies in [3, 8]"
+    assert described(integers, 0, 0, 0, 1, 0, 0, 1) == "lies in {4} ∪ [10, ∞)"
+    assert described(Partition(np.arange(40)), *(np.arange(81) % 4 == 1)).endswith("∪ … (20 pieces)")
+
+
+def test_sums_in_words():
+    """The meanings are those of numbers by hand."""
+    words = sum_words("the output")
+    codes = representable(np.array([0.25 + 2.0**-54, 0.5, -1.0, 2.0]), 0.0, 1.0).tolist()
+    assert (
+        words([Piece(codes[0], codes[0])]) == "the output lies between the inputs and is exactly x0 plus a float and is not x1 plus a float"
+    )
+    assert words([Piece(codes[2], codes[2])]).startswith("the output lies below both inputs and is exactly x0 plus a float")
+    exact = [Piece(16 * side + 12, 16 * side + 14) for side in range(3)]
+    assert words(exact) == "the output is exactly x0 plus a float and is not exactly x1 plus a float"
+    assert words([Piece(0, 31)]) == "the output does not lie above both inputs"
+    assert words([Piece(None, None)]) == "the output is any number"
+    assert words([Piece(12, 12), Piece(31, 31)]).count("; or ") == 1
+    scattered = [Piece(code, code) for code in (0, 5, 15, 19, 20, 28, 35, 37, 44)]
+    assert words(scattered).endswith(" further cases")
+
+
+def test_codes_with_meanings_in_words():
+    words = code_words(dict(enumerate("abcdefg")))
+    assert words([Piece(2, 2)]) == "c"
+    assert words([Piece(None, 1), Piece(3, None)]) == "a; or b; or d; or e; or 2 further cases"
+
+
+def test_trailing_zeros_in_words():
+    codes = trailing_zeros(np.array([1.0, 1.5, 0.75])).tolist()
+    words = zeros_words("the output")
+    assert words([Piece(codes[1], codes[0])]) == "the output lies in ±[2^0, 2^1) and its 53-bit mantissa ends in 51 to 52 zeros"
+    assert words([Piece(-1, -1), Piece(-2, -2)]) == "the output is 0; or is −0"
+    assert words([Piece(codes[2], codes[0])]).startswith("the output lies from ±2^-1 with 51 zeros")
+    assert words([Piece(None, -3)]) == "the output is not finite"
 
 
 def test_the_best_union_of_cells_is_found():

@@ -332,7 +332,7 @@ def _audited(setting: Setting) -> Section:
         for epsilon in epsilons:
             mechanism, x0, x1, privacy = claim(epsilon)
             stream = setting.stream("audit", name, epsilon)
-            result = audit(mechanism, x0, x1, n=n, confidence=CONFIDENCE, privacy=privacy, rng=stream)
+            result = audit(mechanism, x0, x1, runs=n, confidence=CONFIDENCE, privacy=privacy, rng=stream)
             lower[name].append(result.epsilon_lower)
     series = [Series(name, epsilons, floats(found), None, role) for (name, found), role in zip(lower.items(), ROLES, strict=True)]
     series.append(Series("as claimed", epsilons, epsilons, None, "theory"))
