@@ -37,7 +37,7 @@ COMPARISONS = {
 }
 QUERIES = [
     {"name": "rows", "kind": "count"},
-    {"name": "ages", "kind": "histogram", "column": "age", "bins": [18, 30, 40, 50, 60, 70, 100]},
+    {"name": "ages", "kind": "histogram", "column": "age", "edges": [18, 30, 40, 50, 60, 70, 100]},
     {"name": "visits", "kind": "sum", "column": "visits", "lower": 0, "upper": 50},
     {"name": "mean cost", "kind": "mean", "column": "cost", "lower": 0, "upper": 1000},
     {"name": "quartiles", "kind": "quantile", "column": "cost", "q": [0.25, 0.5, 0.75], "grid": {"start": 0, "stop": 1000, "step": 5}},
@@ -95,7 +95,7 @@ def test_beside_exact_statistics_in_memory(benchmark, plan):
         counts = np.bincount(np.clip(visits, 0, 50))
         found = (
             len(table),
-            np.histogram(age, QUERIES[1]["bins"])[0],
+            np.histogram(age, QUERIES[1]["edges"])[0],
             np.clip(visits, 0, 50).sum(),
             np.clip(cost, 0, 1000).mean(),
             pc.quantile(table["cost"], QUERIES[4]["q"]),

@@ -84,7 +84,7 @@ def released_truth(query: dict[str, Any], column: Any) -> list[float]:
         case "count":
             return [int(((values >= query["lower"]) & (values <= query["upper"])).sum())]
         case "histogram":
-            return np.histogram(np.clip(values, query["bins"][0], query["bins"][-1]), query["bins"])[0].tolist()
+            return np.histogram(np.clip(values, query["edges"][0], query["edges"][-1]), query["edges"])[0].tolist()
         case "quantile":
             return np.quantile(values, query["q"], method="inverted_cdf").tolist()
         case kind:
@@ -96,7 +96,7 @@ def labels_of(query: dict[str, Any]) -> list[str]:
     """A name for each number of an answer."""
     match query["kind"]:
         case "histogram":
-            starts = [f"from {edge:g}" for edge in query.get("bins", [])[:-1]]
+            starts = [f"from {edge:g}" for edge in query.get("edges", [])[:-1]]
             return starts or query["categories"]
         case "quantile":
             return [f"{100 * level:g} %" for level in query["q"]]

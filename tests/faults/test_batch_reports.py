@@ -50,6 +50,19 @@ def privatized(place, ending="parquet", **changes):
     assert done.code == 0, done.err
 
 
+def test_reports_of_a_version_that_called_the_method_variant(place):
+    privatized(place)
+    now = place.estimate().out
+    table = pq.read_table(place.target)
+    position = table.schema.get_field_index("bits")
+    field = table.schema.field(position)
+    said = field.metadata[b"dpcore"]
+    assert said.count(b'"method"') == 1
+    earlier = field.with_metadata({b"dpcore": said.replace(b'"method"', b'"variant"')})
+    pq.write_table(table.cast(table.schema.set(position, earlier)), place.target)
+    assert place.estimate().out == now
+
+
 def refused(place, *words, code=3, arguments=()):
     done = place.estimate(*arguments)
     assert (done.code, done.out) == (code, ""), done.said
@@ -148,7 +161,7 @@ def replaced(name, value):
         (edited("state", unknown="nowhere"), ["column 'state' are damaged", "unknown must be one of the categories"]),
         (edited("set", w=5), ["column 'set' are damaged: w is 5"]),
         (edited("hash", g=9), ["column 'hash' are damaged: g is 9"]),
-        (edited("bits", variant="fast"), ["column 'bits' are damaged: variant"]),
+        (edited("bits", method="fast"), ["column 'bits' are damaged: method"]),
         (edited("bits", k=2**30), ["the dpcore metadata speak of more categories than"]),
         (edited("bits", k=10**400), ["the dpcore metadata speak of more categories than"]),
         (edited("bits", epsilon=1e300), ["column 'bits' are damaged", "epsilon must be in"]),
@@ -246,7 +259,7 @@ def copies(place, **changes):
             ["b.parquet: column 'visits' was made with upper = 21", "a.parquet has it with 20"],
         ),
         ({"state": {**EVERY["state"], "categories": [f"state {i}" for i in (1, 0, 2, 3, 4)]}}, ["column 'state'", "categories"]),
-        ({"bits": {**EVERY["bits"], "variant": "symmetric"}}, ["variant = 'symmetric'", "estimate them one by one"]),
+        ({"bits": {**EVERY["bits"], "method": "symmetric"}}, ["method = 'symmetric'", "estimate them one by one"]),
         ({"bits": {**EVERY["set"]}}, ["mechanism = 'subset'"]),
         ({"visits": {**COLUMNS["visits"], "epsilon": 2.0}}, ["b.parquet: the file says epsilon = 10.0", "a.parquet says 9.0"]),
         ({"age": {**COLUMNS["age"], "epsilon": 1e-9}}, ["epsilon"]),

@@ -73,7 +73,7 @@ class Case:
             made = {
                 "kind": "synthetic",
                 "output": str(self.target.parent / "made.csv"),
-                "columns": [{"name": "visits", "bins": [0, 9, 30], "missing": 0}],
+                "columns": [{"name": "visits", "edges": [0, 9, 30], "missing": 0}],
             }
             queries = COUNT if self.kind == "release" else COUNT | {"made": made}
             epsilon = 1.0 / len(queries)

@@ -301,7 +301,7 @@ def test_kill_nine_at_random_moments(place, times):
 
 LARGE = {
     "rows": {"kind": "count"},
-    "ages": {"kind": "histogram", "column": "age", "bins": [18, 30, 50, 70, 100]},
+    "ages": {"kind": "histogram", "column": "age", "edges": [18, 30, 50, 70, 100]},
     "visits": {"kind": "sum", "column": "visits", "lower": 0, "upper": 50},
     "mean cost": {"kind": "mean", "column": "cost", "lower": 0, "upper": 1000},
     "quartiles": {"kind": "quantile", "column": "cost", "q": [0.25, 0.5, 0.75], "grid": {"start": 0, "stop": 1000, "step": 5}},

@@ -54,7 +54,7 @@ def failed(place, code, *words, options=()):
         ({"categories": ["a", "b"]}, ["a", "b", SECRET], 2, "not one of the declared categories, and the job declares no `unknown`"),
         ({"categories": ["a", "b"], "unknown": "a"}, ["a", SECRET, None], 2, "null, and the job declares no `missing`"),
         ({"k": 2}, [0, 1, int(SECRET)], 2, "not one of the declared categories"),
-        ({"bins": [0, 1, 2]}, [0.5, None, float(SECRET)], 1, "null or NaN, and the job declares no `missing`"),
+        ({"edges": [0, 1, 2]}, [0.5, None, float(SECRET)], 1, "null or NaN, and the job declares no `missing`"),
     ],
 )
 def test_cells_that_no_column_declares(place, ledger, source, column, cells, row, problem):
@@ -70,7 +70,7 @@ def test_cells_that_no_column_declares(place, ledger, source, column, cells, row
 def test_a_row_that_takes_no_part_is_checked_as_well(place):
     """Whether there is a table must not depend on the random choice of rows."""
     write_table(pa.table({"person": [0] * 50, "n": [1.0] * 49 + [None]}), place.source)
-    columns = [{"name": "n", "bins": [0, 1, 2]}]
+    columns = [{"name": "n", "edges": [0, 1, 2]}]
     place.write_release({"x": place.synthetic(columns=columns)}, privacy={"unit": "person", "max_rows_per_unit": 1})
     failed(place, 3, "row 49 (counted from 0), column 'n'", options=["--curator"])
 
@@ -113,7 +113,7 @@ def test_no_room_for_the_table(place, ledger, ending):
     place.write_release({"x": place.synthetic(ending)})
     assert place.release().code == 0
     before = {path.name: path.read_bytes() for path in place.target.parent.iterdir()}
-    place.write_release({"x": place.synthetic(ending, rows=1_000_000)}, ledger=ledger.path)
+    place.write_release({"x": place.synthetic(ending, draws=1_000_000)}, ledger=ledger.path)
     process = start("release", place.job, "--overwrite", script=LIMITED)
     out, err = process.communicate()
     assert (process.returncode, out) == (4, ""), err
@@ -180,7 +180,7 @@ main()
     [("parquet", signal.SIGKILL, -9), ("csv", signal.SIGKILL, -9), ("csv", signal.SIGTERM, 143), ("parquet", signal.SIGINT, 130)],
 )
 def test_a_job_that_ends_while_it_draws_rows(place, ledger, ending, number, code):
-    place.write_release({"x": place.synthetic(ending, rows=5000)}, ledger=ledger.path)
+    place.write_release({"x": place.synthetic(ending, draws=5000)}, ledger=ledger.path)
     process = start("release", place.job, script=PAUSED)
     while not process.stderr.readline().endswith("drawn\n"):  # behind what the log tells of progress
         assert process.poll() is None
@@ -220,7 +220,7 @@ def test_peak_memory_of_the_largest_histogram(place):
         pa.table({name: (index * factor >> 7) % 256 for name, factor in (("a", 7919), ("b", 104_729), ("c", 1_299_709))}), place.source
     )
     columns = [{"name": name, "k": 256} for name in "abc"]
-    place.write_release({"x": place.synthetic(columns=columns, max_cells=2**24, rows=5_000_000)})
+    place.write_release({"x": place.synthetic(columns=columns, max_cells=2**24, draws=5_000_000)})
     code, peak, err = peak_memory("release", place.job)
     assert code == 0, err
     assert peak <= 900 << 20

@@ -53,7 +53,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "north": {"kind": "count", "column": "place", "categories": ["north"]},
     "places": {"kind": "histogram", "column": "place", "categories": hostile.CATEGORIES, "missing": "north", "unknown": "south"},
     "codes": {"kind": "histogram", "column": "code", "k": 3, "missing": 0, "unknown": 2},
-    "bins": {"kind": "histogram", "column": "real", "bins": [0, 1, 2, 4], "missing": 0},
+    "bins": {"kind": "histogram", "column": "real", "edges": [0, 1, 2, 4], "missing": 0},
     "sum": {"kind": "sum", "column": "whole", "lower": 0, "upper": 6, "missing": 0},
     "mean": {"kind": "mean", "column": "real", "lower": 0, "upper": 4, "missing": 1, "group_by": "place", "groups": ["north", "east"]},
     "median": {"kind": "quantile", "column": "real", "q": 0.5, "grid": [0, 1, 2, 3], "missing": 0},

@@ -39,7 +39,7 @@ KARY = {"ill": {"mechanism": "kary", "epsilon": 1.0, "categories": ILLS, **TABUL
 SYNTHETIC = {
     "kind": "synthetic",
     "output": "made.csv",
-    "columns": [{"name": "ill", "categories": ILLS, **TABULAR}, {"name": "x", "bins": [0, 2, 8], "missing": 3}],
+    "columns": [{"name": "ill", "categories": ILLS, **TABULAR}, {"name": "x", "edges": [0, 2, 8], "missing": 3}],
 }
 BASE: dict[str, list[Any]] = {
     "person": [f"person {i}" for i in range(ROWS)],

@@ -44,7 +44,7 @@ EVERY_MECHANISM: dict[str, dict[str, Any]] = {
     "kary": {"mechanism": "kary", "categories": ["excellent", "good", "fair"], "missing": "good", "unknown": "fair"},
     "kary codes": {"mechanism": "kary", "k": 6, "missing": 5, "unknown": 0},
     "unary": {"mechanism": "unary", "categories": [0, 25, 50, 95], "missing": 0, "unknown": 95},
-    "unary symmetric": {"mechanism": "unary", "categories": CATEGORIES, "variant": "symmetric", "missing": "fair"},
+    "unary symmetric": {"mechanism": "unary", "categories": CATEGORIES, "method": "symmetric", "missing": "fair"},
     "subset": {"mechanism": "subset", "k": 20, "missing": 19, "unknown": 0},
     "hashing": {"mechanism": "hashing", "categories": CATEGORIES, "missing": "fair"},
     "hadamard": {"mechanism": "hadamard", "k": 11, "missing": 0, "unknown": 10},

@@ -21,7 +21,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "in the east": {"kind": "count", "column": "region", "categories": ["east", "nowhere"]},
     "a few visits": {"kind": "count", "column": "visits", "lower": 2, "upper": 5},
     "regions": {"kind": "histogram", "column": "region", "categories": REGIONS, "missing": "west", "unknown": "north"},
-    "costs": {"kind": "histogram", "column": "cost", "bins": [0, 25, 50, 100.5], "missing": 30.0},
+    "costs": {"kind": "histogram", "column": "cost", "edges": [0, 25, 50, 100.5], "missing": 30.0},
     "visits": {"kind": "sum", "column": "visits", "lower": 0, "upper": 20, "missing": 0},
     "mean cost": {"kind": "mean", "column": "cost", "lower": 10.0, "upper": 90.0, "missing": 20.0},
     "quartiles": {
@@ -36,8 +36,8 @@ QUERIES: dict[str, dict[str, Any]] = {
 """A query of each kind that answers with numbers, on the columns of `clinic`."""
 MADE_UP: list[dict[str, Any]] = [
     {"name": "region", "categories": REGIONS, "missing": "west", "unknown": "north"},
-    {"name": "cost", "bins": [0, 25, 50, 100.5], "missing": 30.0},
-    {"name": "visits", "bins": [0, 1, 5, 10, 28], "missing": 0},
+    {"name": "cost", "edges": [0, 25, 50, 100.5], "missing": 30.0},
+    {"name": "visits", "edges": [0, 1, 5, 10, 28], "missing": 0},
 ]
 """Columns of a synthetic table."""
 
@@ -68,8 +68,8 @@ def truth(name: str, table: pa.Table) -> Any:
             return sum(value in query["categories"] for value in values)
         case "count":
             return sum(query.get("lower", -1) <= value <= query.get("upper", 10**9) for value in values)
-        case "histogram" if "bins" in query:
-            edges = query["bins"]
+        case "histogram" if "edges" in query:
+            edges = query["edges"]
             places = [min(max(np.searchsorted(edges, value, "right") - 1, 0), len(edges) - 2) for value in filled(query, values)]
             return np.bincount(places, minlength=len(edges) - 1).tolist()
         case "histogram":
@@ -89,7 +89,7 @@ def cells_of(column: Mapping[str, Any], table: pa.Table) -> list[int]:
     values = filled(column, table.column(column["name"]).to_pylist()) if "missing" in column else table.column(column["name"]).to_pylist()
     if "categories" in column:
         return [column["categories"].index(value if value in column["categories"] else column["unknown"]) for value in values]
-    edges = column["bins"]
+    edges = column["edges"]
     return [int(min(max(np.searchsorted(edges, value, "right") - 1, 0), len(edges) - 2)) for value in values]
 
 

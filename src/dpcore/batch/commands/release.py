@@ -71,13 +71,13 @@ A complete job:
 \b
 Kinds, and what each needs beside name, kind and epsilon:
     count      nothing: all rows; or column and categories, or column, lower and upper: the rows that match
-    histogram  column, and categories, categories_file, k (the codes 0 to k - 1) or bins (edges)
+    histogram  column, and categories, categories_file, k (the codes 0 to k - 1) edges = [...] or bins = N with lower and upper
     sum, mean  column, lower, upper
     quantile   column, q, grid
     top_s      column, s, and candidates, candidates_file or k; values = true adds their counts
     synthetic  output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a histogram: a table of
                made-up rows, drawn from the noisy joint histogram of all columns. method = "marginals" or marginals, a list of lists of
-               columns, makes several smaller histograms; rows says how many rows, max_cells how many cells there may be
+               columns, makes several smaller histograms; draws says how many rows, max_cells how many cells there may be
 Optional: delta (not for quantile) and confidence (default 0.95); missing, and for histograms of categories unknown, the values
 that stand for nulls and for undeclared values (of a synthetic table in its columns); and, for count, sum, mean and quantile, group_by,
 a column, and groups, its declared values: the query is then answered for each of them. max_groups_per_unit under [privacy] bounds how
@@ -93,7 +93,7 @@ A synthetic table looks like this, its numbers at random inside of their bins:
     epsilon = 1.0
     columns = [
       {name = "region", categories = ["north", "east", "south", "west"], missing = "north", unknown = "north"},
-      {name = "cost", bins = [0, 100, 500, 5000], missing = 0},
+      {name = "cost", edges = [0, 100, 500, 5000], missing = 0},
     ]
 
 Running a job again on the same data spends its budget again. An output that exists is therefore refused unless --overwrite is given.

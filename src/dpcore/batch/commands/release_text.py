@@ -38,7 +38,7 @@ def _table(answer: SyntheticAnswer) -> str:
     """Rows and cells of a synthetic table."""
     section, counts = answer.section, len(answer.histograms)
     unsaid = "as many rows as are read" if answer.n_is_public else "a noisy number of rows"
-    wanted = unsaid if section.rows is None else f"{section.rows:,} row{'s' if section.rows > 1 else ''}"
+    wanted = unsaid if section.draws is None else f"{section.draws:,} row{'s' if section.draws > 1 else ''}"
     which = "one histogram" if counts == 1 else f"{counts} histograms"
     return f"{section.output}: {wanted}, drawn from {answer.size:,} cells of {which}"
 

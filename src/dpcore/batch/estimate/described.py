@@ -172,6 +172,7 @@ def _describe(inputs: Inputs, path: Path) -> Described:
     damaged = next((name for name, said in fields.items() if not isinstance(said, dict)), None)
     if damaged is not None:
         raise DataError(f"{path}: the dpcore metadata of column {damaged!r} are damaged: not a JSON object")
+    fields = {name: {metadata.RENAMED.get(key, key): value for key, value in said.items()} for name, said in fields.items()}
     return Described(path, info, _whole(path, whole), fields, None if sidecar is None else _table(path, sidecar))
 
 

@@ -190,7 +190,7 @@ class UnaryColumn(CategoricalColumn):
     """`mechanism = "unary"`: one randomised bit for each category."""
 
     mechanism: Literal["unary"]
-    variant: Literal["optimal", "symmetric"] = "optimal"
+    method: Literal["optimal", "symmetric"] = "optimal"
 
 
 class SubsetColumn(CategoricalColumn):

@@ -50,6 +50,8 @@ WANTED = {
 """What belongs in the place of a value of the wrong kind."""
 MOST_LINES = 20
 """Mistakes that are listed."""
+RENAMED = {"variant": "method", "rows": "draws", "calibration": "method", "quantile": "q", "levels": "q", "cuts": "edges"}
+"""Keys of earlier versions, and words for the same thing elsewhere, with the keys that jobs have."""
 COMMANDS = {"column": "dpcore privatize", "query": "dpcore release"}
 """Whose jobs have which repeated table."""
 
@@ -126,6 +128,8 @@ def _unknown_key(location: Location, sections: Sections, entries: Entries) -> st
     line = f"{dotted_path(location, entries)}: unknown key; allowed here: {', '.join(model.model_fields)}"
     if not table and key in COMMANDS:
         return f"{line}; a job with [[{key}]] is for {COMMANDS[key]}"
+    if RENAMED.get(str(key)) in model.model_fields:
+        return f"{line}; {key} is now called {RENAMED[str(key)]}"
     guess = _guess(key, list(model.model_fields))
     elsewhere = [name for name, section in sections.items() if key in section.model_fields]
     if guess or not elsewhere:

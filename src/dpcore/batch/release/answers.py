@@ -275,7 +275,7 @@ class HistogramAnswer:
     def declared(self) -> dict[str, Any]:
         """The cells, and what stands for others."""
         if isinstance(self.cells, Binned):
-            return {"bins": list(self.cells.edges), **given(self.section, "missing")}
+            return {"edges": list(self.cells.edges), **given(self.section, "missing")}
         return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
 
     def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002

@@ -22,7 +22,6 @@ from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.queries import (
-    MAX_CELLS,
     BoundedQuery,
     CellsSection,
     CountQuery,
@@ -34,6 +33,7 @@ from dpcore.batch.release.queries import (
     SyntheticQuery,
     TopQuery,
 )
+from dpcore.batch.release.query_fields import MAX_CELLS
 from dpcore.batch.release.sensitivity import Contribution, contribution
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import TableColumn
@@ -263,8 +263,8 @@ def _reads(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
 
 def _celled(position: int, query: Query, section: CellsSection) -> Declared | Binned:
     """Declared categories or bins."""
-    if section.bins is not None:
-        return Binned.between(section.bins, None if section.missing is None else float(section.missing))
+    if section.cuts is not None:
+        return Binned.between(section.cuts, None if section.missing is None else float(section.missing))
     categories = _listed(position, query, declared_by(section.categories, section.categories_file, section.k))
     return Declared(categories, section.missing, section.unknown)
 

@@ -5,117 +5,36 @@ from __future__ import annotations
 import itertools
 import math
 import reprlib
-import sys
 from collections import Counter
-from collections.abc import Mapping
-from decimal import Decimal
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import Field, model_validator
 
-from dpcore._validation import check_integer, check_real
-from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, check_categories, checked
-from dpcore.batch.jobfile.sections import SUFFIXES, RowCount
-from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore._validation import check_real
+from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, checked
+from dpcore.batch.jobfile.sections import RowCount
+from dpcore.batch.release.query_fields import (
+    MAX_CELLS,
+    BinCount,
+    Confidence,
+    DeltaShare,
+    Edges,
+    Groups,
+    HowMany,
+    Levels,
+    Listed,
+    StandIn,
+    SyntheticCells,
+    TablePath,
+    check_bounds,
+    even_edges,
+)
 from dpcore.privacy import Privacy
 
-MAX_CELLS = 2**20
-"""Cells of one answer: a histogram's, a grid's, a list of candidates'."""
-MAX_QUERIES, MAX_GROUPS, MAX_LEVELS = 2**12, 2**12, 255
+MAX_QUERIES = 2**12
 """Each draw of a keyed job has a nonce of its own, and so has each row: there are 2^32."""
-MAX_SYNTHETIC_CELLS = 2**24
-"""Cells of all histograms of a synthetic table: at 45 bytes each 0.8 GB."""
 MAX_COLUMNS = 2**10
 """Columns of a synthetic table."""
-MAX_DECIMALS = 6
-"""Decimals of a quantile's level: ranks are then compared as integers, exactly, up to 9·10^9 rows."""
-
-
-def _check_listed(value: object, info: ValidationInfo) -> tuple[Category, ...]:
-    return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS)
-
-
-def _check_groups(value: object) -> tuple[Category, ...]:
-    return check_categories(value, "groups", least=1, most=MAX_GROUPS)
-
-
-def _check_edges(value: object, info: ValidationInfo) -> tuple[float, ...]:
-    """Numbers in order, from a list or from {start, stop, step}."""
-    key = str(info.field_name)
-    if isinstance(value, Mapping):
-        return _progression(key, value)
-    if not isinstance(value, list | tuple) or len(value) < 2:
-        raise ValueError(f"{key} must be a list of at least two numbers, or a table {{start, stop, step}}, got {reprlib.repr(value)}")
-    _check_size(key, len(value))
-    numbers = tuple(_number(f"{key}[{position}]", item) for position, item in enumerate(value))
-    for position in range(1, len(numbers)):
-        if not numbers[position - 1] < numbers[position]:
-            raise ValueError(f"{key} must increase, but {key}[{position}] = {numbers[position]!r} follows {numbers[position - 1]!r}")
-    return numbers
-
-
-def _progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
-    """start, start + step, … up to stop, each the float nearest to the decimal that is meant."""
-    if set(table) != {"start", "stop", "step"}:
-        raise ValueError(f"{key} as a table has the keys start, stop and step, got {', '.join(map(str, table)) or 'none'}")
-    start, stop, step = (Decimal(repr(_number(f"{key}.{name}", table[name]))) for name in ("start", "stop", "step"))
-    if step <= 0 or start + step > stop:
-        raise ValueError(f"{key}: step = {step} must be positive, and stop = {stop} at least start + step = {start + step}")
-    _check_size(key, int((stop - start) // step) + 1)
-    points = tuple(float(start + i * step) for i in range(int((stop - start) // step) + 1))
-    if len(set(points)) < len(points):
-        raise ValueError(f"{key}: step = {step} is too small for float64 at start = {start}, stop = {stop}")
-    return points
-
-
-def _check_size(key: str, size: int) -> None:
-    if size > MAX_CELLS:
-        raise ValueError(f"{key} must have at most {MAX_CELLS} numbers, got {size} of them")
-
-
-def _number(name: str, value: object) -> float:
-    try:
-        return check_real(name, value, low=-sys.float_info.max, high=sys.float_info.max)
-    except (ParameterError, ParameterTypeError) as error:
-        raise ValueError(str(error)) from None
-
-
-def _check_levels(value: object) -> tuple[float, ...]:
-    """Levels of quantiles, in order, with few enough decimals for exact ranks."""
-    listed = list(value) if isinstance(value, list | tuple) else [value]
-    levels = tuple(_number("q", item) for item in listed)
-    if len(levels) > MAX_LEVELS:
-        raise ValueError(f"q must have at most {MAX_LEVELS} levels, got {len(levels)} of them")
-    if not levels or not all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels):
-        raise ValueError(f"q must be a number in (0, 1) with at most {MAX_DECIMALS} decimals, or a list of such, got {reprlib.repr(value)}")
-    if any(not low < high for low, high in itertools.pairwise(levels)):
-        raise ValueError(f"q must increase, got {reprlib.repr(value)}")
-    return levels
-
-
-def _check_stand_in(value: object) -> Category | float:
-    if type(value) not in {str, int, float} or (isinstance(value, int | float) and not abs(value) <= sys.float_info.max):
-        raise ValueError(f"must be a string or a finite number, got {reprlib.repr(value)}")
-    return value  # type: ignore[return-value]
-
-
-def _check_table_path(value: object) -> str:
-    if not isinstance(value, str) or Path(value).suffix.lower() not in SUFFIXES:
-        raise ValueError(f"must be the path of a table that ends in one of {', '.join(SUFFIXES)}, got {reprlib.repr(value)}")
-    return value
-
-
-DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
-Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
-Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
-Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
-Groups = Annotated[tuple[Category, ...], PlainValidator(_check_groups)]
-Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
-StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
-SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC_CELLS)]
-TablePath = Annotated[str, PlainValidator(_check_table_path)]
-HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
 
 
 class QuerySection(Section):
@@ -190,23 +109,27 @@ class CellsSection(Section):
     categories: Listed | None = None
     categories_file: Name | None = None
     k: CategoryCount | None = None
-    bins: Edges | None = None
+    edges: Edges | None = None
+    bins: BinCount | None = None
+    lower: Finite | None = None
+    upper: Finite | None = None
     missing: StandIn | None = None
     unknown: OneCategory | None = None
 
     @model_validator(mode="after")
     def _cells_are_declared_once(self) -> Self:
-        keys = ("categories", "categories_file", "k", "bins")
+        keys = ("categories", "categories_file", "k", "edges", "bins")
         declared = [key for key in keys if getattr(self, key) is not None]
         if len(declared) != 1:
             found = f"{' and '.join(declared)} were given" if declared else "none was given"
             raise ValueError(
-                f'{self._whose} needs one of categories = [...], categories_file = "x.csv", k = N (the codes 0 … N − 1) or bins = [...], '
-                f"{found}; take them from what is known about the subject, never from the data"
+                f'{self._whose} needs one of categories = [...], categories_file = "x.csv", k = N (the codes 0 … N − 1), edges = [...], or '
+                f"bins = N with lower and upper; {found}. Take them from what you know about the subject, never from the data"
             )
         if self.k is not None and self.k > MAX_CELLS:
             raise ValueError(f"k must be at most {MAX_CELLS}, got {self.k}")
-        if self.bins is not None:
+        self._check_ends()
+        if self.cuts is not None:
             self._check_bins()
         else:
             for key in ("missing", "unknown"):
@@ -217,6 +140,22 @@ class CellsSection(Section):
     def _whose(self) -> str:
         """What messages call it."""
         return "histogram"
+
+    @property
+    def cuts(self) -> tuple[float, ...] | None:
+        """The edges of the bins: those listed, or those of `bins` bins of equal width between `lower` and `upper`; None of categories."""
+        if self.bins is None or self.lower is None or self.upper is None:
+            return self.edges
+        return even_edges(self.bins, self.lower, self.upper)
+
+    def _check_ends(self) -> None:
+        given = [key for key in ("lower", "upper") if getattr(self, key) is not None]
+        if self.bins is None and given:
+            raise ValueError(f"{' and '.join(given)} without bins = N: {self._whose} has no bins of equal width")
+        if self.bins is not None and len(given) < 2:
+            raise ValueError("bins = N needs lower and upper: the bins have equal width between them; for other bins write edges = [...]")
+        if self.bins is not None:
+            check_bounds(self.lower or 0.0, self.upper or 0.0, None)
 
     def _check_bins(self) -> None:
         if self.unknown is not None:
@@ -251,10 +190,7 @@ class BoundedQuery(GroupedQuery):
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
-        if not self.lower < self.upper:
-            raise ValueError(f"lower = {self.lower!r} must be less than upper = {self.upper!r}")
-        if self.missing is not None and not self.lower <= self.missing <= self.upper:
-            raise ValueError(f"missing must be in [lower, upper] = [{self.lower!r}, {self.upper!r}], got {self.missing!r}")
+        check_bounds(self.lower, self.upper, self.missing)
         return self
 
 
@@ -327,7 +263,7 @@ class SyntheticColumn(CellsSection):
 
     @model_validator(mode="after")
     def _integers_lie_in_bins(self) -> Self:
-        if self.integers is not None and self.bins is None:
+        if self.integers is not None and self.cuts is None:
             raise ValueError("integers says what is drawn inside of bins, and this column has none")
         if self.integers is True:
             self.check_integers()
@@ -335,14 +271,14 @@ class SyntheticColumn(CellsSection):
 
     def check_integers(self) -> None:
         """Raise ValueError unless every bin holds an integer, of those that float64 tells apart."""
-        edges = self.bins or ()
+        edges = self.cuts or ()
         if max(map(abs, edges)) > 2**53:
-            raise ValueError(f"bins of integers must lie within ±2^53, got [{edges[0]!r}, {edges[-1]!r}]")
+            raise ValueError(f"edges of bins of integers must be in [−2^53, 2^53], got [{edges[0]!r}, {edges[-1]!r}]")
         for place, (lower, upper) in enumerate(itertools.pairwise(edges)):
             # The last bin holds its upper end as well.
             if math.ceil(lower) >= upper and not (place == len(edges) - 2 and math.ceil(lower) == upper):
                 raise ValueError(
-                    f"bins[{place}] = {lower!r} to bins[{place + 1}] = {upper!r} hold no integer; set integers = false for real numbers"
+                    f"the bin between the edges {lower!r} and {upper!r} holds no integer; set integers = false for real numbers"
                 )
 
 
@@ -355,7 +291,7 @@ class SyntheticQuery(QuerySection):
     method: Literal["joint", "marginals"] | None = None
     marginals: list[list[Name]] | None = None
     max_cells: SyntheticCells = MAX_CELLS
-    rows: RowCount | None = None
+    draws: RowCount | None = None
 
     @property
     def column(self) -> None:

@@ -181,7 +181,7 @@ class SyntheticAnswer:
         columns = []
         for column, section in zip(self.columns, self.section.columns, strict=True):
             cells = column.cells
-            listed = {"bins": list(cells.edges)} if isinstance(cells, Binned) else {"categories": cells.categories.listed()}
+            listed = {"edges": list(cells.edges)} if isinstance(cells, Binned) else {"categories": cells.categories.listed()}
             columns.append({"name": column.name, "type": str(column.type), **listed, **given(section, "missing", "unknown")})
         return {"columns": columns, "joint": [[self.columns[place].name for place in each.columns] for each in self.histograms]}
 
@@ -193,7 +193,7 @@ class SyntheticAnswer:
         """Spend the budget: from here on only noisy counts are looked at."""
         noisy = self.mechanism.release(tally.all(), rng=rng, threads=1)
         total: int = tally.rows if self.n_is_public else self._total(noisy)
-        rows = min(max(total, 0), MOST_ROWS) if self.section.rows is None else self.section.rows
+        rows = min(max(total, 0), MOST_ROWS) if self.section.draws is None else self.section.draws
         joint = [histogram.columns for histogram in self.histograms]
         weights = (cut(histogram.of(noisy)) for histogram in self.histograms)
         return Synthesis(self, noisy, total, Table(self.columns, joint, weights, rows, rng))
@@ -213,13 +213,13 @@ class SyntheticAnswer:
 
     def _check_rows(self) -> None:
         """Raise `ParameterError` if only a useless number of rows would be known."""
-        if self.n_is_public or self.section.rows is not None:
+        if self.n_is_public or self.section.draws is not None:
             return
         error = standard_deviation(self.mechanism) / math.sqrt(sum(1 / histogram.size for histogram in self.histograms))
         if error > MOST_ERROR:
             raise ParameterError(
-                f"rows is required: how many the table has is private here, and the sum of {self.size:,} noisy cells tells it with a "
-                f"standard error of {error:.2g} only"
+                f"draws is required: the number of rows is private here, and the sum of {self.size:,} noisy cells gives it only with a "
+                f"standard error of {error:.2g}"
             )
 
 

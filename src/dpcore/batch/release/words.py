@@ -130,7 +130,7 @@ def noise_in_words(query: Mapping[str, Any]) -> str:
 
 def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
     """The edges of a histogram's bins, one more than it has counts; None if it is over categories."""
-    edges = query.get("bins")
+    edges = query.get("edges")
     return None if edges is None else np.asarray(edges, dtype=np.float64)
 
 

@@ -275,7 +275,7 @@ def _of_categories(section: CategoricalColumn, categories: Categories) -> NoisyC
         case KaryColumn():
             mechanism, stored = local.KaryResponse(epsilon, k=k, unknown=unknown), CategoryReports(categories.type, categories)
         case UnaryColumn():
-            mechanism, stored = local.UnaryEncoding(epsilon, k=k, method=section.variant, unknown=unknown), _packed(k)
+            mechanism, stored = local.UnaryEncoding(epsilon, k=k, method=section.method, unknown=unknown), _packed(k)
         case SubsetColumn():
             mechanism, stored = local.SubsetSelection(epsilon, k=k, unknown=unknown), _packed(k)
         case HashingColumn():

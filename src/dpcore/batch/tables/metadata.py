@@ -21,7 +21,9 @@ KEY = b"dpcore"
 SIDECAR = ".dpcore.json"
 """Ending of what lies beside a CSV file."""
 FORMAT = 1
-DECLARED = ("lower", "upper", "missing", "unknown", "phi", "variant")
+DECLARED = ("lower", "upper", "missing", "unknown", "phi", "method")
+RENAMED = {"variant": "method"}
+"""Keys of earlier versions of dpcore, and their names now."""
 CHOSEN = ("w", "g")
 """What subset selection and local hashing choose themselves."""
 

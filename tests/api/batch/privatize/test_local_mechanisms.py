@@ -148,7 +148,7 @@ def mechanism_of(name, epsilon):
         case "kary":
             return local.KaryResponse(epsilon, k=k)
         case "unary":
-            return local.UnaryEncoding(epsilon, k=k, method=column.get("variant", "optimal"))
+            return local.UnaryEncoding(epsilon, k=k, method=column.get("method", "optimal"))
         case "subset":
             return local.SubsetSelection(epsilon, k=k)
         case "hashing":
@@ -234,13 +234,13 @@ def test_metadata_of_categories(place, ending):
         said = {field.name: json.loads(field.metadata[b"dpcore"]) for field in read_table(place.target).schema}
     common = {"format", "mechanism", "epsilon", "delta", "lower", "upper", "k", "categories", "missing", "unknown", "grid"}
     assert list(said) == list(EVERY_MECHANISM)
-    more = {"binary_channel": {"phi"}, "unary": {"variant"}, "unary symmetric": {"variant"}, "subset": {"w"}, "hashing": {"g"}}
+    more = {"binary_channel": {"phi"}, "unary": {"method"}, "unary symmetric": {"method"}, "subset": {"w"}, "hashing": {"g"}}
     for name, column in EVERY_MECHANISM.items():
         assert set(said[name]) == common | more.get(name, set()), name
         for key in ("mechanism", "categories", "missing", "unknown", "phi", "lower", "upper"):
             assert said[name].get(key) == column.get(key), (name, key)
     assert (said["binary"]["k"], said["kary"]["k"], said["kary codes"]["k"], said["laplace"]["k"]) == (2, 3, 6, None)
-    assert (said["unary"]["variant"], said["unary symmetric"]["variant"]) == ("optimal", "symmetric")
+    assert (said["unary"]["method"], said["unary symmetric"]["method"]) == ("optimal", "symmetric")
     assert said["subset"]["w"] == local.SubsetSelection(1.0, k=20).w
     assert said["hashing"]["g"] == local.LocalHashing(1.0, k=4).g
 

@@ -208,7 +208,7 @@ def test_narrow_floats_count_alike_whether_or_not_a_piece_has_nulls(place):
     numbers = pa.array([0.1, 0.2, 0.3] * 5, pa.float32())
     queries = {
         "some": {"kind": "count", "column": "x", "lower": 0.1, "upper": 0.3},
-        "bins": {"kind": "histogram", "column": "x", "bins": [0, 0.1, 0.2, 0.3, 1], "missing": 0.9},
+        "bins": {"kind": "histogram", "column": "x", "edges": [0, 0.1, 0.2, 0.3, 1], "missing": 0.9},
         "sum": {"kind": "sum", "column": "x", "lower": 0.1, "upper": 0.3, "missing": 0.1},
     }
     seen = []
@@ -230,14 +230,14 @@ def test_columns_of_every_number_type(place, kind):
     queries = {
         "sum": {"kind": "sum", "column": "n", "lower": 0, "upper": 3, "missing": 2},
         "mean": {"kind": "mean", "column": "n", "lower": 0, "upper": 3, "missing": 1},
-        "bins": {"kind": "histogram", "column": "n", "bins": [0, 0.5, 1.5, 2.5], "missing": 2.0},
+        "bins": {"kind": "histogram", "column": "n", "edges": [0, 0.5, 1.5, 2.5], "missing": 2.0},
         "some": {"kind": "count", "column": "n", "lower": 1, "upper": 1},
         "median": {"kind": "quantile", "column": "n", "q": 0.5, "grid": [-1, 0, 0.5, 1, 2], "missing": 1},
     }
     place.write_release(queries, epsilon=1e5)
     answers = {name: answer["value"] for name, answer in place.answered().items()}
     rounded = {name: np.round(value, 2).tolist() for name, value in answers.items()}
-    assert rounded == {"sum": 5.0, "mean": 0.67, "bins": [2, 3, 1], "some": 3, "median": 1.0}
+    assert rounded == {"sum": 5.0, "mean": 0.67, "edges": [2, 3, 1], "some": 3, "median": 1.0}
 
 
 @pytest.mark.parametrize("source", FORMATS)
@@ -283,8 +283,16 @@ def test_a_count_needs_no_column_at_all(place):
 
 def test_bins_hold_their_left_edges_and_the_last_one_its_right(place):
     write_table(pa.table({"x": [-5.0, 0.0, 0.999, 1.0, 1.5, 2.0, 3.0]}), place.source)
-    place.write_release({"h": {"kind": "histogram", "column": "x", "bins": [0, 1, 2]}}, epsilon=1e5)
+    place.write_release({"h": {"kind": "histogram", "column": "x", "edges": [0, 1, 2]}}, epsilon=1e5)
     assert place.answered()["h"]["value"] == [3, 4]
+
+
+def test_a_number_of_bins_is_that_many_of_equal_width(place):
+    write_table(pa.table({"x": [-5.0, 0.0, 0.3, 0.35, 0.7, 0.8, 3.0]}), place.source)
+    place.write_release({"h": {"kind": "histogram", "column": "x", "bins": 10, "lower": 0, "upper": 1}}, epsilon=1e5)
+    answer = place.answered()["h"]
+    assert answer["edges"] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    assert answer["value"] == [2, 0, 0, 2, 0, 0, 0, 1, 1, 1]
 
 
 def test_quantiles_of_ties_are_where_they_are(place):

@@ -36,9 +36,9 @@ COUNT = query("people", "count", 20187, stderr=2.5, column=None)
 HEALTH = query(
     "by health", "histogram", [11021, 7345, -3, 299], stderr=1.5, categories=["excellent", "good", "fair", "poor"], column="health"
 )
-BINS = query("visit bins", "histogram", [900, 75, 4], stderr=[1.5] * 3, bins=[0, 5, 10, 50])
+BINS = query("visit bins", "histogram", [900, 75, 4], stderr=[1.5] * 3, edges=[0, 5, 10, 50])
 LARGE = query("districts", "histogram", list(range(1000)), stderr=[5.0] * 1000, categories=DISTRICTS, column="district")
-FINE = query("ages", "histogram", list(range(200)), stderr=5.0, bins=list(range(201)))
+FINE = query("ages", "histogram", list(range(200)), stderr=5.0, edges=list(range(201)))
 SUM = query("visits in all", "sum", 57812.25, stderr=70.5, lower=0, upper=50, missing=0)
 MEAN = query("mean visits", "mean", 2.86041, stderr=0.0035, lower=0, upper=50)
 QUANTILES = query("quartiles", "quantile", [0.0, 1.0, 4.0, 15.0], q=[0.25, 0.5, 0.75, 0.99], grid=list(range(51)))
@@ -169,15 +169,15 @@ def test_many_bins_are_a_line_with_a_band(page):
 
 
 def test_more_bins_than_a_screen_has_columns(page):
-    text = page(query("fine", "histogram", list(range(2500)), stderr=5.0, bins=list(range(2501))))
+    text = page(query("fine", "histogram", list(range(2500)), stderr=5.0, edges=list(range(2501))))
     assert "Each step of the line is the mean of 3 neighbouring bins" in text
     assert len(text[text.index("<svg") : text.index("</svg>")]) < 200_000
     assert "mean of" not in page(FINE)
 
 
 def test_bins_of_very_different_widths_and_bins_alone(page):
-    wide = query("wide", "histogram", [5, 6, 7], stderr=[1.0] * 3, bins=[0, 1, 10, 1e6])
-    one = query("one", "histogram", [5], bins=[0.5, 1.5])
+    wide = query("wide", "histogram", [5, 6, 7], stderr=[1.0] * 3, edges=[0, 1, 10, 1e6])
+    one = query("one", "histogram", [5], edges=[0.5, 1.5])
     text = page(wide, one)
     assert "10 to 1,000,000" in text
     assert "0.5 to 1.5" in text
@@ -293,8 +293,8 @@ def test_noise_that_cannot_be_seen(page):
         query("sum", "sum", 0.0, interval=[0.0, 0.0], lower=-1, upper=1, **sure),
         query("mean", "mean", 0.5, interval=[0.5, 0.5], lower=0, upper=1, **sure),
         query("histogram", "histogram", [0, 0], interval=[[0, 0], [0, 0]], categories=["a", "b"], **sure),
-        query("bins", "histogram", [0, 0], interval=[[0, 0], [0, 0]], bins=[0, 1, 2], **sure),
-        query("fine", "histogram", [0] * 100, interval=[[0, 0]] * 100, bins=list(range(101)), **sure),
+        query("bins", "histogram", [0, 0], interval=[[0, 0], [0, 0]], edges=[0, 1, 2], **sure),
+        query("fine", "histogram", [0] * 100, interval=[[0, 0]] * 100, edges=list(range(101)), **sure),
     )
     assert text.count("<svg") == 6
     assert '<span class="value">5</span>' in text
@@ -396,7 +396,7 @@ epsilon = 1.0
 name = "visits"
 kind = "histogram"
 column = "visits"
-bins = { start = 0, stop = 30, step = 5 }
+edges = { start = 0, stop = 30, step = 5 }
 missing = 0
 epsilon = 1.0
 [[query]]

@@ -45,7 +45,7 @@ def made(place, query, **job):
 
 def frequencies(columns, table):
     """Rows in each joint cell."""
-    counts = np.zeros([len(c.get("categories") or c["bins"][1:]) for c in columns], np.int64)
+    counts = np.zeros([len(c.get("categories") or c["edges"][1:]) for c in columns], np.int64)
     np.add.at(counts, tuple(cells_of(column, table) for column in columns), 1)
     return counts
 
@@ -58,7 +58,7 @@ def frequencies(columns, table):
 def test_a_joint_table_is_like_the_data(place, source, ending):
     place.source = write_table(clinic(ROWS), place.folder / f"in.{source}", row_group_rows=777)
     columns = [MADE_UP[0], MADE_UP[1], MADE_UP[2] | {"integers": True}]
-    answer, table = made(place, place.synthetic(ending, columns=columns, rows=20_000), epsilon=SURELY)
+    answer, table = made(place, place.synthetic(ending, columns=columns, draws=20_000), epsilon=SURELY)
     truth, found = frequencies(MADE_UP, clinic(ROWS)), frequencies(MADE_UP, table)
     assert len(table) == answer["value"]["rows"] == 20_000
     # Binomial counts: 8 standard deviations.
@@ -77,7 +77,7 @@ def test_a_joint_table_is_like_the_data(place, source, ending):
 
 
 def test_groups_of_columns_are_independent(place):
-    query = place.synthetic(marginals=[["visits", "region"], ["cost"]], rows=40_000)
+    query = place.synthetic(marginals=[["visits", "region"], ["cost"]], draws=40_000)
     answer, table = made(place, query, epsilon=SURELY)
     truth, found = frequencies(MADE_UP, clinic(ROWS)), frequencies(MADE_UP, table)
     expected = 40_000 * truth.sum(axis=1)[:, None, :] * truth.sum(axis=(0, 2))[:, None] / ROWS**2
@@ -90,7 +90,7 @@ def test_groups_of_columns_are_independent(place):
 
 
 def test_marginals_are_every_column_by_itself(place):
-    answer, table = made(place, place.synthetic(method="marginals", rows=40_000), epsilon=SURELY)
+    answer, table = made(place, place.synthetic(method="marginals", draws=40_000), epsilon=SURELY)
     truth, found = frequencies(MADE_UP, clinic(ROWS)), frequencies(MADE_UP, table)
     one, two, three = (truth.sum(axis=tuple({0, 1, 2} - {axis})) / ROWS for axis in range(3))
     expected = 40_000 * one[:, None, None] * two[:, None] * three
@@ -127,10 +127,10 @@ def test_values_inside_of_bins(place):
     table = pa.table({"n": pa.array([0, 1, 2, 3, 9], pa.uint8()), "x": [0.0, 0.5, 1.0, 1.5, 99.0]})
     write_table(table, place.source)
     columns = [
-        {"name": "n", "bins": [-0.5, 2, 2.5, 9]},
-        {"name": "x", "bins": [-1e308, 1.0, float(np.nextafter(1.0, 2)), 1e308]},
+        {"name": "n", "edges": [-0.5, 2, 2.5, 9]},
+        {"name": "x", "edges": [-1e308, 1.0, float(np.nextafter(1.0, 2)), 1e308]},
     ]
-    answer, made_up = made(place, place.synthetic(columns=columns, rows=50_000), epsilon=SURELY)
+    answer, made_up = made(place, place.synthetic(columns=columns, draws=50_000), epsilon=SURELY)
     n, x = made_up["n"].to_numpy(), made_up["x"].to_numpy()
     assert [column["type"] for column in answer["columns"]] == ["int64", "double"]
     assert sorted(set(n.tolist())) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -142,7 +142,7 @@ def test_values_inside_of_bins(place):
 
 
 def test_integers_are_a_matter_of_the_column_or_the_job(place):
-    columns = [{"name": "visits", "bins": [0, 10, 28], "integers": False}, {"name": "cost", "bins": [0, 50, 100], "missing": 0}]
+    columns = [{"name": "visits", "edges": [0, 10, 28], "integers": False}, {"name": "cost", "edges": [0, 50, 100], "missing": 0}]
     _, table = made(place, place.synthetic(columns=columns))
     assert [str(kind) for kind in table.schema.types] == ["double", "double"]
     columns = [columns[0] | {"integers": True}, columns[1] | {"integers": True}]
@@ -154,7 +154,7 @@ def test_integers_are_a_matter_of_the_column_or_the_job(place):
     for names in (("a", "b"), ("b", "a")):
         for name, each in zip(names, tables, strict=True):
             write_table(each, place.source / f"{name}.parquet")
-        _, table = made(place, place.synthetic(columns=[{"name": "visits", "bins": [0, 10, 28]}]))
+        _, table = made(place, place.synthetic(columns=[{"name": "visits", "edges": [0, 10, 28]}]))
         assert str(table.schema.types[0]) == "double"
 
 
@@ -181,7 +181,7 @@ def test_categories_of_every_kind(place):
 def test_rows_of_a_table(place):
     answer, table = made(place, place.synthetic())
     assert len(table) == answer["value"]["rows"] == ROWS
-    _, table = made(place, place.synthetic(rows=7))
+    _, table = made(place, place.synthetic(draws=7))
     assert len(table) == 7
 
 
@@ -201,8 +201,8 @@ def test_rows_must_be_given_where_noise_hides_them(place):
     place.write_release({"x": place.synthetic()}, privacy={"relation": "add_remove"}, epsilon=1e-6)
     done = place.release()
     assert done.code == 2
-    assert "query[0] ('x', synthetic): rows is required: how many the table has is private here, and the sum of 48 noisy cells" in done.err
-    answer, table = made(place, place.synthetic(rows=10), privacy={"relation": "add_remove"}, epsilon=1e-6)
+    assert "query[0] ('x', synthetic): draws is required: the number of rows is private here, and the sum of 48 noisy cells" in done.err
+    answer, table = made(place, place.synthetic(draws=10), privacy={"relation": "add_remove"}, epsilon=1e-6)
     assert len(table) == 10
     assert answer["noise"][0]["scale"] == pytest.approx(1e6)
 
@@ -213,7 +213,7 @@ def test_an_empty_table(place):
         answer, table = made(place, place.synthetic(ending), epsilon=SURELY)
         assert len(table) == answer["value"]["rows"] == 0
         assert table.column_names == ["region", "cost", "visits"]
-    answer, table = made(place, place.synthetic(rows=4000, marginals=[["region", "visits"], ["cost"]]), epsilon=SURELY)
+    answer, table = made(place, place.synthetic(draws=4000, marginals=[["region", "visits"], ["cost"]]), epsilon=SURELY)
     # Nothing is above 0, so everything is equally likely.
     assert answer["note"] == "noise left no count above 0, so that all cells are equally likely: region, visits, cost"
     found = frequencies(MADE_UP, table)
@@ -236,7 +236,7 @@ def test_a_noisy_number_of_rows_below_zero(place):
 
 
 def test_the_table_does_not_depend_on_how_rows_are_cut(place):
-    queries = {"rows": QUERIES["rows"], "x": place.synthetic(marginals=[["region", "visits"], ["cost"]], rows=150_000)}
+    queries = {"rows": QUERIES["rows"], "x": place.synthetic(marginals=[["region", "visits"], ["cost"]], draws=150_000)}
     for privacy in ({}, {"unit": "person", "max_rows_per_unit": 2}):
         place.write_release(queries, privacy=privacy)
         plan = make_release_plan(load_release_job(place.job), overwrite=True)
@@ -249,8 +249,8 @@ def test_the_table_does_not_depend_on_how_rows_are_cut(place):
 
 
 def test_more_rows_begin_with_fewer(place):
-    longer = made(place, place.synthetic(rows=300))[1]
-    assert made(place, place.synthetic(rows=170))[1] == longer.slice(0, 170)
+    longer = made(place, place.synthetic(draws=300))[1]
+    assert made(place, place.synthetic(draws=170))[1] == longer.slice(0, 170)
 
 
 def test_without_a_key_tables_differ(place):
@@ -363,7 +363,7 @@ def test_only_jobs_with_a_table_load_what_draws_rows():
 
 
 def test_a_dry_run_says_what_table_it_would_write(place):
-    place.write_release({"x": place.synthetic(), "y": place.synthetic("csv", method="marginals", rows=1)})
+    place.write_release({"x": place.synthetic(), "y": place.synthetic("csv", method="marginals", draws=1)})
     before = sorted(place.folder.rglob("*"))
     done = place.release("--dry-run", "--table")
     assert done.code == 0
@@ -380,7 +380,7 @@ def test_the_page_shows_each_column_and_pair(place):
     queries = {
         "joint <b>": place.synthetic(),
         "groups": place.synthetic("csv", columns=[wide, listed, *MADE_UP[:2]], marginals=[["person"], ["region", "cost"], ["visits"]]),
-        "fine": place.synthetic("arrow", columns=[{"name": "cost", "bins": {"start": 0, "stop": 100, "step": 1}, "missing": 0}]),
+        "fine": place.synthetic("arrow", columns=[{"name": "cost", "edges": {"start": 0, "stop": 100, "step": 1}, "missing": 0}]),
     }
     place.write_release(queries)
     assert place.release("--report", place.folder / "report").code == 0

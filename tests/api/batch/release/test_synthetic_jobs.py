@@ -31,16 +31,16 @@ REGION = {"name": "region", "categories": ["a", "b"]}
         ({"columns": [REGION | {"missing": "c"}]}, ["missing must be one of the categories ['a', 'b'], got 'c'"]),
         ({"columns": [REGION | {"integers": True}]}, ["integers says what is drawn inside of bins, and this column has none"]),
         (
-            {"columns": [{"name": "visits", "bins": [0, 0.2, 0.8], "integers": True}]},
-            ["bins[1] = 0.2 to bins[2] = 0.8 hold no integer; set integers = false for real numbers"],
+            {"columns": [{"name": "visits", "edges": [0, 0.2, 0.8], "integers": True}]},
+            ["the bin between the edges 0.2 and 0.8 holds no integer; set integers = false for real numbers"],
         ),
         (
-            {"columns": [{"name": "visits", "bins": [0, 0.2, 0.8]}]},
-            ["query[0] ('x', synthetic): column 'visits': bins[1] = 0.2 to bins[2] = 0.8 hold no integer"],
+            {"columns": [{"name": "visits", "edges": [0, 0.2, 0.8]}]},
+            ["query[0] ('x', synthetic): column 'visits': the bin between the edges 0.2 and 0.8 holds no integer"],
         ),
         (
-            {"columns": [{"name": "visits", "bins": [0, 1e17]}]},
-            ["column 'visits': bins of integers must lie within ±2^53, got [0.0, 1e+17]"],
+            {"columns": [{"name": "visits", "edges": [0, 1e17]}]},
+            ["column 'visits': edges of bins of integers must be in [−2^53, 2^53], got [0.0, 1e+17]"],
         ),
         ({"output": "made.txt"}, ["query[0].output: must be the path of a table that ends in one of .parquet, .csv, .arrow, got"]),
         ({"method": "copula"}, ["query[0].method = 'copula': must be 'joint' or 'marginals'"]),
@@ -49,7 +49,7 @@ REGION = {"name": "region", "categories": ["a", "b"]}
         ({"marginals": [["region", "cost"], ["visits", "age"]]}, ["marginals names 'age', which is none of the columns: 'region'"]),
         ({"marginals": [["region", "cost", "visits"], []]}, ["marginals must not hold an empty group"]),
         ({"marginals": [["region", "cost", "visits"]], "method": "joint"}, ["marginals = [[...], ...] says which columns are joint"]),
-        ({"rows": 0}, ["query[0].rows: rows must be in [1, 2147483647], got 0"]),
+        ({"draws": 0}, ["query[0].draws: draws must be in [1, 2147483647], got 0"]),
         ({"max_cells": 2**24 + 1}, ["query[0].max_cells: max_cells must be in [1, 16777216], got 16777217"]),
         (
             {"max_cells": 47},

@@ -1,0 +1,152 @@
+"""What the values in a `[[query]]` may be: one type for each kind of them, which says what is wrong with others."""
+
+from __future__ import annotations
+
+import itertools
+import reprlib
+import sys
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import PlainValidator, ValidationInfo
+
+from dpcore._validation import check_integer, check_real
+from dpcore.batch.jobfile.fields import Category, check_categories, checked
+from dpcore.batch.jobfile.sections import SUFFIXES
+from dpcore.errors import ParameterError, ParameterTypeError
+
+Checked = TypeVar("Checked")
+MAX_CELLS = 2**20
+"""Cells of one answer: a histogram's, a grid's, a list of candidates'."""
+MAX_GROUPS, MAX_LEVELS = 2**12, 255
+MAX_SYNTHETIC_CELLS = 2**24
+"""Cells of all histograms of a synthetic table: at 45 bytes each 0.8 GB."""
+MAX_DECIMALS = 6
+"""Decimals of a quantile's level: ranks are then compared as integers, exactly, up to 9·10^9 rows."""
+
+
+def _check_listed(value: object, info: ValidationInfo) -> tuple[Category, ...]:
+    return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS)
+
+
+def _check_groups(value: object) -> tuple[Category, ...]:
+    return check_categories(value, "groups", least=1, most=MAX_GROUPS)
+
+
+def _check_edges(value: object, info: ValidationInfo) -> tuple[float, ...]:
+    """Numbers in order, from a list or from {start, stop, step}."""
+    key = str(info.field_name)
+    if isinstance(value, Mapping):
+        return _progression(key, value)
+    if not isinstance(value, list | tuple) or len(value) < 2:
+        raise ValueError(f"{key} must be a list of at least two numbers, or a table {{start, stop, step}}, got {reprlib.repr(value)}")
+    _check_size(key, len(value))
+    numbers = tuple(_number(f"{key}[{position}]", item) for position, item in enumerate(value))
+    for position in range(1, len(numbers)):
+        if not numbers[position - 1] < numbers[position]:
+            raise ValueError(f"{key} must increase, but {key}[{position}] = {numbers[position]!r} follows {numbers[position - 1]!r}")
+    return numbers
+
+
+def _progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
+    """start, start + step, … up to stop, each the float nearest to the decimal that is meant."""
+    if set(table) != {"start", "stop", "step"}:
+        raise ValueError(f"{key} as a table has the keys start, stop and step, got {', '.join(map(str, table)) or 'none'}")
+    start, stop, step = (Decimal(repr(_number(f"{key}.{name}", table[name]))) for name in ("start", "stop", "step"))
+    if step <= 0 or start + step > stop:
+        raise ValueError(f"{key}: step = {step} must be positive, and stop = {stop} at least start + step = {start + step}")
+    _check_size(key, int((stop - start) // step) + 1)
+    points = tuple(float(start + i * step) for i in range(int((stop - start) // step) + 1))
+    if len(set(points)) < len(points):
+        raise ValueError(f"{key}: step = {step} is too small for float64 at start = {start}, stop = {stop}")
+    return points
+
+
+def _check_bin_count(value: object) -> int:
+    """A number of bins; a list was the name of `edges`."""
+    if isinstance(value, list | tuple | Mapping):
+        raise ValueError(f"bins is a number of bins; write edges = {_toml(value)} for bins with these edges")  # noqa: TRY004
+    return _as_value_error(lambda: check_integer("bins", value, low=1, high=MAX_CELLS - 1))
+
+
+def _toml(value: object) -> str:
+    """The start of a list or a table, as a job file has it."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {item!r}' for key, item in list(value.items())[:3])}}}"
+    items = [repr(item) for item in list(value)[:4]] if isinstance(value, list | tuple) else []
+    return f"[{', '.join(items)}{', ...' if isinstance(value, list | tuple) and len(value) > 4 else ''}]"
+
+
+def even_edges(bins: int, lower: float, upper: float) -> tuple[float, ...]:
+    """Edges of bins of equal width: each the float nearest to the decimal that is meant."""
+    start, stop = (Fraction(Decimal(repr(end))) for end in (lower, upper))
+    edges = tuple(float(start + (stop - start) * Fraction(i, bins)) for i in range(bins + 1))
+    if any(not low < high for low, high in itertools.pairwise(edges)):
+        raise ValueError(f"bins = {bins} is too many for float64 between lower = {lower!r} and upper = {upper!r}")
+    return edges
+
+
+def _check_size(key: str, size: int) -> None:
+    if size > MAX_CELLS:
+        raise ValueError(f"{key} must have at most {MAX_CELLS} numbers, got {size} of them")
+
+
+def _number(name: str, value: object) -> float:
+    return _as_value_error(lambda: check_real(name, value, low=-sys.float_info.max, high=sys.float_info.max))
+
+
+def _as_value_error(check: Callable[[], Checked]) -> Checked:
+    """Pydantic passes on ValueErrors only."""
+    try:
+        return check()
+    except (ParameterError, ParameterTypeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def check_bounds(lower: float, upper: float, missing: float | None) -> None:
+    """Raise ValueError unless lower < upper and `missing` is between them."""
+    if not lower < upper:
+        raise ValueError(f"lower = {lower!r} must be less than upper = {upper!r}")
+    if missing is not None and not lower <= missing <= upper:
+        raise ValueError(f"missing must be in [lower, upper] = [{lower!r}, {upper!r}], got {missing!r}")
+
+
+def _check_levels(value: object) -> tuple[float, ...]:
+    """Levels of quantiles, in order, with few enough decimals for exact ranks."""
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    levels = tuple(_number("q", item) for item in listed)
+    if len(levels) > MAX_LEVELS:
+        raise ValueError(f"q must have at most {MAX_LEVELS} levels, got {len(levels)} of them")
+    if not levels or not all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels):
+        raise ValueError(f"q must be a number in (0, 1) with at most {MAX_DECIMALS} decimals, or a list of such, got {reprlib.repr(value)}")
+    if any(not low < high for low, high in itertools.pairwise(levels)):
+        raise ValueError(f"q must increase, got {reprlib.repr(value)}")
+    return levels
+
+
+def _check_stand_in(value: object) -> Category | float:
+    if type(value) not in {str, int, float} or (isinstance(value, int | float) and not abs(value) <= sys.float_info.max):
+        raise ValueError(f"must be a string or a finite number, got {reprlib.repr(value)}")
+    return value  # type: ignore[return-value]
+
+
+def _check_table_path(value: object) -> str:
+    if not isinstance(value, str) or Path(value).suffix.lower() not in SUFFIXES:
+        raise ValueError(f"must be the path of a table that ends in one of {', '.join(SUFFIXES)}, got {reprlib.repr(value)}")
+    return value
+
+
+DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
+Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
+Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
+Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
+Groups = Annotated[tuple[Category, ...], PlainValidator(_check_groups)]
+Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
+StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
+SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC_CELLS)]
+TablePath = Annotated[str, PlainValidator(_check_table_path)]
+BinCount = Annotated[int, PlainValidator(_check_bin_count)]
+HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
