@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from dpcore._locks import OPEN_FILES_MOVE, is_same_file, remove_if_unlocked, try_lock
-from dpcore.accounting import SealedFile
+from dpcore._sealed_files import SealedFile, sync_folder
 from dpcore.errors import StorageError, reason
 
 if TYPE_CHECKING:
@@ -142,17 +142,6 @@ def digest_of(path: Path, stop: threading.Event | None = None) -> str:
         while not (stop is not None and stop.is_set()) and (part := file.read(READ_BYTES)):
             digest.update(part)
     return digest.hexdigest()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and removals in `folder` durable; Windows has no such call."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class _Digest:

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from dpcore import Privacy
-from dpcore.accounting import Ledger, _ledger_rows
-from dpcore.accounting._amounts import Amount
+from dpcore.accounting import Ledger
+from dpcore.accounting.ledger import rows
+from dpcore.accounting.ledger.amounts import Amount
 from dpcore.errors import BudgetError
 
 PROCESSES = 8
@@ -147,9 +148,9 @@ def test_a_ledger_that_forgets_the_lock_overspends(tmp_path):
     fitting = [ledger.fits(Privacy(0.75)) for _ in range(2)]
     for fits in fitting:  # two spenders have both looked before either writes
         assert fits
-        with ledger._transaction(write=True) as connection:
-            values = ("x", _ledger_rows.now(), None, None, "0", "replace", "row", None)
-            _ledger_rows.add(connection, ledger._check_spends(connection), Amount(Fraction(3, 4), Fraction(0), None), values)
+        with ledger._opened.transaction(write=True) as connection:
+            values = ("x", rows.now(), None, None, "0", "replace", "row", None)
+            rows.write_spend(connection, ledger._opened.check_spends(connection), Amount(Fraction(3, 4), Fraction(0), None), values)
     assert sum(Fraction(repr(entry.epsilon)) for entry in ledger.entries()) > 1
     with pytest.raises(BudgetError):
         ledger.spend(Privacy(1e-300), what="one more")
@@ -161,10 +162,11 @@ def test_a_process_killed_inside_its_transaction_spends_nothing(tmp_path):
     program = textwrap.dedent("""
         import os, signal, sys
         from dpcore import Privacy
-        from dpcore.accounting import Ledger, _amounts
+        from dpcore.accounting import Ledger
+        from dpcore.accounting.ledger import decision
         def dies(*_):
             os.kill(os.getpid(), signal.SIGKILL)
-        _amounts.fits = dies
+        decision.fits = dies
         Ledger(sys.argv[1]).spend(Privacy(0.5), what="never")
     """)
     assert subprocess.run([sys.executable, "-c", program, str(ledger.path)], check=False).returncode == -signal.SIGKILL

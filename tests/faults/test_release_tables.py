@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.accounting import Ledger, move_into_place
+from dpcore._sealed_files import move_into_place
+from dpcore.accounting import Ledger
 from dpcore.batch.tables import publication
 from support.jobs import FORMATS, peak_memory, start, write_table
 from support.releases import Counter, clinic

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore import Privacy
-from dpcore.accounting import Ledger, SealedFile, _ledger_file, move_into_place
+from dpcore._sealed_files import SealedFile, move_into_place
+from dpcore.accounting import Ledger
+from dpcore.accounting.ledger import database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +36,7 @@ class Steps:
         self._count, self._end, self._die = 0, None, die
         for name in ("link", "unlink", "replace", "rename"):
             monkeypatch.setattr(os, name, self._counted(getattr(os, name)))
-        transaction = _ledger_file.transaction
+        transaction = database.transaction
 
         @contextlib.contextmanager
         def counted(*args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -43,7 +45,7 @@ class Steps:
                 self._step()
             self._step()
 
-        monkeypatch.setattr(_ledger_file, "transaction", counted)
+        monkeypatch.setattr(database, "transaction", counted)
 
     def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

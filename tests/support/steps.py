@@ -105,9 +105,9 @@ def _count(step: Any) -> None:
     for name in CALLS:
         setattr(os, name, _counted(getattr(os, name), step))
     with contextlib.suppress(ImportError):
-        from dpcore.accounting import _ledger_file
+        from dpcore.accounting.ledger import database
 
-        _ledger_file.transaction = _counted_transaction(_ledger_file.transaction, step)
+        database.transaction = _counted_transaction(database.transaction, step)
 
 
 def _counted(call: Any, step: Any) -> Any:
@@ -153,7 +153,7 @@ def _table_before_sidecar() -> None:
 
 
 def _overwritten_one_by_one() -> None:
-    from dpcore.accounting import move_into_place
+    from dpcore._sealed_files import move_into_place
     from dpcore.batch.tables.publication import Publication
 
     def show(_self: Any, files: Any) -> None:

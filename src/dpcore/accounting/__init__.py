@@ -1,9 +1,10 @@
-"""Privacy accounting: noise from guarantees, guarantees of many uses together, and budgets that cannot be overspent.
+"""Privacy accounting: noise scales from guarantees, the guarantee of many releases together, and budgets that cannot be overspent.
 
-Each function rounds against its user: an ε or δ is never below, a scale never too small for, the true value.
+Every result is rounded towards privacy. An ε or δ is never below its true value, and a scale is never too small for its guarantee. The rule
+of `compose` that suits your mechanisms, and how to keep a `Ledger`, are in docs/accounting.md.
 """
 
-from dpcore.accounting._sealed_files import SealedFile, move_into_place
+from dpcore.accounting.best_rule import compose, delta_for_epsilon, epsilon_for_delta
 from dpcore.accounting.calibration import Calibration, calibrate, least_scale, max_queries
 from dpcore.accounting.concentrated import (
     rho_bounded_range,
@@ -15,7 +16,7 @@ from dpcore.accounting.concentrated import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpcore.accounting.ledger import Ledger
+from dpcore.accounting.ledger import Budget, Entry, Ledger, Reservation
 from dpcore.accounting.loss_distributions import LossDistribution, pld
 from dpcore.accounting.rules import advanced, basic, optimal, optimal_heterogeneous, parallel
 from dpcore.accounting.scales import (
@@ -27,8 +28,7 @@ from dpcore.accounting.scales import (
     gaussian_delta,
     laplace_scale,
 )
-from dpcore.accounting.spends import Budget, Entry, Reservation
-from dpcore.accounting.uses import Composition, Uses, compose, delta_for_epsilon, epsilon_for_delta
+from dpcore.accounting.uses import Composition, Uses
 
 __all__ = [
     "MAX_INTEGER_SENSITIVITY",
@@ -39,7 +39,6 @@ __all__ = [
     "Ledger",
     "LossDistribution",
     "Reservation",
-    "SealedFile",
     "Uses",
     "advanced",
     "analytic_gaussian_scale",
@@ -55,7 +54,6 @@ __all__ = [
     "laplace_scale",
     "least_scale",
     "max_queries",
-    "move_into_place",
     "optimal",
     "optimal_heterogeneous",
     "parallel",

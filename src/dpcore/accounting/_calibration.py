@@ -155,6 +155,26 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(((1 + order) * rho - (log(Interval.of(delta, order.precision)) + terms) / order).upper(), 0.0)
 
 
+def keeps_zcdp(rho: float, epsilon: float, delta: float) -> bool:
+    """Whether ρ-zCDP is certainly (ε, δ)-private, by δ at ε and by ε at δ."""
+    return zcdp_delta(rho, epsilon) <= delta and zcdp_epsilon(rho, delta) <= epsilon
+
+
+def largest_rho(epsilon: float, delta: float) -> float:
+    """Find the largest ρ that keeps (ε, δ), within 10^−9 of it; 0 if no float64 does."""
+    low, high = 0.0, min(epsilon, 1.0)
+    while keeps_zcdp(high, epsilon, delta):
+        low, high = high, 2 * high
+    while not low and high > 0:
+        low, high = (high / 4, high) if keeps_zcdp(high / 4, epsilon, delta) else (0.0, high / 4)
+    while high > low * (1 + 1e-10):
+        middle = low + (high - low) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if keeps_zcdp(middle, epsilon, delta) else (low, middle)
+    return low
+
+
 @lru_cache(maxsize=CACHED)
 def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
     """Find σ from the largest ρ = Δ²/2σ² that the conversion allows."""

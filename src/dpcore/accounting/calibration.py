@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from dpcore._validation import check_choice, check_positive, check_sensitivity
 from dpcore.accounting._checks import MOST_USES, check_privacy, check_uses
+from dpcore.accounting.best_rule import compose
 from dpcore.accounting.concentrated import rho_gaussian
 from dpcore.accounting.scales import analytic_gaussian_scale
-from dpcore.accounting.uses import Uses, check_all_uses, compose
+from dpcore.accounting.uses import Uses, check_all_uses
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 

@@ -115,11 +115,11 @@ def zcdp_rho(epsilon: float, delta: float, *, failure_delta: float = 0.0) -> flo
     >>> print(f"{zcdp_rho(1.0, 1e-6):.5f}")
     0.02436
     """
-    from dpcore.accounting import _promises
+    from dpcore.accounting import _calibration
 
     epsilon, delta = check_positive("epsilon", epsilon), check_open_delta("delta", delta)
     failures = check_loss("failure_delta", failure_delta, high=delta)
-    return _promises.largest_rho(epsilon, written_down(as_written(delta) - as_written(failures)))
+    return _calibration.largest_rho(epsilon, written_down(as_written(delta) - as_written(failures)))
 
 
 def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:

@@ -1,20 +1,16 @@
-"""What several uses of mechanisms cost together, under the best rule that is known for them."""
+"""What accounting needs to know about the uses of a mechanism, and what it says about them together."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dpcore._validation import check_choice
-from dpcore.accounting._checks import check_delta, check_loss, check_nonnegative, check_uses
+from dpcore.accounting._checks import check_loss, check_uses
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpcore.privacy import Relation
+    from dpcore.privacy import Privacy
 
 Mechanism = Literal["pure", "approximate", "laplace", "bounded_range", "gaussian", "concentrated"]
 MECHANISMS = ("pure", "approximate", "laplace", "bounded_range", "gaussian", "concentrated")
@@ -103,117 +99,3 @@ def check_all_uses(uses: object) -> tuple[Uses, ...]:
         if not isinstance(use, Uses):
             raise ParameterTypeError(f"uses[{i}] must be a dpcore.accounting.Uses, got {use!r}")
     return every
-
-
-def compose(uses: Sequence[Uses] | Uses, delta: float, *, relation: Relation = "replace") -> Composition:
-    r"""Find the least ε that adaptive uses of mechanisms have together at a total δ, under the best single rule.
-
-    Parameters
-    ----------
-    uses : Uses or sequence of Uses
-        What is used, in any order: every rule here holds for adaptive composition.
-    delta : float
-        Total failure mass δ, in [0, 1). At 0 only "basic" applies.
-    relation : {"replace", "add_remove"}, default "replace"
-        The neighbours that all uses speak of; it is passed on to the result.
-
-    Returns
-    -------
-    Composition
-        With a `privacy` whose δ is at most `delta`: less where the best rule needs less. ε is inf if no rule gives a finite one.
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type.
-
-    Notes
-    -----
-    Rules, each for the uses it applies to, every result rounded up:
-
-    - "basic": (Σε, Σδ); Private inference (chapter 9), Theorem 9.1.2;
-    - "advanced": 1 − δ ≤ (1−δ')·Π(1−δ_i) and ε = Σ ε_i·tanh(ε_i/2) + √(2 ln(1/δ')·Σε_i²), never above
-      Private inference (chapter 9), Theorem 9.1.3; Kairouz, Oh & Viswanath (2015), Theorem 3.5;
-    - "optimal": the same theorem exactly: `optimal` if all (ε_i, δ_i) are equal, a double sum for two values of ε (with failures as for
-      "advanced"); of more than two, all but the largest count as the second largest;
-    - "zcdp": Σρ_i, converted at the best order (`zcdp_epsilon`) at what Σδ_i leaves of δ;
-    - "gaussian": several Gaussians are one with Σρ_i, whose δ is known exactly (`gaussian_delta`).
-
-    The best of several *bounds on the same uses* is a bound; no rule is used for one part and another for the rest.
-
-    Examples
-    --------
-    >>> compose(Uses("pure", uses=3, epsilon=0.5), 0.0)
-    Composition(privacy=Privacy(epsilon=1.5, delta=0.0, relation='replace'), rule='basic')
-    >>> many = compose(Uses("laplace", uses=1000, epsilon=0.05), 1e-6)
-    >>> many.rule, round(many.privacy.epsilon, 2)
-    ('optimal', 8.28)
-    """
-    from dpcore.accounting import _rules
-
-    every, delta = check_all_uses(uses), check_delta("delta", delta)
-    best = Composition(Privacy(math.inf, delta, relation), "basic")
-    for rule in _rules.applicable(every):
-        epsilon, used = rule.guarantee(delta)
-        if epsilon < best.privacy.epsilon:
-            best = Composition(Privacy(epsilon, used, relation), rule.name)
-    return best
-
-
-def epsilon_for_delta(uses: Sequence[Uses] | Uses, delta: float) -> float:
-    r"""Give the least ε that uses have together at a total δ, under the best single rule: `compose` without its names.
-
-    Parameters
-    ----------
-    uses : Uses or sequence of Uses
-        What is used.
-    delta : float
-        Total failure mass δ, in [0, 1).
-
-    Returns
-    -------
-    float
-        In [0, ∞], rounded up.
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type.
-
-    Examples
-    --------
-    >>> epsilon_for_delta(Uses("pure", uses=4, epsilon=0.25), 0.0)
-    1.0
-    """
-    return compose(uses, delta).privacy.epsilon
-
-
-def delta_for_epsilon(uses: Sequence[Uses] | Uses, epsilon: float) -> float:
-    r"""Give the least δ that uses have together at a total ε, under the best single rule.
-
-    Parameters
-    ----------
-    uses : Uses or sequence of Uses
-        What is used.
-    epsilon : float
-        Total privacy loss ε, in [0, ∞).
-
-    Returns
-    -------
-    float
-        In [0, 1], rounded up; 1 says that no rule gives anything.
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type.
-
-    Examples
-    --------
-    >>> delta_for_epsilon(Uses("pure", uses=4, epsilon=0.25), 1.0)
-    0.0
-    """
-    from dpcore.accounting import _rules
-
-    every, epsilon = check_all_uses(uses), check_nonnegative("epsilon", epsilon)
-    return min([rule.delta(epsilon) for rule in _rules.applicable(every)], default=1.0)

@@ -37,13 +37,13 @@ def edit(ledger, *statements):
 def test_a_ledger_is_never_overwritten(ledger):
     for path in (ledger.path, Path(__file__)):
         before = path.read_bytes()
-        with pytest.raises(FileExistsError, match="never overwritten"):
+        with pytest.raises(FileExistsError, match=r"a file of this name already; open a ledger with Ledger\(path\)"):
             Ledger.create(path, epsilon=1.0)
         assert path.read_bytes() == before
 
 
 def test_opening_never_makes_one(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no ledger here: make one .*nothing"):
+    with pytest.raises(FileNotFoundError, match=r"no ledger of this name; make one with Ledger\.create\(.*nothing"):
         Ledger(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []  # SQLite would have made a file
     with pytest.raises(TypeError):
@@ -54,7 +54,7 @@ def test_opening_never_makes_one(tmp_path):
 
 
 def test_no_folder(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such folder"):
+    with pytest.raises(FileNotFoundError, match="the folder of the ledger does not exist; make it first"):
         Ledger.create(tmp_path / "no" / "ledger", epsilon=1.0)
     with pytest.raises(IsADirectoryError):
         Ledger(tmp_path)

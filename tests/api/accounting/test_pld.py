@@ -134,7 +134,7 @@ def test_sampling_without_replacement_goes_by_renyi_divergences():
         ({"sampling": "without_replacement", "relation": "add_remove"}, ParameterError, "relation must be 'replace'"),
         ({"sampling": "without_replacement", "sample_size": 3}, ParameterTypeError, "population must be an integer, got None"),
         ({"sampling": "without_replacement", "sample_size": 3, "population": 2}, ParameterError, r"population must be in \[3"),
-        ({"sampling": "none", "interval": 0.0}, ParameterError, "interval must be in"),
+        ({"sampling": "none", "discretization": 0.0}, ParameterError, "discretization must be in"),
     ],
 )
 def test_amplification_is_claimed_in_so_many_words(options, error, message):

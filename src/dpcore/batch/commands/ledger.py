@@ -237,7 +237,7 @@ def complete(path: Path, abandon: int | None) -> None:
 @click.option("--dataset", help="The data set that the new ledger is for; without, for several.")
 def export(path: Path, into: Path | None, failure_delta: float | None, dataset: str | None) -> None:
     """Do it; errors are turned into exit codes by the entry point."""
-    from dpcore.accounting import old_ledgers
+    from dpcore.accounting.ledger import old_format
 
     if into is None:
         if failure_delta is not None or dataset is not None:
@@ -246,7 +246,7 @@ def export(path: Path, into: Path | None, failure_delta: float | None, dataset: 
         return
     if into.exists():
         raise JobError(f"{into} exists already: a ledger is never replaced")
-    ledger = old_ledgers.carry_over(path, into, failure_delta=failure_delta, dataset=dataset)
+    ledger = old_format.carry_over(path, into, failure_delta=failure_delta, dataset=dataset)
     state = ledger_state(ledger, into)
     _echo(f"{into}: kind {ledger.kind}, a budget of {_amount(state['budget'])}; {len(state['entries'])} spends of {path}")
     _echo(f"remaining  {_amount(state['remaining'])}")

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dpcore._locks import NameLock
-    from dpcore.accounting import Budget, Entry, Reservation, SealedFile
+    from dpcore._sealed_files import SealedFile
+    from dpcore.accounting import Budget, Entry, Reservation
     from dpcore.batch.jobfile.sections import JobFile
 
 FINISHED = ("sealed", "published", "done")

@@ -51,10 +51,11 @@ def ledger_state(ledger: Ledger, path: str | Path) -> dict[str, Any]:
 
 def exported(path: Path) -> dict[str, Any]:
     """All that a ledger of either format holds."""
-    from dpcore.accounting import Ledger, old_ledgers
+    from dpcore.accounting import Ledger
+    from dpcore.accounting.ledger import old_format
 
     try:
-        old = old_ledgers.read(path)
+        old = old_format.read(path)
     except ParameterError:
         return ledger_state(Ledger(path), path)  # which says what is wrong, if it is none of today's format either
     about = {"format": 1, "path": str(path), "accounting": old.accounting, "relation": old.budget.relation, "unit": old.unit}

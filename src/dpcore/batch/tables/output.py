@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from dpcore.accounting import SealedFile
+    from dpcore._sealed_files import SealedFile
     from dpcore.batch.jobfile.sections import Format
     from dpcore.batch.tables.publication import Publication
 

@@ -64,7 +64,7 @@ def output_place(path: str | Path, key: str) -> Path:
 
 def ledger_places(path: str | Path, key: str = "ledger.path") -> list[Place]:
     """A ledger, and the journals that its database keeps beside it."""
-    from dpcore.accounting._ledger_file import JOURNALS  # loads SQLite
+    from dpcore.accounting.ledger.database import JOURNALS  # loads SQLite
 
     return [(key, Path(path)), *((f"the journal of {key}", Path(f"{Path(path).resolve()}{ending}")) for ending in JOURNALS)]
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Literal, Self
 
-from dpcore._files import AtomicFile, remove_stale, sync_folder
+from dpcore._files import AtomicFile, remove_stale
 from dpcore._locks import NameLock
+from dpcore._sealed_files import move_into_place, sync_folder
 from dpcore._signals import Deferred
-from dpcore.accounting import move_into_place
-from dpcore.accounting._states import reason_of
+from dpcore.accounting.ledger.states import reason_of
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.places import check_regular
 from dpcore.errors import JobError, PublishedError, StorageError, reason
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from dpcore.accounting import SealedFile
+    from dpcore._sealed_files import SealedFile
     from dpcore.batch.tables.charge import Charge
 
 State = Literal["planned", "reserved", "sealed", "published", "done"]

@@ -183,7 +183,7 @@ def test_what_is_no_ledger(place):
 def test_what_the_system_does_not_give(place):
     done = place.dpcore("ledger", "show", "absent.ledger")
     assert done.code == 4
-    assert "absent.ledger: no ledger here: make one with" in done.err
+    assert "absent.ledger: there is no ledger of this name; make one with" in done.err
     assert place.dpcore("ledger", "show", place.folder).code == 4
     (place.folder / "file").write_text("")
     done = place.dpcore("ledger", "create", "file/b.ledger", "--epsilon", 1)
@@ -361,10 +361,10 @@ def test_ledgers_of_either_format_are_printed_as_json(place):
     ("arguments", "code", "words"),
     [
         (("old", "--into", "old"), 2, "exists already"),
-        (("old", "--into", "no/folder"), 4, "no such folder"),
+        (("old", "--into", "no/folder"), 4, "the folder of the ledger does not exist"),
         (("old", "--dataset", "x"), 2, "--failure-delta and --dataset are for --into"),
         (("old", "--into", "new", "--failure-delta", 1e-7), 2, "failure_delta must be left out for a ledger with accounting 'basic'"),
-        (("none", "--into", "new"), 4, "no ledger here"),
+        (("none", "--into", "new"), 4, "no ledger of this name"),
         (("text", "--into", "new"), 2, "no SQLite file"),
         (("text",), 2, "no SQLite file"),
     ],

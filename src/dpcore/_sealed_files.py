@@ -1,7 +1,7 @@
-"""Outputs of sealed runs: how they get their names, by whoever finishes the run.
+"""Sealed files: complete outputs that wait, under temporary names, for their final ones.
 
-A sealed run has written its outputs to temporaries and told the ledger their digests. A process that lives keeps a lock (flock) on its
-temporaries; those of a dead one are moved by whoever opens the ledger next.
+A sealed run has written its outputs to temporary files and recorded their digests in the ledger. A running process holds a lock (flock) on
+its temporary files. If the process dies, the next process that opens the ledger gives the files their names.
 """
 
 from __future__ import annotations
@@ -16,38 +16,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpcore._locks import OPEN_FILES_MOVE, try_lock
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-try:
-    import fcntl
-except ImportError:  # Windows does not rename a file that is open, so there the open file itself is the lock.
-    fcntl = None  # type: ignore[assignment]
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOTSUP}
+_NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM}
+"""What a system answers that cannot sync a folder, or not one that it may not read."""
 _OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class SealedFile:
-    """A complete output that does not have its name yet.
+    """A complete output that does not have its final name yet.
 
     Parameters
     ----------
     temporary : Path
-        Where its content is, synced; absolute, in the folder of `path`.
+        File that holds the content, synced to disk. Absolute, and in the folder of `path`.
     path : Path
-        The name it gets; absolute.
+        Final name of the file. Absolute.
     sha256 : str
-        Digest of the content, 64 hexadecimal digits.
+        SHA-256 of the content, as 64 lowercase hexadecimal digits.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a value is none of these.
+        If a path is relative, the two paths lie in different folders or are equal, or the digest has another form.
     """
 
     temporary: Path
@@ -71,21 +69,21 @@ class SealedFile:
 
 
 def move_into_place(file: SealedFile, *, overwrite: bool) -> None:
-    """Give a sealed file its name, and make the name last; without `overwrite` no other file can lose its name by it.
+    """Rename a sealed file to its final name, and sync the folder.
 
     Parameters
     ----------
     file : SealedFile
-        What to move. If the temporary is gone and the name has the content already, there is nothing to do.
+        File to rename. If the temporary file is gone and the final name has the sealed content, the function only syncs the folder.
     overwrite : bool
-        Whether a file that has the name is replaced.
+        Whether to replace another file of that name. Without it no other file can lose its name.
 
     Raises
     ------
     FileExistsError
-        If another file has the name, and `overwrite` is false. Nothing has changed then.
+        If another file has the name and `overwrite` is false. Nothing has changed then.
     OSError
-        If the system does not allow it.
+        If the system refuses.
     """
     try:
         if overwrite:
@@ -115,22 +113,38 @@ def _link(file: SealedFile) -> None:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether two names are one file: what is left if a process dies between the two steps of a move."""
+    """Whether two names are links to one file, which a process leaves that dies between the two steps of a move."""
     return os.path.samestat(one.lstat(), other.lstat())
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last; systems that cannot sync a folder have nothing to do here."""
-    with contextlib.suppress(OSError):
+    """Make renames and removals in a folder durable, where the system can do that; Windows cannot.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Raises
+    ------
+    OSError
+        If the system tried and failed, as a failing disk does.
+    """
+    if os.name == "nt":
+        return
+    try:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
 
 
 def identity(path: Path) -> str | None:
-    """Tell the file that has a name from every later one; None if there is none."""
+    """Return a text that tells the file of this name from every later one; None if there is no file."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -139,29 +153,29 @@ def identity(path: Path) -> str | None:
 
 
 def finish(files: Sequence[SealedFile], replaces: Sequence[str | None], *, overwrite: bool) -> bool:
-    """Move the files of a sealed run whose process is dead.
+    """Rename the files of a sealed run whose process has died.
 
     Parameters
     ----------
     files : sequence of SealedFile
-        All of the run's.
+        All files of the run.
     replaces : sequence of str or None
-        `identity` of what had their names when the run was sealed.
+        `identity` of the files that had these names when the run was sealed.
     overwrite : bool
-        Whether that may be replaced; what took the name later never is.
+        Whether those may be replaced. A file that took a name later is never replaced.
 
     Returns
     -------
     bool
-        Whether every file now has its name. If not, nothing that belongs to somebody else was touched: the process lives, a content is
-        not the one that was sealed, a name is taken, or the system does not allow it.
+        Whether every file now has its name. If not, no file of another owner was touched. Reasons: the process is running, a content
+        differs from the sealed one, a name is taken, or the system refuses.
     """
     pairs = tuple(zip(files, replaces, strict=True))
     try:
         with contextlib.ExitStack() as held:
             there = [_held(file.temporary, held) for file in files]
             ready = all(_is_ready(*pair, descriptor, overwrite=overwrite) for pair, descriptor in zip(pairs, there, strict=True))
-            if fcntl is None:
+            if not OPEN_FILES_MOVE:
                 held.close()
             if ready:
                 _settle_all(pairs)
@@ -171,14 +185,14 @@ def finish(files: Sequence[SealedFile], replaces: Sequence[str | None], *, overw
 
 
 def _held(path: Path, held: contextlib.ExitStack) -> int | None:
-    """Open and lock a temporary; None if it is gone. The lock of a process that lives is an OSError."""
+    """Open and lock a temporary file; None if it is gone. Raises BlockingIOError if a running process holds the lock."""
     try:
         descriptor = os.open(path, _OPEN)
     except FileNotFoundError:
         return None
     held.callback(os.close, descriptor)
-    if fcntl is not None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if not try_lock(descriptor):
+        raise BlockingIOError(errno.EWOULDBLOCK, "a running process holds this file", str(path))
     return descriptor
 
 
@@ -193,9 +207,9 @@ def _is_ready(file: SealedFile, replaces: str | None, temporary: int | None, *, 
 
 
 def _settle_all(pairs: Sequence[tuple[SealedFile, str | None]]) -> None:
-    """Give all files their names, in their order.
+    """Rename all files, in their order.
 
-    What is replaced goes first, the last file before the others: nobody ever finds a new file beside an old one of the same run's names.
+    Files that are replaced are removed first, the last one before the others, so that a new file never lies beside an old one.
     """
     for file, replaces in reversed(pairs):
         if replaces is not None and os.path.lexists(file.temporary) and identity(file.path) == replaces:

@@ -17,19 +17,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from dpcore._sealed_files import SealedFile, identity, sync_folder
 from dpcore._version import __version__
-from dpcore.accounting import _ledger_file
-from dpcore.accounting._amounts import NOTHING, Amount, amount_in_file
-from dpcore.accounting._sealed_files import SealedFile, identity, sync_folder
-from dpcore.accounting._states import START, State, after
+from dpcore.accounting.ledger import database
+from dpcore.accounting.ledger.amounts import NOTHING, Amount, amount_in_file
+from dpcore.accounting.ledger.states import START, State, after
 from dpcore.privacy import written_up
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dpcore.accounting._states import Event
-    from dpcore.accounting.spends import Kind
+    from dpcore.accounting.ledger.spends import Kind
+    from dpcore.accounting.ledger.states import Event
     from dpcore.privacy import Relation
 
 STATES = frozenset(get_args(State))
@@ -86,17 +86,17 @@ class Checked:
 
 def create(path: Path, timeout: float, header: Header, carried: Iterable[tuple[Amount, Sequence[object], State]] = ()) -> bool:
     """Write a ledger in one transaction, with spends made elsewhere; False if something was there by the time the lock was had."""
-    with _ledger_file.transaction(path, timeout, write=True, create=True) as connection:
+    with database.transaction(path, timeout, write=True, create=True) as connection:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return False
-        for statement in _ledger_file.SCHEMA:
+        for statement in database.SCHEMA:
             connection.execute(statement)
         row = (header.identity, header.kind, *header.budget.texts(), header.relation, header.unit, header.dataset, now(), __version__)
         digest = _digest("", row)
         connection.execute(WRITE_HEADER, (*row, digest))
         checked = Checked(0, digest, NOTHING)
         for amount, values, state in carried:
-            checked = add(connection, checked, amount, values, state)
+            checked = write_spend(connection, checked, amount, values, state)
     sync_folder(path.parent)
     return True
 
@@ -104,11 +104,11 @@ def create(path: Path, timeout: float, header: Header, carried: Iterable[tuple[A
 @contextmanager
 def transaction(path: Path, timeout: float, header: Header, *, write: bool = False) -> Iterator[sqlite3.Connection]:
     """Run a block in a transaction on the ledger that was opened; another file that has its name now is an error."""
-    if _ledger_file.size(path) is None:
+    if database.size(path) is None:
         raise FileNotFoundError(errno.ENOENT, "the ledger is gone", str(path))
-    with _ledger_file.transaction(path, timeout, write=write) as connection:
+    with database.transaction(path, timeout, write=write) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
-        if application != _ledger_file.APPLICATION or read_header(connection, path) != header:
+        if application != database.APPLICATION or read_header(connection, path) != header:
             raise OSError(errno.ESTALE, "another file has taken the place of this ledger: open it anew", str(path))
         yield connection
 
@@ -117,7 +117,7 @@ def read_header(connection: sqlite3.Connection, path: Path) -> Header:
     """Read the header; one that no dpcore wrote is damage."""
     row = connection.execute(READ_HEADER).fetchone()
     if row is None or _digest("", row[:-1]) != row[-1]:
-        raise _ledger_file.damaged(path)
+        raise database.damaged(path)
     name, kind, *amounts, relation, unit, dataset, _, _, digest = row
     epsilon, delta, rho = map(amount_in_file, amounts)
     return Header(kind, Amount(epsilon, delta or NOTHING.delta, rho), relation, unit, dataset, name, digest)
@@ -128,7 +128,7 @@ def check_spends(connection: sqlite3.Connection, path: Path, header: Header, bef
     count, last = connection.execute("SELECT count(*), coalesce(max(id), 0) FROM spend").fetchone()
     (given,) = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence").fetchone()
     if not count == last == given:
-        raise _ledger_file.damaged(path)
+        raise database.damaged(path)
     at, digest, total = (0, header.digest, NOTHING) if before is None else (before.id, before.digest, before.total)
     if at and connection.execute("SELECT digest FROM spend WHERE id = ?", (at,)).fetchone() != (digest,):
         raise OSError(
@@ -138,10 +138,10 @@ def check_spends(connection: sqlite3.Connection, path: Path, header: Header, bef
         for *row, said in connection.execute(READ_SPENDS, (at,)):
             digest = _digest(digest, row)
             if digest != said or row[0] != at + 1:
-                raise _ledger_file.damaged(path)
+                raise database.damaged(path)
             at, total = row[0], total + _amount(row[3:6])
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise _ledger_file.damaged(path) from error
+        raise database.damaged(path) from error
     return Checked(at, digest, total)
 
 
@@ -152,7 +152,9 @@ def _amount(texts: Sequence[str | None]) -> Amount:
     return Amount(epsilon, delta, rho)
 
 
-def add(connection: sqlite3.Connection, checked: Checked, amount: Amount, values: Sequence[object], state: State = START) -> Checked:
+def write_spend(
+    connection: sqlite3.Connection, checked: Checked, amount: Amount, values: Sequence[object], state: State = START
+) -> Checked:
     """Write a spend; `values` are what, the time, job, run, version, relation, unit and data set."""
     what, reserved, *rest = values
     row = (checked.id + 1, what, reserved, *amount.texts(), *rest, 1)
@@ -171,7 +173,7 @@ def _mark(number: int, state: str, reason: str | None, changed: str) -> str:
 def _state(row: Sequence[Any] | None, path: Path) -> State:
     """Check number, state, reason, time and mark; return the state."""
     if row is None or row[1] not in STATES or _mark(*row[:-1]) != row[-1]:
-        raise _ledger_file.damaged(path)
+        raise database.damaged(path)
     state: State = row[1]
     return state
 
@@ -216,7 +218,7 @@ def unfinished(connection: sqlite3.Connection, path: Path) -> list[tuple[int, St
     rows = connection.execute(READ_UNFINISHED).fetchall()
     outputs = sealed_outputs(connection, path) if rows else {}
     if not all(row[0] in outputs for row in rows):
-        raise _ledger_file.damaged(path)
+        raise database.damaged(path)
     return [(row[0], _state(row, path), outputs[row[0]]) for row in rows]
 
 
@@ -228,12 +230,12 @@ def sealed_outputs(connection: sqlite3.Connection, path: Path) -> dict[int, Outp
         number, place, files, temporary, name, sha256, replaces, overwrite = row
         before = found.get(number, Outputs())
         if _digest_of_sealed(row) != said or place != len(before.files):
-            raise _ledger_file.damaged(path)
+            raise database.damaged(path)
         file = SealedFile(Path(os.fsdecode(temporary)), Path(os.fsdecode(name)), sha256)
         found[number] = Outputs((*before.files, file), (*before.replaces, replaces), bool(overwrite))
         numbers[number] = files
     if any(numbers[number] != len(outputs.files) for number, outputs in found.items()):
-        raise _ledger_file.damaged(path)
+        raise database.damaged(path)
     return found
 
 
@@ -253,5 +255,5 @@ def _entry(row: Sequence[Any], path: Path) -> tuple[Any, ...]:
         epsilon, delta, rho = (None if exact is None else written_up(exact) for exact in map(amount_in_file, amounts))
         when = datetime.fromisoformat(reserved)
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise _ledger_file.damaged(path) from error
+        raise database.damaged(path) from error
     return number, what, when, epsilon, delta, rho, job, run, version, relation, unit, dataset, bool(secure), state, reason

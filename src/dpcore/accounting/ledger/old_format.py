@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpcore.accounting import _ledger_file, _promises
-from dpcore.accounting._amounts import NOTHING, Amount, amount_in_file, read_number
-from dpcore.accounting.ledger import make
+from dpcore.accounting import _calibration
+from dpcore.accounting.ledger import database
+from dpcore.accounting.ledger.amounts import NOTHING, Amount, amount_in_file, read_number
+from dpcore.accounting.ledger.creation import make
+from dpcore.accounting.ledger.ledger import Ledger
 from dpcore.errors import ParameterError
 from dpcore.privacy import Privacy, as_written, written_down, written_up
 
 if TYPE_CHECKING:
     import os
 
-    from dpcore.accounting._states import State
-    from dpcore.accounting.ledger import Ledger
+    from dpcore.accounting.ledger.states import State
 
 TIMEOUT = 30.0
 
@@ -66,23 +67,23 @@ def read(path: str | os.PathLike[str]) -> OldLedger:
     OSError
         If it cannot be read, or is damaged.
     """
-    where = _ledger_file.resolve(path)
-    if _ledger_file.size(where) is None:
-        raise FileNotFoundError(errno.ENOENT, "no ledger here", str(where))
-    with _ledger_file.transaction(where, TIMEOUT) as connection:
-        _ledger_file.check_format(connection, where, expected=_ledger_file.OLD_FORMAT)
+    where = database.resolve(path)
+    if database.size(where) is None:
+        raise FileNotFoundError(errno.ENOENT, "there is no ledger of this name", str(where))
+    with database.transaction(where, TIMEOUT) as connection:
+        database.check_format(connection, where, expected=database.OLD_FORMAT)
         header = connection.execute("SELECT epsilon, delta, relation, accounting, unit FROM budget").fetchone()
         rows = connection.execute(
             "SELECT what, reserved, done IS NOT NULL, epsilon, delta, rho, job, version FROM spend ORDER BY id"
         ).fetchall()
     try:
         if header is None:
-            raise _ledger_file.damaged(where)
+            raise database.damaged(where)
         epsilon, delta, relation, accounting, unit = header
         budget = Privacy(float(epsilon), float(delta), relation)
         return OldLedger(budget, accounting, unit, tuple(_spend(row, accounting) for row in rows))
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise _ledger_file.damaged(where) from error
+        raise database.damaged(where) from error
 
 
 def _spend(row: tuple[Any, ...], accounting: str) -> OldSpend:
@@ -125,7 +126,8 @@ def carry_over(
         raise ParameterError(f"failure_delta must be left out for a ledger with accounting 'basic', got {failure_delta!r}")
     limits = {"epsilon": old.budget.epsilon, "delta": old.budget.delta} if old.accounting == "basic" else _zcdp_limits(old, failure_delta)
     carried = [_carried(spend, old) for spend in old.spends]
-    return make(into, limits, relation=old.budget.relation, unit=old.unit, dataset=dataset, timeout=TIMEOUT, carried=carried)
+    made = make(into, limits, relation=old.budget.relation, unit=old.unit, dataset=dataset, timeout=TIMEOUT, carried=carried)
+    return Ledger(made, timeout=TIMEOUT)
 
 
 def _zcdp_limits(old: OldLedger, failure_delta: float | None) -> dict[str, float]:
@@ -135,10 +137,10 @@ def _zcdp_limits(old: OldLedger, failure_delta: float | None) -> dict[str, float
         raise ParameterError(f"failure_delta must be at least what was spent, {written_up(total.delta)!r}, got {failures!r}")
     usable = as_written(old.budget.delta) - as_written(failures)
     spent = written_up(total.rho or Fraction(0))
-    rho = _promises.largest_rho(old.budget.epsilon, written_down(usable)) if usable > 0 and old.budget.epsilon else 0.0
+    rho = _calibration.largest_rho(old.budget.epsilon, written_down(usable)) if usable > 0 and old.budget.epsilon else 0.0
     if spent > rho:
         # The largest ρ is found within 10^−9 of it: what was spent up to there keeps the budget as well.
-        if not (usable > 0 and _promises.keeps(spent, old.budget.epsilon, written_down(usable))):
+        if not (usable > 0 and _calibration.keeps_zcdp(spent, old.budget.epsilon, written_down(usable))):
             raise ParameterError(f"failure_delta must leave enough of delta for the rho that was spent, {spent!r}; got {failures!r}")
         rho = spent
     return {"rho": rho, "failure_delta": failures}

@@ -1,0 +1,93 @@
+"""Making a ledger: the check of its limits, and the file with its header."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from dpcore._validation import check_choice, check_real
+from dpcore.accounting.ledger import database, rows
+from dpcore.accounting.ledger.amounts import Amount, read_number
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.privacy import as_written, written_down
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from dpcore.accounting.ledger.spends import Kind
+    from dpcore.accounting.ledger.states import State
+    from dpcore.privacy import Relation
+
+
+def make(
+    path: str | os.PathLike[str],
+    limits: Mapping[str, float | None],
+    *,
+    relation: Relation,
+    unit: str,
+    dataset: str | None,
+    timeout: float,
+    carried: Iterable[tuple[Amount, Sequence[object], State]] = (),
+) -> Path:
+    """Write a new ledger and return its absolute path; `carried` are spends of another ledger, as `rows.write_spend` takes them."""
+    kind, budget = check_budget(**limits)
+    check_choice("relation", relation, ("replace", "add_remove"))
+    check_text("unit", unit)
+    check_optional("dataset", dataset)
+    where, seconds = database.resolve(path), check_timeout(timeout)
+    size = database.size(where)
+    if size:  # a process that dies before its ledger is complete leaves an empty file, which is used
+        raise FileExistsError(
+            errno.EEXIST, "there is a file of this name already; open a ledger with Ledger(path), or choose another name", str(where)
+        )
+    if size is None:
+        database.check_beside(where)
+    if not where.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the folder of the ledger does not exist; make it first", str(where.parent))
+    if not rows.create(where, seconds, rows.Header(kind, budget, relation, unit, dataset), carried):
+        raise FileExistsError(errno.EEXIST, "another process has just made a ledger of this name; open it with Ledger(path)", str(where))
+    return where
+
+
+def check_timeout(timeout: object) -> float:
+    """Return a timeout as a float, else raise."""
+    return check_real("timeout", timeout, low=0.0, high=3600.0)
+
+
+def check_budget(epsilon: object = None, delta: object = 0.0, rho: object = None, failure_delta: object = 0.0) -> tuple[Kind, Amount]:
+    """Return the kind of ledger that these limits describe, and the limits as an exact amount, else raise."""
+    if epsilon is None and rho is None:
+        raise ParameterTypeError("a ledger needs a budget: give epsilon (and delta), or rho (and failure_delta)")
+    if epsilon is not None and rho is not None:
+        raise ParameterTypeError(f"epsilon and rho must not both be given, got {epsilon!r} and {rho!r}: a ledger adds up one of them")
+    kind: Kind = "zcdp" if epsilon is None else "basic"
+    first, second = ("epsilon", "delta") if kind == "basic" else ("rho", "failure_delta")
+    given = {"epsilon": epsilon, "delta": delta, "rho": rho, "failure_delta": failure_delta}
+    other = "failure_delta" if kind == "basic" else "delta"
+    if given[other] != 0:
+        raise ParameterError(f"{other} must be left out together with {first}, got {given[other]!r}; give {second} instead")
+    most = as_written(read_number(first, given[first], written_down))
+    failures = as_written(read_number(second, given[second], written_down))
+    if failures >= 1:
+        raise ParameterError(f"{second} must be in [0.0, 1.0), got {given[second]!r}")
+    return kind, Amount(most, failures, None) if kind == "basic" else Amount(None, failures, most)
+
+
+def check_text(name: str, text: object) -> None:
+    """Raise unless `text` is a string that is not empty and that SQLite can store."""
+    if not isinstance(text, str):
+        raise ParameterTypeError(f"{name} must be a str, got {text!r}")
+    if not text or "\0" in text:
+        raise ParameterError(f"{name} must not be empty nor contain NUL characters, got {text!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ParameterError(f"{name} must be text that UTF-8 can encode, got {text!r}") from None
+
+
+def check_optional(name: str, text: object) -> None:
+    """Raise unless `text` is None or such a string."""
+    if text is not None:
+        check_text(name, text)

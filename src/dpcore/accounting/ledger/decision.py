@@ -1,0 +1,90 @@
+"""The decision of a ledger: whether a spend is granted.
+
+A spend is granted if it agrees with the ledger in relation, unit and data set, and if everything that was granted before and this spend
+together stay within both limits of the budget. The transaction that reads the totals also writes the reservation, so no other process can
+spend in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpcore._version import __version__
+from dpcore.accounting.ledger import rows
+from dpcore.accounting.ledger.amounts import ZERO, Amount
+from dpcore.errors import BudgetError, ParameterError
+
+if TYPE_CHECKING:
+    from dpcore.accounting.ledger.opened import OpenLedger
+    from dpcore.accounting.ledger.rows import Header
+    from dpcore.accounting.ledger.spends import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A spend that is asked for; None where the caller left something out."""
+
+    cost: Amount
+    what: str
+    job: str | None = None
+    run: str | None = None
+    relation: object = None
+    unit: object = None
+    dataset: str | None = None
+    secure: object = True
+
+
+def grant(opened: OpenLedger, request: Request) -> int:
+    """Reserve a spend and return its number, or refuse it and write nothing.
+
+    Raises
+    ------
+    BudgetError
+        If the spend does not fit.
+    ParameterError
+        If it does not agree with the ledger.
+    OSError
+        If the ledger cannot be read or written.
+    """
+    header = opened.header
+    check_agreement(request, header)
+    opened.complete()
+    with opened.transaction(write=True) as connection:
+        checked = opened.check_spends(connection)
+        if not fits(checked.total + request.cost, header.budget, header.kind):
+            left = rest(checked.total, header.budget).words(header.kind, up=False)
+            raise BudgetError(f"{request.what!r} needs {request.cost.words(header.kind)}; the ledger has {left} left")
+        dataset = header.dataset if request.dataset is None else request.dataset
+        values = (request.what, rows.now(), request.job, request.run, __version__, header.relation, header.unit, dataset)
+        added = rows.write_spend(connection, checked, request.cost, values)
+    opened.checked = added
+    return added.id
+
+
+def check_agreement(request: Request, header: Header) -> None:
+    """Refuse a spend whose cost does not add up with the others, and noise that protects nobody."""
+    for name, value, own in (("relation", request.relation, header.relation), ("unit", request.unit, header.unit)):
+        if value is not None and value != own:
+            raise ParameterError(
+                f"{name} must be that of the ledger, {own!r}, got {value!r}: guarantees for different {name}s do not add up"
+            )
+    if header.dataset is not None and request.dataset not in (None, header.dataset):
+        raise ParameterError(f"dataset must be the one the ledger was made for, {header.dataset!r}, got {request.dataset!r}")
+    if request.secure is not True:
+        raise ParameterError(
+            "secure must be True: noise from a test key can be recomputed by anyone who has the key, so a ledger does not pay for it"
+        )
+
+
+def fits(total: Amount, budget: Amount, kind: Kind) -> bool:
+    """Whether a total is within the budget. Both limits are fixed when the ledger is made, and neither is traded for the other."""
+    wanted, most = (total.epsilon, budget.epsilon) if kind == "basic" else (total.rho, budget.rho)
+    return (wanted or ZERO) <= (most or ZERO) and total.delta <= budget.delta
+
+
+def rest(total: Amount, budget: Amount) -> Amount:
+    """Return what is left of a budget, and 0 for a part that is overdrawn because another program wrote to the file."""
+    epsilon = None if budget.epsilon is None else max(budget.epsilon - (total.epsilon or ZERO), ZERO)
+    rho = None if budget.rho is None else max(budget.rho - (total.rho or ZERO), ZERO)
+    return Amount(epsilon, max(budget.delta - total.delta, ZERO), rho)

@@ -1,0 +1,51 @@
+"""How a ledger shows itself at a prompt and in a notebook: its budget, what is spent, and what remains."""
+
+from __future__ import annotations
+
+import html as markup
+from typing import TYPE_CHECKING
+
+from dpcore.accounting.ledger.decision import rest
+from dpcore.accounting.ledger.spends import budget_of
+
+if TYPE_CHECKING:
+    from dpcore.accounting.ledger.opened import OpenLedger
+    from dpcore.accounting.ledger.spends import Budget
+
+UNKNOWN = "unknown, because the file cannot be read"
+
+
+def _words(amount: Budget) -> str:
+    name, value = ("epsilon", amount.epsilon) if amount.rho is None else ("rho", amount.rho)
+    return f"{name} {value!r}, delta {amount.delta!r}"
+
+
+def lines(opened: OpenLedger) -> list[tuple[str, str]]:
+    """Return names and values to show. A file that cannot be read any more is not an error here."""
+    header = opened.header
+    about = [
+        ("path", str(opened.path)),
+        ("kind", header.kind),
+        ("relation", header.relation),
+        ("unit", header.unit),
+        ("data set", "several" if header.dataset is None else header.dataset),
+        ("budget", _words(budget_of(header.budget, header.kind, up=False))),
+    ]
+    try:
+        total = opened.total()
+    except OSError:
+        return [*about, ("spent", UNKNOWN), ("remaining", UNKNOWN)]
+    spent = budget_of(total, header.kind, up=True)
+    left = budget_of(rest(total, header.budget), header.kind, up=False)
+    return [*about, ("spent", _words(spent)), ("remaining", _words(left))]
+
+
+def text(opened: OpenLedger) -> str:
+    """Return the lines as plain text."""
+    return "\n".join(["Ledger", *(f"  {name:<10} {value}" for name, value in lines(opened))])
+
+
+def html(opened: OpenLedger) -> str:
+    """Return the lines as an HTML table, with every text escaped."""
+    rows = "".join(f"<tr><th>{name}</th><td>{markup.escape(value)}</td></tr>" for name, value in lines(opened))
+    return f"<table><caption>Ledger</caption><tbody>{rows}</tbody></table>"

@@ -1,0 +1,96 @@
+"""What a ledger reports: a budget or a part of one, and one spend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dpcore.privacy import written_down, written_up
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dpcore._sealed_files import SealedFile
+    from dpcore.accounting.ledger.amounts import Amount
+    from dpcore.accounting.ledger.states import State
+    from dpcore.privacy import Relation
+
+Kind = Literal["basic", "zcdp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The limits of a ledger, or what is spent or left of them.
+
+    Attributes
+    ----------
+    epsilon : float or None
+        Σε of a ledger of kind "basic". None for kind "zcdp".
+    delta : float
+        Σδ. For kind "zcdp" this is the δ of releases that may fail, without the δ of a conversion to (ε, δ).
+    rho : float or None
+        Σρ of a ledger of kind "zcdp". None for kind "basic".
+    """
+
+    epsilon: float | None
+    delta: float
+    rho: float | None = None
+
+
+def budget_of(amount: Amount, kind: Kind, *, up: bool) -> Budget:
+    """Return the parts of an exact amount that a ledger of this kind counts, rounded to float64."""
+    rounded = written_up if up else written_down
+    epsilon, rho = (None if exact is None else rounded(exact) for exact in (amount.epsilon, amount.rho))
+    return Budget(epsilon, rounded(amount.delta), None) if kind == "basic" else Budget(None, rounded(amount.delta), rho)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One spend, as the ledger has recorded it.
+
+    Attributes
+    ----------
+    id : int
+        Number of the spend in its ledger, counted from 1.
+    what : str
+        Description that the spender gave.
+    when : datetime
+        When it was reserved, in UTC.
+    epsilon, delta, rho : float or None
+        Its cost, rounded up. None for a quantity that the ledger did not need.
+    job, run : str or None
+        Name of the job that spent, and the identifier of this run of it.
+    version : str
+        Version of dpcore that spent.
+    relation : {"replace", "add_remove"}
+        Relation of neighbours that the cost refers to.
+    unit : str
+        Whose data the cost protects: "row", or the name of the column that identifies a person.
+    dataset : str or None
+        Declared name of the data set.
+    secure : bool
+        Always true: a ledger does not pay for noise from a test key.
+    state : {"reserved", "sealed", "published", "done", "failed"}
+        How far the spend has got. Every state counts in full.
+    reason : str or None
+        Class of the failure, for a spend that failed.
+    files : tuple of SealedFile
+        Outputs of the run once they are sealed, each with `temporary`, `path` and `sha256`.
+    """
+
+    id: int
+    what: str
+    when: datetime
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+    job: str | None
+    run: str | None
+    version: str
+    relation: Relation
+    unit: str
+    dataset: str | None
+    secure: bool
+    state: State
+    reason: str | None
+    files: tuple[SealedFile, ...] = ()
