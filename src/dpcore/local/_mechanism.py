@@ -19,13 +19,15 @@ from dpcore._validation import (
     check_unmasked,
 )
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
-from dpcore.local._support import Support, support_variance
 from dpcore.local.estimates import (
     TARGETS,
     Aggregate,
     Estimate,
+    Support,
+    check_estimation,
     check_same_mechanism,
     frequencies,
+    support_variance,
 )
 from dpcore.privacy import Privacy
 from dpcore.rng import resolve
@@ -54,22 +56,24 @@ class LocalMechanism(ABC):
         """Count reports; see the mechanism."""
 
     @abstractmethod
-    def _estimate(self, counted: Aggregate, target: str) -> Estimate: ...
+    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate: ...
 
-    def estimate(self, reports: Any, *, target: Target = "population") -> Estimate:
-        """Estimate from reports, without bias and with confidence intervals.
+    def estimate(self, reports: Any, *, confidence: float = 0.95, target: Target = "population") -> Estimate:
+        """Estimate from reports, without bias and with a confidence interval.
 
         Parameters
         ----------
         reports : array_like or Aggregate
             What `privatize` made, or what `aggregate` made of it.
+        confidence : float, default 0.95
+            Coverage of each interval, in (0, 1).
         target : {"population", "sample"}, default "population"
-            What the standard error and the intervals are for: the distribution of the records, or the records themselves.
+            Whether the interval is for the distribution that the records were drawn from, or for the records themselves.
 
         Returns
         -------
         Estimate
-            Value, standard error, and intervals at any confidence.
+            Value, standard error and interval.
 
         Raises
         ------
@@ -78,12 +82,12 @@ class LocalMechanism(ABC):
         DataError
             If a report is not one that the mechanism can make.
         """
-        check_choice("target", target, TARGETS)
+        confidence = check_estimation(confidence, target)
         counted = reports if isinstance(reports, Aggregate) else self.aggregate(reports)
         check_same_mechanism(self, counted.mechanism)
         if counted.n < 1:
             raise ParameterError(f"reports must be at least one, got {counted.n}")
-        return self._estimate(counted, target)
+        return self._estimate(counted, confidence, target)
 
 
 class FrequencyOracle(LocalMechanism):
@@ -119,8 +123,8 @@ class FrequencyOracle(LocalMechanism):
     def _support_counts(self, counted: Aggregate) -> Any:
         return counted.counts
 
-    def _estimate(self, counted: Aggregate, target: str) -> Estimate:
-        return frequencies(self._support_counts(counted), counted.n, self.support, target=target, privacy=self.privacy)
+    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
+        return frequencies(self._support_counts(counted), counted.n, self.support, confidence=confidence, target=target)
 
 
 def support_variance_of(f: object, support: Support, target: object) -> float:

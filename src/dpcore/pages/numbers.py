@@ -1,4 +1,4 @@
-"""Numbers as people write them."""
+"""Numbers, names and JSON as people read them."""
 
 from __future__ import annotations
 
@@ -14,34 +14,98 @@ from dpcore.pages.printable import json_escaped, printable
 WORDS = {0.8: "one in five", 0.9: "one in ten", 0.95: "one in twenty", 0.99: "one in a hundred", 0.999: "one in a thousand"}
 MOST_DECIMALS = 12
 LONGEST = 1e15
-"""Beyond either, numbers are shown with an exponent."""
+"""A number beyond either is shown with an exponent."""
 
 
-def plain_number(value: object) -> str:
-    """A number of the job as a reader would write it; anything else as text, nothing as a dash."""
+def written(value: float, form: str) -> str:
+    """Format a number; everything that shows a number to people does it with this function.
+
+    Parameters
+    ----------
+    value : float
+        A finite number.
+    form : str
+        A format specification, such as ",.10g".
+
+    Returns
+    -------
+    str
+        With a minus sign in place of a hyphen. An exponent is written as in JSON and TOML.
+
+    Examples
+    --------
+    >>> written(-1234.5, ",.1f"), written(1e-6, ",.10g")
+    ('−1,234.5', '1e-06')
+    """
+    text = format(value, form)
+    return "−" + text[1:] if text.startswith("-") else text
+
+
+def plain_number(value: object, digits: int = 10) -> str:
+    """A number of the job with so many digits at most; text as it is, true and false in lower case, nothing as a dash."""
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value).lower() if isinstance(value, bool) else printable(str(value))
-    return f"{value:,.10g}"
+        return plain_name(value)
+    return written(value, f",.{digits}g")
+
+
+def plain_name(value: object) -> str:
+    """A category or a group as the job has it. Codes are names: their thousands are not set apart."""
+    return str(value).lower() if isinstance(value, bool) else printable(str(value))
+
+
+def plain_range(lower: float | None, upper: float | None) -> str:
+    """The numbers from one to another."""
+    return f"{plain_number(lower)} to {plain_number(upper)}"
+
+
+def percentage_of(share: float, digits: int = 10) -> str:
+    """A share or a probability in per cent, with so many digits at most."""
+    return f"{written(100 * share, f',.{digits}g')} %"
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2500, "row"), counted(2, "query", "queries")
+    ('1 row', '2,500 rows', '2 queries')
+    """
+    return f"{written(number, ',')} {one if number == 1 else several or one + 's'}"
 
 
 def rounded_up(value: float, digits: int = 10) -> str:
-    """A privacy loss or a failure probability with so many digits at most, never less than it is."""
-    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))):,.{digits}g}"
+    """A privacy loss or a failure probability with so many digits at most. What is written is never less than the value."""
+    return written(float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))), f",.{digits}g")
 
 
 def readable(values: list[float], stderr: float, *, percent: bool) -> list[str]:
-    """Numbers with the digits that two digits of the standard error call for; with a common exponent where they would be too many."""
+    """Write numbers with the digits that two digits of their standard error call for.
+
+    Parameters
+    ----------
+    values : list of float
+        Such as an estimate and the ends of its interval.
+    stderr : float
+        Their standard error; 0 gives six decimals.
+    percent : bool
+        Whether the values are shares that are shown in per cent.
+
+    Returns
+    -------
+    list of str
+        One text a value. Where the digits would be too many, all have the same exponent.
+    """
     scale = 100.0 if percent else 1.0
     places = 1 - math.floor(math.log10(stderr * scale)) if stderr > 0 else 6
     largest = max(map(abs, values))
     if not percent and largest > 0 and (places > MOST_DECIMALS or largest >= LONGEST):
-        numbers = _with_exponent(values, math.floor(math.log10(largest)), places)
-    else:
-        decimals = min(max(places, 0), MOST_DECIMALS)
-        numbers = [f"{_no_negative_zero(float(v) * scale, decimals):,.{decimals}f}{' %' if percent else ''}" for v in values]
-    return [number.replace("-", "−") for number in numbers]
+        return _with_exponent(values, math.floor(math.log10(largest)), places)
+    decimals = min(max(places, 0), MOST_DECIMALS)
+    unit = " %" if percent else ""
+    return [written(_no_negative_zero(float(v) * scale, decimals), f",.{decimals}f") + unit for v in values]
 
 
 def _with_exponent(values: list[float], exponent: int, places: int) -> list[str]:
@@ -49,17 +113,17 @@ def _with_exponent(values: list[float], exponent: int, places: int) -> list[str]
     decimals = min(max(places + exponent, 0), MOST_DECIMALS)
     # Decimals: the power itself may leave the range of float64.
     multiples = (float(Decimal(float(v)).scaleb(-exponent)) for v in values)
-    return [f"{_no_negative_zero(multiple, decimals):.{decimals}f}e{exponent:+03d}" for multiple in multiples]
+    return [f"{written(_no_negative_zero(multiple, decimals), f'.{decimals}f')}e{exponent:+03d}" for multiple in multiples]
 
 
 def misses(confidence: float) -> str:
-    """How many intervals miss, in words."""
+    """How many of the intervals do not contain the true value, in words."""
     known = next((words for level, words in WORDS.items() if math.isclose(level, confidence)), None)
-    return known or f"one in {rounded(1 / (1 - confidence)):,}"
+    return known or f"one in {written(rounded(1 / (1 - confidence)), ',')}"
 
 
 def rounded(value: float) -> int | float:
-    """A number that is known roughly."""
+    """A number that is known roughly: with two digits if it is below 3, else without decimals."""
     return round(value) if value >= 3 else float(f"{value:.2g}")
 
 
@@ -68,9 +132,17 @@ def _no_negative_zero(value: float, decimals: int) -> float:
 
 
 def json_text(document: Any) -> str:
-    """JSON without control characters and with a line for each key, but lists and arrays on one line.
+    """JSON without control characters: a line for each key, and each list or array on one line.
 
-    An array becomes a list only for as long as it is written.
+    Parameters
+    ----------
+    document : object
+        What `json.dumps` takes. NumPy arrays may stand for lists.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite.
     """
     return json_escaped(_json(document, ""))
 

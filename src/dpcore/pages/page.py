@@ -1,14 +1,17 @@
-"""What the HTML reports of all commands share: the style, the frame, and the pair of files that `--report DIR` asks for."""
+"""What the HTML reports of all commands share: the frame, where a page comes from, and the files that `--report DIR` writes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpcore._files import AtomicFile, remove_stale
 from dpcore._signals import Deferred
 from dpcore.errors import JobError, StorageError, reason
-from dpcore.pages.numbers import json_text, plain_number, rounded_up
-from dpcore.pages.printable import printable_lines
+from dpcore.pages.numbers import counted, json_text, plain_number, rounded_up
+from dpcore.pages.printable import breakable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,49 +20,92 @@ if TYPE_CHECKING:
 EXTRA_MISSING = "--report needs the extra `report`: pip install 'dpcore[report]'"
 
 
-def _shown(value: object) -> object:
-    """What a page shows of a value: text without characters that turn its direction. Markup that a template made is no such text."""
-    return printable_lines(value) if type(value) is str else value
+def now() -> datetime:
+    """The time that a page bears: that of SOURCE_DATE_EPOCH if it is set, so that a page can be made again byte by byte."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(given), UTC) if given.isdecimal() else datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the numbers of a page come from. The page shows it beside the version of dpcore.
+
+    Attributes
+    ----------
+    input : str or None
+        The path of the data, as the job or the command names it.
+    files : int
+        How many files that path stands for.
+    job : str or None
+        The path of the job file.
+    output : str or None
+        The path of what the job wrote.
+    made : datetime
+        When the page was made. Default: now.
+    """
+
+    input: str | None = None
+    files: int = 1
+    job: str | None = None
+    output: str | None = None
+    made: datetime = field(default_factory=now)
+
+    @property
+    def date(self) -> str:
+        """The day and the minute."""
+        return f"{self.made.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def report_paths(folder: Path, name: str, output: Path | None = None) -> tuple[Path, ...]:
-    """The files of a report, without the one that the output is already."""
+    """The files of a report. One that the output is already is left out."""
     paths = (folder / f"{name}{ending}" for ending in (".json", ".html"))
     return tuple(path for path in paths if output is None or path.resolve() != output.resolve())
 
 
 class Pages:
-    """A JSON file and an HTML page about one output; made before the work starts, so that a wrong folder costs nothing.
+    """A JSON file and an HTML page about one output. A subclass names the template and says what fills it.
+
+    Make the object before the work starts: a folder that cannot be written, or a missing package, is then reported before anything is
+    spent.
 
     Parameters
     ----------
     folder : Path
-        Made if absent.
+        Where the files go. It is made if it does not exist.
     name : str
-        Of both files, without their endings.
-    template : str
-        Which file of `templates` says what the page shows, without its endings; it fills blocks of the frame.
+        The name of both files, without their endings.
     output : Path, optional
-        A file that holds the document already, and so is not written again.
+        What the job writes. If that is the report's JSON file, it is not written again.
+    provenance : Provenance, optional
+        Where the numbers come from. Default: nothing but the date.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        The files that `write` writes.
 
     Raises
     ------
     JobError
-        If jinja2 is not installed.
+        If jinja2 is not installed, or matplotlib where the page has plots.
     StorageError
-        If the folder cannot be written.
+        If the folder cannot be made.
     """
 
-    def __init__(self, folder: Path, name: str, template: str, output: Path | None = None) -> None:
+    template: ClassVar[str]
+    """The file in `templates`, without its endings. It fills blocks of the frame."""
+    has_plots: ClassVar[bool] = True
+
+    def __init__(self, folder: Path, name: str, output: Path | None = None, *, provenance: Provenance | None = None) -> None:
         try:
-            from jinja2 import Environment, PackageLoader
+            environment = _environment()
+            if self.has_plots:
+                from dpcore.pages import plots  # noqa: F401
         except ModuleNotFoundError:
             raise JobError(EXTRA_MISSING) from None
-        environment = Environment(
-            autoescape=True, loader=PackageLoader("dpcore.pages"), trim_blocks=True, lstrip_blocks=True, finalize=_shown
-        )
-        environment.filters |= {"plain": plain_number, "rounded_up": rounded_up}
-        self._template = environment.get_template(f"{template}.html.j2")
+        self.name = name
+        self._provenance = Provenance() if provenance is None else provenance
+        self._template = environment.get_template(f"{self.template}.html.j2")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -68,17 +114,34 @@ class Pages:
         for path in self.paths:
             remove_stale(path)
 
-    def write(self, document: Mapping[str, Any], **shown: Any) -> None:
-        """Write both files, replacing those of an earlier run.
+    def content(self, subject: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """What the page is made of.
 
         Parameters
         ----------
+        subject : object
+            What `write` was given.
+
+        Returns
+        -------
         document : mapping
-            Content of the JSON file; `report` in the template.
-        **shown
-            What the template needs beyond it.
+            The JSON file. The template knows it as `report`.
+        shown : mapping
+            What the template needs in addition.
         """
-        page = self._template.render(report=document, **shown)
+        raise NotImplementedError
+
+    def write(self, subject: Any) -> None:
+        """Write both files. Those of an earlier run are replaced.
+
+        Parameters
+        ----------
+        subject : object
+            What the page is about.
+        """
+        document, shown = self.content(subject)
+        given = {"report": document, "provenance": self._provenance, "json_file": f"{self.name}.json"}
+        page = self._template.render(given | dict(shown))
         contents = {".json": json_text(document) + "\n", ".html": page + "\n"}
         for path in self.paths:
             with Deferred():
@@ -88,3 +151,26 @@ class Pages:
                     file.commit()
                 finally:
                     file.abort()
+
+
+def _environment() -> Any:
+    """The templates, with the filters that they use."""
+    from jinja2 import Environment, PackageLoader
+    from markupsafe import Markup
+
+    def with_breaks(text: object) -> Markup:
+        """A name with places where a long one may wrap."""
+        return Markup("<wbr>").join(_fit_to_show(piece) for piece in breakable(str(text)))
+
+    environment = Environment(autoescape=True, loader=PackageLoader("dpcore.pages"), trim_blocks=True, lstrip_blocks=True, finalize=_shown)
+    environment.filters |= {"plain": plain_number, "rounded_up": rounded_up, "name": with_breaks, "counted": counted}
+    return environment
+
+
+def _shown(value: object) -> object:
+    """Text without characters that turn its direction, and per cent signs on the line of their numbers. Markup stays as it is."""
+    return _fit_to_show(value) if type(value) is str else value
+
+
+def _fit_to_show(text: str) -> str:
+    return printable_lines(text).replace(" %", "\u00a0%")

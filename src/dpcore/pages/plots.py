@@ -1,7 +1,8 @@
-"""Plots of estimates as inline SVG, in the colours of the page that shows them, light or dark."""
+"""Plots as inline SVG, in the colours of the page that shows them, light or dark; each drawn for wide and for narrow screens."""
 
 from __future__ import annotations
 
+import html
 import io
 import math
 import re
@@ -16,16 +17,19 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from dpcore.pages.numbers import written
+from dpcore.pages.printable import printable
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-WIDTH = 6.8
-"""Inches; the page scales it to its own width."""
-LABEL_LENGTH = 30
+WIDTH, NARROW_WIDTH = 6.8, 3.4
+"""Inches. A page shows the narrow drawing on a narrow screen; it scales either to its own width, letters included."""
+LABEL_LENGTH, NARROW_LABEL_LENGTH = 30, 14
 SHORT = 0.06
-"""Share of what is possible below which an interval would be too short to see."""
+"""The share of the possible range below which an interval would be too short to see."""
 # Colours that no figure has by accident; in the SVG they become the page's variables.
 INK, MUTED, GRID, ACCENT, SOFT, CARD = (f"#0a0b{number:02x}" for number in range(1, 7))
 VARIABLES = dict(zip((INK, MUTED, GRID, ACCENT, SOFT, CARD), ("ink", "muted", "grid", "accent", "soft", "card"), strict=True))
@@ -41,25 +45,33 @@ STYLE: dict[Any, Any] = {
     "ytick.color": INK,
     "axes.unicode_minus": True,
 }
+DOT: dict[str, Any] = {"color": ACCENT, "markeredgecolor": CARD, "markeredgewidth": 0.8}
 _ONE_AT_A_TIME = threading.Lock()
-"""matplotlib's settings belong to the process."""
+"""The settings of matplotlib are those of the process."""
 
 
-def interval_plot(value: float, interval: Sequence[float], limits: tuple[float, float], *, percent: bool, title: str) -> str:
-    """Draw one estimate with its interval.
+def interval_plot(value: float, interval: Sequence[float], limits: tuple[float, float], *, percent: bool, title: str, label: str) -> str:
+    """Draw one number with its interval.
 
     Parameters
     ----------
     value : float
-        Point estimate.
+        The number.
     interval : sequence of two floats
-        Its interval.
+        The ends of its interval.
     limits : tuple of float
-        What the true value can be; the axis shows all of it unless the interval would be too small to see.
+        The ends of what is possible. The axis shows all of it unless the interval would be too short to see.
     percent : bool
         Whether the axis is in per cent.
     title : str
-        For readers who do not see it.
+        A text for readers who do not see the plot.
+    label : str
+        What the axis measures.
+
+    Returns
+    -------
+    str
+        Two `<svg>` elements, of which the page shows one.
     """
 
     def draw(figure: Figure) -> None:
@@ -76,8 +88,9 @@ def interval_plot(value: float, interval: Sequence[float], limits: tuple[float, 
         bare(axes, percent=percent)
         axes.set_yticks([])
         axes.spines["bottom"].set_visible(False)
+        axes.set_xlabel(label_for(figure, label))
 
-    return picture(draw, 0.85, title)
+    return picture(draw, 1.05, title, narrow=1.05)
 
 
 def shown_range(value: float, interval: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
@@ -96,79 +109,102 @@ def frequency_plot(
     labels: Sequence[str],
     values: npt.NDArray[np.float64],
     intervals: npt.NDArray[np.float64],
-    consistent: npt.NDArray[np.float64],
+    bars: npt.NDArray[np.float64] | None = None,
     *,
     title: str,
-    percent: bool = True,
+    label: str,
+    percent: bool,
 ) -> str:
-    """Draw frequencies, the first on top: consistent ones as bars, raw ones as dots with their intervals.
+    """Draw a number for each category with its interval, the first on top.
 
     Parameters
     ----------
     labels : sequence of str
-        Of the m categories shown.
-    values, consistent : ndarray of shape (m,)
-        Raw and consistent estimates.
+        The m categories.
+    values : ndarray of shape (m,)
+        Their numbers.
     intervals : ndarray of shape (m, 2)
-        Of the raw ones.
+        The intervals of the numbers.
+    bars : ndarray of shape (m,), optional
+        Other numbers to draw as bars, with dots for `values`. Default: bars for `values` and no dots.
     title : str
-        For readers who do not see it.
-    percent : bool, default True
-        Whether they are shares; otherwise they are counts.
+        A text for readers who do not see the plot.
+    label : str
+        What the axis measures.
+    percent : bool
+        Whether the axis is in per cent.
+
+    Returns
+    -------
+    str
+        Two `<svg>` elements, of which the page shows one.
     """
-    rows = len(labels)
+    rows, ends = len(labels), values if bars is None else bars
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         places = np.arange(rows)
-        axes.barh(places, consistent, height=0.66, color=SOFT, zorder=2)
+        axes.barh(places, ends, height=0.66, color=SOFT, zorder=2)
         axes.hlines(places, intervals[:, 0], intervals[:, 1], color=INK, linewidth=1.1, zorder=3)
         for column in (0, 1):
             axes.vlines(intervals[:, column], places - 0.16, places + 0.16, color=INK, linewidth=1.1, zorder=3)
-        axes.plot(values, places, linestyle="", marker="o", markersize=5, color=ACCENT, markeredgecolor=CARD, markeredgewidth=0.8, zorder=4)
+        if bars is not None:
+            axes.plot(values, places, linestyle="", marker="o", markersize=5, zorder=4, **DOT)
         axes.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
-        axes.set_yticks(places, [shortened(label) for label in labels])
+        axes.set_yticks(places, [label_for(figure, category) for category in labels])
         axes.set_ylim(rows - 0.4, -0.6)
-        start, stop = min(0.0, float(intervals.min())), max(float(intervals.max()), float(consistent.max()))
+        start, stop = min(0.0, float(intervals.min())), max(0.0, float(intervals.max()), float(ends.max()))
         width = stop - start or 1.0
         axes.set_xlim(start - 0.02 * width, stop + 0.03 * width)
         axes.grid(axis="x", color=GRID, linewidth=0.8, zorder=0)
         axes.set_axisbelow(True)
         bare(axes, percent=percent)
         axes.spines["bottom"].set_visible(False)
+        axes.set_xlabel(label_for(figure, label))
 
-    return picture(draw, 0.55 + 0.26 * rows, title)
+    height = 0.75 + 0.26 * rows
+    return picture(draw, height, title, narrow=height)
 
 
-def shortened(label: str) -> str:
-    """A label that fits beside a plot, without characters that SVG cannot hold."""
+def is_narrow(figure: Figure) -> bool:
+    """Whether a figure is the drawing for narrow screens."""
+    return bool(figure.get_figwidth() < WIDTH)
+
+
+def label_for(figure: Figure, label: str) -> str:
+    """A label as long as there is room beside a plot."""
+    return shortened(label, NARROW_LABEL_LENGTH if is_narrow(figure) else LABEL_LENGTH)
+
+
+def shortened(label: str, length: int = LABEL_LENGTH) -> str:
+    """A label of so many letters at most, without characters that SVG cannot hold."""
     shown = "".join(" " if unicodedata.category(character).startswith("C") else character for character in label)
-    return shown if len(shown) <= LABEL_LENGTH else shown[: LABEL_LENGTH - 1] + "…"
+    return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 
 def percentage(value: float, step: float) -> str:
     """A share in per cent, with as many decimals as a difference of `step` needs."""
     decimals = min(max(0, -math.floor(math.log10(step * 100))), 12) if step > 0 else 1
-    return f"{100 * value:.{decimals}f} %".replace("-", "−")
+    return f"{written(100 * value, f'.{decimals}f')} %"
 
 
 def amount(value: float, step: float = 0.0) -> str:
     """A number beside an axis, with its thousands apart, and as many decimals as a difference of `step` needs."""
     decimals = -math.floor(math.log10(step)) if step > 0 else 0
     written_out = 0 < decimals <= 9 and abs(value) < 1e9
-    return (f"{value:,.{decimals}f}" if written_out else f"{value:,.12g}").replace("-", "−")
+    return written(value, f",.{decimals}f" if written_out else ",.12g")
 
 
 def bare(axes: Any, *, percent: bool) -> None:
-    """Take away what a plot does not need, and keep few numbers on its axis."""
+    """Remove what a plot does not need, and put few numbers beside its axis."""
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0, pad=5)
-    few_numbers(axes.xaxis, percent=percent)
+    few_numbers(axes.xaxis, percent=percent, at_most=4 if is_narrow(axes.figure) else 7)
 
 
 def few_numbers(axis: Any, *, percent: bool, at_most: int = 7) -> None:
-    """Put round numbers beside an axis, written out: no offset or power that a reader has to add or to multiply with."""
+    """Put round numbers beside an axis, each complete: without an offset or a power that belongs to all of them."""
     axis.set_major_locator(MaxNLocator(nbins=at_most, steps=[1, 2, 5, 10]))
     ticks = axis.get_major_locator().tick_values(*axis.get_view_interval())
     step = float(ticks[1] - ticks[0])
@@ -180,22 +216,46 @@ def few_numbers(axis: Any, *, percent: bool, at_most: int = 7) -> None:
     axis.set_major_formatter(FuncFormatter(shown))
 
 
-def picture(draw: Any, height: float, title: str) -> str:
-    """The picture as an element that takes the width of the page and its colours."""
+def picture(draw: Callable[[Figure], None], height: float, title: str, *, narrow: float | None = None) -> str:
+    """A plot that takes the width of the page and its colours.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws into an empty figure. It may ask `is_narrow` how much room there is.
+    height : float
+        Of the drawing, in inches; it is 6.8 wide.
+    title : str
+        A text for readers who do not see the plot.
+    narrow : float, optional
+        The height of a second drawing, 3.4 inches wide, for narrow screens. Default: there the page scrolls the one drawing.
+
+    Returns
+    -------
+    str
+        An `<svg>` element, or two, of which the page shows one.
+    """
+    wide = _drawn(draw, WIDTH, height, title, kind="alone" if narrow is None else "wide")
+    return wide if narrow is None else wide + "\n" + _drawn(draw, NARROW_WIDTH, narrow, title, kind="narrow")
+
+
+def _drawn(draw: Callable[[Figure], None], width: float, height: float, title: str, *, kind: str) -> str:
     file = io.StringIO()
-    with _ONE_AT_A_TIME, mpl.rc_context({**STYLE, "svg.hashsalt": title}), warnings.catch_warnings():
-        # The browser chooses the font; that matplotlib's own lacks a character only makes its guess of a width worse.
+    # The salt goes into the names of parts, which must differ on a page.
+    with _ONE_AT_A_TIME, mpl.rc_context({**STYLE, "svg.hashsalt": f"{kind} {title}"}), warnings.catch_warnings():
+        # The browser chooses the font. A character that matplotlib's own lacks only makes its guess of a width worse.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="none")
+        figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
         FigureCanvasSVG(figure)
         draw(figure)
         for axes in figure.axes:
             axes.set_facecolor("none")
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    return _for_page(file.getvalue(), title)
+    return _for_page(file.getvalue(), title, kind)
 
 
-def _for_page(svg: str, title: str) -> str:
+def _for_page(svg: str, title: str, kind: str) -> str:
+    """The drawing without what a file of its own needs, in variables of the page in place of colours and fonts."""
     svg = svg[svg.index("<svg") :]
     # The rule for line ends would hold for the whole page, which has it for plots.
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
@@ -205,6 +265,6 @@ def _for_page(svg: str, title: str) -> str:
         svg = svg.replace(colour, f"var(--{variable})")
     svg = re.sub(r"(font(?:-family)?: (?:[\d.]+px )?)'DejaVu Sans'[^;\"]*", r"\1var(--font)", svg)
     size = re.search(r'viewBox="[^"]+"', svg)
-    label = title.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    opening = f'<svg class="plot" role="img" aria-label="{label}" {size[0] if size else ""}>'
+    label = html.escape(printable(title))
+    opening = f'<svg class="plot {kind}" role="img" aria-label="{label}" {size[0] if size else ""}>'
     return re.sub(r"<svg[^>]*>", lambda _: opening, svg, count=1).strip()

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Control characters, the ends of lines among them; what turns the direction of text; halves of characters."""
 FORMULA = re.compile(r"[=+\-@\t\r]")
+LONGEST_WORD = 24
+"""Letters of a word that a page never breaks."""
+BREAKS = re.compile(r"(?<=[_./\\:;,@=&+])(?=[^\W\d_])|(?<=[a-z])(?=[A-Z])")
+LONG_WORD = re.compile(rf"(\S{{{LONGEST_WORD}}})(?=\S)")
 NUMBER = re.compile(r"[+-]?[0-9.,]+(?:[eE][+-]?[0-9]+)?%?")
 
 
@@ -24,6 +28,19 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same of each line."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def breakable(text: str) -> list[str]:
+    """The parts of a name between which a line may break: after punctuation, before a capital, and in a word too long for a line.
+
+    Numbers, and words of up to `LONGEST_WORD` letters, stay whole.
+
+    Examples
+    --------
+    >>> breakable("visits_per_year, 2024-2025"), breakable("selfRatedHealth"), breakable("a" * 30)
+    (['visits_', 'per_', 'year, 2024-2025'], ['self', 'Rated', 'Health'], ['aaaaaaaaaaaaaaaaaaaaaaaa', 'aaaaaa'])
+    """
+    return [part for piece in BREAKS.split(text) for part in LONG_WORD.split(piece) if part]
 
 
 def _escape(found: re.Match[str]) -> str:

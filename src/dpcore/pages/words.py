@@ -1,23 +1,30 @@
-"""What is said in words, the same wherever it is said: the guarantee, whom it protects, and that there is none."""
+"""What pages and commands say in words: the guarantee, whom it protects, and how to read an interval."""
 
 from __future__ import annotations
 
 import math
 
-from dpcore.pages.numbers import rounded_up
+from dpcore.pages.numbers import misses, percentage_of, rounded_up
 
 OWN_ROWS = ", or one row without"
-"""What the unit of a job is called in addition if rows that name none are units of their own."""
-NOT_SECURE = "NOT PRIVATE: the noise comes from the key in [testing]; whoever knows the key can remove it (secure = false)."
+"""Part of the name of a job's unit if rows that name no unit are units of their own."""
+NOT_SECURE = "NOT PRIVATE: the noise comes from the key in [testing]; anyone who knows the key can remove it (secure = false)."
+LARGE = 14
+"""From this ε on the factor is written as a power of e."""
 
 
 def guarantee_in_words(epsilon: float, delta: float, unit: str, rows_per_unit: int | None = None) -> str:
     """What is spent, and whom it protects."""
-    spent = f"epsilon = {epsilon!r}, delta = {delta!r}"
+    return f"epsilon = {epsilon!r}, delta = {delta!r}: {protection_in_words(delta, unit, rows_per_unit)}"
+
+
+def protection_in_words(delta: float, unit: str, rows_per_unit: int | None = None) -> str:
+    """Whom the guarantee protects."""
     if unit == "row":
-        return f"{spent}: the guarantee protects one row; a person with k rows is protected at k·ε."
+        more = " and k·e^((k−1)ε)·δ" if delta else ""
+        return f"the guarantee protects one row; a person with k rows is protected at k·ε{more}."
     bound = f" with at most {rows_per_unit} rows" if rows_per_unit else ""
-    return f"{spent}: the guarantee protects {whose(unit)}{bound}.{unnamed(unit)}"
+    return f"the guarantee protects {whose(unit)}{bound}.{unnamed(unit)}"
 
 
 def whose(unit: str) -> str:
@@ -44,15 +51,70 @@ def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool =
     presence : bool, default False
         Whether neighbours differ by the presence of a unit and not by its data.
     """
-    who = whose(unit)
-    # Rounded up: the factor is a bound. The next float is above e^ε, since exp errs by less than a unit in the last place.
-    factor = math.nextafter(math.exp(epsilon), math.inf) if 0 < epsilon < 14 else 1.0
+    who, times = whose(unit), _factor(epsilon)
+    rest = f", plus a probability of {rounded_up(delta, 6)}" if delta else ""
+    other = "without it in the table, and the other way round" if presence else "with other data in its place"
+    return f"Whatever the data of {who} are, each possible result is at most {times} times as likely with them as {other}{rest}."
+
+
+def odds_in_words(epsilon: float, delta: float, unit: str, *, presence: bool = False) -> str:
+    """What the guarantee means for somebody who guesses; empty if δ is not 0, since a factor alone then promises too much.
+
+    Parameters
+    ----------
+    epsilon, delta, unit, presence
+        As for `factor_in_words`.
+    """
+    if delta:
+        return ""
+    rest = "all other rows" if unit == "row" else f"the rows of every other {unit.removesuffix(OWN_ROWS)!r}"
+    guess = "whether this one is in the table" if presence else "what this one says"
+    return (
+        f"Suppose that somebody knows {rest} and guesses {guess}. These results change the odds of the guess by a factor of at most "
+        f"{_factor(epsilon)}. With ε = 0 they would not change at all; 0.69 more in ε doubles the factor."
+    )
+
+
+def _factor(epsilon: float) -> str:
+    """e^ε, rounded up because it is a bound."""
+    # The next float is above e^ε, since exp errs by less than a unit in the last place.
+    factor = math.nextafter(math.exp(epsilon), math.inf) if 0 < epsilon < LARGE else 1.0
     if epsilon < 2:
-        times = f"{math.ceil(10 * factor) / 10:,.10g}"
-    else:
-        times = f"{math.ceil(factor):,}" if epsilon < 14 else f"e^{rounded_up(epsilon, 4)}"
-    rest = f", but for a probability of {rounded_up(delta, 6)}" if delta else ""
-    if presence:
-        other = "without it, and the other way round"
-        return f"Whatever the data of {who} are, any output is at most {times} times as likely with it in the table as {other}{rest}."
-    return f"Whatever the data of {who} were, any output is at most {times} times as likely as it would be with other data there{rest}."
+        return f"{math.ceil(10 * factor) / 10:,.10g}"
+    return f"{math.ceil(factor):,}" if epsilon < LARGE else f"e^{rounded_up(epsilon, 4)}"
+
+
+def guarantee_shown(
+    epsilon: float, delta: float, unit: str, *, rows_per_unit: int | None = None, protection: str | None = None, presence: bool = False
+) -> dict[str, str]:
+    """What the card about the guarantee shows.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    unit : str
+        "row", or the column that says whose data a row is.
+    rows_per_unit : int, optional
+        How many rows a unit has at most.
+    protection : str, optional
+        Whom it protects, if the command says that in its own words.
+    presence : bool, default False
+        Whether neighbours differ by the presence of a unit and not by its data.
+    """
+    said = protection_in_words(delta, unit, rows_per_unit) if protection is None else protection
+    return {
+        "epsilon": rounded_up(epsilon),
+        "delta": rounded_up(delta),
+        "protection": said[:1].upper() + said[1:],
+        "factor": factor_in_words(epsilon, delta, unit, presence=presence),
+        "odds": odds_in_words(epsilon, delta, unit, presence=presence),
+    }
+
+
+def misses_in_words(confidences: list[float]) -> str:
+    """How many intervals of each confidence do not contain the true value."""
+    parts = [f"about {misses(confidence)} of the {percentage_of(confidence)} intervals" for confidence in confidences]
+    listed = " and ".join(parts)
+    verb = "does" if len(parts) == 1 else "do"
+    return f"{listed[:1].upper()}{listed[1:]} {verb} not contain the true value. The results do not show which."

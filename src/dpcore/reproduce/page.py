@@ -4,72 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.errors import JobError
 from dpcore.pages.numbers import readable
-from dpcore.pages.page import EXTRA_MISSING, Pages
+from dpcore.pages.page import Pages
 from dpcore.reproduce.setting import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from dpcore.reproduce.results import Section, Slope
     from dpcore.reproduce.run import Findings
 
 
-class ReproducedPages:
-    """The files that `experiment --report DIR` asks for.
+class ReproducedPages(Pages):
+    """The files that `reproduce --report DIR` asks for; `write` takes the findings."""
 
-    Parameters
-    ----------
-    folder : Path
-        Made if absent.
-    name : str
-        Of both files, without their endings.
+    template = "reproduce"
 
-    Raises
-    ------
-    JobError
-        If matplotlib or jinja2 is not installed.
-    StorageError
-        If the folder cannot be written.
-    """
-
-    def __init__(self, folder: Path, name: str) -> None:
-        try:
-            from dpcore.reproduce import plots
-        except ModuleNotFoundError:
-            raise JobError(EXTRA_MISSING) from None
-        self._plots = plots
-        self._pages = Pages(folder, name, "reproduce")
-        self.paths = self._pages.paths
-
-    def write(self, findings: Findings) -> None:
-        """Write both files, replacing those of an earlier run."""
-        document = findings.document()
+    def content(self, subject: Findings) -> tuple[Mapping[str, Any], dict[str, Any]]:
+        """The page of some findings."""
         studies = [
-            {"name": study.name, "summary": study.summary, "sections": [self._section(section) for section in sections]}
-            for study, sections in findings.studies.items()
+            {"name": study.name, "summary": study.summary, "sections": [_section(section) for section in sections]}
+            for study, sections in subject.studies.items()
         ]
         _number(studies)
-        self._pages.write(document, studies=studies, alarm=SIMULATED)
+        return subject.document(), {"studies": studies, "alarm": SIMULATED}
 
-    def _section(self, section: Section) -> dict[str, Any]:
-        """What the page shows of one section."""
-        place, _, claim = section.title.partition(": ")
-        figures = [{"caption": figure.caption, "plot": self._plots.figure_plot(figure)} for figure in section.figures]
-        slopes = [slope_row(slope) for slope in section.slopes]
-        kept = sum(check.holds for check in section.checks)
-        return {
-            "title": section.title,
-            "place": place,
-            "claim": claim,
-            "section": section,
-            "figures": figures,
-            "slopes": slopes,
-            "own": any(slope.own is not None for slope in section.slopes),
-            "verdict": f"{kept} of {len(section.checks)}" if section.checks else "–",
-        }
+
+def _section(section: Section) -> dict[str, Any]:
+    """What the page shows of one section."""
+    from dpcore.reproduce.plots import figure_plot
+
+    place, _, claim = section.title.partition(": ")
+    figures = [{"caption": figure.caption, "plot": figure_plot(figure)} for figure in section.figures]
+    slopes = [slope_row(slope) for slope in section.slopes]
+    kept = sum(check.holds for check in section.checks)
+    return {
+        "title": section.title,
+        "place": place,
+        "claim": claim,
+        "section": section,
+        "figures": figures,
+        "slopes": slopes,
+        "own": any(slope.own is not None for slope in section.slopes),
+        "verdict": f"{kept} of {len(section.checks)}" if section.checks else "–",
+    }
 
 
 def slope_row(slope: Slope) -> dict[str, str]:

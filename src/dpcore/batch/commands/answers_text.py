@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.commands.terminal import make_table
 from dpcore.batch.release.words import as_list, cell_names, quantile_name
-from dpcore.pages.numbers import misses, plain_number, readable
+from dpcore.pages.numbers import misses, percentage_of, plain_name, plain_number, readable, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ def answer_table(document: Mapping[str, Any]) -> Table:
 def notes(document: Mapping[str, Any]) -> list[str]:
     """What to know about the table."""
     levels = sorted({query["confidence"] for query in document["queries"]})
-    shares = ", ".join(f"{100 * level:.10g} % (about {misses(level)} misses)" for level in levels)
+    shares = ", ".join(f"{percentage_of(level)} (about {misses(level)} misses)" for level in levels)
     return [f"\nIntervals have confidence {shares}. They cover the noise, not the choice of the rows."]
 
 
@@ -52,7 +52,7 @@ def _grouped(query: Mapping[str, Any]) -> Iterator[Line]:
     for place, group in enumerate(query["groups"]):
         one = {**query, **{key: query[key][place] for key in each if key in query}, "groups": None}
         for label, value, interval in _answered(one):
-            yield f"{plain_number(group)}{f', {label}' if label else ''}", value, interval
+            yield f"{plain_name(group)}{f', {label}' if label else ''}", value, interval
 
 
 def _answered(query: Mapping[str, Any]) -> Iterator[Line]:
@@ -70,9 +70,9 @@ def _answered(query: Mapping[str, Any]) -> Iterator[Line]:
                 yield quantile_name(level), plain_number(point), f"± {plain_number(float(f'{error:.3g}'))} rows"
         case "top_s":
             if "counts" in query:
-                yield from _numbers([plain_number(label) for label in value], query["counts"], query["stderr"], query["interval"])
+                yield from _numbers([plain_name(label) for label in value], query["counts"], query["stderr"], query["interval"])
             else:
-                yield from ((f"place {place}", plain_number(label), "") for place, label in enumerate(value, 1))
+                yield from ((f"place {place}", plain_name(label), "") for place, label in enumerate(value, 1))
         case "synthetic":
             yield f"rows in {value['path']}", plain_number(value["rows"]), ""
         case _:
@@ -91,4 +91,4 @@ def _numbers(labels: Sequence[str], values: Sequence[float], stderr: Any, interv
 
 
 def _whole(number: float) -> str:
-    return f"{int(number):,}".replace("-", "−")
+    return written(int(number), ",")

@@ -112,7 +112,7 @@ def command(
         return
     if threads is not None:
         pa.set_cpu_count(threads)
-    pages = None if folder is None else page.Report(folder, plan)
+    pages = None if folder is None else page.PrivatizePages(folder, plan, job)
     with words.truthful(plan.publication):
         with shown_on(sys.stderr) as progress:
             summary = privatize(plan, threads=threads, progress=progress)

@@ -16,7 +16,7 @@ from dpcore.batch.commands.terminal import echo, print_table, wants_json
 from dpcore.batch.privatize import page
 from dpcore.batch.release.job import load_release_job
 from dpcore.pages.numbers import json_text
-from dpcore.pages.page import report_paths
+from dpcore.pages.page import Provenance, report_paths
 
 if TYPE_CHECKING:
     from dpcore.batch.release.page import ReleasePages
@@ -134,7 +134,7 @@ def command(
         return
     if threads is not None:
         pa.set_cpu_count(threads)
-    pages = None if folder is None else _pages(folder, plan)
+    pages = None if folder is None else _pages(folder, plan, job)
     with words.truthful(plan.publication):
         with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
             document = run(plan, threads=threads, progress=progress)
@@ -146,11 +146,12 @@ def command(
             words.name_reports(pages.paths)
 
 
-def _pages(folder: Path, plan: ReleasePlan) -> ReleasePages:
+def _pages(folder: Path, plan: ReleasePlan, job: Path) -> ReleasePages:
     """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
     from dpcore.batch.release.page import ReleasePages
 
-    return ReleasePages(folder, plan.output.stem, plan.output)
+    origin = Provenance(plan.job.input.path, len(plan.inputs.paths), str(job), plan.job.output.path)
+    return ReleasePages(folder, plan.output.stem, plan.output, provenance=origin)
 
 
 def _print_answers(document: dict[str, Any], *, as_json: bool) -> None:

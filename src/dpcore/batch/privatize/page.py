@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
 from dpcore.batch.tables import metadata
-from dpcore.pages.numbers import plain_number, rounded_up
-from dpcore.pages.page import Pages
-from dpcore.pages.words import NOT_SECURE, guarantee_in_words
+from dpcore.pages.numbers import plain_name, plain_number, plain_range, rounded_up
+from dpcore.pages.page import Pages, Provenance
+from dpcore.pages.words import NOT_SECURE, guarantee_in_words, guarantee_shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,8 @@ SPENT_AGAIN = "Running this job again on the same data spends this budget again.
 PUBLIC_ROWS = "The number of rows is public; what a row holds is protected."
 KEPT = "Kept columns are copied as they are: nothing protects them."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
-PRECISION = "An estimate from n rows has a standard error of about sd per row / √n: dpcore estimate gives it."
+NUMERIC = ("epsilon", "delta", "sd per row")
+PRECISION = "An estimate from n rows has a standard error of about sd per row / √n; `dpcore estimate` computes it."
 
 
 def privacy_statement(job: Job) -> str:
@@ -33,20 +34,27 @@ def declared_values(column: NoisyColumn) -> str:
     """What the job says that a column holds."""
     section, categories = column.section, column.categories
     if isinstance(section, RealColumn | IntegerColumn):
-        return f"[{section.lower:g}, {section.upper:g}]"
+        return plain_range(section.lower, section.upper)
     if categories is None:
         return "false, true"
     if categories.labels is None:
         return f"0 … {categories.k - 1}" if categories.k > 2 else "0, 1"
-    return f"{categories.k} categories" if categories.k > 2 else ", ".join(map(str, categories.listed()))
+    return f"{categories.k} categories" if categories.k > 2 else ", ".join(map(plain_name, categories.listed()))
+
+
+def stand_in(column: NoisyColumn, key: str) -> str:
+    """The value that stands for missing or unknown ones: a number of a numeric column, else a category; a dash if there is none."""
+    value = getattr(column.section, key, None)
+    is_number = isinstance(column.section, RealColumn | IntegerColumn)
+    return plain_number(value) if value is None or is_number else plain_name(value)
 
 
 def column_row(column: NoisyColumn) -> tuple[str, ...]:
     """One line of the table of columns."""
-    section, privacy = column.section, column.privacy
-    stand_ins = (plain_number(getattr(section, key, None)) for key in ("missing", "unknown"))
+    privacy = column.privacy
+    stand_ins = (stand_in(column, key) for key in ("missing", "unknown"))
     numbers = (rounded_up(privacy.epsilon, 6), rounded_up(privacy.delta, 6))
-    return (column.name, section.mechanism, *numbers, declared_values(column), *stand_ins, f"{column.deviation:.4g}")
+    return (column.name, column.section.mechanism, *numbers, declared_values(column), *stand_ins, plain_number(column.deviation, 4))
 
 
 def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
@@ -75,15 +83,38 @@ def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
     }
 
 
-class Report:
-    """The files that `privatize --report DIR` asks for; the output's name without its ending names them."""
+class PrivatizePages(Pages):
+    """The files that `privatize --report DIR` asks for. The output's name without its ending names them.
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    Parameters
+    ----------
+    folder : Path
+        Where the files go. It is made if it does not exist.
+    plan : Plan
+        The planned job.
+    job : Path
+        The job file.
+    """
+
+    template = "privatize"
+    has_plots = False
+
+    def __init__(self, folder: Path, plan: Plan, job: Path) -> None:
         self._plan = plan
-        self._pages = Pages(folder, plan.output.stem, "privatize")
-        self.paths = self._pages.paths
+        origin = Provenance(plan.job.input.path, len(plan.inputs.paths), str(job), plan.job.output.path)
+        super().__init__(folder, plan.output.stem, provenance=origin)
 
-    def write(self, rows: int) -> None:
-        """Write both files, replacing those of an earlier run."""
-        table = [column_row(column) for column in self._plan.columns]
-        self._pages.write(report_document(self._plan, rows), table=table, headings=HEADINGS, precision=PRECISION, alarm=NOT_SECURE)
+    def content(self, subject: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The report on an output with so many rows."""
+        job = self._plan.job
+        shown = {
+            "table": [dict(zip(HEADINGS, column_row(column), strict=True)) for column in self._plan.columns],
+            "headings": HEADINGS,
+            "numeric": NUMERIC,
+            "precision": PRECISION.replace("`", ""),
+            "alarm": NOT_SECURE,
+            "guarantee": guarantee_shown(
+                job.total.epsilon, job.total.delta, job.privacy.protected, rows_per_unit=job.privacy.rows_per_unit
+            ),
+        }
+        return report_document(self._plan, subject), shown

@@ -2,265 +2,44 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dpcore.batch.release.synthetic_page import FEW, MOST_BARS, synthetic_section
-from dpcore.batch.release.words import (
-    as_list,
-    asked,
-    bin_edges,
-    cell_names,
-    declared,
-    neighbours_in_words,
-    noise_in_words,
-    quantile_limits,
-    quantile_name,
-    release_guarantee,
-    size,
-)
-from dpcore.errors import JobError
-from dpcore.pages.numbers import LONGEST, misses, plain_number, readable, rounded, rounded_up
-from dpcore.pages.page import EXTRA_MISSING, Pages
-from dpcore.pages.words import NOT_SECURE, factor_in_words
+from dpcore.batch.release.words import neighbours_in_words, release_protection
+from dpcore.pages.numbers import percentage_of, plain_number
+from dpcore.pages.page import Pages
+from dpcore.pages.words import NOT_SECURE, guarantee_shown, misses_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping
 
-    import numpy.typing as npt
-
-SHOWN = 40
-"""Categories or bins whose table is open; of more, up to `LISTED`, a table opens on demand."""
-LISTED = 5000
-ONE_OF = {"categories": "category", "bins": "bin", "groups": "group"}
 PARTS = ("budget", "spent", "remaining")
 
 
-class ReleasePages:
-    """The files that `release --report DIR` asks for.
+class ReleasePages(Pages):
+    """The files that `release --report DIR` asks for; `write` takes the document that `dpcore release` prints."""
 
-    Parameters
-    ----------
-    folder : Path
-        Made if absent.
-    name : str
-        Of both files, without their endings.
-    output : Path, optional
-        What the job writes; if that is the report's JSON file it is not written again.
+    template = "release"
 
-    Raises
-    ------
-    JobError
-        If matplotlib or jinja2 is not installed.
-    StorageError
-        If the folder cannot be written.
-    """
+    def content(self, subject: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+        """The page of a release's document."""
+        from dpcore.batch.release.sections import section_of
 
-    def __init__(self, folder: Path, name: str, output: Path | None = None) -> None:
-        try:
-            from dpcore.batch.release import plots as release_plots
-            from dpcore.pages import plots
-        except ModuleNotFoundError:
-            raise JobError(EXTRA_MISSING) from None
-        self._plots, self._release_plots = plots, release_plots
-        self._name = name
-        self._pages = Pages(folder, name, "release", output)
-        self.paths = self._pages.paths
-
-    def write(self, document: Mapping[str, Any]) -> None:
-        """Write both files, replacing those of an earlier run.
-
-        Parameters
-        ----------
-        document : mapping
-            What `dpcore release` printed; it is the content of the JSON file.
-        """
-        queries = document["queries"]
-        privacy, unit = document["privacy"], document["unit"]
-        presence = document.get("relation", "replace") == "add_remove"
+        queries, privacy = subject["queries"], subject["privacy"]
+        presence = subject.get("relation", "replace") == "add_remove"
         levels = sorted({query["confidence"] for query in queries if query.get("interval") is not None and query.get("confidence")})
-        self._pages.write(
-            document,
-            name=self._name,
-            parts=ONE_OF,
-            queries=[self._section(number, query) for number, query in enumerate(queries, 1)],
-            statement=release_guarantee(document),
-            neighbours=neighbours_in_words(document),
-            factor=factor_in_words(privacy["epsilon"], privacy["delta"], unit, presence=presence),
-            ledger=ledger_shown(document.get("ledger"), privacy),
-            alarm=NOT_SECURE,
-            levels=[{"percent": percent(level), "misses": misses(level)} for level in levels],
-        )
-
-    def _section(self, number: int, query: Mapping[str, Any]) -> dict[str, Any]:
-        """What the page shows of one query."""
         shown = {
-            "anchor": f"query-{number}",
-            "name": query["name"],
-            "kind": query["kind"].replace("_", "-"),
-            "asked": asked(query),
-            "declared": declared(query),
-            "epsilon": rounded_up(query["privacy"]["epsilon"]),
-            "delta": rounded_up(query["privacy"]["delta"]) if query["privacy"]["delta"] else None,
-            "noise": noise_in_words(query),
-            "note": note_of(query),
-            "confidence": percent(query["confidence"]) if query.get("confidence") else "",
+            "name": self.name,
+            "queries": [section_of(number, query) for number, query in enumerate(queries, 1)],
+            "guarantee": guarantee_shown(
+                privacy["epsilon"], privacy["delta"], subject["unit"], protection=release_protection(subject), presence=presence
+            ),
+            "neighbours": neighbours_in_words(subject),
+            "ledger": ledger_shown(subject.get("ledger"), privacy),
+            "alarm": NOT_SECURE,
+            "misses": misses_in_words(levels) if levels else None,
+            "confidence": percentage_of(levels[0]) if len(levels) == 1 else "",
         }
-        grouped = query.get("groups") is not None
-        match query["kind"]:
-            case "quantile" if grouped:
-                return shown | self._grouped_quantiles(query)
-            case kind if grouped or kind == "histogram":
-                return shown | self._cells(query)
-            case "synthetic":
-                return shown | synthetic_section(query, self._plots, self._release_plots)
-            case "quantile":
-                return shown | self._quantiles(query)
-            case "top_s":
-                return shown | self._chosen(query)
-            case _:
-                return shown | self._number(query)
-
-    def _number(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        """A count, a sum or a mean."""
-        value, interval = query["value"], query.get("interval")
-        if interval is None:
-            return {
-                "form": "number",
-                "value": "none" if value is None else plain_number(value),
-                "interval": None,
-                "stderr": None,
-                "plot": None,
-            }
-        lower, upper = map(float, interval)
-        numbers = _with_digits([value, lower, upper], query.get("stderr"))
-        limits, part_of = self._limits(query, float(value), (lower, upper))
-        title = f"{query['name']}: {numbers[0]}, interval {numbers[1]} to {numbers[2]}"
-        return {
-            "form": "number",
-            "value": numbers[0],
-            "interval": f"{numbers[1]} to {numbers[2]}",
-            "stderr": _two_digits(query.get("stderr")),
-            "plot": self._plots.interval_plot(float(value), (lower, upper), limits, percent=False, title=title),
-            "part_of": part_of,
-        }
-
-    def _limits(self, query: Mapping[str, Any], value: float, interval: tuple[float, float]) -> tuple[tuple[float, float], str | None]:
-        """What the axis may show, and the possible range if the axis shows only a part of it."""
-        # Noise of a large ε can be too small to show.
-        width = interval[1] - interval[0] or max(abs(value), 1.0) / 8
-        if query["kind"] != "mean" or query.get("lower") is None:
-            return (value - 2 * width, value + 2 * width), None
-        lower, upper = float(query["lower"]), float(query["upper"])
-        short = 0 < width < self._plots.SHORT * (upper - lower)
-        return (lower, upper), f"{plain_number(query['lower'])} to {plain_number(query['upper'])}" if short else None
-
-    def _cells(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        """A number for each category, bin or group."""
-        values, edges, labels = numbers_of(query["value"]), bin_edges(query), cell_names(query)
-        parts = "bins" if edges is not None else "groups" if query.get("groups") is not None else "categories"
-        kinds = "counts" if query["kind"] in {"count", "histogram"} else "values"
-        # Bins keep their order, as do a few categories; of many the largest come first.
-        order = np.arange(len(values)) if edges is not None or len(values) <= FEW else np.argsort(-values, kind="stable")
-        listed, is_long = [int(i) for i in order] if len(values) <= SHOWN else [], SHOWN < len(values) <= LISTED
-        return {
-            "form": parts,
-            "counts": kinds,
-            "summary": f"{len(values):,} {parts}" + self._largest(query, labels, values),
-            "value": f"{len(values):,} {kinds}",
-            "interval": None,
-            "with_intervals": query.get("interval") is not None,
-            "stderr": _two_digits(_common(query.get("stderr"))),
-            "plot": self._cells_plot(query, values, order[:MOST_BARS]),
-            "banded": edges is not None and len(values) > self._release_plots.SEPARATE_BARS,
-            "merged": self._release_plots.bins_per_step(len(values)) if edges is not None else 1,
-            "rows": _table_of_counts(query, labels, listed),
-            "all_rows": _table_of_counts(query, labels, range(len(values))) if is_long else [],
-            "total": len(values),
-            "bars": min(len(values), MOST_BARS),
-            "hidden": max(0, len(values) - MOST_BARS),
-            "negative": kinds == "counts" and bool((values < 0).any()),
-            "expected_misses": plain_number(rounded(len(values) * (1 - query["confidence"]))) if query.get("confidence") else None,
-        }
-
-    def _largest(self, query: Mapping[str, Any], labels: Sequence[str], values: npt.NDArray[np.float64]) -> str:
-        if not np.isfinite(values).any():
-            return ""
-        place = int(np.nanargmax(values))
-        [row] = _table_of_counts(query, labels, [place])
-        return f", the largest {self._plots.shortened(labels[place])}: {row['value']}"
-
-    def _cells_plot(self, query: Mapping[str, Any], values: npt.NDArray[np.float64], drawn: npt.NDArray[np.intp]) -> str | None:
-        """Bins over their axis, or bars of some categories."""
-        edges, title = bin_edges(query), f"{query['name']}: {len(values)} released numbers"
-        intervals = None if query.get("interval") is None else intervals_of(query["interval"])
-        if edges is not None:
-            return self._release_plots.bin_plot(edges, values, intervals, title=title)
-        drawn = drawn[np.isfinite(values[drawn])]
-        if not len(drawn):
-            return None
-        labels, shown = cell_names(query), values[drawn]
-        ends = np.stack([shown, shown], axis=1) if intervals is None else intervals[drawn]
-        bars = np.maximum(shown, 0.0) if query["kind"] in {"count", "histogram"} else shown
-        return self._plots.frequency_plot([labels[i] for i in drawn], shown, ends, bars, title=title, percent=False)
-
-    def _grouped_quantiles(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        """A line of quantiles for each group."""
-        levels, groups = as_list(query.get("q"), 1), [str(group) for group in query["groups"]]
-        lines = [[plain_number(value) for value in np.atleast_1d(values).tolist()] for values in query["value"]]
-        return {
-            "form": "lines",
-            "summary": f"{len(groups):,} groups",
-            "value": f"{len(groups) * len(levels):,} values",
-            "interval": None,
-            "levels": [quantile_name(level) for level in levels],
-            "lines": [{"label": label, "values": values} for label, values in zip(groups, lines, strict=True)][:LISTED],
-            "ranks": _rank_error(query),
-        }
-
-    def _quantiles(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        values = [float(value) for value in np.atleast_1d(query["value"])]
-        names = [quantile_name(level) for level in as_list(query.get("q"), len(values))]
-        intervals = _pairs(query.get("interval"), len(values))
-        limits = quantile_limits(query, values)
-        title = f"{query['name']}: " + ", ".join(f"{name} {plain_number(value)}" for name, value in zip(names, values, strict=True))
-        rows = [
-            {"label": name, "value": plain_number(value), "interval": None if pair is None else _ends(pair)}
-            for name, value, pair in zip(names, values, intervals, strict=True)
-        ]
-        return {
-            "form": "quantiles",
-            "summary": ", ".join(names[:3]) + (", …" if len(names) > 3 else ""),
-            "value": ", ".join(str(row["value"]) for row in rows[:3]) + (", …" if len(rows) > 3 else ""),
-            "interval": rows[0]["interval"] if len(rows) == 1 else None,
-            "plot": self._release_plots.quantile_plot(names, values, intervals, limits, title=title),
-            "rows": rows,
-            "ranks": _rank_error(query),
-            "with_intervals": any(pair is not None for pair in intervals),
-        }
-
-    def _chosen(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        labels, counts = [str(label) for label in query["value"]], query.get("counts")
-        pairs = _pairs(query.get("interval"), len(labels))
-        stderr = as_list(query.get("stderr"), len(labels))
-        rows = []
-        for place, label in enumerate(labels):
-            count = interval = None
-            if counts is not None:
-                count, interval = _count_with_ends(counts[place], pairs[place], stderr[place])
-            rows.append({"place": place + 1, "label": label, "value": count, "interval": interval})
-        return {
-            "form": "chosen",
-            "summary": f"{len(labels)} of {size(query.get('candidates'))} candidates",
-            "value": ", ".join(map(self._plots.shortened, labels[:3])) + (", …" if len(labels) > 3 else ""),
-            "interval": None,
-            "rows": rows,
-            "with_counts": counts is not None,
-            "ordered": query.get("method") != "oneshot_laplace",
-        }
+        return subject, shown
 
 
 def ledger_shown(ledger: Mapping[str, Any] | None, privacy: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -293,87 +72,3 @@ def _part(ledger: Mapping[str, Any], name: str, key: str) -> float | None:
     section = ledger.get(name)
     value = section.get(key) if isinstance(section, dict) else None
     return None if value is None else float(value)
-
-
-def percent(share: float) -> str:
-    """A confidence."""
-    return f"{100 * share:.10g} %"
-
-
-def numbers_of(values: Sequence[float | None]) -> npt.NDArray[np.float64]:
-    """The numbers of an answer, NaN where there is none."""
-    return np.asarray(values, dtype=np.float64)
-
-
-def intervals_of(pairs: Sequence[Sequence[float] | None]) -> npt.NDArray[np.float64]:
-    """The intervals of an answer as an array of shape (m, 2), NaN where there is none."""
-    return np.asarray([(np.nan, np.nan) if pair is None else pair for pair in pairs], dtype=np.float64)
-
-
-def note_of(query: Mapping[str, Any]) -> str | None:
-    """What the document remarks on an answer, or on those of several groups, each remark once."""
-    notes = as_list(query.get("note"), 1)
-    return "; ".join(dict.fromkeys(str(note) for note in notes if note is not None)) or None
-
-
-def _table_of_counts(query: Mapping[str, Any], labels: Sequence[str], places: Sequence[int]) -> list[dict[str, Any]]:
-    values = query["value"]
-    stderr, intervals = as_list(query.get("stderr"), len(values)), _pairs(query.get("interval"), len(values))
-    rows = []
-    for place in places:
-        value, interval = _count_with_ends(values[place], intervals[place], stderr[place])
-        rows.append({"label": labels[place], "value": value, "interval": interval})
-    return rows
-
-
-def _count_with_ends(value: float, pair: Sequence[float] | npt.NDArray[np.float64] | None, stderr: float | None) -> tuple[str, str | None]:
-    """A number and its interval, with the digits that the standard error calls for."""
-    if pair is None:
-        return plain_number(value).replace("-", "−"), None
-    numbers = _with_digits([value, *pair], stderr)
-    return numbers[0], f"{numbers[1]} to {numbers[2]}"
-
-
-def _with_digits(values: Sequence[Any], stderr: float | None) -> list[str]:
-    """Whole numbers as they are, others with the digits that the standard error calls for."""
-    numbers = readable([float(value) for value in values], float(stderr or 0.0), percent=False)
-    whole = [float(value).is_integer() and abs(float(value)) < LONGEST for value in values]
-    if all(whole):
-        return [_whole(value) for value in values]
-    return [_whole(values[0]) if whole[0] else numbers[0], *numbers[1:]]
-
-
-def _whole(value: Any) -> str:
-    return f"{int(value):,}".replace("-", "−")
-
-
-def _rank_error(query: Mapping[str, Any]) -> str | None:
-    """How far a chosen quantile is from the wanted one, in rows."""
-    errors = query.get("rank_error")
-    if errors is None:
-        return None
-    largest = float(np.max(errors))
-    return f"{math.ceil(largest):,} row{'' if largest <= 1 else 's'}"
-
-
-def _ends(pair: Sequence[float]) -> str:
-    return f"{plain_number(float(pair[0]))} to {plain_number(float(pair[1]))}"
-
-
-def _pairs(interval: Any, count: int) -> list[Any]:
-    """One pair for each value, whether the document has one pair, a list of them, or none."""
-    if interval is None:
-        return [None] * count
-    return list(interval) if isinstance(interval[0], list | tuple | np.ndarray) or interval[0] is None else [interval]
-
-
-def _common(stderr: Any) -> float | None:
-    """The standard error that all parts of an answer have, if it is one."""
-    parts = set(np.atleast_1d(stderr).tolist()) if stderr is not None else set()
-    return parts.pop() if len(parts) == 1 else None
-
-
-def _two_digits(stderr: float | None) -> str | None:
-    if stderr is None:
-        return None
-    return readable([stderr], stderr, percent=False)[0]

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore.batch.release import plots as release_plots
 from dpcore.batch.release.words import bin_edges, cell_names
-from dpcore.pages.numbers import plain_number, readable
+from dpcore.pages import plots
+from dpcore.pages.numbers import counted, plain_number, readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import ModuleType
 
 MOST_BARS = 40
 """Categories of a column that are drawn."""
@@ -22,57 +23,51 @@ MAP_CELLS, MAP_SIDE = 900, 40
 """A map has at most so many cells, and so many of one column."""
 
 
-def synthetic_section(query: Mapping[str, Any], plots: ModuleType, release_plots: ModuleType) -> dict[str, Any]:
+def synthetic_section(query: Mapping[str, Any]) -> dict[str, Any]:
     """What the template needs.
 
     Parameters
     ----------
     query : mapping
         An entry of the document's queries.
-    plots, release_plots : module
-        Which need matplotlib, and so are imported by those who have it.
     """
     value, declared = query["value"], {column["name"]: column for column in query["columns"]}
     drawn = value["columns"][:MOST_COLUMNS]
     pairs = [pair for pair in value["pairs"] if _is_drawable(pair)]
     return {
         "form": "table",
-        "summary": f"{len(declared)} column{'s' if len(declared) > 1 else ''}, {value['cells']:,} cells",
-        "value": f"{value['rows']:,} rows",
+        "summary": f"{counted(len(declared), 'column')}, {counted(value['cells'], 'cell')}",
+        "value": counted(value["rows"], "row"),
         "interval": None,
         "stderr": readable([query["stderr"]], query["stderr"], percent=False)[0],
         "path": value["path"],
-        "columns": [
-            _column(query["name"], declared[column["name"]], column, max(value["total"], 0), plots, release_plots) for column in drawn
-        ],
+        "columns": [_column(query["name"], declared[column["name"]], column, max(value["total"], 0)) for column in drawn],
         "hidden": len(value["columns"]) - len(drawn),
-        "maps": [_map(query["name"], declared, pair, release_plots) for pair in pairs[:MOST_MAPS]],
+        "maps": [_map(query["name"], declared, pair) for pair in pairs[:MOST_MAPS]],
         "hidden_maps": len(value["pairs"]) - len(pairs[:MOST_MAPS]),
     }
 
 
-def _column(
-    name: str, declared: Mapping[str, Any], column: Mapping[str, Any], total: int, plots: ModuleType, release_plots: ModuleType
-) -> dict[str, Any]:
+def _column(name: str, declared: Mapping[str, Any], column: Mapping[str, Any], total: int) -> dict[str, Any]:
     """A plot of one column: counts of all cells, or of the most frequent categories."""
     counts, rows = np.asarray(column["counts"], np.float64), total * np.asarray(column["shares"])
     intervals = np.stack([counts - 2 * column["stderr"], counts + 2 * column["stderr"]], axis=1)
-    title = f"{name}, {column['name']}: {len(counts)} noisy counts, and those of the table"
+    title = f"{name}, {column['name']}: {counted(len(counts), 'noisy count')}, and those of the table"
     edges = bin_edges(declared)
     if edges is not None:
-        plot, hidden = release_plots.bin_plot(edges, counts, intervals, rows, title=title), 0
+        plot, hidden = release_plots.bin_plot(edges, counts, intervals, rows, title=title, label=column["name"]), 0
     else:
         order = np.arange(len(counts)) if len(counts) <= FEW else np.argsort(-counts, kind="stable")[:MOST_BARS]
         labels = cell_names(declared)
         shown = [labels[place] for place in order]
-        plot = plots.frequency_plot(shown, counts[order], intervals[order], rows[order], title=title, percent=False)
+        plot = plots.frequency_plot(shown, counts[order], intervals[order], rows[order], title=title, label="rows", percent=False)
         hidden = len(counts) - len(order)
+    kind = "whole numbers" if declared["type"] == "int64" else "numbers"
     return {
         "name": column["name"],
         "stderr": readable([column["stderr"]], column["stderr"], percent=False)[0],
-        "inside": f"{'whole numbers' if declared['type'] == 'int64' else 'numbers'} inside of a bin are uniform"
-        if edges is not None
-        else "",
+        "inside": "" if edges is None else f"{kind} within a bin are uniform",
+        "scale": None if edges is None else release_plots.bin_scale(edges),
         "plot": plot,
         "hidden": hidden,
         "banded": edges is not None and len(counts) > release_plots.SEPARATE_BARS,
@@ -84,15 +79,18 @@ def _is_drawable(pair: Mapping[str, Any]) -> bool:
     return len(shares) * len(shares[0]) <= MAP_CELLS and max(len(shares), len(shares[0])) <= MAP_SIDE
 
 
-def _map(name: str, declared: Mapping[str, Any], pair: Mapping[str, Any], release_plots: ModuleType) -> dict[str, Any]:
+def _map(name: str, declared: Mapping[str, Any], pair: Mapping[str, Any]) -> dict[str, Any]:
     """The shares of two joint columns as a map."""
     one, other = pair["columns"]
+    shares = np.asarray(pair["shares"])
     title = f"{name}: shares of {one} and {other} in the table"
-    labels = [_short_names(declared[column]) for column in (one, other)]
-    return {"name": f"{one} and {other}", "plot": release_plots.heat_map(np.asarray(pair["shares"]), labels[0], labels[1], title=title)}
+    rows, columns = (_names(declared[column]) for column in (one, other))
+    plot = release_plots.heat_map(shares, rows, columns, title=title, labels=(one, other))
+    largest = readable([float(shares.max())], 0.01, percent=True)[0]
+    return {"name": f"{one} and {other}", "plot": plot, "largest": largest}
 
 
-def _short_names(declared: Mapping[str, Any]) -> list[str]:
-    """Categories, or the left ends of bins."""
+def _names(declared: Mapping[str, Any]) -> list[str]:
+    """Categories, or the edges of bins."""
     edges = bin_edges(declared)
-    return cell_names(declared) if edges is None else [f"from {plain_number(float(edge))}" for edge in edges[:-1]]
+    return cell_names(declared) if edges is None else [plain_number(float(edge)) for edge in edges]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.pages.numbers import plain_number
-from dpcore.pages.words import unnamed, whose
+from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range
+from dpcore.pages.words import protection_in_words, unnamed, whose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,33 +27,38 @@ LAWS = {
 
 
 def release_guarantee(document: Mapping[str, Any]) -> str:
-    """What is spent, and whom it protects; contributions are bounded by the job itself, so nobody has too many rows."""
-    privacy, unit = document["privacy"], document["unit"]
-    spent = f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}"
+    """What is spent, and whom it protects."""
+    privacy = document["privacy"]
+    return f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}: {release_protection(document)}"
+
+
+def release_protection(document: Mapping[str, Any]) -> str:
+    """Whom the guarantee protects. The job itself bounds the contributions, so no unit has too many rows."""
+    unit = document["unit"]
     if unit == "row":
-        return f"{spent}: the guarantee protects one row; a person with k rows is protected at k·ε."
+        return protection_in_words(document["privacy"]["delta"], unit)
     bounds = [
         f"at most {plain_number(document[key])} {word}"
         for key, word in (("max_rows_per_unit", "rows"), ("max_groups_per_unit", "groups"))
         if document.get(key)
     ]
     used = f"; {' and '.join(bounds)} of each were used, chosen at random" if bounds else ""
-    return f"{spent}: the guarantee protects {whose(unit)}, with all its rows{used}.{unnamed(unit)}"
+    return f"the guarantee protects {whose(unit)}, with all its rows{used}.{unnamed(unit)}"
 
 
 def neighbours_in_words(document: Mapping[str, Any]) -> str:
     """What a single unit may change, as the relation has it."""
     who = whose(document["unit"])
     if document.get("relation", "replace") == "add_remove":
-        return f"Neighbours differ by the presence of {who}: even whether it was in the table is protected."
-    return f"Neighbours differ by the data of {who}: how many there are is public, what they say is protected."
+        return f"Even whether {who} was in the table is protected."
+    return f"The number of {'rows' if who == 'one row' else who.removeprefix('one ') + ' entries'} is public; what they say is protected."
 
 
 def asked(query: Mapping[str, Any]) -> str:
     """The question of a query in words."""
     if query.get("groups") is None:
         return _question(query)
-    return f"{_question(query)}, in each of {len(query['groups']):,} declared groups by {query['group_by']}"
+    return f"{_question(query)}, in each of {counted(len(query['groups']), 'declared group')} by {query['group_by']}"
 
 
 def _question(query: Mapping[str, Any]) -> str:
@@ -92,35 +97,40 @@ def _condition(query: Mapping[str, Any]) -> str:
     """Which rows a count is about."""
     labels = query.get("categories")
     if not labels:
-        return f"in [{plain_number(query.get('lower'))}, {plain_number(query.get('upper'))}]"
+        return f"from {plain_range(query.get('lower'), query.get('upper'))}"
     more = ", …" if len(labels) > 5 else ""
-    return ("equal to " if len(labels) == 1 else "equal to one of ") + ", ".join(map(plain_number, labels[:5])) + more
+    return ("equal to " if len(labels) == 1 else "equal to one of ") + ", ".join(map(plain_name, labels[:5])) + more
 
 
 def declared(query: Mapping[str, Any]) -> str:
     """What the job declared about the values, in words."""
     parts = []
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
-        parts.append(f"values beyond [{plain_number(query['lower'])}, {plain_number(query['upper'])}] count as the nearer end")
-    for key, word in STAND_INS:
-        if query.get(key) is not None:
-            parts.append(f"{word} count as {plain_number(query[key])}")
+        lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
+        parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
+    parts += [f"{word} count as {_stand_in(query, key)}" for key, word in STAND_INS if query.get(key) is not None]
     if query["kind"] == "top_s" and query.get("candidates") is not None:
         parts.append(f"{size(query['candidates'])} candidates were declared")
     if query["kind"] == "quantile" and isinstance(query.get("grid"), list | tuple | np.ndarray):
-        parts.append(f"chosen from a grid of {len(query['grid']):,} points")
+        parts.append(f"chosen from a grid of {counted(len(query['grid']), 'point')}")
     if query["kind"] == "synthetic":
         for column in query["columns"]:
-            parts += [f"{word} of {column['name']} count as {plain_number(column[key])}" for key, word in STAND_INS if key in column]
+            parts += [f"{word} of {column['name']} count as {_stand_in(column, key)}" for key, word in STAND_INS if key in column]
     sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+
+
+def _stand_in(declared: Mapping[str, Any], key: str) -> str:
+    """The value that stands for missing or unknown ones: a category, or a number."""
+    return plain_name(declared[key]) if declared.get("categories") is not None else plain_number(declared[key])
 
 
 def noise_in_words(query: Mapping[str, Any]) -> str:
     """Which noise was drawn, and for how much of a change by one unit."""
     drawn = {(noise["law"], noise["sensitivity"], noise["scale"]): None for noise in query.get("noise", ())}
     parts = [
-        f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {scale:.4g}, made to hide a change of {sensitivity:.6g}"
+        f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {plain_number(scale, 4)}, "
+        f"for a sensitivity of {plain_number(sensitivity, 6)}"
         for law, sensitivity, scale in drawn
         if scale is not None
     ]
@@ -138,8 +148,8 @@ def cell_names(query: Mapping[str, Any]) -> list[str]:
     """The name of each cell of a histogram, or of each group."""
     edges = bin_edges(query)
     if query.get("groups") is not None:
-        return [str(group) for group in query["groups"]]
-    return [str(category) for category in query["categories"]] if edges is None else bin_names(edges)
+        return [plain_name(group) for group in query["groups"]]
+    return [plain_name(category) for category in query["categories"]] if edges is None else bin_names(edges)
 
 
 def bin_names(edges: npt.NDArray[np.float64]) -> list[str]:
@@ -153,7 +163,7 @@ def quantile_name(level: object) -> str:
     """What a quantile is called."""
     if not isinstance(level, int | float):
         return "quantile"
-    return NAMED_QUANTILES.get(float(level)) or f"{100 * level:.10g} %"
+    return NAMED_QUANTILES.get(float(level)) or percentage_of(level)
 
 
 def quantile_limits(query: Mapping[str, Any], values: Sequence[float]) -> tuple[float, float]:
@@ -173,4 +183,4 @@ def as_list(value: Any, count: int) -> list[Any]:
 
 def size(candidates: Any) -> str:
     """How many candidates there are, of which the document has the number or all."""
-    return "the" if candidates is None else f"{candidates if isinstance(candidates, int) else len(candidates):,}"
+    return "the" if candidates is None else plain_number(candidates if isinstance(candidates, int) else len(candidates))

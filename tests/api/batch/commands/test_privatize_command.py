@@ -65,7 +65,7 @@ def test_a_dry_run_reads_the_schema_only_and_writes_nothing(place, ending):
     rows = "20 rows" if ending == "parquet" else "rows unknown before reading"
     assert f"{place.source} ({ending}, 1 file, {rows})" in done.out
     assert f"output  {place.target} (parquet, compression zstd)" in done.out
-    assert re.search(r"^visits +discrete_laplace +1 +0 +\[0, 20\] +2 +– +28\.2\d", done.out, re.MULTILINE)
+    assert re.search(r"^visits +discrete_laplace +1 +0 +0 to 20 +2 +– +28\.2\d", done.out, re.MULTILINE)
     assert re.search(r"^state +kept as it is", done.out, re.MULTILINE)
     assert "budget  epsilon 4.0 of 4.0, delta 2e-06 of 2e-06" in done.out
     assert WORDS in done.out
@@ -115,7 +115,7 @@ def test_reports(place):
     assert (visits["name"], visits["mechanism"], visits["missing"], visits["scale"]) == ("visits", "discrete_laplace", 2, 20.0)
     assert visits["standard_deviation"] == pytest.approx(2**0.5 * 20, rel=1e-3)
     page = (folder / "private.html").read_text(encoding="utf-8")
-    assert WORDS in page
+    assert WORDS.removeprefix("t") in page
     assert "NOT PRIVATE" in page
     assert ">state</td>" in page
     assert "http" not in page

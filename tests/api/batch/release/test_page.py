@@ -74,6 +74,11 @@ def page(tmp_path):
     return written
 
 
+def plots(text):
+    """How many plots a page has."""
+    return text.count('<svg class="plot wide"')
+
+
 def test_both_files_are_written_and_replaced(tmp_path):
     pages = ReleasePages(tmp_path / "deep/report", "release")
     for content in (document(COUNT), document(*EVERY)):
@@ -88,8 +93,8 @@ def test_the_page_needs_nothing_but_itself(page):
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
     assert all(f'href="#query-{number}"' in text and f'id="query-{number}"' in text for number in range(1, 11))
-    # The last two show their answers in tables alone.
-    assert text.count("<svg") == text.count("</svg>") == 8
+    # The last two show their answers in tables alone; each plot is drawn for wide and for narrow screens.
+    assert text.count("<svg") == text.count("</svg>") == 2 * plots(text) == 16
 
 
 def test_every_colour_is_a_variable_of_the_page(page):
@@ -109,9 +114,13 @@ def test_the_same_release_makes_the_same_page(tmp_path):
 def test_what_was_asked_spent_and_answered(page):
     text = page(*EVERY)
     for words in (
-        "epsilon = 5.0, delta = 0.0: the guarantee protects one row; a person with k rows is protected at k·ε.",
-        "any output is at most 149 times as likely as it would be with other data there.",
-        "Neighbours differ by the data of one row: how many there are is public",
+        '<span class="value">&epsilon; = 5</span><span class="muted">&delta; = 0</span>',
+        "The guarantee protects one row; a person with k rows is protected at k·ε.",
+        "Whatever the data of one row are, each possible result is at most 149 times as likely with them as with other data in its place.",
+        "Suppose that somebody knows all other rows and guesses what this one says. These results change the odds of the guess by a factor "
+        "of at most 149.",
+        "The number of rows is public; what they say is protected.",
+        "How many values they change is not released",
         "Running the job again on the same data spends again.",
         "How many rows there are.",
         "How many rows fall into each declared value of health.",
@@ -120,7 +129,7 @@ def test_what_was_asked_spent_and_answered(page):
         "Chosen from a grid of 51 points.",
         "The 2 most frequent of the declared values of visits.",
         "1,000 candidates were declared.",
-        "Values beyond [0, 50] count as the nearer end; missing values count as 0.",
+        "Values below 0 count as 0, values above 50 as 50; missing values count as 0.",
         "Standard error of each: 1.5.",
         '<span class="value">20,187</span>',
         "95 % interval 20,182 to 20,192; standard error 2.5",
@@ -132,11 +141,11 @@ def test_what_was_asked_spent_and_answered(page):
         '<td class="name">10 to 50</td><td class="number">4</td>',
         '<td>upper quartile</td><td class="number">4</td>',
         '<td class="number">1</td><td class="name">district 012</td><td class="number">2,000</td> <td class="number">1,985 to 2,015</td>',
-        "A count below 0 is the noise of an empty or nearly empty part.",
-        "Of 95 % intervals about one in twenty misses the true value: which one, nobody can tell.",
+        "A count below 0 comes from the noise of an empty or nearly empty part.",
+        "About one in twenty of the 95 % intervals does not contain the true value. The results do not show which.",
     ):
         assert words in text, words
-    assert re.search(r"<tfoot>.*<td>total</td>.*5</td>.*</tfoot>", text)
+    assert re.search(r">total<.*5</td>.*</tfoot>", text)
     assert "NOT PRIVATE" not in text
     assert "ledger" not in text
 
@@ -144,7 +153,7 @@ def test_what_was_asked_spent_and_answered(page):
 def test_a_thousand_categories_stay_readable(page):
     text = page(LARGE)
     assert "The 40 largest counts are drawn, 960 are not; the JSON file beside this page has all." in text
-    assert "about 50 of all 95 % intervals miss" in text
+    assert "of all 95 % intervals, about 50 do not contain the true value" in text
     assert "All 1,000 categories, in the order of the job" in text
     shown, _, folded = text.partition("<details>")
     assert "district 999" in shown
@@ -190,20 +199,21 @@ def test_counts_of_some_rows(page):
         query("ill", "count", 12, stderr=1.0, categories=["fair", "poor"]),
         query("poor", "count", 12, stderr=1.0, categories=["poor"]),
     )
-    assert "How many rows have visits in [10, 50]." in text
+    assert "How many rows have visits from 10 to 50." in text
     assert "How many rows have visits equal to one of fair, poor." in text
     assert "How many rows have visits equal to poor." in text
-    assert "count as the nearer end" not in text
+    assert "values above" not in text
 
 
 def test_the_unit_and_its_bound_in_words(page):
     text = page(COUNT, unit="person", max_rows_per_unit=3, max_groups_per_unit=2, relation="add_remove")
-    assert "the guarantee protects one &#39;person&#39;, with all its rows; at most 3 rows and at most 2 groups of each were used" in text
+    assert "The guarantee protects one &#39;person&#39;, with all its rows; at most 3 rows and at most 2 groups of each were used" in text
     assert (
-        "Whatever the data of one &#39;person&#39; are, any output is at most 1.7 times as likely with it in the table as without it"
-        in text
+        "Whatever the data of one &#39;person&#39; are, each possible result is at most 1.7 times as likely with them as without it in the "
+        "table, and the other way round." in text
     )
-    assert "Neighbours differ by the presence of one &#39;person&#39;: even whether it was in the table is protected." in text
+    assert "guesses whether this one is in the table" in text
+    assert "Even whether one &#39;person&#39; was in the table is protected." in text
     assert "at most the declared number of rows for each person" in text
 
 
@@ -214,9 +224,11 @@ def test_a_keyed_release_is_marked(page):
 def test_delta_is_shown_and_weakens_the_sentence(page):
     spent = {"epsilon": 0.5, "delta": 1e-6}
     text = page(query("people", "count", 3, stderr=1.0, privacy=spent), privacy=spent)
-    assert "delta = 1e-06" in text
-    assert "δ = 1e-06" in text or "&delta; = 1e-06" in text
-    assert "but for a probability of 1e-06" in text
+    assert '<span class="muted">&delta; = 1e-06</span>' in text
+    assert "in its place, plus a probability of 1e-06." in text
+    assert "a person with k rows is protected at k·ε and k·e^((k−1)ε)·δ." in text
+    # A factor alone would promise too much.
+    assert "Suppose that" not in text
 
 
 def test_the_ledger(page):
@@ -233,7 +245,7 @@ def test_a_ledger_that_adds_rho(page):
     budget = {"rho": 0.06, "delta": 1e-7}
     spent, left = {"rho": 0.015, "delta": 0.0}, {"rho": 0.045, "delta": 1e-7}
     text = page(COUNT, ledger=LEDGER | {"kind": "zcdp", "budget": budget, "spent": spent, "remaining": left})
-    assert "ρ adds up, and so does the δ of releases that may fail" in text
+    assert "it adds up ρ, and the δ of releases that may fail" in text
     assert 'class="earlier" style="width: 25.00%"' in text
     assert 'class="job"' not in text
     cells = re.findall(r'<td class="number">([^<]*)</td>', text[text.index("<td>ρ</td>") :])
@@ -253,16 +265,14 @@ def test_an_empty_budget_and_one_that_is_used_up(page):
 def test_the_noise_in_words(page):
     drawn = [{"law": "discrete_laplace", "sensitivity": 2, "scale": 4.0}] * 3 + [{"law": "gumbel", "sensitivity": 1.5, "scale": 16.123456}]
     text = page(query("noisy", "count", 5, noise=drawn))
-    assert (
-        "Discrete Laplace noise of scale 4, made to hide a change of 2; Gumbel noise of scale 16.12, made to hide a change of 1.5." in text
-    )
+    assert "Discrete Laplace noise of scale 4, for a sensitivity of 2; Gumbel noise of scale 16.12, for a sensitivity of 1.5." in text
 
 
 def test_confidences_may_differ(page):
     text = page(COUNT, query("sure", "count", 5, stderr=1.0, confidence=0.99, column=None))
-    assert "Of 95 % intervals about one in twenty misses the true value; of 99 % intervals about one in a hundred" in text
+    assert "About one in twenty of the 95 % intervals and about one in a hundred of the 99 % intervals do not contain the true" in text
     assert "99 % interval 3 to 7" in text
-    assert '<th class="number"> interval</th>' in text
+    assert '<th scope="col" class="number"> interval</th>' in text
 
 
 def test_answers_without_intervals(page):
@@ -296,14 +306,14 @@ def test_noise_that_cannot_be_seen(page):
         query("bins", "histogram", [0, 0], interval=[[0, 0], [0, 0]], edges=[0, 1, 2], **sure),
         query("fine", "histogram", [0] * 100, interval=[[0, 0]] * 100, edges=list(range(101)), **sure),
     )
-    assert text.count("<svg") == 6
+    assert plots(text) == 6
     assert '<span class="value">5</span>' in text
 
 
 @pytest.mark.parametrize("value", [0, -1e-12, 1e300, 10**17 + 1])
 def test_numbers_of_any_size(page, value):
     text = page(query("sum", "sum", value, stderr=abs(value) / 10 + 1e-12, lower=-1e300, upper=1e300))
-    assert text.count("<svg") == 1
+    assert plots(text) == 1
 
 
 def test_one_point_and_equal_quantiles(page):
@@ -342,7 +352,7 @@ def test_an_answer_for_each_group(page):
     assert '<td class="name">west</td><td class="number">−3</td><td class="number">−4 to −2</td>' in text
     assert '<p class="muted small">no rows</p>' in text
     assert text.count("A count below 0") == 1
-    assert text.count("<svg") == 2
+    assert plots(text) == 2
     assert "Standard error of each: 1.0." in text
 
 
@@ -350,9 +360,10 @@ def test_quantiles_of_each_group(page):
     several = query("quartiles", "quantile", [[1.0, 4.0]] * 3, q=[0.25, 0.75], grid=[0, 9], rank_error=[[9.5, 30.5]] * 3, **SITES)
     single = query("medians", "quantile", [1.0, 2.0, -3.5], q=0.5, grid=[0, 9], rank_error=[9.5] * 3, **SITES)
     text = page(several, single)
-    assert '<th>group</th><th class="number">lower quartile</th><th class="number">upper quartile</th>' in text
+    headings = ["group", "lower quartile", "upper quartile"]
+    assert re.findall(r"<th[^>]*>([^<]*)</th>", text[text.index(">group</th>") - 20 :])[:3] == headings
     assert '<td class="name">south</td><td class="number">1</td><td class="number">4</td>' in text
-    assert '<td class="name">west</td><td class="number">-3.5</td>' in text.replace("−", "-")
+    assert '<td class="name">west</td><td class="number">−3.5</td>' in text
     assert "In ranks each is off by at most 31 rows" in text
     assert "The median of visits, in each of 3 declared groups by site." in text
 
@@ -363,9 +374,9 @@ def test_a_set_has_no_order(page):
 
 
 def test_labels_of_quantiles_cover_no_other():
-    assert label_levels(["a" * 10] * 3, [0.1, 0.5, 0.9]) == [0, 0, 0]
-    assert label_levels(["a" * 10] * 3, [0.5, 0.5, 0.5]) == [0, 1, 2]
-    assert label_levels(["a" * 10] * 3, [0.5, 0.1, 0.52]) == [0, 0, 1]
+    assert label_levels(["a" * 10] * 3, [0.1, 0.5, 0.9], 0.013) == [0, 0, 0]
+    assert label_levels(["a" * 10] * 3, [0.5, 0.5, 0.5], 0.013) == [0, 1, 2]
+    assert label_levels(["a" * 10] * 3, [0.5, 0.1, 0.52], 0.013) == [0, 0, 1]
 
 
 def test_names_of_quantiles_and_bins():
@@ -466,7 +477,7 @@ def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
     assert 'class="earlier" style="width: 0.00%"' in text
     assert 'class="job" style="width: 25.00%"' in text
     assert "NOT PRIVATE" not in text
-    assert text.count("<svg") == 6
+    assert plots(text) == 6
 
 
 def test_the_page_is_written_though_nobody_reads_what_is_printed(tmp_path, monkeypatch):
