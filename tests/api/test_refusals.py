@@ -74,7 +74,7 @@ ENTRANCES = {
     "aggregate": local.LocalHashing(1.0, k=5).aggregate,
     "noisy_argmax": lambda x: selection.noisy_argmax(x, 1.0, 1.0),
     "mean": lambda x: inference.mean(x, 1.0, 0.0, radius=1.0),
-    "histogram": lambda x: distributions.perturbed_histogram(x, 1.0, bins=2),
+    "histogram": lambda x: distributions.perturbed_histogram(x, 1.0, (0, 1), bins=2),
 }
 
 
@@ -106,7 +106,7 @@ def plain_calls() -> dict[str, Any]:
         "LocalLaplace": lambda x: additive.estimate(x).value,
         "mean": lambda x: inference.mean(x, 1.0, 1e-6, 1.0, rng=rng).value,
         "regression": lambda x: inference.linear_regression(x, y, 1.0, 1e-6, x_radius=4.0, y_radius=1.0, rng=rng).value,
-        "histogram": lambda x: distributions.perturbed_histogram(x, 1.0, bins=(2, 2), rng=rng).masses,
+        "histogram": lambda x: distributions.perturbed_histogram(x, 1.0, (0, 1), bins=(2, 2), rng=rng).masses,
     }
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore import ParameterError
-from dpcore.distributions._cells import Box, Cells
+from dpcore.distributions._boxes import Box
+from dpcore.distributions._cells import Cells
 from dpcore.testing import KeyedRandom
 
 ENDS = [(0.0, 1.0), (-1.0, 1.0), (-3.7, 11.1), (1e6, 1e6 + 1), (-1e-270, 3e-270), (-(2.0**899), 2.0**899), (0.1, 0.3), (5.0, 5.5)]
@@ -60,7 +61,7 @@ def test_codes_are_those_of_the_slow_twin(ends, bins):
 
 @pytest.mark.parametrize(("bins", "shape"), [(64, (8, 8)), ((3, 5), (3, 5)), ((1, 7), (1, 7)), ((4, 1), (4, 1))])
 def test_codes_of_pairs(bins, shape):
-    box = Box.of([(-2.0, 1.0), (10.0, 70.0)], 2)
+    box = Box.of(((-2.0, 10.0), (1.0, 70.0)))
     cells = Cells.of(bins, box)
     x = np.stack([awkward(3000, -2.0, 1.0, 1), awkward(3000, 10.0, 70.0, 2)], axis=1)
     assert (cells.shape, cells.m) == (shape, math.prod(shape))
@@ -79,7 +80,7 @@ def test_other_dtypes_are_binned_by_their_values(dtype):
 def test_counts_do_not_depend_on_threads_or_blocks():
     x = np.random.default_rng(1).beta(2, 5, (1_300_001, 2))
     for bins in ((1, 1), (20, 30), (700, 700)):
-        cells = Cells.of(bins, Box.of(None, 2))
+        cells = Cells.of(bins, Box.of((0, 1), 2))
         counts = cells.counts(x, threads=1)
         assert np.array_equal(counts, np.bincount(cells.codes(x), minlength=cells.m))
         assert np.array_equal(counts, cells.counts(x, threads=3))
@@ -143,7 +144,7 @@ def test_points_at_the_ends_of_a_bin_are_brought_back(ends, bins):
 
 
 def test_points_of_pairs_fall_into_their_own_cell():
-    cells = Cells.of((30, 50), Box.of([(0, 1), (-7, 20)], 2))
+    cells = Cells.of((30, 50), Box.of(((0, -7), (1, 20))))
     codes = np.tile(np.arange(1500), 20)
     points = cells.places(codes, rng=rng())
     assert points.shape == (30_000, 2)
@@ -175,7 +176,7 @@ def test_a_hundred_million_records_in_two_million_cells():
 
 
 def test_what_cells_refuse():
-    cells = Cells.of((4, 4), Box.of(None, 2))
+    cells = Cells.of((4, 4), Box.of((0, 1), 2))
     for wrong in ([0.5], np.zeros((3, 3)), 0.5):
         for ask in (cells.codes, cells.counts, cells.box.to_unit):
             with pytest.raises(ParameterError, match=r"x must have shape \(n, 2\), got"):

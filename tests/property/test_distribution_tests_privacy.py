@@ -175,7 +175,7 @@ def near_the_edge(shift):
 
 
 def one_run(x, rng):
-    outcome = inference.uniformity_test(x, 1.0, 0.1, 0.5, rng=rng)
+    outcome = inference.uniformity_test(x, 1.0, 0.1, alpha=0.5, rng=rng)
     return [float(outcome.reject), 0.0 if math.isinf(outcome.statistic) else 1.0]
 
 

@@ -14,9 +14,11 @@ import pytest
 
 from dpcore import ParameterError, accounting, noise
 from dpcore.distributions import least_prior, least_smoothing
-from dpcore.distributions._cells import Box, Cells
+from dpcore.distributions._boxes import Box
+from dpcore.distributions._cells import Cells
 from dpcore.distributions._thresholds import exp_at_least, growth_below
-from dpcore.distributions.histograms import _check_prior, _check_smoothing
+from dpcore.distributions.dirichlet import _check_prior
+from dpcore.distributions.smoothed import _check_smoothing
 from support.histograms import (
     data_sets,
     dirichlet_law,
@@ -48,7 +50,7 @@ def dirichlet_loss(n, m, k, prior):
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @each_size
 def test_smoothed_histograms_are_private_and_no_more_than_that(n, m, k, epsilon):
-    delta = least_smoothing(epsilon, k, m, n)
+    delta = least_smoothing(epsilon, draws=k, bins=m, n=n)
     loss = smoothed_loss(n, m, k, delta)
     assert loss <= epsilon + SLACK
     if m > 1:
@@ -60,7 +62,7 @@ def test_smoothed_histograms_are_private_and_no_more_than_that(n, m, k, epsilon)
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @each_size
 def test_dirichlet_histograms_are_private_and_no_more_than_that(n, m, k, epsilon):
-    prior = least_prior(epsilon, k)
+    prior = least_prior(epsilon, draws=k)
     loss = dirichlet_loss(n, m, k, [prior] * m)
     assert loss <= epsilon + SLACK
     if m > 1:
@@ -88,7 +90,7 @@ def points(m):
 
 @each_size
 def test_perturbed_histograms_are_private_and_no_more_than_that(n, m):
-    cells = Cells.of(m, Box.of(None, 1))
+    cells = Cells.of(m, Box.of((0, 1)))
     moved = {0}
     for codes in itertools.product(range(m), repeat=n):
         x = points(m)[list(codes)]
@@ -138,7 +140,7 @@ def test_released_laplace_counts_by_their_exact_probabilities(epsilon):
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-9, 0.1, 1.0, 30.0, 1000.0, 1e300])
 @pytest.mark.parametrize(("k", "m", "n"), [(1, 1, 1), (1, 2, 1), (7, 10, 100), (10**6, 2**22, 10**8), (2**40, 2, 3)])
 def test_the_least_parameters_pass_their_own_check_and_one_unit_less_does_not(epsilon, k, m, n):
-    delta, prior = least_smoothing(epsilon, k, m, n), least_prior(epsilon, k)
+    delta, prior = least_smoothing(epsilon, draws=k, bins=m, n=n), least_prior(epsilon, draws=k)
     assert _check_smoothing(delta, epsilon, k, m, n) == delta == _check_smoothing(None, epsilon, k, m, n)
     if delta > 5e-324:
         with pytest.raises(ParameterError, match="smoothing must be in"):

@@ -229,8 +229,8 @@ def test_shares_add_up_to_the_budget():
 def test_the_decision_is_that_of_the_noisy_extension():
     sets = data_sets(4, 2)
     for s in range(0, 256, 31):
-        outcome = lipschitz_uniformity_test(sets[s], 1.0, 0.5, constants=SHRUNK, rng=KeyedRandom(KEY))
-        again = lipschitz_uniformity_test(sets[s] > 0, 1.0, 0.5, constants=SHRUNK, rng=KeyedRandom(KEY), threads=1)
+        outcome = lipschitz_uniformity_test(sets[s], 1.0, alpha=0.5, constants=SHRUNK, rng=KeyedRandom(KEY))
+        again = lipschitz_uniformity_test(sets[s] > 0, 1.0, alpha=0.5, constants=SHRUNK, rng=KeyedRandom(KEY), threads=1)
         assert outcome == again
         assert outcome.privacy == Privacy(1.0)
         assert math.isfinite(outcome.statistic)
@@ -241,16 +241,16 @@ def test_frequencies_of_decisions_are_the_exact_ones():
     logs = laws(2, 2, 4.0, math.sqrt(2), (0.001, 0.05, 0.01))[15]
     p = 1 - math.exp(logs[-1])
     rng, x = KeyedRandom(KEY), data_sets(2, 2)[15]
-    hits = sum(lipschitz_uniformity_test(x, 4.0, math.sqrt(2), constants=(0.001, 0.05, 0.01), rng=rng).reject for _ in range(runs))
+    hits = sum(lipschitz_uniformity_test(x, 4.0, alpha=math.sqrt(2), constants=(0.001, 0.05, 0.01), rng=rng).reject for _ in range(runs))
     assert abs(hits - runs * p) < 5 * math.sqrt(runs * p * (1 - p))
 
 
 def test_what_cannot_be_enumerated_is_refused():
     with pytest.raises(ParameterError, match=r"max_states=4194304 must be at least 2\^\(n·d\).* got n·d = 12·2"):
-        lipschitz_uniformity_test(np.ones((12, 2)), 1.0, 0.5)
-    assert lipschitz_uniformity_test(np.ones((2, 1)), 1.0, 0.5, max_states=4).privacy == Privacy(1.0)
+        lipschitz_uniformity_test(np.ones((12, 2)), 1.0, alpha=0.5)
+    assert lipschitz_uniformity_test(np.ones((2, 1)), 1.0, alpha=0.5, max_states=4).privacy == Privacy(1.0)
     with pytest.raises(ParameterError, match="max_states=4 must be"):
-        lipschitz_uniformity_test(np.ones((3, 1)), 1.0, 0.5, max_states=4)
+        lipschitz_uniformity_test(np.ones((3, 1)), 1.0, alpha=0.5, max_states=4)
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_parameters_are_checked(options, error, message):
 
 def test_entries_and_numbers_of_records_are_checked():
     with pytest.raises(DataError, match="row 1, column 0"):
-        lipschitz_uniformity_test([[1, 1], [0, 1]], 1.0, 0.5)
+        lipschitz_uniformity_test([[1, 1], [0, 1]], 1.0, alpha=0.5)
     with pytest.raises(ParameterError, match="at least two records"):
-        lipschitz_uniformity_test([[1, 1]], 1.0, 0.5)
+        lipschitz_uniformity_test([[1, 1]], 1.0, alpha=0.5)
 
 
 def test_sample_sizes_follow_from_the_last_comparison():

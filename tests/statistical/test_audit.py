@@ -199,11 +199,11 @@ def regression(data: Array, rng: Any) -> Array:
 
 
 def answers(data: Array, rng: Any) -> float:
-    return inference.AdaptiveQueries(data, 0.9, 1e-2, 1, rng=rng).answer(lambda x: (x[:, 0] + 1) / 2)
+    return inference.AdaptiveQueries(data, 0.9, 1e-2, uses=1, rng=rng).answer(lambda x: (x[:, 0] + 1) / 2)
 
 
 def best(data: Array, rng: Any) -> int:
-    asked = inference.AdaptiveQueries(data, 0.9, 1e-2, 1, rng=rng)
+    asked = inference.AdaptiveQueries(data, 0.9, 1e-2, uses=1, rng=rng)
     return asked.best_of([lambda x: (x[:, 0] + 1) / 2, lambda x: (1 - x[:, 0]) / 2], 1.0)
 
 
@@ -211,7 +211,7 @@ INFERENCE = {
     "mean": (lambda data, rng: inference.mean(data[:, 0], 1.0, 0.0, 1.0, rng=rng).value, Privacy(1.0), 0.4),
     "mean, Gaussian": (lambda data, rng: inference.mean(data[:, 0], 1.0, 1e-2, 1.0, rng=rng).value, Privacy(1.0, 1e-2), 0.1),
     "mean, vector": (lambda data, rng: inference.mean(data, 1.0, 0.0, 1.0, rng=rng).value, Privacy(1.0), 0.1),
-    "sparse mean": (lambda data, rng: inference.sparse_mean(data, 1.0, 1e-2, 1.0, 1, rng=rng).value.toarray(), Privacy(1.0, 1e-2), 0.0),
+    "sparse mean": (lambda data, rng: inference.sparse_mean(data, 1.0, 1e-2, 1.0, s=1, rng=rng).value.toarray(), Privacy(1.0, 1e-2), 0.0),
     "regression": (regression, Privacy(1.0, 1e-2), 0.0),
     "adaptive query": (answers, Privacy(0.9, 1e-2), 0.0),
     "best query": (best, Privacy(1.0), 0.0),

@@ -47,7 +47,7 @@ def noise_counts(coefficients: np.ndarray, x: float, scale: float, edges: np.nda
 def test_the_noise_of_the_coefficients():
     """65,536 coefficients of one record at once."""
     terms, x, epsilon = 2**16, 0.3, 2.0
-    released = distributions.orthogonal_series([x], epsilon, terms=terms, rng=rng())
+    released = distributions.orthogonal_series([x], epsilon, (0, 1), terms=terms, rng=rng())
     edges = np.concatenate([[-np.inf], np.linspace(-6, 6, 61), [np.inf]])
     masses = interval_masses(edges, "laplace")
     scale = 1.217243 * math.sqrt(2) * terms / epsilon
@@ -60,8 +60,8 @@ def test_the_noise_of_the_coefficients():
 
 def test_noise_is_divided_by_the_number_of_records():
     x, terms = np.random.default_rng(0).random(1000), 4000
-    released = distributions.orthogonal_series(x, 1.0, terms=terms, rng=rng())
-    exact = np.array(cosine_totals(x, distributions.Box.of(None, 1), terms), float) * GRID
+    released = distributions.orthogonal_series(x, 1.0, (0, 1), terms=terms, rng=rng())
+    exact = np.array(cosine_totals(x, distributions.Box.of((0, 1)), terms), float) * GRID
     edges = np.concatenate([[-np.inf], np.linspace(-5, 5, 21), [np.inf]])
     counts = np.histogram((released.coefficients * 1000 - exact) / series_scale(1.0, terms), edges)[0]
     assert p_value(counts, interval_masses(edges, "laplace")) > ERROR_RATE
@@ -70,7 +70,7 @@ def test_noise_is_divided_by_the_number_of_records():
 @pytest.mark.parametrize("coefficients", [(0.9,), (1.4, -0.8, 0.6, 2.0), (0.2, 0.1)])
 def test_records_of_a_cut_series(coefficients):
     b = np.array(coefficients)
-    found = SeriesRelease(Privacy(1.0), 10, distributions.Box.of(None, 1), b)
+    found = SeriesRelease(Privacy(1.0), 10, distributions.Box.of((0, 1)), b)
     edges = np.linspace(0, 1, 201)
     masses = np.diff(found.cdf(edges))
     draws = found.sample(10**6, rng=rng())
@@ -95,11 +95,11 @@ def density_masses(own: SeriesDistance, bins: int) -> np.ndarray:
     """Masses of bins of [0, 1]^k under density ∝ e^(−E), from the real cosines, by the midpoint rule: shape (bins,)*k, k ≤ 2."""
     per, n = (400, own.n) if own.k == 1 else (12, own.n)
     z = (np.arange(bins * per) + 0.5) / (bins * per)
-    size = max(len(own.totals), own.terms_k)
+    size = max(len(own.totals), own.draw_terms)
     target = np.zeros(size)
     target[: len(own.totals)] = np.array(own.totals, float) * GRID / n
     waves = np.zeros((len(z), size))
-    waves[:, : own.terms_k] = math.sqrt(2) * np.cos(np.pi * z[:, None] * np.arange(1, own.terms_k + 1))
+    waves[:, : own.draw_terms] = math.sqrt(2) * np.cos(np.pi * z[:, None] * np.arange(1, own.draw_terms + 1))
     means = waves if own.k == 1 else (waves[:, None, :] + waves[None, :, :]) / 2
     delta = math.sqrt(largest_square(len(own.totals))) * GRID / n
     weights = np.exp(-own.epsilon * np.sqrt(((means - target) ** 2).sum(axis=-1)) / (2 * delta))
@@ -112,7 +112,7 @@ def l2_draws(own: SeriesDistance, calls: int, draw: Callable | None = None) -> n
     """First accepted candidates of many calls: shape (calls, k)."""
     stream = rng()
     make = draw or (lambda size: _uniform_trials(own, size, stream))
-    return np.array([first_accepted(make, own.k * own.terms_k, rng=stream) for _ in range(calls)])
+    return np.array([first_accepted(make, own.k * own.draw_terms, rng=stream) for _ in range(calls)])
 
 
 def cell_counts(draws: np.ndarray, bins: int) -> np.ndarray:
@@ -146,9 +146,11 @@ def test_the_best_of_a_batch_has_another_law():
 def test_the_public_function_has_this_law():
     x, calls = np.array([0.0, 0.05, 0.1, 0.8]), 3000
     own, stream = own_distance(2, 1, 2, 4.0), rng()
-    draws = np.array([distributions.l2_exponential(x, 4.0, 1, terms=2, rng=stream).draws for _ in range(calls)])
+    draws = np.array([distributions.l2_exponential(x, 4.0, (0, 1), draws=1, terms=2, rng=stream).draws for _ in range(calls)])
     assert p_value(cell_counts(draws, BINS), density_masses(own, BINS).ravel()) > ERROR_RATE
-    scaled = np.array([distributions.l2_exponential(x * 9 - 3, 4.0, 1, terms=2, bounds=(-3, 6), rng=stream).draws for _ in range(calls)])
+    scaled = np.array(
+        [distributions.l2_exponential(x * 9 - 3, 4.0, draws=1, terms=2, bounds=(-3, 6), rng=stream).draws for _ in range(calls)]
+    )
     assert p_value(cell_counts((scaled + 3) / 9, BINS), density_masses(own, BINS).ravel()) > ERROR_RATE
 
 
@@ -159,7 +161,7 @@ def slow_first_accepted(own: SeriesDistance, stream: KeyedRandom) -> np.ndarray:
         candidates = unit_floats((size, own.k), rng=stream)
         words = Uniforms(stream).words(size)
         for z, word in zip(candidates, words.tolist(), strict=True):
-            if word / 2**64 < math.exp(-math.sqrt(own.square(cosines(z, own.terms_k).sum(axis=0)))):
+            if word / 2**64 < math.exp(-math.sqrt(own.square(cosines(z, own.draw_terms).sum(axis=0)))):
                 return z
         size *= 2
 
@@ -222,7 +224,7 @@ def test_eq_2_on_a_box(r, bins):
 
     def run(loss: float, calls: int) -> np.ndarray:
         draws = [
-            distributions.exponential_density(score, None, loss, sensitivity, largest=r, dimension=r, rng=stream, max_trials=10**9)
+            distributions.exponential_density(score, loss, sensitivity, bounds=([0] * r, [1] * r), largest=r, rng=stream, max_trials=10**9)
             for _ in range(calls)
         ]
         return cell_counts(np.array(draws).reshape(calls, r), bins)
@@ -239,7 +241,7 @@ def test_eq_2_on_finite_candidates():
     weights = np.exp(-epsilon * score(candidates) / (2 * sensitivity))
 
     def run(loss: float) -> np.ndarray:
-        draws = [distributions.exponential_density(score, candidates, loss, sensitivity, rng=stream) for _ in range(5_000)]
+        draws = [distributions.exponential_density(score, loss, sensitivity, candidates=candidates, rng=stream) for _ in range(5_000)]
         return np.bincount(np.rint(np.array(draws) * 10).astype(int), minlength=11)
 
     assert p_value(run(epsilon), weights / weights.sum()) > ERROR_RATE
@@ -252,7 +254,7 @@ def test_eq_2_on_finite_candidates():
 def test_scores_beyond_the_range_are_clamped():
     stream = rng()
     draws = [
-        distributions.exponential_density(lambda z: np.where(z < 0.5, -100.0, 100.0), None, 4.0, 1.0, largest=1.0, rng=stream)
+        distributions.exponential_density(lambda z: np.where(z < 0.5, -100.0, 100.0), 4.0, 1.0, bounds=(0, 1), largest=1.0, rng=stream)
         for _ in range(9000)
     ]
     low = math.exp(0.0) / (math.exp(0.0) + math.exp(-2.0))

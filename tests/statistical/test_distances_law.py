@@ -33,24 +33,24 @@ def test_balls_of_bins_by_enumeration(k, m):
         for drawn in vectors(k, m):
             sums = np.cumsum(drawn)
             exact += ways(drawn) * all(abs(int(c) * m - (i + 1) * k) <= radius * k * m + 1e-9 for i, c in enumerate(sums))
-        assert small_ball_probability(k, radius, bins=m) == pytest.approx(exact / m**k, rel=1e-12, abs=0)
+        assert small_ball_probability(radius, draws=k, bins=m) == pytest.approx(exact / m**k, rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("bins", [None, 3, 10])
 def test_simulated_balls_agree_with_computed_ones(bins):
     n_sim = 200_000
     for k, radius in ((1, 0.7), (10, 0.25), (40, 0.15)):
-        exact = small_ball_probability(k, radius, bins=bins)
-        share = small_ball_probability(k, radius, bins=bins, n_sim=n_sim, rng=KeyedRandom(KEY))
+        exact = small_ball_probability(radius, draws=k, bins=bins)
+        share = small_ball_probability(radius, draws=k, bins=bins, n_sim=n_sim, rng=KeyedRandom(KEY))
         assert binomial_p_value(round(share * n_sim), n_sim, exact) > ERROR_RATE
-        wrong = small_ball_probability(k + 1, radius, bins=bins) if k > 1 else 0.9 * exact
+        wrong = small_ball_probability(radius, draws=k + 1, bins=bins) if k > 1 else 0.9 * exact
         assert binomial_p_value(round(share * n_sim), n_sim, wrong) < ERROR_RATE
 
 
 def test_many_bins_are_the_line():
     for k, radius in ((5, 0.3), (30, 0.12)):
-        line = small_ball_probability(k, radius)
-        few, many = (small_ball_probability(k, radius, bins=m) for m in (50, 20_000))
+        line = small_ball_probability(radius, draws=k)
+        few, many = (small_ball_probability(radius, draws=k, bins=m) for m in (50, 20_000))
         assert few > many >= line
         assert many - line < 0.002
 
@@ -58,9 +58,13 @@ def test_many_bins_are_the_line():
 def released(mechanism):
     stream = KeyedRandom(KEY)
     return {
-        "ks": lambda x: ks_exponential(x, 1.0, 3 * math.ceil(len(x) ** (1 / 2)), bins=math.ceil(2 * len(x) ** 0.5), rng=stream),
-        "smoothed": lambda x: smoothed_histogram(x, 1.0, math.ceil(len(x) ** 0.5), bins=math.ceil(len(x) ** 0.25), rng=stream),
-        "perturbed": lambda x: perturbed_histogram(x, 1.0, bins=math.ceil(len(x) ** 0.4), rng=stream),
+        "ks": lambda x: ks_exponential(
+            x, 1.0, (0, 1), draws=3 * math.ceil(len(x) ** (1 / 2)), bins=math.ceil(2 * len(x) ** 0.5), rng=stream
+        ),
+        "smoothed": lambda x: smoothed_histogram(
+            x, 1.0, (0, 1), draws=math.ceil(len(x) ** 0.5), bins=math.ceil(len(x) ** 0.25), rng=stream
+        ),
+        "perturbed": lambda x: perturbed_histogram(x, 1.0, (0, 1), bins=math.ceil(len(x) ** 0.4), rng=stream),
     }[mechanism]
 
 
@@ -69,11 +73,11 @@ def test_theorem_3_2_and_its_absence_elsewhere(mechanism):
     """At a point mass distances stay above δ = 0.1 however many records there are; from a density they fall towards 0."""
     rng = np.random.default_rng(7)
     at_a_point = consistency(
-        released(mechanism), lambda n: np.full(n, 0.3), lambda x: np.where(np.asarray(x) >= 0.3, 1.0, 0.0), SIZES, repeats=15
+        released(mechanism), lambda n: np.full(n, 0.3), lambda x: np.where(np.asarray(x) >= 0.3, 1.0, 0.0), sizes=SIZES, repeats=15
     )
     assert np.all(at_a_point.exceeding(0.1) > 0.5)
     assert at_a_point.mean[-1] > 0.3
-    elsewhere = consistency(released(mechanism), lambda n: BETA.rvs(n, random_state=rng), BETA.cdf, SIZES, repeats=15)
+    elsewhere = consistency(released(mechanism), lambda n: BETA.rvs(n, random_state=rng), BETA.cdf, sizes=SIZES, repeats=15)
     assert np.all(np.diff(elsewhere.mean) < 0)
     assert elsewhere.mean[-1] < 0.1
     assert elsewhere.exceeding(0.3)[-1] == 0.0
@@ -82,11 +86,14 @@ def test_theorem_3_2_and_its_absence_elsewhere(mechanism):
 def test_theorem_5_3_bounds_what_releases_do():
     """Beta(2, 2), sup p = 3/2: the share of releases beyond r is not above the bound; below the tenth of r it is."""
     n, k, epsilon, radius, bins, runs = 20_000, 12, 0.02, 0.6, 60, 150
-    bound = ks_accuracy_bound(n, k, epsilon, radius, largest_density=1.5, bins=bins)
+    bound = ks_accuracy_bound(epsilon, radius, n=n, draws=k, largest_density=1.5, bins=bins)
     assert bound < 0.2
     stream, rng = KeyedRandom(KEY), np.random.default_rng(11)
     distances = np.array(
-        [ks_distance(ks_exponential(BETA.rvs(n, random_state=rng), epsilon, k, bins=bins, rng=stream), BETA.cdf) for _ in range(runs)]
+        [
+            ks_distance(ks_exponential(BETA.rvs(n, random_state=rng), epsilon, (0, 1), draws=k, bins=bins, rng=stream), BETA.cdf)
+            for _ in range(runs)
+        ]
     )
 
     def is_above(share):

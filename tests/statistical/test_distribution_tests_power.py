@@ -29,11 +29,17 @@ def at_least(hits: int, trials: int, rate: float) -> bool:
     return at_most(trials - hits, trials, 1 - rate)
 
 
+def needed(case):
+    """The sample size that is stated for a case."""
+    d, alpha, epsilon, delta = case
+    return sample_size_needed(epsilon, delta, d=d, alpha=alpha)
+
+
 def rejections(case, n, rows, seed, runs=RUNS):
     """How often records from a generator of rows are rejected."""
     d, alpha, epsilon, delta = case
     rng = KeyedRandom(bytes([seed]) * 32)
-    return sum(uniformity_test(rows(n, d, rng), epsilon, delta, alpha, columns=d, rng=rng).reject for _ in range(runs))
+    return sum(uniformity_test(rows(n, d, rng), epsilon, delta, alpha=alpha, columns=d, rng=rng).reject for _ in range(runs))
 
 
 def spread(strength):
@@ -46,7 +52,7 @@ def concentrated(strength):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_size_and_power_at_the_sample_size_stated(case):
-    n, alpha = sample_size_needed(*case), case[1]
+    n, alpha = needed(case), case[1]
     false = rejections(case, n, uniform_rows, 1)
     assert at_most(false, RUNS, 1 / 3)
     assert at_least(false, RUNS, 0.29)  # the bound is not far from what happens
@@ -56,7 +62,7 @@ def test_size_and_power_at_the_sample_size_stated(case):
 
 def test_fewer_records_or_a_smaller_separation_are_found_out():
     case = CASES[0]
-    n, alpha = sample_size_needed(*case), case[1]
+    n, alpha = needed(case), case[1]
     assert not at_most(rejections(case, n // 8, uniform_rows, 4), RUNS, 1 / 3)
     assert not at_least(rejections(case, n, spread(alpha / 4), 5), RUNS, 2 / 3)
 
@@ -65,7 +71,7 @@ def test_fewer_records_or_a_smaller_separation_are_found_out():
 @pytest.mark.parametrize("case", [(200, 0.5, 1.0, 1e-6), (1000, 4.0, 4.0, 1e-3), (8, 0.1, 1.0, 1e-6), (8, 1.0, 0.05, 0.5)], ids=str)
 @pytest.mark.parametrize("share", [1, 4])
 def test_size_and_power_at_larger_sample_sizes(case, share):
-    n, alpha, runs = share * sample_size_needed(*case), case[1], 200
+    n, alpha, runs = share * needed(case), case[1], 200
     assert at_most(rejections(case, n, uniform_rows, 1, runs), runs, 1 / 3)
     for strength in (1.0, 1.5, 6.0):
         if strength * alpha < 0.9 * case[0] ** 0.5:
@@ -109,12 +115,12 @@ def test_identity_of_normal_records():
     cov = np.array([[2.0, 0.6], [0.6, 1.0]])
     root, mean = np.linalg.cholesky(cov), np.array([1.0, -1.0])
     random, rng = np.random.default_rng(3), KeyedRandom(bytes(32))
-    n = identity_test(random.standard_normal((5, 2)), [0, 0], np.eye(2), 4.0, 0.01, 1.0).sample_size_needed
+    n = identity_test(random.standard_normal((5, 2)), 4.0, 0.01, alpha=1.0, mean=[0, 0], cov=np.eye(2)).sample_size_needed
     shift = np.array([0.6, -0.8])  # Mahalanobis length 1
 
     def hits(by):
         data = (mean + (random.standard_normal((n, 2)) + by * shift) @ root.T for _ in range(RUNS))
-        return sum(identity_test(x, mean, cov, 4.0, 0.01, 1.0, rng=rng).reject for x in data)
+        return sum(identity_test(x, 4.0, 0.01, alpha=1.0, mean=mean, cov=cov, rng=rng).reject for x in data)
 
     assert at_most(hits(0.0), RUNS, 1 / 3)
     assert at_least(hits(1.0), RUNS, 2 / 3)
@@ -137,7 +143,7 @@ def test_the_bound_of_a_miss_is_the_formula(case):
 
 def test_both_bounds_are_met_at_the_size_and_from_there_on():
     for d, alpha, epsilon, delta in [*CASES, (1, 1.0, 4.0, 0.5), (1000, 0.1, 1.0, 1e-6), (50, 1e-3, 0.01, 1e-9)]:
-        n = sample_size_needed(d, alpha, epsilon, delta)
+        n = sample_size_needed(epsilon, delta, d=d, alpha=alpha)
         assert max(error_bounds(n, d, alpha, epsilon, delta)) <= 1 / 3 < max(error_bounds(n - 1, d, alpha, epsilon, delta))
         assert all(max(error_bounds(int(n * f), d, alpha, epsilon, delta)) <= 1 / 3 for f in (1.001, 1.1, 3, 100, 10**6))
         limits = thresholds(n, d, epsilon, delta)

@@ -18,9 +18,11 @@ from dpcore import Privacy, noise
 from dpcore._exact.intervals import exactly
 from dpcore._exact.sampling import Uniform
 from dpcore.distributions import HistogramRelease, _urn, perturbed_histogram, smoothed_histogram
-from dpcore.distributions._cells import Box, Cells
+from dpcore.distributions._boxes import Box
+from dpcore.distributions._cells import Cells
 from dpcore.distributions._choices import Uniforms
-from dpcore.distributions.histograms import dirichlet_codes, smoothed_codes
+from dpcore.distributions.dirichlet import dirichlet_codes
+from dpcore.distributions.smoothed import smoothed_codes
 from dpcore.testing import KeyedRandom
 from support.histograms import dirichlet_law, smoothed_cells
 from support.kernels import Law
@@ -53,7 +55,7 @@ def test_draws_of_a_smoothed_histogram(smoothing):
 def test_a_whole_release_from_data_to_draws():
     """Draws of the public function, binned anew: cells by their law, places inside a cell uniform."""
     x = np.repeat([-0.9, -0.1, 0.4, 1.7], [5, 10, 0, 85])
-    release = smoothed_histogram(x, 2.0 * N, N, bins=5, bounds=(-1, 2), smoothing=0.25, rng=rng())
+    release = smoothed_histogram(x, 2.0 * N, draws=N, bins=5, bounds=(-1, 2), smoothing=0.25, rng=rng())
     cells = smoothed_cells((5, 10, 0, 0, 85), 0.25)
     seen = np.bincount(release.cells.codes(release.draws), minlength=5)
     assert p_value(seen, np.array(cells, float)) > ERROR_RATE
@@ -216,7 +218,7 @@ def test_noise_of_a_perturbed_histogram(kind):
     """One release of many cells; twice the privacy loss is rejected."""
     epsilon, m = 0.7, 300_000
     x = np.array([0.25, 0.25, 0.75])
-    release = perturbed_histogram(x, epsilon, bins=m, noise=kind, rng=rng(7))
+    release = perturbed_histogram(x, epsilon, (0, 1), bins=m, noise=kind, rng=rng(7))
     rest = release.noisy_counts - release.cells.counts(x)
 
     def fit(scale):
@@ -233,7 +235,7 @@ def test_noise_of_a_perturbed_histogram(kind):
 
 
 def test_samples_of_a_histogram_follow_its_masses_and_its_distribution_function():
-    cells = Cells.of((4, 5), Box.of([(-1, 1), (0, 10)], 2))
+    cells = Cells.of((4, 5), Box.of(((-1, 0), (1, 10))))
     masses = np.random.default_rng(1).dirichlet(np.full(20, 0.5))
     masses[3] = 0.0
     masses /= masses.sum()

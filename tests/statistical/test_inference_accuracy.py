@@ -72,7 +72,7 @@ def test_values_of_a_sparse_mean_are_unbiased_whatever_was_chosen(method):
     x, rng, plain = np.zeros((100, 30)), KeyedRandom(bytes(32)), np.random.default_rng(7)
     z, cursed = [], []
     for _ in range(800):
-        estimate = sparse_mean(x, 1.0, 1e-6, 1.0, 3, method=method, rng=rng)
+        estimate = sparse_mean(x, 1.0, 1e-6, 1.0, s=3, method=method, rng=rng)
         z.extend(estimate.value.data / estimate.stderr)
         cursed.append(plain.laplace(size=30).max() / math.sqrt(2))
     law = stats.laplace(scale=math.sqrt(0.5)).cdf
@@ -85,7 +85,7 @@ def test_a_sparse_mean_finds_its_support():
     x = plain.standard_normal((20_000, 2000))
     x[:, [3, 500, 1999]] += [1.0, -0.8, 0.6]
     for method in ("peeling", "gumbel"):
-        estimate = sparse_mean(x, 1.0, 1e-6, "sqrt_log_n", 3, sigma=1.0, method=method, rng=KeyedRandom(bytes(32)))
+        estimate = sparse_mean(x, 1.0, 1e-6, "sqrt_log_n", s=3, sigma=1.0, method=method, rng=KeyedRandom(bytes(32)))
         assert sorted(estimate.indices.tolist()) == [3, 500, 1999]
         error = estimate.value.toarray()[[3, 500, 1999]] - [1.0, -0.8, 0.6]
         assert np.abs(error).max() < 6 * estimate.population_stderr
@@ -137,7 +137,7 @@ def test_a_regression_converges():
 
 def test_law_of_the_answers():
     k = 4000
-    queries = AdaptiveQueries(np.arange(500) < 137, 0.5, 1e-6, k, rng=KeyedRandom(bytes(32)))
+    queries = AdaptiveQueries(np.arange(500) < 137, 0.5, 1e-6, uses=k, rng=KeyedRandom(bytes(32)))
     z = (np.array([queries.answer(lambda x: x) for _ in range(k)]) - 137 / 500) / queries.scale
     gamma = 0.5 / math.sqrt(8 * k * math.log(1e6))
     assert queries.scale == pytest.approx(1 / (gamma * 500))
@@ -150,7 +150,7 @@ def test_empirical_accuracy_holds_with_its_probability():
     data, k, beta, replicates = np.arange(200), 20, 0.3, 2000
     rng, missed, missed_half = KeyedRandom(bytes(32)), 0, 0
     for _ in range(replicates):
-        queries = AdaptiveQueries(data, 0.9, 1e-3, k, rng=rng)
+        queries = AdaptiveQueries(data, 0.9, 1e-3, uses=k, rng=rng)
         worst = max(abs(queries.answer(lambda x: x < 50) - 0.25) for _ in range(k))
         missed += worst > queries.empirical_accuracy(beta)
         missed_half += worst > queries.empirical_accuracy(beta) / 2
@@ -161,7 +161,7 @@ def test_empirical_accuracy_holds_with_its_probability():
 def test_law_of_a_choice_between_two_queries():
     """Theorem 7's noise, Laplace(2/(εn)): the probability that the worse of two wins; with half the noise it would be another."""
     n, epsilon, gap, replicates = 50, 0.5, 4, 6000
-    queries = AdaptiveQueries(np.arange(n), 0.5, 1e-6, 1, rng=KeyedRandom(bytes(32)))
+    queries = AdaptiveQueries(np.arange(n), 0.5, 1e-6, uses=1, rng=KeyedRandom(bytes(32)))
     worse = sum(queries.best_of([lambda x: x < 20, lambda x: x < 20 + gap], epsilon) == 0 for _ in range(replicates))
     for noise, holds in ((2.0, True), (1.0, False)):
         distance = gap * epsilon / noise
@@ -199,9 +199,9 @@ def test_erratum_of_corollary_5():
                 if bound > epsilon:
                     assert epsilon > 2 * math.log(1 / delta)
                     with pytest.raises(ValueError, match="epsilon must be at most"):
-                        AdaptiveQueries([0], epsilon, delta, k)
+                        AdaptiveQueries([0], epsilon, delta, uses=k)
                 else:
-                    queries = AdaptiveQueries([0], epsilon, delta, k)
+                    queries = AdaptiveQueries([0], epsilon, delta, uses=k)
                     assert queries.privacy.epsilon == epsilon
                     assert queries.gamma <= gamma
                     composed = accounting.compose([accounting.Uses("laplace", uses=k, epsilon=queries.gamma)], delta)

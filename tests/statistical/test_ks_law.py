@@ -112,7 +112,7 @@ def test_draws_of_releases_follow_the_law_of_sequences():
     """The public function: the first draw's bin, whose law is the mean of c/k, and its place inside the bin, which is uniform."""
     x, epsilon, k = np.array([0.1, 0.2, 0.9]), 2.0, 3
     stream = KeyedRandom(KEY)
-    draws = np.array([ks_exponential(x, epsilon, k, bins=3, rng=stream).draws for _ in range(2_000)])
+    draws = np.array([ks_exponential(x, epsilon, (0, 1), draws=k, bins=3, rng=stream).draws for _ in range(2_000)])
     probabilities = law((2, 0, 1), epsilon, k)
     first = np.array([sum(p * c[i] / k for c, p in probabilities.items()) for i in range(3)])
     for position in range(k):

@@ -209,12 +209,12 @@ def _chosen() -> list[Drawing]:
 
 def _releases() -> list[Drawing]:
     """Outputs that are independent for fixed data, of calls that do more than add noise."""
-    x, histogram = np.linspace(0.0, 1.0, 64), distributions.perturbed_histogram(np.linspace(0, 1, 64), 1.0, bins=7)
-    series = distributions.orthogonal_series(x, 5.0, terms=3)
+    x, histogram = np.linspace(0.0, 1.0, 64), distributions.perturbed_histogram(np.linspace(0, 1, 64), 1.0, (0, 1), bins=7)
+    series = distributions.orthogonal_series(x, 5.0, (0, 1), terms=3)
     same = local.SequentialChannel(1.0, lambda reports: local.BinaryResponse(1.0))
 
     def answers(n: int, element: int, rng: Stream) -> Array:
-        queries = inference.AdaptiveQueries(x, 0.9, 0.1, n, rng=rng)
+        queries = inference.AdaptiveQueries(x, 0.9, 0.1, uses=n, rng=rng)
         return np.array([queries.answer(lambda values: values * 0) for _ in range(n)])
 
     def values(n: int, element: int, rng: Stream) -> Array:
@@ -222,10 +222,10 @@ def _releases() -> list[Drawing]:
         return np.asarray(found.values) - 1e9 * np.arange(n, 0, -1)
 
     calls: dict[str, Draw] = {
-        "smoothed_histogram": lambda n, e, rng: distributions.smoothed_histogram(x, 1.0, n, bins=7, rng=rng).draws,
+        "smoothed_histogram": lambda n, e, rng: distributions.smoothed_histogram(x, 1.0, (0, 1), draws=n, bins=7, rng=rng).draws,
         "sample of a histogram": lambda n, e, rng: histogram.sample(n, rng=rng),
         "sample of a series": lambda n, e, rng: series.sample(n, rng=rng),
-        "orthogonal_series, coefficients": lambda n, e, rng: distributions.orthogonal_series(x, 1.0, terms=n, rng=rng).coefficients,
+        "orthogonal_series, coefficients": lambda n, e, rng: distributions.orthogonal_series(x, 1.0, (0, 1), terms=n, rng=rng).coefficients,
         "mean of vectors": lambda n, e, rng: np.asarray(inference.mean(np.zeros((3, n)), 1.0, 1e-6, 1.0, rng=rng).value),
         "SequentialChannel": lambda n, e, rng: np.array(same.privatize([True] * n, rng=rng)),
         "AdaptiveQueries": answers,
@@ -248,11 +248,11 @@ def calls_of_several_draws() -> dict[str, Callable[[Stream], object]]:
     """Public functions that take a stream and draw from it more than once, on small inputs."""
     x, signs = np.linspace(0, 1, 40), np.random.default_rng(1).random((400, 6)) < 0.5
     vectors = np.random.default_rng(2).normal(size=(50, 5)) / 5
-    histogram = distributions.perturbed_histogram(x, 1.0, bins=5)
+    histogram = distributions.perturbed_histogram(x, 1.0, (0, 1), bins=5)
     scores = np.arange(30.0)
 
     def asked(rng: Stream) -> None:
-        queries = inference.AdaptiveQueries(x, 0.5, 1e-6, 8, rng=rng)
+        queries = inference.AdaptiveQueries(x, 0.5, 1e-6, uses=8, rng=rng)
         for j in range(1, 7):
             queries.answer(lambda values, j=j: values**j)  # type: ignore[misc]
 
@@ -260,18 +260,18 @@ def calls_of_several_draws() -> dict[str, Callable[[Stream], object]]:
         "top_s, gumbel": lambda rng: selection.top_s(scores, 1.0, 1.0, s=3, values=True, rng=rng),
         "top_s, peeling": lambda rng: selection.top_s(scores, 1.0, 1.0, s=3, method="peeling", values=True, rng=rng),
         "top_s, one shot": lambda rng: selection.top_s(scores, 0.1, 1.0, s=3, delta=1e-3, method="oneshot_laplace", values=True, rng=rng),
-        "sparse_mean": lambda rng: inference.sparse_mean(vectors, 1.0, 1e-6, 1.0, 2, rng=rng),
-        "smoothed_histogram": lambda rng: distributions.smoothed_histogram(x, 1.0, 10, bins=5, rng=rng),
-        "dirichlet_histogram": lambda rng: distributions.dirichlet_histogram(x, 1.0, 10, bins=5, rng=rng),
+        "sparse_mean": lambda rng: inference.sparse_mean(vectors, 1.0, 1e-6, 1.0, s=2, rng=rng),
+        "smoothed_histogram": lambda rng: distributions.smoothed_histogram(x, 1.0, (0, 1), draws=10, bins=5, rng=rng),
+        "dirichlet_histogram": lambda rng: distributions.dirichlet_histogram(x, 1.0, (0, 1), draws=10, bins=5, rng=rng),
         "sample of a histogram": lambda rng: histogram.sample(20, rng=rng),
-        "ks_exponential": lambda rng: distributions.ks_exponential(x, 1.0, 8, bins=6, rng=rng),
-        "orthogonal_series": lambda rng: distributions.orthogonal_series(x, 1.0, terms=3, k=5, rng=rng),
-        "l2_exponential": lambda rng: distributions.l2_exponential(x[:9], 0.5, 3, terms=2, rng=rng),
+        "ks_exponential": lambda rng: distributions.ks_exponential(x, 1.0, (0, 1), draws=8, bins=6, rng=rng),
+        "orthogonal_series": lambda rng: distributions.orthogonal_series(x, 1.0, (0, 1), terms=3, draws=5, rng=rng),
+        "l2_exponential": lambda rng: distributions.l2_exponential(x[:9], 0.5, (0, 1), draws=3, terms=2, rng=rng),
         "exponential_density": lambda rng: distributions.exponential_density(
-            lambda z: z[:, 0], None, 1.0, 1.0, largest=1.0, dimension=2, rng=rng
+            lambda z: z[:, 0], 1.0, 1.0, bounds=([0, 0], [1, 1]), largest=1.0, rng=rng
         ),
-        "small_ball_probability": lambda rng: distributions.small_ball_probability(2**12, 0.02, n_sim=300, rng=rng),
-        "uniformity_test": lambda rng: inference.uniformity_test(signs, 1.0, 1e-3, 1.0, rng=rng),
+        "small_ball_probability": lambda rng: distributions.small_ball_probability(0.02, draws=2**12, n_sim=300, rng=rng),
+        "uniformity_test": lambda rng: inference.uniformity_test(signs, 1.0, 1e-3, alpha=1.0, rng=rng),
         "SequentialChannel": lambda rng: local.SequentialChannel(1.0, lambda reports: local.BinaryResponse(1.0)).privatize(
             [True] * 9, rng=rng
         ),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcore.distributions import _urn, histograms
+from dpcore.distributions import _urn, dirichlet, smoothed
 from dpcore.distributions._choices import draw_codes
 
 Counts = tuple[int, ...]
@@ -106,8 +106,8 @@ def smoothed_law_of_the_code(counts: Counts, k: int, smoothing: float, *, ascend
         seen.append(_part_law(partial(_urn.mixed_codes, weights, parts), len(counts)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(histograms, "mixed_codes", mixed)
-        histograms.smoothed_codes(np.array(counts), k, smoothing)
+        patch.setattr(smoothed, "mixed_codes", mixed)
+        smoothed.smoothed_codes(np.array(counts), k, smoothing)
     return sequences(seen[0], k, ascending=ascending)
 
 
@@ -123,9 +123,9 @@ def dirichlet_law_of_the_code(counts: Counts, k: int, prior: Any) -> Law:
         seen["cells"] = _part_law(base, len(counts))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(histograms, "urn_parents", parents)
-        patch.setattr(histograms, "urn_codes", resolve)
-        histograms.dirichlet_codes(np.array(counts), k, prior)
+        patch.setattr(dirichlet, "urn_parents", parents)
+        patch.setattr(dirichlet, "urn_codes", resolve)
+        dirichlet.dirichlet_codes(np.array(counts), k, prior)
     mass, cells = seen["mass"], seen["cells"]
     law: Law = defaultdict(Fraction)
     for chosen in itertools.product(*(range(t + 1) for t in range(k))):

@@ -117,7 +117,7 @@ def product_row(level: str, n: int, rounds: int) -> Row:
 def histogram_row(level: str, n: int, rounds: int) -> Row:
     """A perturbed histogram against NumPy's, whose noise is not private."""
     x = records(n)
-    ours = partial(distributions.perturbed_histogram, x, EPSILON, bins=CELLS, threads=1)
+    ours = partial(distributions.perturbed_histogram, x, EPSILON, (0, 1), bins=CELLS, threads=1)
     theirs = partial(numpy_histogram, x, CELLS)
     # both noises beyond 40 scales have probability below 10^-14; cutting at 0 moves the sum by at most the noise of empty cells
     check_close("perturbed histogram", ours().masses, theirs(), 200 * CELLS**0.5 / EPSILON / n)
@@ -126,7 +126,7 @@ def histogram_row(level: str, n: int, rounds: int) -> Row:
 
 def sample_row(level: str, n: int, rounds: int) -> Row:
     """Synthetic records from a released histogram against NumPy's codes and places in floats."""
-    released = distributions.perturbed_histogram(records(10**5), EPSILON, bins=CELLS)
+    released = distributions.perturbed_histogram(records(10**5), EPSILON, (0, 1), bins=CELLS)
     cumulative = np.cumsum(released.masses)
 
     def numpy_records() -> Array:
@@ -143,7 +143,7 @@ def sample_row(level: str, n: int, rounds: int) -> Row:
 def ks_row(level: str, rounds: int) -> Row:
     """The exact draw of the Kolmogorov-Smirnov mechanism against the time it may take."""
     x = records(KS_RECORDS)
-    ours = partial(distributions.ks_exponential, x, EPSILON, KS_SIZE, bins=KS_SIZE)
+    ours = partial(distributions.ks_exponential, x, EPSILON, (0, 1), draws=KS_SIZE, bins=KS_SIZE)
     drawn = np.sort(np.asarray(ours().draws))
     check_close("ks_exponential", np.searchsorted(drawn, np.linspace(0, 1, 21)) / KS_SIZE,
                 np.searchsorted(np.sort(x), np.linspace(0, 1, 21)) / KS_RECORDS, 0.5)  # fmt: skip
@@ -156,7 +156,7 @@ def uniformity_row(level: str, n: int = TEST_RECORDS) -> Row:
     """The private uniformity test of packed rows on two cores, against the time it may take."""
     threads = min(2, _backend.default_threads())
     packed = np.random.default_rng(1).integers(0, 256, (n, COLUMNS // 8), dtype=np.uint8)
-    ours = partial(inference.uniformity_test, packed, EPSILON, 1e-6, 0.5, columns=COLUMNS, threads=threads)
+    ours = partial(inference.uniformity_test, packed, EPSILON, 1e-6, alpha=0.5, columns=COLUMNS, threads=threads)
     outcome = ours()
     # far beyond the size at which it errs in a third of the runs it practically never does
     if outcome.reject and n >= 10 * outcome.sample_size_needed:

@@ -1,30 +1,22 @@
 """Releases of whole distributions under pure differential privacy: histograms, orthogonal series, and exponential mechanisms.
 
-Data are records in [0, 1]^r, or in declared bounds that are mapped to it; neighbouring data sets differ by the value of one record.
-Wasserman & Zhou (2010), with the constants that hold. docs/distributions.md.
+Records lie in declared bounds; neighbouring data sets differ by the value of one record. The mechanisms are those of Wasserman & Zhou
+(2010), with corrected constants. docs/distributions.md has a guide.
 """
 
-from dpcore.distributions._cells import Box, Cells
-from dpcore.distributions._results import DrawsRelease, HistogramRelease, Release
-from dpcore.distributions.distances import (
-    Consistency,
-    consistency,
-    ks_accuracy_bound,
-    ks_distance,
-    small_ball_probability,
-    squared_l2_distance,
-)
+from dpcore.distributions._base import Release
+from dpcore.distributions._boxes import Box
+from dpcore.distributions._cells import Cells
+from dpcore.distributions._results import DrawsRelease, HistogramRelease
+from dpcore.distributions.balls import ks_accuracy_bound, small_ball_probability
+from dpcore.distributions.convergence import Consistency, consistency
+from dpcore.distributions.dirichlet import dirichlet_histogram, least_prior
+from dpcore.distributions.distances import ks_distance, squared_l2_distance
 from dpcore.distributions.exponential import SeriesDrawsRelease, exponential_density, l2_exponential
-from dpcore.distributions.histograms import (
-    dirichlet_histogram,
-    least_prior,
-    least_smoothing,
-    perturbed_histogram,
-    perturbed_masses,
-    smoothed_histogram,
-)
 from dpcore.distributions.ks import ks_exponential
+from dpcore.distributions.perturbed import perturbed_histogram, perturbed_masses
 from dpcore.distributions.series import SeriesRelease, orthogonal_series
+from dpcore.distributions.smoothed import least_smoothing, smoothed_histogram
 from dpcore.distributions.tuning import (
     Rate,
     Tuning,

@@ -13,7 +13,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.distributions._cells import Reals
+from dpcore.distributions._boxes import Reals
 
 CELLS_PER_TERM = 8
 DEGREE = 10

@@ -23,7 +23,7 @@ from dpcore import _backend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcore.distributions._cells import Reals
+    from dpcore.distributions._boxes import Reals
 
 _CELLS_PER_TERM = 16
 _PARTS = 8

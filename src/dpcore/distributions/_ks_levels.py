@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -22,12 +23,16 @@ from dpcore.distributions._bands import Band, Counts, Sums
 from dpcore.distributions._choices import Uniforms
 from dpcore.rng import Stream
 
+Progress = Callable[[int, int], object]
+
 ENOUGH = 0.5
 """Share of the envelope that must be proved to be accepted before anchors stop being added."""
 _RARE_BITS = 16
 """Levels of a share below 2^-16 are planned as one segment."""
 _PLANNED_EPSILON = 2.0**40
 """Planning, which moves no probability, takes a larger ε for this."""
+_USUAL_TABLES = 24
+"""Tables that a draw usually fills: what its progress is measured by."""
 _KEPT_ENTRIES = 2**22
 """Bands are kept for later trials up to about this many entries of their tables."""
 
@@ -35,9 +40,10 @@ _KEPT_ENTRIES = 2**22
 class Levels:
     """The bands of one data set, filled when they are asked for."""
 
-    def __init__(self, counts: Counts, k: int) -> None:
+    def __init__(self, counts: Counts, k: int, progress: Progress | None = None) -> None:
         self.sums = Sums.of(counts, k)
         self.at = self.sums.levels()
+        self._progress, self._filled = progress, 0
         self._kept = max(1, _KEPT_ENTRIES // (len(counts) * (k + 1)))
         self._bands: dict[int, Band] = {}
 
@@ -51,7 +57,15 @@ class Levels:
             if len(self._bands) >= self._kept:
                 self._bands.pop(next(iter(self._bands)))
             found = self._bands[level] = self.sums.band(int(self.at[level]))
+            self._filled += 1
+            if self._progress is not None:
+                self._progress(self._filled, max(_USUAL_TABLES, self._filled + 1))
         return found
+
+    def finish(self) -> None:
+        """Report that no more tables are filled."""
+        if self._progress is not None:
+            self._progress(max(self._filled, 1), max(self._filled, 1))
 
     def number(self, t: Counts) -> Counts:
         """The last level that is at most t: its band is the one of t."""
@@ -247,9 +261,9 @@ class _Plan:
 # Draws
 
 
-def draw_counts(counts: Counts, epsilon: float, k: int, stream: Stream, size: int = 1) -> Counts:
+def draw_counts(counts: Counts, epsilon: float, k: int, stream: Stream, size: int = 1, *, progress: Progress | None = None) -> Counts:
     """Draw `size` independent vectors c with P(c) ∝ k!/Π c_i!·e^(−εs(c)/2) exactly: shape (size, m); one stream position for each round."""
-    levels = Levels(counts, k)
+    levels = Levels(counts, k, progress)
     envelope = make_envelope(levels, epsilon)
     drawn = np.empty((size, len(counts)), np.int64)
     waiting = np.arange(size)
@@ -259,6 +273,7 @@ def draw_counts(counts: Counts, epsilon: float, k: int, stream: Stream, size: in
             chosen = waiting[accepted & (numbers == number)]
             drawn[chosen] = levels.band(int(number)).paths(Uniforms(stream), len(chosen))
         waiting = waiting[~accepted]
+    levels.finish()
     return drawn
 
 

@@ -1,16 +1,21 @@
-"""A released density as a picture: steps or a line on one axis, an image on two."""
+"""A released density as a picture: with matplotlib, or as HTML with a small SVG."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from dpcore.distributions._boxes import Box
 from dpcore.distributions._cells import Cells
 from dpcore.errors import ParameterError
+from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from dpcore.distributions._results import Release
+    from matplotlib.axes import Axes
 
 EXTRA_MISSING = "plot needs the extra `report`: pip install 'dpcore[report]'"
 SIZE = (5.6, 3.4)
@@ -18,12 +23,29 @@ SIZE = (5.6, 3.4)
 LINE, FILL, INK, MUTED = "#1f5fb8", "#e8ebf0", "#1a2029", "#5c6675"
 POINTS, PIXELS = 1024, 256
 """Points of a line, and of an image per axis."""
+SVG_WIDTH, SVG_HEIGHT, SVG_POINTS = 360, 120, 180
 
 
-def draw_density(release: Release, ax: Any) -> Any:
+class Drawable(Protocol):
+    """What a picture needs of a release."""
+
+    @property
+    def privacy(self) -> Privacy: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def box(self) -> Box: ...
+    @property
+    def dimension(self) -> int: ...
+    def density(self, x: npt.NDArray[np.float64]) -> Any: ...
+
+
+def draw_density(release: Drawable, ax: Axes | None) -> Axes:
     """Draw on axes, or on new ones; returns which."""
     if release.dimension > 2:
-        raise ParameterError(f"plot must have a release with at most 2 coordinates, got {release.dimension}")
+        raise ParameterError(
+            f"plot must have a release with at most 2 coordinates, got {release.dimension}: draw a `sample` of two of them instead"
+        )
     axes = ax if ax is not None else _new_axes()
     if release.dimension == 1:
         _draw_line(axes, release)
@@ -36,7 +58,7 @@ def draw_density(release: Release, ax: Any) -> Any:
     return axes
 
 
-def _new_axes() -> Any:
+def _new_axes() -> Axes:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -44,7 +66,7 @@ def _new_axes() -> Any:
     return Figure(figsize=SIZE, layout="constrained").subplots()
 
 
-def _draw_line(axes: Any, release: Release) -> None:
+def _draw_line(axes: Any, release: Drawable) -> None:
     label = f"released, ε = {release.privacy.epsilon:g}"
     cells = getattr(release, "cells", None)
     if isinstance(cells, Cells) and cells.m <= POINTS:
@@ -63,7 +85,7 @@ def _draw_line(axes: Any, release: Release) -> None:
     axes.legend(frameon=False, fontsize=8, labelcolor=INK)
 
 
-def _draw_image(axes: Any, release: Release) -> None:
+def _draw_image(axes: Any, release: Drawable) -> None:
     (left, bottom), (right, top) = release.box.low, release.box.high
     middles = (np.arange(PIXELS) + 0.5) / PIXELS
     x, y = np.meshgrid(left + middles * (right - left), bottom + middles * (top - bottom))
@@ -75,3 +97,37 @@ def _draw_image(axes: Any, release: Release) -> None:
     bar.set_label(f"density released, ε = {release.privacy.epsilon:g}", fontsize=8.5, color=INK)
     bar.ax.tick_params(labelsize=8, labelcolor=MUTED, color=MUTED)
     bar.outline.set_visible(False)
+
+
+# For notebooks
+
+
+def html_table(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    """A table of facts, everything escaped."""
+    body = "".join(f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table>"
+
+
+def density_html(release: Drawable, rows: Sequence[tuple[str, str]]) -> str:
+    """Facts of a release, and its density on one axis."""
+    box = release.box
+    bounds = " × ".join(f"[{low:g}, {high:g}]" for low, high in zip(box.low, box.high, strict=True))
+    facts = [("privacy", str(release.privacy)), ("records n", f"{release.n:,}"), ("bounds", bounds), *rows]
+    table = html_table(type(release).__name__, facts)
+    return table + _density_svg(release) if release.dimension == 1 else table
+
+
+def _density_svg(release: Drawable) -> str:
+    """The density at evenly spaced points, as an area."""
+    low, high = release.box.low[0], release.box.high[0]
+    points = low + (np.arange(SVG_POINTS) + 0.5) / SVG_POINTS * (high - low)
+    values = np.asarray(release.density(points), np.float64)
+    top = float(values.max()) or 1.0
+    across = (np.arange(SVG_POINTS) + 0.5) / SVG_POINTS * SVG_WIDTH
+    corners = " ".join(f"{x:.1f},{SVG_HEIGHT - y / top * (SVG_HEIGHT - 2):.1f}" for x, y in zip(across, values, strict=True))
+    area = f"0,{SVG_HEIGHT} {corners} {SVG_WIDTH},{SVG_HEIGHT}"
+    label = escape(f"released density from {low:g} to {high:g}, highest value {top:.3g}", quote=True)
+    return (
+        f"<svg viewBox='0 0 {SVG_WIDTH} {SVG_HEIGHT}' width='{SVG_WIDTH}' height='{SVG_HEIGHT}' role='img' aria-label='{label}'>"
+        f"<polygon points='{area}' fill='{FILL}' stroke='{LINE}' stroke-width='1.4'/></svg>"
+    )

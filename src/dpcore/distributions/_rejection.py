@@ -11,10 +11,12 @@ import numpy as np
 from dpcore._exact.intervals import Interval, exp
 from dpcore._exact.sampling import Uniform, is_below
 from dpcore._validation import check_integer
-from dpcore.distributions._cells import Reals
+from dpcore.distributions._boxes import Reals
 from dpcore.distributions._choices import Uniforms
 from dpcore.errors import ParameterError
 from dpcore.rng import Stream
+
+Progress = Callable[[int, int], object]
 
 MOST_TRIALS = 10**12
 _FIRST_BATCH = 64
@@ -46,16 +48,21 @@ class Trials:
     exact: Callable[[int], Callable[[int], Interval]]
 
 
-def first_accepted(draw: Callable[[int], Trials], numbers: int, *, rng: Stream | None) -> Reals:
-    """Return the first candidate that is accepted, however long it takes; `draw` gives as many trials as it is asked for.
+def first_accepted(
+    draw: Callable[[int], Trials], numbers: int, *, rng: Stream | None, progress: Progress | None = None, expected: int = 1
+) -> Reals:
+    """Return the first candidate that is accepted, for as many trials as it takes; `draw` makes a stated number of trials.
 
     Trials are made in batches, whose sizes depend on `numbers` per trial alone. Each trial has a uniform number of its own, and the one
     returned is the first in order whose number is below e^−E: its law has density e^−E, normalised, with respect to that of candidates.
     """
-    size, largest = _FIRST_BATCH, max(1, _BATCH_NUMBERS // numbers)
+    size, largest, done = _FIRST_BATCH, max(1, _BATCH_NUMBERS // numbers), 0
     while True:
         trials = draw(min(size, largest))
         index = _first(trials, Uniforms(rng))
+        done += len(trials.exponents)
+        if progress is not None:
+            progress(done, done if index is not None else max(expected, done + 1))
         if index is not None:
             return np.asarray(trials.candidates[index])
         size *= 2

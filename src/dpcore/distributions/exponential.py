@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +18,11 @@ import numpy.typing as npt
 from dpcore import _backend, selection
 from dpcore._exact.intervals import Interval, fraction_up, sqrt
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real, check_sensitivity, check_threads
-from dpcore.distributions._cells import Bounds, Box, Reals
+from dpcore.distributions._base import Real, check_points, shaped
+from dpcore.distributions._boxes import Bounds, Box, Reals
 from dpcore.distributions._choices import unit_floats
 from dpcore.distributions._cosine_distances import largest_square
-from dpcore.distributions._rejection import Trials, check_trials, first_accepted, refuse_long
-from dpcore.distributions._results import check_points, shaped
+from dpcore.distributions._rejection import Progress, Trials, check_trials, first_accepted, refuse_long
 from dpcore.distributions.series import SeriesRelease, check_line, check_terms, cosine_totals
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
@@ -40,7 +41,7 @@ _MEAN_SQUARE = 1 + Fraction(1, 2**20)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesDrawsRelease(SeriesRelease):
-    """A release that is k draws and nothing else, judged by their cosine series.
+    """A release that consists of k draws, chosen by their cosine series.
 
     Attributes
     ----------
@@ -50,22 +51,32 @@ class SeriesDrawsRelease(SeriesRelease):
         Number of records it was made from.
     box : Box
         Bounds of the records.
-    coefficients : ndarray of float64, shape (terms_k,)
+    coefficients : ndarray of float64, shape (m_k,)
         β̂*_j = Σ_i √2 cos(πj Z_i)/k of the draws; read-only. The density is p̂* = 1 + Σ β̂*_j √2 cos(πju), cut at 0 and renormalised.
     draws : ndarray of float64, shape (k,)
         The draws; read-only.
     """
 
-    @property
-    def k(self) -> int:
-        """Number of draws."""
-        return len(self._own())
+    @overload
+    def cdf(self, x: Real) -> float: ...
+    @overload
+    def cdf(self, x: npt.ArrayLike) -> float | Reals: ...
+    def cdf(self, x: npt.ArrayLike) -> float | Reals:
+        """Evaluate the empirical distribution function of the draws.
 
-    def cdf(self, x: npt.ArrayLike) -> Any:
-        """Give the empirical distribution function of the draws; see `Release.cdf`."""
+        Parameters
+        ----------
+        x : array_like
+            Points of any shape, in the units of the bounds.
+
+        Returns
+        -------
+        float or ndarray of float64
+            One number for each point.
+        """
         rows, shape = check_points(x, 1)
         below = np.searchsorted(np.sort(self._own()), rows[:, 0], side="right")
-        return shaped(below / self.k, shape)
+        return shaped(below / len(self._own()), shape)
 
     def _own(self) -> Reals:
         if self.draws is None:
@@ -84,7 +95,7 @@ class SeriesDistance:
     ----------
     totals : tuple of int
         S_j, the m sums of the data.
-    n, k, terms_k : int
+    n, k, draw_terms : int
         Numbers of records, of draws, and of the draws' coefficients.
     epsilon : float
         ε.
@@ -93,12 +104,12 @@ class SeriesDistance:
     totals: tuple[int, ...]
     n: int
     k: int
-    terms_k: int
+    draw_terms: int
     epsilon: float
 
     @property
     def _coordinates(self) -> int:
-        return max(len(self.totals), self.terms_k)
+        return max(len(self.totals), self.draw_terms)
 
     @property
     def _change(self) -> float:
@@ -108,18 +119,18 @@ class SeriesDistance:
     def mean_rate(self) -> float:
         """Bound of the mean of E over uniform candidates, divided by ε·n, for every data set: of public numbers alone.
 
-        (E ξ)² ≤ E ξ² ≤ ‖β̂‖² + Σ_j Var β̂*_j ≤ c²·m + terms_k/k, but for the rounding.
+        (E ξ)² ≤ E ξ² ≤ ‖β̂‖² + Σ_j Var β̂*_j ≤ c²·m + draw_terms/k, but for the rounding.
         """
         m, c = len(self.totals), Fraction(_backend.COSINE_LARGEST) * Fraction(_backend.COSINE_GRID)
-        square = (c * c * m + Fraction(self.terms_k, self.k)) * _MEAN_SQUARE
+        square = (c * c * m + Fraction(self.draw_terms, self.k)) * _MEAN_SQUARE
         return math.sqrt(square) / (2 * self._change * _backend.COSINE_GRID)
 
     def exponents(self, sums: npt.NDArray[np.int64]) -> Reals:
-        """E of candidates with the sums T (t, terms_k), in float64."""
+        """E of candidates with the sums T (t, draw_terms), in float64."""
         own = np.zeros(self._coordinates)
         own[: len(self.totals)] = [float(Fraction(s, self.n * _backend.COSINE_LARGEST)) for s in self.totals]
         apart = np.broadcast_to(own, (len(sums), len(own))).copy()
-        apart[:, : self.terms_k] -= sums / float(self.k * _backend.COSINE_LARGEST)
+        apart[:, : self.draw_terms] -= sums / float(self.k * _backend.COSINE_LARGEST)
         norms: Reals = np.sqrt((apart * apart).sum(axis=1))
         return self._factor * norms
 
@@ -136,24 +147,25 @@ class SeriesDistance:
         return self.epsilon * self.n / 2 * (_backend.COSINE_LARGEST / self._change)
 
     def square(self, sums: npt.NDArray[np.int64]) -> Fraction:
-        """E² of one candidate with the sums T (terms_k,), exactly."""
+        """E² of one candidate with the sums T (draw_terms,), exactly."""
         count = self._coordinates
         own = [*self.totals, *[0] * (count - len(self.totals))]
-        other = [*sums.tolist(), *[0] * (count - self.terms_k)]
+        other = [*sums.tolist(), *[0] * (count - self.draw_terms)]
         q = sum((self.k * s - self.n * t) ** 2 for s, t in zip(own, other, strict=True))
         below = 4 * self.k**2 * largest_square(len(self.totals))
         return Fraction(self.epsilon) ** 2 * Fraction(q, below)
 
 
 def l2_exponential(
-    x: npt.ArrayLike,
+    records: npt.ArrayLike,
     epsilon: float,
-    k: int,
+    bounds: Bounds,
     *,
+    draws: int,
     terms: int,
-    terms_k: int | None = None,
+    draw_terms: int | None = None,
     max_trials: int = 10**6,
-    bounds: Bounds = None,
+    progress: Progress | None = None,
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> SeriesDrawsRelease:
@@ -161,24 +173,27 @@ def l2_exponential(
 
     Parameters
     ----------
-    x : array_like, shape (n,)
-        n ≥ 1 real numbers; those outside the bounds are clamped to them.
+    records : array_like, shape (n,) or (n, 1)
+        n ≥ 1 real numbers. Those outside the bounds are clamped to them.
     epsilon : float
         Privacy loss ε, positive and finite.
-    k : int
-        Number of draws, ≥ 1, with k·terms_k ≤ 2^24. The document's rate wants the order of √n.
+    bounds : (low, high)
+        Interval of the records. Do not choose it by looking at the data.
+    draws : int
+        Number k of draws, ≥ 1, with draws·draw_terms ≤ 2^24. The rate of Theorem 6.2 needs the order of √n.
     terms : int
         Number m of coefficients of the data, in [1, 65536].
-    terms_k : int, optional
-        Number of coefficients of the draws; None is `terms`. For smoothness γ the document has n^(1/(2γ+1)) and k^(1/(2γ+1)).
+    draw_terms : int, optional
+        Number m_k of coefficients of the draws; None is `terms`. For smoothness γ, Theorem 6.2 has m = n^(1/(2γ+1)) and m_k = k^(1/(2γ+1)).
     max_trials : int, default 10**6
         Refuse parameters whose expected number of trials could exceed this, in [1, 10^12].
-    bounds : (float, float), optional
-        Interval of the records; None is [0, 1]. It must not be chosen by looking at the data.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each batch of trials, with the number of trials so far and the bound of their expected
+        number, or more if that is passed; done = total at the end. Like the running time, the numbers depend on the data.
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; None chooses.
 
     Returns
     -------
@@ -189,7 +204,7 @@ def l2_exponential(
     ------
     ParameterError, ParameterTypeError
         If a parameter is outside its range or of the wrong type, or exact sampling could take more than `max_trials` trials:
-        ε·n·√(2·terms + terms_k/k)/(2D) > ln(max_trials), with D of the notes. The data have no part in this.
+        ε·n·√(2m + m_k/k)/(2D) > ln(max_trials), with D of the notes. The data have no part in this.
     DataError
         If a number is NaN; the message has its index.
     EntropyError
@@ -204,9 +219,9 @@ def l2_exponential(
     most D/n, and so ξ (Parseval). The document prints exp(−ε·ξ/Δ), without the 2, whose loss comes up to 2ε at this Δ; its larger
     Δ = 2c₀²m/n loses up to 1.41ε at m = 1.
     Sampling: uniform candidates, each accepted with probability exp(−ε·ξ/(2Δ)), decided exactly. It never stops early, whatever the data
-    are; the expected number of trials is at most exp(ε·E[ξ]/(2Δ)) by Jensen's inequality, and E[ξ]² ≤ c²m + terms_k/k for every data set.
+    are; the expected number of trials is at most exp(ε·E[ξ]/(2Δ)) by Jensen's inequality, and E[ξ]² ≤ c²m + m_k/k for every data set.
     **The number of trials depends on the data, and so does the running time**: who can time a call learns more than ε covers.
-    Cost: n·m cosines once, k·terms_k for each trial: 10^6 trials of 50 cosines take seconds.
+    Cost: n·m cosines once, k·m_k for each trial: 10^6 trials of 50 cosines take seconds.
 
     References
     ----------
@@ -216,22 +231,26 @@ def l2_exponential(
     --------
     >>> import numpy as np
     >>> incomes = np.array([1.1, 1.9, 2.3, 2.4, 3.8, 2.2, 1.7, 2.0, 2.8, 3.1])
-    >>> released = l2_exponential(incomes, epsilon=1.0, k=3, terms=2, bounds=(0, 10))
+    >>> released = l2_exponential(incomes, epsilon=1.0, bounds=(0, 10), draws=3, terms=2)
     >>> released.draws.shape, released.cdf(10.0), released.privacy.epsilon
     ((3,), 1.0, 1.0)
     """
     epsilon = check_positive("epsilon", epsilon)
     terms = check_terms("terms", terms)
-    terms_k = terms if terms_k is None else check_terms("terms_k", terms_k)
-    k = check_integer("k", k, low=1, high=MOST_COSINES // terms_k)
+    draw_terms = terms if draw_terms is None else check_terms("draw_terms", draw_terms)
+    k = check_integer("draws", draws, low=1, high=MOST_COSINES // draw_terms)
     max_trials = check_trials(max_trials)
     check_threads(threads)
-    data, box = check_line(x, bounds)
-    _refuse_long(SeriesDistance((0,) * terms, len(data), k, terms_k, epsilon), max_trials)
-    distance = SeriesDistance(cosine_totals(data, box, terms, threads=threads), len(data), k, terms_k, epsilon)
+    data, box = check_line(records, bounds)
+    public = SeriesDistance((0,) * terms, len(data), k, draw_terms, epsilon)
+    _refuse_long(public, max_trials)
+    distance = SeriesDistance(cosine_totals(data, box, terms, threads=threads), len(data), k, draw_terms, epsilon)
     stream = resolve(rng)
-    unit = first_accepted(lambda size: _uniform_trials(distance, size, stream), k * max(terms, terms_k), rng=stream)
-    coefficients = _backend.rounded_cosines(unit, terms_k).sum(axis=0) * (_backend.COSINE_GRID / k)
+    expected = math.ceil(math.exp(public.mean_rate() * epsilon * len(data)))
+    unit = first_accepted(
+        lambda size: _uniform_trials(distance, size, stream), k * max(terms, draw_terms), rng=stream, progress=progress, expected=expected
+    )
+    coefficients = _backend.rounded_cosines(unit, draw_terms).sum(axis=0) * (_backend.COSINE_GRID / k)
     return SeriesDrawsRelease(Privacy(epsilon), len(data), box, coefficients, box.from_unit(unit[:, None]))
 
 
@@ -242,16 +261,16 @@ def _refuse_long(public: SeriesDistance, max_trials: int) -> None:
     refuse_long(
         rate * public.epsilon * public.n,
         max_trials,
-        f"epsilon·n must be at most {most:.4g} for exact sampling at terms={len(public.totals)}, terms_k={public.terms_k} and "
-        f"k={public.k}, got epsilon={public.epsilon!r} and n={public.n}: take a smaller epsilon or fewer records, or raise max_trials",
+        f"epsilon·n must be at most {most:.4g} for exact sampling at terms={len(public.totals)}, draw_terms={public.draw_terms} and "
+        f"draws={public.k}, got epsilon={public.epsilon!r} and n={public.n}: take a smaller epsilon or fewer records, or raise max_trials",
     )
 
 
 def _uniform_trials(distance: SeriesDistance, size: int, rng: Stream | None) -> Trials:
     """Uniform candidates in [0, 1)^k with their exponents."""
     candidates = unit_floats((size, distance.k), rng=rng)
-    cosines = _backend.rounded_cosines(candidates.reshape(-1), distance.terms_k)
-    sums = cosines.reshape(size, distance.k, distance.terms_k).sum(axis=1)
+    cosines = _backend.rounded_cosines(candidates.reshape(-1), distance.draw_terms)
+    sums = cosines.reshape(size, distance.k, distance.draw_terms).sum(axis=1)
 
     def exact(index: int) -> Callable[[int], Interval]:
         square = distance.square(sums[index])
@@ -260,45 +279,74 @@ def _uniform_trials(distance: SeriesDistance, size: int, rng: Stream | None) -> 
     return Trials(candidates, distance.exponents(sums), distance.error(), exact)
 
 
+@overload
 def exponential_density(
     score: Score | npt.ArrayLike,
-    candidates: npt.ArrayLike | None,
     epsilon: float,
     sensitivity: float,
     *,
+    candidates: npt.ArrayLike,
+    bounds: None = ...,
+    largest: None = ...,
+    max_trials: int = ...,
+    progress: Progress | None = ...,
+    rng: Stream | None = ...,
+    threads: int | None = ...,
+) -> float | int | npt.NDArray[Any]: ...
+@overload
+def exponential_density(
+    score: Score,
+    epsilon: float,
+    sensitivity: float,
+    *,
+    candidates: None = ...,
+    bounds: Bounds,
+    largest: float,
+    max_trials: int = ...,
+    progress: Progress | None = ...,
+    rng: Stream | None = ...,
+    threads: int | None = ...,
+) -> float | Reals: ...
+def exponential_density(
+    score: Score | npt.ArrayLike,
+    epsilon: float,
+    sensitivity: float,
+    *,
+    candidates: npt.ArrayLike | None = None,
+    bounds: Bounds | None = None,
     largest: float | None = None,
-    dimension: int = 1,
-    bounds: Bounds = None,
     max_trials: int = 10**6,
+    progress: Progress | None = None,
     rng: Stream | None = None,
     threads: int | None = None,
-) -> Any:
+) -> float | int | npt.NDArray[Any]:
     r"""Release one candidate z from the density ∝ exp(−ε·ξ(z)/(2Δ)), for a score ξ of your own: the smaller, the better.
 
     Parameters
     ----------
     score : callable, or array_like of shape (m,)
-        ξ(x, ·) for the data at hand: takes candidates (t,) or (t, r) and gives t finite numbers; or the scores of finite candidates.
-    candidates : array_like, shape (m,) or (m, r), or None
-        A finite set of candidates, chosen without looking at the data. None: the box of `bounds`.
+        ξ(x, ·) for the data at hand: takes candidates (t,) or (t, r) and gives t finite numbers; or the scores of `candidates`.
     epsilon : float
         Privacy loss ε, positive and finite.
     sensitivity : float
         Δ = ``max |ξ(x, z) − ξ(x', z)|`` over z and data sets x, x' that differ by the value of one record, *for the floats that `score`
         computes*: positive and finite. Add a bound of the rounding errors.
+    candidates : array_like, shape (m,) or (m, r), optional
+        A finite set of candidates, chosen without looking at the data. Give either `candidates` or `bounds`.
+    bounds : (low, high), optional
+        A box of candidates: each a number, or a sequence of r numbers for candidates of r coordinates.
     largest : float, optional
-        Upper end of the range [0, largest] of the score, which scores are clamped to, in [2^-900, 2^900]; needed if `candidates` is
-        None. It must not be chosen by looking at the data.
-    dimension : int, default 1
-        Number r of coordinates of a candidate, if `candidates` is None.
-    bounds : (float, float) or sequence of r such pairs, optional
-        The box, if `candidates` is None; None is [0, 1]^r.
+        For a box: upper end of the range [0, largest] of the score, in [2^-900, 2^900]. Scores are clamped to it. Do not choose it by
+        looking at the data.
     max_trials : int, default 10**6
-        Refuse parameters whose expected number of trials could exceed this, in [1, 10^12].
+        For a box: refuse parameters whose expected number of trials could exceed this, in [1, 10^12].
+    progress : callable, optional
+        For a box: called as ``progress(done, total)`` after each batch of trials, with the number of trials so far and the bound of their
+        expected number, or more if that is passed; done = total at the end. Like the running time, the numbers depend on the data.
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads, for a finite set; None picks.
+        Number of threads, for a finite set; None chooses.
 
     Returns
     -------
@@ -308,7 +356,8 @@ def exponential_density(
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type; for a box, if ε·largest/(2Δ) > ln(max_trials) in particular.
+        If a parameter is outside its range or of the wrong type, or not exactly one of `candidates` and `bounds` is given; for a box also
+        if ε·largest/(2Δ) > ln(max_trials).
     DataError
         If a score is NaN, or infinite for a finite set; the message has the candidate's index.
     EntropyError
@@ -316,9 +365,10 @@ def exponential_density(
 
     Notes
     -----
-    Guarantee: P(M(x) ∈ A) ≤ e^ε·P(M(x') ∈ A) for neighbours x, x' (Theorem 2.5 of the document: e^(ε/2) from the numerator, e^(ε/2) from
-    what it is divided by). A finite set is `dpcore.selection.exponential_mechanism` on −ξ; a box is sampled by exact rejection from
-    uniform points, multiples of 2^-53 of its sides, each accepted with probability exp(−ε·ξ/(2Δ)) decided exactly.
+    Guarantee: P(M(x) ∈ A) ≤ e^ε·P(M(x') ∈ A) for neighbours x, x' (Wasserman & Zhou, 2010, Theorem 2.5): a factor e^(ε/2) from the
+    numerator, and one from the normalising constant. For a finite set this calls `dpcore.selection.exponential_mechanism` on −ξ. A box is
+    sampled by exact rejection from uniform points, multiples of 2^-53 of its sides; each is accepted with probability exp(−ε·ξ/(2Δ)), and
+    that decision is exact.
     **The number of trials in a box depends on the scores, and so does the running time**: who can time a call learns more than ε covers.
     Cost: one evaluation a candidate; for a box at most e^(ε·largest/(2Δ)) expected trials, in batches.
 
@@ -328,7 +378,7 @@ def exponential_density(
 
     Examples
     --------
-    Section 5.2, the mean of n records in [0, 1]^r: ξ = ‖x̄ − z‖², k = 1. The document has Δ ≤ r/n and prints exp(−n‖x̄ − z‖²/(2ε)); the
+    Section 5.2, the mean of n records in [0, 1]^r: ξ = ‖x̄ − z‖². The paper has Δ ≤ r/n and prints exp(−n‖x̄ − z‖²/(2ε)); the
     sensitivity is Δ = r·(2/n − 1/n²), from x̄ = 1 against 1 − 1/n at z = 0. Here r = 2, and 2^-48 covers the rounding:
 
     >>> import numpy as np
@@ -337,24 +387,27 @@ def exponential_density(
     >>> n, r = x.shape
     >>> mean = sums.clamped_sum(x, 0.0, 1.0).high / n
     >>> released = exponential_density(
-    ...     lambda z: ((z - mean) ** 2).sum(axis=1), None, epsilon=1.0, sensitivity=r * (2 / n - 1 / n**2) + 2**-48,
-    ...     largest=r, dimension=r,
+    ...     lambda z: ((z - mean) ** 2).sum(axis=1), epsilon=1.0, sensitivity=r * (2 / n - 1 / n**2) + 2**-48,
+    ...     bounds=([0] * r, [1] * r), largest=r,
     ... )
     >>> released.shape
     (2,)
     """
     epsilon, sensitivity = check_positive("epsilon", epsilon), check_sensitivity(sensitivity)
     check_threads(threads)
+    if (candidates is None) == (bounds is None):
+        raise ParameterError("exponential_density must have either candidates, a finite set, or bounds, a box, and not both")
     if candidates is not None:
-        if largest is not None or bounds is not None:
-            raise ParameterError("largest and bounds must be None unless candidates is None: a finite set needs neither")
+        if largest is not None:
+            raise ParameterError(f"largest must be None for a finite set of candidates, got {largest!r}: only a box needs it")
         rows = _check_candidates(candidates)
         index = selection.exponential_mechanism(_losses(score, rows), epsilon, sensitivity, rng=rng, threads=threads)
-        return rows[index].item() if rows.ndim == 1 else rows[index].copy()
+        chosen: float | int = rows[index].item() if rows.ndim == 1 else rows[index].copy()
+        return chosen
     if largest is None or not callable(score):
-        raise ParameterError("score must be callable and largest its public upper bound if candidates is None")
+        raise ParameterError("score must be callable and largest its public upper bound for a box of candidates")
     largest = check_real("largest", largest, low=2.0**-900, high=2.0**900)
-    box = Box.of(bounds, dimension)
+    box = Box.of(bounds)  # type: ignore[arg-type]
     rate = Fraction(epsilon) / (2 * Fraction(sensitivity))
     refuse_long(
         fraction_up(rate * Fraction(largest)),
@@ -364,7 +417,9 @@ def exponential_density(
     )
     bounded = BoundedScore(score, box, largest, rate)
     stream = resolve(rng)
-    place = first_accepted(lambda size: bounded.trials(size, stream), box.dimension, rng=stream)
+    expected = math.ceil(math.exp(float(rate * Fraction(largest))))
+    draw = partial(bounded.trials, rng=stream)
+    place = first_accepted(draw, box.dimension, rng=stream, progress=progress, expected=expected)
     points = box.from_unit(place[None, :])
     return float(points[0]) if box.dimension == 1 else points[0]
 

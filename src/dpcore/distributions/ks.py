@@ -10,10 +10,13 @@ import numpy.typing as npt
 
 from dpcore._exact.sampling import FIRST_PRECISION, Uniform
 from dpcore._validation import check_positive, check_threads
-from dpcore.distributions._cells import Bins, Bounds, Box, Cells, check_data
+from dpcore.distributions._base import check_draws
+from dpcore.distributions._boxes import Bounds, Box
+from dpcore.distributions._cells import Cells
 from dpcore.distributions._choices import Uniforms
-from dpcore.distributions._ks_levels import draw_counts
-from dpcore.distributions._results import DrawsRelease, check_draws
+from dpcore.distributions._ks_levels import Progress, draw_counts
+from dpcore.distributions._records import check_records
+from dpcore.distributions._results import DrawsRelease
 from dpcore.errors import ParameterError
 from dpcore.privacy import Privacy
 from dpcore.rng import resolve
@@ -29,12 +32,13 @@ MOST_BINS = 2**17
 
 
 def ks_exponential(
-    x: npt.ArrayLike,
+    records: npt.ArrayLike,
     epsilon: float,
-    k: int,
+    bounds: Bounds,
     *,
-    bins: Bins,
-    bounds: Bounds = None,
+    draws: int,
+    bins: int,
+    progress: Progress | None = None,
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> DrawsRelease:
@@ -42,20 +46,23 @@ def ks_exponential(
 
     Parameters
     ----------
-    x : array_like
-        (n,) or (n, 1) real records; those outside the bounds are clamped to them.
+    records : array_like, shape (n,) or (n, 1)
+        n ≥ 1 real records. Those outside the bounds are clamped to them.
     epsilon : float
         Privacy loss ε of all draws together, positive and finite.
-    k : int
-        Number of draws, ≥ 1, with bins·(k + 1) ≤ 2^24 and bins·(k + 1)² ≤ 2^36. Theorem 5.4 takes k of the order n^(2/3).
+    bounds : (low, high)
+        Where records lie. Do not choose them by looking at the data.
+    draws : int
+        Number k of draws, ≥ 1, with bins·(k + 1) ≤ 2^24 and bins·(k + 1)² ≤ 2^36. Theorem 5.4 takes k of the order n^(2/3).
     bins : int
         Number m of bins of equal width, in [1, 2^17]. The distance is the largest one at their ends.
-    bounds : pair of float, optional
-        Where records lie; None is [0, 1]. It must not be chosen by looking at the data.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each table of paths, with the number of tables filled so far and an estimate of their
+        total; done = total at the end. Like the running time, the numbers depend on the data.
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads that count the records; None picks.
+        Number of threads that count the records; None chooses.
 
     Returns
     -------
@@ -89,19 +96,22 @@ def ks_exponential(
     Examples
     --------
     >>> import numpy as np
-    >>> release = ks_exponential(np.linspace(0, 0.5, 10_000), epsilon=1.0, k=100, bins=50)
+    >>> release = ks_exponential(np.linspace(0, 0.5, 10_000), epsilon=1.0, bounds=(0, 1), draws=100, bins=50)
     >>> release.draws.shape, bool(release.cdf(0.6) > 0.9)
     ((100,), True)
     """
-    array = check_data(x)
+    array = check_records(records)
     if array.ndim == 2 and array.shape[1] != 1:
-        raise ParameterError(f"x must have one coordinate, as distribution functions are compared on the line, got shape {array.shape}")
+        raise ParameterError(
+            f"records must have one coordinate, as distribution functions are compared on the line, got shape {array.shape}: take a "
+            "histogram for more"
+        )
     check_threads(threads)
-    epsilon, k = check_positive("epsilon", epsilon), check_draws(k, low=1)
+    epsilon, k = check_positive("epsilon", epsilon), check_draws(draws, low=1)
     cells = Cells.of(bins, Box.of(bounds, 1))
     _check_size(cells.m, k)
     stream = resolve(rng)
-    counts = draw_counts(cells.counts(array, threads=threads), epsilon, k, stream)[0]
+    counts = draw_counts(cells.counts(array, threads=threads), epsilon, k, stream, progress=progress)[0]
     codes = np.repeat(np.arange(cells.m), counts)[permutation(k, stream)]
     return DrawsRelease(Privacy(epsilon), len(array), cells.box, cells.places(codes, rng=stream), cells)
 
@@ -111,7 +121,9 @@ def _check_size(m: int, k: int) -> None:
     if m > MOST_BINS:
         raise ParameterError(f"bins must be in [1, 2^17], got {m}")
     if m * (k + 1) > MOST_ENTRIES or m * (k + 1) ** 2 > MOST_PRODUCTS:
-        raise ParameterError(f"bins·(k + 1) must be at most 2^24 and bins·(k + 1)² at most 2^36, got bins={m} and k={k}")
+        raise ParameterError(
+            f"bins·(draws + 1) must be at most 2^24 and bins·(draws + 1)² at most 2^36, got bins={m} and draws={k}: take fewer of either"
+        )
 
 
 def permutation(k: int, stream: Stream) -> npt.NDArray[np.int64]:

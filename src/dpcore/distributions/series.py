@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,12 @@ from dpcore import _backend
 from dpcore._exact.intervals import fraction_up
 from dpcore._validation import check_integer, check_positive, check_threads
 from dpcore.accounting import laplace_scale
-from dpcore.distributions._cells import Bounds, Box, Reals, check_data, nan_error
+from dpcore.distributions._base import Real, Release, check_draws, check_points, shaped
+from dpcore.distributions._boxes import Bounds, Box, Reals
 from dpcore.distributions._choices import unit_floats
 from dpcore.distributions._cosine_density import CosineDensity
 from dpcore.distributions._cosine_distances import largest_change
-from dpcore.distributions._results import Release, check_draws, check_points, shaped
+from dpcore.distributions._records import check_records, nan_error
 from dpcore.errors import ParameterError
 from dpcore.noise import FLOAT_SCALE
 from dpcore.privacy import Privacy
@@ -36,7 +37,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesRelease(Release):
-    """A released cosine series, whose negative parts are cut off and whose rest is renormalised. Any number of records may be drawn.
+    """A released cosine series. Its negative parts are cut off and the rest is renormalised. You may draw any number of records from it.
 
     Attributes
     ----------
@@ -75,39 +76,93 @@ class SeriesRelease(Release):
             object.__setattr__(self, "_cut", CosineDensity(self.coefficients))
         return self._cut  # type: ignore[return-value]
 
-    def sample(self, k: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
-        """Draw records from the released density; see `Release.sample`. Cost: half a microsecond a record, whatever m is."""
+    def sample(self, draws: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
+        """Draw records from the released density.
+
+        Parameters
+        ----------
+        draws : int
+            Number of records, ≥ 0.
+        rng : Stream, optional
+            Source of randomness; None is the secure source.
+        threads : int, optional
+            Number of threads; None chooses. The records do not depend on it.
+
+        Returns
+        -------
+        ndarray of float64, shape (draws,)
+            The records.
+
+        Notes
+        -----
+        Guarantee: that of the release; any number of records costs no more privacy.
+        Cost: half a microsecond a record, for any number of terms.
+        """
         check_threads(threads)
-        parts, unit = unit_floats((check_draws(k),), rng=rng), self._unit
+        parts, unit = unit_floats((check_draws(draws),), rng=rng), self._unit
 
         def work(start: int, stop: int) -> None:
             parts[start:stop] = unit.quantile(parts[start:stop])
 
-        _backend.for_ranges(work, k, threads, elements_per_unit=2.0**-7)
+        _backend.for_ranges(work, draws, threads, elements_per_unit=2.0**-7)
         return self.box.from_unit(parts[:, None])
 
-    def density(self, x: npt.ArrayLike) -> Any:
-        """Give the released density; see `Release.density`."""
+    @overload
+    def density(self, x: Real) -> float: ...
+    @overload
+    def density(self, x: npt.ArrayLike) -> float | Reals: ...
+    def density(self, x: npt.ArrayLike) -> float | Reals:
+        """Evaluate the released density.
+
+        Parameters
+        ----------
+        x : array_like
+            Points of any shape, in the units of the bounds.
+
+        Returns
+        -------
+        float or ndarray of float64
+            One number for each point; 0 outside the bounds.
+        """
         rows, shape = check_points(x, 1)
         values = self._unit.density(self.box.to_unit(rows)[:, 0]) / self.box.volume
         return shaped(np.where(self.box.contains(rows), values, 0.0), shape)
 
-    def cdf(self, x: npt.ArrayLike) -> Any:
-        """Give the released distribution function; see `Release.cdf`."""
+    @overload
+    def cdf(self, x: Real) -> float: ...
+    @overload
+    def cdf(self, x: npt.ArrayLike) -> float | Reals: ...
+    def cdf(self, x: npt.ArrayLike) -> float | Reals:
+        """Evaluate the released distribution function.
+
+        Parameters
+        ----------
+        x : array_like
+            Points of any shape, in the units of the bounds.
+
+        Returns
+        -------
+        float or ndarray of float64
+            One number for each point.
+        """
         rows, shape = check_points(x, 1)
         return shaped(self._unit.cdf(self.box.to_unit(rows)[:, 0]), shape)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        made = [] if self.draws is None else [("draws", f"{len(self.draws):,}")]
+        return [("terms", f"{len(self.coefficients):,}"), *made]
 
     def _made(self) -> Reals | None:
         return self.draws
 
 
 def orthogonal_series(
-    x: npt.ArrayLike,
+    records: npt.ArrayLike,
     epsilon: float,
+    bounds: Bounds,
     *,
     terms: int,
-    k: int | None = None,
-    bounds: Bounds = None,
+    draws: int | None = None,
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> SeriesRelease:
@@ -115,20 +170,20 @@ def orthogonal_series(
 
     Parameters
     ----------
-    x : array_like, shape (n,)
-        n ≥ 1 real numbers; those outside the bounds are clamped to them.
+    records : array_like, shape (n,) or (n, 1)
+        n ≥ 1 real numbers. Those outside the bounds are clamped to them.
     epsilon : float
         Privacy loss ε, positive and finite.
+    bounds : (low, high)
+        Interval of the records. Do not choose it by looking at the data.
     terms : int
-        Number m of coefficients, in [1, 65536]; it must not be chosen by looking at the data. n^(1/(2γ+1)) is right for smoothness γ.
-    k : int, optional
-        Number of records to draw at once, ≥ 1; None draws none. More may be drawn later: that spends nothing.
-    bounds : (float, float), optional
-        Interval of the records; None is [0, 1]. It must not be chosen by looking at the data.
+        Number m of coefficients, in [1, 65536]. Do not choose it by looking at the data; n^(1/(2γ+1)) is right for smoothness γ.
+    draws : int, optional
+        Number of records to draw at once, ≥ 1; None draws none. You may draw more later at no cost in privacy.
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; None chooses.
 
     Returns
     -------
@@ -138,7 +193,7 @@ def orthogonal_series(
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type; x with more than one column in particular.
+        If a parameter is outside its range or of the wrong type, or records have more than one column.
     DataError
         If a number is NaN; the message has its index.
     EntropyError
@@ -161,15 +216,15 @@ def orthogonal_series(
     --------
     >>> import numpy as np
     >>> ages = np.linspace(18, 65, 10_000)
-    >>> released = orthogonal_series(ages, epsilon=1.0, terms=5, bounds=(0, 120))
+    >>> released = orthogonal_series(ages, epsilon=1.0, bounds=(0, 120), terms=5)
     >>> released.coefficients.shape, released.sample(3).shape, released.cdf(120)
     ((5,), (3,), 1.0)
     """
     epsilon = check_positive("epsilon", epsilon)
     terms = check_terms("terms", terms)
-    data, box = check_line(x, bounds)
-    if k is not None:
-        check_draws(k, low=1)
+    data, box = check_line(records, bounds)
+    if draws is not None:
+        check_draws(draws, low=1)
     check_threads(threads)
     scale = series_scale(epsilon, terms)
     high, low = _pairs(cosine_totals(data, box, terms, threads=threads))
@@ -177,7 +232,7 @@ def orthogonal_series(
     stream = resolve(rng)
     coefficients = total.noisy("laplace", scale, rng=stream, threads=threads) / len(data)
     released = SeriesRelease(Privacy(epsilon), len(data), box, coefficients)
-    return released if k is None else replace(released, draws=released.sample(k, rng=stream))
+    return released if draws is None else replace(released, draws=released.sample(draws, rng=stream))
 
 
 def series_scale(epsilon: float, terms: int) -> float:
@@ -189,13 +244,13 @@ def series_scale(epsilon: float, terms: int) -> float:
     return scale
 
 
-def cosine_totals(x: npt.NDArray[Any], box: Box, terms: int, *, threads: int | None = None) -> tuple[int, ...]:
+def cosine_totals(records: npt.NDArray[Any], box: Box, terms: int, *, threads: int | None = None) -> tuple[int, ...]:
     """Σ_i of the rounded √2·cos(πj u_i), j = 1 … terms, in units of the grid, exactly; u_i is the place of record i between the bounds."""
     totals = [0] * terms
-    for start in range(0, len(x), _BLOCK):
-        unit = box.to_unit(x[start : start + _BLOCK])[:, 0]
+    for start in range(0, len(records), _BLOCK):
+        unit = box.to_unit(records[start : start + _BLOCK])[:, 0]
         if np.isnan(unit).any():
-            raise nan_error(x)
+            raise nan_error(records)
         totals = [a + b for a, b in zip(totals, _backend.cosine_sums(unit, terms, threads=threads), strict=True)]
     return tuple(totals)
 
@@ -212,11 +267,11 @@ def check_terms(name: str, terms: object) -> int:
     return check_integer(name, terms, low=1, high=MOST_TERMS)
 
 
-def check_line(x: npt.ArrayLike, bounds: Bounds) -> tuple[npt.NDArray[Any], Box]:
+def check_line(records: npt.ArrayLike, bounds: Bounds) -> tuple[npt.NDArray[Any], Box]:
     """Return records of one coordinate (n,) and their interval, else raise."""
-    data = check_data(x)
+    data = check_records(records)
     if data.ndim == 2:
         if data.shape[1] != 1:
-            raise ParameterError(f"x must be one-dimensional for a cosine series, got shape {data.shape}")
+            raise ParameterError(f"records must have one coordinate for a cosine series, got shape {data.shape}: take a histogram for more")
         data = data[:, 0]
     return data, Box.of(bounds, 1)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dpcore._validation import check_choice, check_integer, check_positive, check_real
-from dpcore.distributions.histograms import least_smoothing
+from dpcore.distributions.smoothed import least_smoothing
 from dpcore.errors import ParameterError
 
 MOST_RECORDS = LARGEST = 2**53
@@ -24,32 +24,32 @@ class Tuning:
     ----------
     bins : int or None
         Cells m; with r axes an r-th power.
-    k : int or None
-        Draws.
+    draws : int or None
+        Number k of draws.
     smoothing : float or None
         δ of the smoothed histogram.
     terms : int or None
         Terms of an orthogonal series, for the records.
-    terms_k : int or None
+    draw_terms : int or None
         Terms of the series of the draws.
     """
 
     bins: int | None = None
-    k: int | None = None
+    draws: int | None = None
     smoothing: float | None = None
     terms: int | None = None
-    terms_k: int | None = None
+    draw_terms: int | None = None
 
 
-def smoothed_histogram_ks(n: int, epsilon: float, *, dimension: int = 1, constant: float = 1.0) -> Tuning:
+def smoothed_histogram_ks(epsilon: float, *, n: int, dimension: int = 1, constant: float = 1.0) -> Tuning:
     """Tune `smoothed_histogram` for the Kolmogorov-Smirnov distance: m ≍ n^(r/(6+r)), k ≍ n^(4/(6+r)).
 
     Parameters
     ----------
-    n : int
-        Records, in [1, 2^53].
     epsilon : float
-        ε > 0 of the release.
+        Privacy loss ε of the release, positive and finite.
+    n : int
+        Number of records, in [1, 2^53].
     dimension : int, default 1
         r ≥ 1.
     constant : float, default 1.0
@@ -58,12 +58,16 @@ def smoothed_histogram_ks(n: int, epsilon: float, *, dimension: int = 1, constan
     Returns
     -------
     Tuning
-        `bins` and `k`, the nearest whole numbers, and the least `smoothing` at which they are ε-private: of the order mk/(nε).
+        `bins` and `draws`, the nearest whole numbers, and the least `smoothing` at which they are ε-private: of the order mk/(nε).
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument does not fit.
+        If a parameter is out of range or of the wrong type.
+
+    Notes
+    -----
+    Cost: a few operations.
 
     References
     ----------
@@ -71,24 +75,23 @@ def smoothed_histogram_ks(n: int, epsilon: float, *, dimension: int = 1, constan
 
     Examples
     --------
-    >>> from dpcore.distributions.tuning import smoothed_histogram_ks
-    >>> tuning = smoothed_histogram_ks(10**7, 1.0)
-    >>> tuning.bins, tuning.k, round(tuning.smoothing, 3)
+    >>> tuning = smoothed_histogram_ks(1.0, n=10**7)
+    >>> tuning.bins, tuning.draws, round(tuning.smoothing, 3)
     (10, 10000, 0.01)
     """
     n, r, constant = _checked(n, dimension, constant)
     return _smoothed(_cells(n ** (r / (6 + r)), r, constant), _whole(constant * n ** (4 / (6 + r))), n, epsilon)
 
 
-def smoothed_histogram_l2(n: int, epsilon: float, *, dimension: int = 1, constant: float = 1.0) -> Tuning:
+def smoothed_histogram_l2(epsilon: float, *, n: int, dimension: int = 1, constant: float = 1.0) -> Tuning:
     """Tune `smoothed_histogram` for the squared L2 distance: m ≍ n^(r/(2r+3)), k ≍ n^((r+2)/(2r+3)).
 
     Parameters
     ----------
-    n : int
-        Records, in [1, 2^53].
     epsilon : float
-        ε > 0 of the release.
+        Privacy loss ε of the release, positive and finite.
+    n : int
+        Number of records, in [1, 2^53].
     dimension : int, default 1
         r ≥ 1.
     constant : float, default 1.0
@@ -97,13 +100,17 @@ def smoothed_histogram_l2(n: int, epsilon: float, *, dimension: int = 1, constan
     Returns
     -------
     Tuning
-        `bins` and `k`, the nearest whole numbers, and the least `smoothing` at which they are ε-private: of the order
+        `bins` and `draws`, the nearest whole numbers, and the least `smoothing` at which they are ε-private: of the order
         mk/(nε) = n^(−1/(2r+3))/ε. The theorem prints n^(−1/(r+3)), which its own proof does not give.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument does not fit.
+        If a parameter is out of range or of the wrong type.
+
+    Notes
+    -----
+    Cost: a few operations.
 
     References
     ----------
@@ -111,22 +118,21 @@ def smoothed_histogram_l2(n: int, epsilon: float, *, dimension: int = 1, constan
 
     Examples
     --------
-    >>> from dpcore.distributions.tuning import smoothed_histogram_l2
-    >>> tuning = smoothed_histogram_l2(10**5, 1.0)
-    >>> tuning.bins, tuning.k, round(tuning.smoothing, 3)
+    >>> tuning = smoothed_histogram_l2(1.0, n=10**5)
+    >>> tuning.bins, tuning.draws, round(tuning.smoothing, 3)
     (10, 1000, 0.091)
     """
     n, r, constant = _checked(n, dimension, constant)
     return _smoothed(_cells(n ** (r / (2 * r + 3)), r, constant), _whole(constant * n ** ((r + 2) / (2 * r + 3))), n, epsilon)
 
 
-def perturbed_histogram_bins(n: int, *, dimension: int = 1, constant: float = 1.0) -> Tuning:
+def perturbed_histogram_bins(*, n: int, dimension: int = 1, constant: float = 1.0) -> Tuning:
     """Tune `perturbed_histogram`, for both distances: m ≍ n^(r/(2+r)).
 
     Parameters
     ----------
     n : int
-        Records, in [1, 2^53].
+        Number of records, in [1, 2^53].
     dimension : int, default 1
         r ≥ 1.
     constant : float, default 1.0
@@ -135,12 +141,16 @@ def perturbed_histogram_bins(n: int, *, dimension: int = 1, constant: float = 1.
     Returns
     -------
     Tuning
-        `bins`; and `k` = n, since with that many draws or more the draws cost nothing of the order of the error.
+        `bins`; and `draws` = n: with that many draws or more, the draws do not change the order of the error.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument does not fit.
+        If a parameter is out of range or of the wrong type.
+
+    Notes
+    -----
+    Cost: a few operations.
 
     References
     ----------
@@ -149,23 +159,22 @@ def perturbed_histogram_bins(n: int, *, dimension: int = 1, constant: float = 1.
 
     Examples
     --------
-    >>> from dpcore.distributions.tuning import perturbed_histogram_bins
-    >>> perturbed_histogram_bins(1000).bins, perturbed_histogram_bins(10**4, dimension=2).bins
+    >>> perturbed_histogram_bins(n=1000).bins, perturbed_histogram_bins(n=10**4, dimension=2).bins
     (10, 100)
     """
     n, r, constant = _checked(n, dimension, constant)
-    return Tuning(bins=_cells(n ** (r / (2 + r)), r, constant), k=n)
+    return Tuning(bins=_cells(n ** (r / (2 + r)), r, constant), draws=n)
 
 
-def ks_exponential_draws(n: int, epsilon: float, *, largest_density: float = math.e, constant: float = 1.0) -> Tuning:
+def ks_exponential_draws(epsilon: float, *, n: int, largest_density: float = math.e, constant: float = 1.0) -> Tuning:
     """Tune `ks_exponential`: k = c·(3ε/B)^(2/3)·n^(2/3), where e^B is the largest value of the density.
 
     Parameters
     ----------
-    n : int
-        Records, in [1, 2^53].
     epsilon : float
-        ε > 0 of the release.
+        Privacy loss ε of the release, positive and finite.
+    n : int
+        Number of records, in [1, 2^53].
     largest_density : float, default e
         What the density of the records, mapped to [0, 1], does not exceed; > 1.
     constant : float, default 1.0
@@ -174,12 +183,16 @@ def ks_exponential_draws(n: int, epsilon: float, *, largest_density: float = mat
     Returns
     -------
     Tuning
-        `k`; and `bins` = √k, of which the theorem has none: what cells hide is at most e^B/m, of the order of the error.
+        `draws`; and `bins` = √k, of which the theorem has none: what cells hide is at most e^B/m, of the order of the error.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument does not fit.
+        If a parameter is out of range or of the wrong type.
+
+    Notes
+    -----
+    Cost: a few operations.
 
     References
     ----------
@@ -187,24 +200,23 @@ def ks_exponential_draws(n: int, epsilon: float, *, largest_density: float = mat
 
     Examples
     --------
-    >>> from dpcore.distributions.tuning import ks_exponential_draws
-    >>> ks_exponential_draws(9000, 1.0)
-    Tuning(bins=30, k=900, smoothing=None, terms=None, terms_k=None)
+    >>> ks_exponential_draws(1.0, n=9000)
+    Tuning(bins=30, draws=900, smoothing=None, terms=None, draw_terms=None)
     """
     n, _, constant = _checked(n, 1, constant)
     epsilon = check_positive("epsilon", epsilon)
     bound = math.log(check_real("largest_density", largest_density, low=1.0, high=math.inf, include_low=False, include_high=False))
     k = _whole(constant * (3 * epsilon / bound * n) ** (2 / 3))
-    return Tuning(bins=_whole(math.sqrt(k)), k=k)
+    return Tuning(bins=_whole(math.sqrt(k)), draws=k)
 
 
-def l2_exponential_draws(n: int, *, smoothness: float, constant: float = 1.0) -> Tuning:
+def l2_exponential_draws(*, n: int, smoothness: float, constant: float = 1.0) -> Tuning:
     """Tune `l2_exponential`: k ≍ √n, with n^(1/(2γ+1)) terms for the records and k^(1/(2γ+1)) for the draws.
 
     Parameters
     ----------
     n : int
-        Records, in [1, 2^53]. `l2_exponential` refuses all but few: its number of trials grows exponentially.
+        Number of records, in [1, 2^53]. `l2_exponential` refuses all but few: its number of trials grows exponentially.
     smoothness : float
         γ > ½ of the Sobolev space; the theorem has γ > 1.
     constant : float, default 1.0
@@ -213,12 +225,16 @@ def l2_exponential_draws(n: int, *, smoothness: float, constant: float = 1.0) ->
     Returns
     -------
     Tuning
-        `k`, `terms` and `terms_k`.
+        `draws`, `terms` and `draw_terms`.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument does not fit.
+        If a parameter is out of range or of the wrong type.
+
+    Notes
+    -----
+    Cost: a few operations.
 
     References
     ----------
@@ -226,22 +242,21 @@ def l2_exponential_draws(n: int, *, smoothness: float, constant: float = 1.0) ->
 
     Examples
     --------
-    >>> from dpcore.distributions.tuning import l2_exponential_draws
-    >>> l2_exponential_draws(1024, smoothness=2.0)
-    Tuning(bins=None, k=32, smoothing=None, terms=4, terms_k=2)
+    >>> l2_exponential_draws(n=1024, smoothness=2.0)
+    Tuning(bins=None, draws=32, smoothing=None, terms=4, draw_terms=2)
     """
     n, _, constant = _checked(n, 1, constant)
     gamma, k = _checked_smoothness(smoothness), _whole(constant * math.sqrt(n))
-    return Tuning(k=k, terms=_whole(n ** (1 / (2 * gamma + 1))), terms_k=_whole(k ** (1 / (2 * gamma + 1))))
+    return Tuning(draws=k, terms=_whole(n ** (1 / (2 * gamma + 1))), draw_terms=_whole(k ** (1 / (2 * gamma + 1))))
 
 
-def orthogonal_series_terms(n: int, *, smoothness: float, constant: float = 1.0) -> Tuning:
+def orthogonal_series_terms(*, n: int, smoothness: float, constant: float = 1.0) -> Tuning:
     """Tune `orthogonal_series`: m ≍ n^(1/(2γ+1)) terms.
 
     Parameters
     ----------
     n : int
-        Records, in [1, 2^53].
+        Number of records, in [1, 2^53].
     smoothness : float
         γ > ½ of the Sobolev space; the theorem has γ > 1.
     constant : float, default 1.0
@@ -250,12 +265,16 @@ def orthogonal_series_terms(n: int, *, smoothness: float, constant: float = 1.0)
     Returns
     -------
     Tuning
-        `terms`; and `k` = n, since with that many draws or more the draws cost nothing of the order of the error.
+        `terms`; and `draws` = n: with that many draws or more, the draws do not change the order of the error.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument does not fit.
+        If a parameter is out of range or of the wrong type.
+
+    Notes
+    -----
+    Cost: a few operations.
 
     References
     ----------
@@ -264,13 +283,12 @@ def orthogonal_series_terms(n: int, *, smoothness: float, constant: float = 1.0)
 
     Examples
     --------
-    >>> from dpcore.distributions.tuning import orthogonal_series_terms
-    >>> orthogonal_series_terms(10**5, smoothness=2.0).terms
+    >>> orthogonal_series_terms(n=10**5, smoothness=2.0).terms
     10
     """
     n, _, constant = _checked(n, 1, constant)
     gamma = _checked_smoothness(smoothness)
-    return Tuning(k=n, terms=_whole(constant * n ** (1 / (2 * gamma + 1))))
+    return Tuning(draws=n, terms=_whole(constant * n ** (1 / (2 * gamma + 1))))
 
 
 # Rates
@@ -293,7 +311,7 @@ class Rate:
     value: float
 
 
-def rate(mechanism: str, distance: str, n: int, *, dimension: int = 1, smoothness: float = 1.0) -> Rate:
+def rate(mechanism: str, distance: str, *, n: int, dimension: int = 1, smoothness: float = 1.0) -> Rate:
     """Look up how fast the error of a release falls: an entry of the two summary tables of Wasserman & Zhou (2010).
 
     Parameters
@@ -304,7 +322,7 @@ def rate(mechanism: str, distance: str, n: int, *, dimension: int = 1, smoothnes
     distance : str
         "l2", squared, or "ks".
     n : int
-        Records, in [2, 2^53].
+        Number of records, in [2, 2^53].
     dimension : int, default 1
         r ≥ 1 of the records; the series and the exponential mechanisms have r = 1 only.
     smoothness : float, default 1.0
@@ -318,7 +336,7 @@ def rate(mechanism: str, distance: str, n: int, *, dimension: int = 1, smoothnes
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument does not fit, or the tables have no such entry.
+        If a parameter is out of range or of the wrong type, or the tables have no such entry.
 
     References
     ----------
@@ -328,10 +346,9 @@ def rate(mechanism: str, distance: str, n: int, *, dimension: int = 1, smoothnes
 
     Examples
     --------
-    >>> from dpcore.distributions.tuning import rate
-    >>> rate("perturbed_histogram", "l2", 1000).exponent == rate("minimax", "l2", 1000).exponent
+    >>> rate("perturbed_histogram", "l2", n=1000).exponent == rate("minimax", "l2", n=1000).exponent
     True
-    >>> rate("perturbed_histogram", "ks", 1000).exponent
+    >>> rate("perturbed_histogram", "ks", n=1000).exponent
     -0.5
     """
     mechanism, distance = check_choice("mechanism", mechanism, MECHANISMS), check_choice("distance", distance, DISTANCES)
@@ -397,4 +414,4 @@ def _cells(order: float, r: int, constant: float) -> int:
 
 
 def _smoothed(bins: int, k: int, n: int, epsilon: float) -> Tuning:
-    return Tuning(bins=bins, k=k, smoothing=least_smoothing(epsilon, k, bins, n))
+    return Tuning(bins=bins, draws=k, smoothing=least_smoothing(epsilon, draws=k, bins=bins, n=n))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dpcore import accounting
 from dpcore.inference._sample_size import least_allowed, noisy_tail
 
+Progress = Callable[[int, int], object]
 Constants = tuple[float, float, float]
 """The factors of Δ*, of the next Δ, and of n√d in the limit of a step of the loop."""
 DOCUMENT: Constants = (1000.0, 11.0, 10.0)
@@ -32,9 +33,11 @@ class States:
     ----------
     n, d : int
         Numbers of records and of signs.
+    progress : callable, optional
+        Called with the number of data sets that are done, and of all.
     """
 
-    def __init__(self, n: int, d: int) -> None:
+    def __init__(self, n: int, d: int, progress: Progress | None = None) -> None:
         self.n, self.d = n, d
         self._signs = 2 * (np.arange(1 << d)[:, None] >> np.arange(d) & 1) - 1
         size = 1 << (n * d)
@@ -43,6 +46,8 @@ class States:
             sums = sum((self._signs[r] for r in records), np.zeros((1, d), np.int64))
             self.statistics[part] = (sums**2).sum(axis=1) - n * d
             self.reaches[part] = np.max([np.abs((self._signs[r] * sums).sum(axis=1)) for r in records], axis=0)
+            if progress is not None:
+                progress(part.stop, size)
 
     def _chunks(self) -> Iterator[tuple[slice, list[npt.NDArray[np.int64]]]]:
         """Give out all data sets, some at a time, as the codes of their first, second, … records."""

@@ -24,7 +24,7 @@ def check_records(name: str, x: npt.ArrayLike, *dimensions: int) -> npt.NDArray[
         shapes = " or ".join({1: "(n,)", 2: "(n, d)"}[d] for d in dimensions)
         raise ParameterError(f"{name} must have shape {shapes}, got {array.ndim} dimensions")
     if not 1 <= len(array) <= MOST_RECORDS:
-        raise ParameterError(f"{name} must have at least one record, got shape {array.shape}")
+        raise ParameterError(f"{name} must hold at least one record, got shape {array.shape}")
     if array.ndim == 2 and array.shape[1] == 0:
         raise ParameterError(f"{name} must have at least one column, got shape {array.shape}")
     return array

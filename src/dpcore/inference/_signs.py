@@ -88,25 +88,28 @@ def packed_signs(block: npt.NDArray[Any], start: int, threads: int | None) -> Pa
     if wrong:
         row, column = divmod(min(wrong), d)
         raise DataError(
-            f"X must have the entries -1 and 1 only; the one at row {start + row}, column {column} is another number; "
-            "zeros and ones can be passed as X == 1"
+            f"records must have the entries -1 and 1 only; the one at row {start + row}, column {column} is another number; "
+            "pass zeros and ones as records == 1"
         )
     return out
 
 
-def check_signs(X: npt.ArrayLike, columns: int | None) -> SignRows:
+def check_signs(records: npt.ArrayLike, columns: int | None) -> SignRows:
     """Return rows of signs, dense or packed, of at least two records; raise for any other shape or dtype."""
-    array = check_array("X", X, ("bool", *REAL_DTYPES))
+    array = check_array("records", records, ("bool", *REAL_DTYPES))
     if array.ndim != 2:
-        raise ParameterError(f"X must have shape (n, d), got {array.ndim} dimensions")
+        raise ParameterError(f"records must have shape (n, d), got {array.ndim} dimensions")
     if not 2 <= len(array) <= MOST_RECORDS or array.shape[1] == 0:
-        raise ParameterError(f"X must have at least two records and one column, got shape {array.shape}")
+        raise ParameterError(f"records must have at least two records and one column, got shape {array.shape}")
     if array.dtype != np.uint8:
         if columns is not None:
-            raise ParameterError(f"columns must be None unless X is packed in uint8, got {columns!r} with dtype {array.dtype.name}")
+            raise ParameterError(f"columns must be None unless records are packed in uint8, got {columns!r} with dtype {array.dtype.name}")
         return SignRows(array, array.shape[1], packed=False)
     if columns is None:
-        raise ParameterError("columns must be given where X has dtype uint8, which is read as packed bits, got None")
+        raise ParameterError(
+            "columns must be the number of signs where records have dtype uint8, which is read as packed bits, got None: "
+            "pass zeros and ones as records == 1"
+        )
     width = array.shape[1]
     d = check_integer("columns", columns, low=8 * width - 7, high=8 * width)
     return SignRows(array, d, packed=True)

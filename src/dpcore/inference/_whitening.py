@@ -62,16 +62,18 @@ def whitened(x: npt.NDArray[Any], mean: Matrix, inverse: Matrix) -> Matrix:
     return out
 
 
-def signs_of_whitened(X: npt.NDArray[Any], mean: Matrix, inverse: Matrix, *, rng: Stream | None) -> Packed:
+def signs_of_whitened(records: npt.NDArray[Any], mean: Matrix, inverse: Matrix, *, rng: Stream | None) -> Packed:
     """Packed signs of whitened rows; a zero, and what overflowed to no number, gets a fair random sign of its own."""
-    n, d = X.shape
+    n, d = records.shape
     packed = np.empty((n, (d + 7) // 8), np.uint8)
     rows = max(1, _BLOCK // d)
     for start in range(0, n, rows):
-        block = X[start : start + rows]
+        block = records[start : start + rows]
         if np.isnan(block).any():
             row, column = (int(i) for i in np.argwhere(np.isnan(block))[0])
-            raise DataError(f"X must not be NaN; the number at row {start + row}, column {column} is")
+            raise DataError(
+                f"records must not hold NaN; the number at row {start + row}, column {column} is NaN: remove the record or fill it in"
+            )
         with np.errstate(over="ignore", invalid="ignore"):
             y = whitened(block, mean, inverse)
         positive = y > 0

@@ -35,14 +35,14 @@ class AdaptiveQueries:
 
     Parameters
     ----------
-    data : array or sequence
-        The records; what the queries are called with. Its length n is public.
+    records : array or sequence
+        The data, with which queries are called. The length n is public.
     epsilon : float
         Privacy loss ε of all k answers together, in (0, 1).
     delta : float
         Failure mass δ of all k answers together, in (0, 1) with ε ≤ 2 ln(1/δ).
-    k : int
-        Number of queries, in [1, 10^9].
+    uses : int
+        Number k of queries, in [1, 10^9].
     ledger : accounting.Ledger, optional
         The whole (ε, δ) is reserved in it at once, before anything is answered; `best_of` reserves its own ε before it draws. A draw that
         raises leaves its spend as failed, with the class of the failure; nothing is given back.
@@ -75,29 +75,29 @@ class AdaptiveQueries:
     --------
     >>> import numpy as np
     >>> heights = np.random.default_rng(1).normal(170, 10, 100_000)
-    >>> queries = AdaptiveQueries(heights, epsilon=0.5, delta=1e-6, k=10)
+    >>> queries = AdaptiveQueries(heights, epsilon=0.5, delta=1e-6, uses=10)
     >>> tall = queries.answer(lambda x: x > 180)
     >>> abs(tall - 0.159) < 0.02, queries.remaining
     (True, 9)
     """
 
     def __init__(
-        self, data: Any, epsilon: float, delta: float, k: int, *, ledger: accounting.Ledger | None = None, rng: Stream | None = None
+        self, records: Any, epsilon: float, delta: float, *, uses: int, ledger: accounting.Ledger | None = None, rng: Stream | None = None
     ) -> None:
         self.epsilon = check_real("epsilon", epsilon, low=0.0, high=1.0, include_low=False, include_high=False)
         self.delta = check_real("delta", delta, low=0.0, high=1.0, include_low=False, include_high=False)
-        self.k = check_integer("k", k, low=1, high=MOST_QUERIES)
+        self.uses = check_integer("uses", uses, low=1, high=MOST_QUERIES)
         if self.epsilon > 2 * -math.log(self.delta) * (1 - 2.0**-50):
             raise ParameterError(f"epsilon must be at most 2·ln(1/delta) = {-2 * math.log(self.delta)!r}, got {epsilon!r}")
         check_positive("epsilon", self.epsilon)
         self._rng = resolve(rng)
-        self._data, self.n = data, _length(data)
-        self._scale = math.sqrt(8 * self.k * -math.log(self.delta)) / self.epsilon * _UP
+        self._records, self.n = records, _length(records)
+        self._scale = math.sqrt(8 * self.uses * -math.log(self.delta)) / self.epsilon * _UP
         self._asked, self._failed, self._lock = 0, False, threading.Lock()
         self._process = os.getpid()
         self._selections: list[float] = []
         self._ledger = ledger
-        self._reservation = self._reserve(Privacy(self.epsilon, self.delta), f"{self.k} adaptive queries")
+        self._reservation = self._reserve(Privacy(self.epsilon, self.delta), f"{self.uses} adaptive queries")
 
     # What is spent
 
@@ -126,7 +126,7 @@ class AdaptiveQueries:
     def remaining(self) -> int:
         """Number of queries that may still be asked."""
         with self._lock:
-            return self.k - self._asked
+            return self.uses - self._asked
 
     # Answers
 
@@ -158,8 +158,8 @@ class AdaptiveQueries:
             raise ParameterTypeError(f"query must be a function of the data, got {type(query).__name__}")
         self._refuse_elsewhere()
         with self._lock:
-            if self._asked >= self.k:
-                raise BudgetError(f"k = {self.k} queries were asked; there is no budget for another one")
+            if self._asked >= self.uses:
+                raise BudgetError(f"uses = {self.uses} queries were asked; there is no budget for another one")
             if self._failed:
                 raise BudgetError(
                     "the first answer failed and so did its spend in the ledger: make another object, with a budget of its own"
@@ -169,21 +169,21 @@ class AdaptiveQueries:
         with self._first():
             return float(total.noisy("laplace", self._scale, rng=self._rng)) / self.n
 
-    def best_of(self, queries: Sequence[Query], epsilon_select: float) -> int:
+    def best_of(self, queries: Sequence[Query], epsilon: float) -> int:
         r"""Choose a query with a large answer, without answering any (NoisyArgmax).
 
         Parameters
         ----------
         queries : sequence of callables
             T ≥ 1 queries as in `answer`; they do not count towards k.
-        epsilon_select : float
-            Privacy loss of this choice, positive and finite, on top of (ε, δ): it is added to `privacy`.
+        epsilon : float
+            Privacy loss ε' of this choice, positive and finite, on top of (ε, δ): it is added to `privacy`.
 
         Returns
         -------
         int
-            t with the largest mean plus Laplace noise of scale 2/(ε_select·n). With probability at least 1 − β its mean is at least the
-            largest one less (4/(ε_select·n))·ln(T/β).
+            t with the largest mean plus Laplace noise of scale 2/(ε'·n). With probability at least 1 − β its mean is at least the
+            largest one less (4/(ε'·n))·ln(T/β).
 
         Raises
         ------
@@ -194,9 +194,9 @@ class AdaptiveQueries:
 
         Notes
         -----
-        Guarantee: (ε_select, 0)-differential privacy. Source: Stemmer (lecture 6), NoisyArgmax, Theorem 7 and Claim 8.
+        Guarantee: (ε', 0)-differential privacy. Source: Stemmer (lecture 6), NoisyArgmax, Theorem 7 and Claim 8.
         """
-        epsilon = check_positive("epsilon_select", epsilon_select)
+        epsilon = check_positive("epsilon", epsilon)
         given: object = queries
         if not isinstance(given, Sequence) or not all(callable(query) for query in queries):
             raise ParameterTypeError(f"queries must be a sequence of functions of the data, got {type(given).__name__}")
@@ -230,7 +230,7 @@ class AdaptiveQueries:
         Source: Stemmer (lecture 6), Claim 6.
         """
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
-        return self.scale * math.log(self.k / beta)
+        return self.scale * math.log(self.uses / beta)
 
     def statistical_accuracy(self, beta: float, *, constant: float = 1.0) -> tuple[float, float]:
         r"""Give the accuracy of all k answers for the population that the records were drawn from, and the probability of missing it.
@@ -263,12 +263,12 @@ class AdaptiveQueries:
         needed = check_positive("constant", constant) * -math.log(self.delta) / self.epsilon**2
         if self.n < needed:
             raise ParameterError(f"the data must have at least constant·ln(1/delta)/epsilon² = {needed!r} records, got {self.n}")
-        return self.empirical_accuracy(beta) + 10 * self.epsilon, min(1.0, beta + self.k * self.delta / self.epsilon)
+        return self.empirical_accuracy(beta) + 10 * self.epsilon, min(1.0, beta + self.uses * self.delta / self.epsilon)
 
     # Parts
 
     def _total(self, query: Query) -> ExactSum:
-        values = query(self._data)
+        values = query(self._records)
         if isinstance(values, np.ndarray) and values.dtype == np.bool_ and not isinstance(values, np.ma.MaskedArray):
             values = values.view(np.uint8)
         array = check_array("the result of a query", values, REAL_DTYPES)
@@ -303,14 +303,14 @@ class AdaptiveQueries:
         raise ParameterTypeError("AdaptiveQueries must not be copied or pickled: two copies would answer 2k queries with the budget of k")
 
     def __repr__(self) -> str:
-        return f"AdaptiveQueries(<{self.n} records>, epsilon={self.epsilon!r}, delta={self.delta!r}, k={self.k})"
+        return f"AdaptiveQueries(<{self.n} records>, epsilon={self.epsilon!r}, delta={self.delta!r}, uses={self.uses})"
 
 
-def _length(data: Any) -> int:
+def _length(records: Any) -> int:
     try:
-        n = len(data)
+        n = len(records)
     except TypeError:
-        raise ParameterTypeError(f"data must have a length, the number of records, got {type(data).__name__}") from None
+        raise ParameterTypeError(f"records must have a length, their number, got {type(records).__name__}") from None
     if not 1 <= n <= MOST_RECORDS:
-        raise ParameterError(f"data must have at least one record, got {n}")
+        raise ParameterError(f"records must hold at least one record, got {n}")
     return n

@@ -63,11 +63,11 @@ class TestOutcome:
 
 
 def uniformity_test(
-    X: npt.ArrayLike,
+    records: npt.ArrayLike,
     epsilon: float,
     delta: float,
-    alpha: float,
     *,
+    alpha: float,
     level: float | None = None,
     columns: int | None = None,
     rng: Stream | None = None,
@@ -77,7 +77,7 @@ def uniformity_test(
 
     Parameters
     ----------
-    X : array_like
+    records : array_like
         n ≥ 2 records of d signs: shape (n, d) with entries −1 and +1 (int8 … int64, float16 … float64) or bool (True is +1); or packed
         bits in uint8, shape (n, ⌈d/8⌉), least significant bit first, 1 for +1. A memory map is read in blocks, twice.
     epsilon : float
@@ -92,9 +92,9 @@ def uniformity_test(
     columns : int, optional
         d, for packed bits only; the bits beyond are not looked at.
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; None chooses.
 
     Returns
     -------
@@ -132,14 +132,14 @@ def uniformity_test(
     >>> import numpy as np
     >>> from dpcore.testing import KeyedRandom
     >>> signs = np.random.default_rng(1).integers(0, 2, (20_000, 16)).astype(bool)
-    >>> uniformity_test(signs, 2.0, 1e-3, 1.0, rng=KeyedRandom(bytes(32))).reject
+    >>> uniformity_test(signs, 2.0, 1e-3, alpha=1.0, rng=KeyedRandom(bytes(32))).reject
     False
     >>> signs[:15_000, 3] = True
-    >>> uniformity_test(signs, 2.0, 1e-3, 1.0, rng=KeyedRandom(bytes(32))).reject
+    >>> uniformity_test(signs, 2.0, 1e-3, alpha=1.0, rng=KeyedRandom(bytes(32))).reject
     True
     """
     budget = check_budget(epsilon, delta)
-    rows = check_signs(X, columns)
+    rows = check_signs(records, columns)
     alpha = _check_alpha(alpha, math.sqrt(rows.d))
     check_threads(threads)
     rng = resolve(rng)
@@ -147,13 +147,13 @@ def uniformity_test(
 
 
 def identity_test(
-    X: npt.ArrayLike,
-    mean: npt.ArrayLike,
-    cov: npt.ArrayLike,
+    records: npt.ArrayLike,
     epsilon: float,
     delta: float,
-    alpha: float,
     *,
+    alpha: float,
+    mean: npt.ArrayLike,
+    cov: npt.ArrayLike,
     level: float | None = None,
     rng: Stream | None = None,
     threads: int | None = None,
@@ -162,24 +162,24 @@ def identity_test(
 
     Parameters
     ----------
-    X : array_like
-        (n, d) real numbers, n ≥ 2; infinities are allowed.
-    mean : array_like
-        (d,) mean μ* of the null hypothesis, public.
-    cov : array_like
-        (d, d) covariance Σ of both hypotheses, public; symmetric and positive definite.
+    records : array_like, shape (n, d)
+        n ≥ 2 records of d real numbers; infinities are allowed.
     epsilon : float
-        As in `uniformity_test`.
+        Total privacy loss ε in [2^-60, 4].
     delta : float
-        As in `uniformity_test`.
+        Total failure mass δ in [2^-900, 1/2].
     alpha : float
-        Separation √((μ − μ*)'Σ⁻¹(μ − μ*)) in [2^-39, 2^39].
+        Separation √((μ − μ*)'Σ⁻¹(μ − μ*)) in [2^-39, 2^39]. It does not enter the noise.
+    mean : array_like, shape (d,)
+        Mean μ* of the null hypothesis, public.
+    cov : array_like, shape (d, d)
+        Covariance Σ of both hypotheses, public; symmetric and positive definite.
     level : float, optional
-        As in `uniformity_test`.
+        Reject if and only if `p_value` is at most this, in (δ, 1); None is the rule of `uniformity_test`.
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; None chooses.
 
     Returns
     -------
@@ -213,16 +213,16 @@ def identity_test(
     >>> import numpy as np
     >>> from dpcore.testing import KeyedRandom
     >>> x = np.random.default_rng(1).normal([3.0, -1.0], 2.0, (20_000, 2))
-    >>> identity_test(x, [3.0, -1.0], 4 * np.eye(2), 2.0, 1e-3, 1.0, rng=KeyedRandom(bytes(32))).reject
+    >>> identity_test(x, 2.0, 1e-3, alpha=1.0, mean=[3.0, -1.0], cov=4 * np.eye(2), rng=KeyedRandom(bytes(32))).reject
     False
-    >>> identity_test(x, [3.0, 1.0], 4 * np.eye(2), 2.0, 1e-3, 1.0, rng=KeyedRandom(bytes(32))).reject
+    >>> identity_test(x, 2.0, 1e-3, alpha=1.0, mean=[3.0, 1.0], cov=4 * np.eye(2), rng=KeyedRandom(bytes(32))).reject
     True
     """
     budget = check_budget(epsilon, delta)
     alpha = check_real("alpha", alpha, low=2 * SMALLEST_ALPHA, high=0.5 / SMALLEST_ALPHA)
-    array = check_records("X", X, 2)
+    array = check_records("records", records, 2)
     n, d = array.shape
-    check_integer("len(X)", n, low=2)
+    check_integer("len(records)", n, low=2)
     check_threads(threads)
     rng = resolve(rng)
     centre, inverse = check_mean(mean, d), whitening_matrix(cov, d)
@@ -259,19 +259,19 @@ def sign_separation(alpha: float) -> float:
     return 0.84 * min(alpha / math.sqrt(2.0), 1.0)
 
 
-def sample_size_needed(d: int, alpha: float, epsilon: float, delta: float, *, level: float | None = None) -> int:
+def sample_size_needed(epsilon: float, delta: float, *, d: int, alpha: float, level: float | None = None) -> int:
     r"""Give the number of records from which on `uniformity_test` errs with probability at most 1/3 on either side.
 
     Parameters
     ----------
-    d : int
-        Number of signs of a record, in [1, 2^40].
-    alpha : float
-        Separation in [2^-40, √d].
     epsilon : float
         Total privacy loss in [2^-60, 4].
     delta : float
         Total failure mass in [2^-900, 1/2].
+    d : int
+        Number of signs of a record, in [1, 2^40].
+    alpha : float
+        Separation in [2^-40, √d].
     level : float, optional
         As in `uniformity_test`: its size is then at most this, and the other error at most 1/3 from this number of records on.
 
@@ -293,7 +293,8 @@ def sample_size_needed(d: int, alpha: float, epsilon: float, delta: float, *, le
 
     Examples
     --------
-    >>> sample_size_needed(100, 1.0, 1.0, 1e-6) < sample_size_needed(100, 0.5, 1.0, 1e-6) < sample_size_needed(400, 0.5, 1.0, 1e-6)
+    >>> near, far = (sample_size_needed(1.0, 1e-6, d=100, alpha=alpha) for alpha in (0.5, 1.0))
+    >>> far < near < sample_size_needed(1.0, 1e-6, d=400, alpha=0.5)
     True
     """
     d = check_integer("d", d, low=1, high=2**40)
@@ -301,17 +302,17 @@ def sample_size_needed(d: int, alpha: float, epsilon: float, delta: float, *, le
     return least_sample_size(d, _check_alpha(alpha, math.sqrt(d)), epsilon, delta, _check_level(level, (epsilon, delta)))
 
 
-def sample_size_order(d: int, alpha: float, epsilon: float) -> float:
+def sample_size_order(epsilon: float, *, d: int, alpha: float) -> float:
     """Give √d/α² + d^¼/(αε): the order of Theorem 9.3.4, without its logarithms and constant.
 
     Parameters
     ----------
+    epsilon : float
+        Privacy loss, in [2^-60, 2^60].
     d : int
         Number of signs of a record, in [1, 2^40].
     alpha : float
         Separation in [2^-40, √d].
-    epsilon : float
-        Privacy loss, positive.
 
     Returns
     -------
@@ -325,7 +326,7 @@ def sample_size_order(d: int, alpha: float, epsilon: float) -> float:
 
     Examples
     --------
-    >>> sample_size_order(16, 0.5, 1.0)
+    >>> sample_size_order(1.0, d=16, alpha=0.5)
     20.0
     """
     d = check_integer("d", d, low=1, high=2**40)

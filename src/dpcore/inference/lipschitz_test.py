@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpcore import noise
 from dpcore._validation import check_integer, check_positive, check_real, check_threads
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.inference._lipschitz import DOCUMENT, Constants, States, Step, least_sample_size, steps
+from dpcore.inference._lipschitz import DOCUMENT, Constants, Progress, States, Step, least_sample_size, steps
 from dpcore.inference._signs import SignRows, check_signs
 from dpcore.inference.distribution_tests import SMALLEST_ALPHA, TestOutcome
 from dpcore.privacy import Privacy
@@ -27,12 +27,13 @@ MOST_STATES = 2**28
 
 
 def lipschitz_uniformity_test(
-    X: npt.ArrayLike,
+    records: npt.ArrayLike,
     epsilon: float,
-    alpha: float,
     *,
+    alpha: float,
     max_states: int = 2**22,
     constants: Constants = DOCUMENT,
+    progress: Progress | None = None,
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> TestOutcome:
@@ -40,8 +41,8 @@ def lipschitz_uniformity_test(
 
     Parameters
     ----------
-    X : array_like
-        (n, d) signs, n ≥ 2: entries −1 and +1, or bool with True as +1.
+    records : array_like, shape (n, d)
+        n ≥ 2 records of d signs: entries −1 and +1, or bool with True as +1.
     epsilon : float
         Total privacy loss ε in [2^-60, 2^60].
     alpha : float
@@ -51,10 +52,13 @@ def lipschitz_uniformity_test(
     constants : tuple of three floats, default (1000, 11, 10)
         Factors of Δ*, of the next Δ and of n√d in the loop's limits, positive. With the document's no loop runs on data that can be
         enumerated; smaller ones make it run. The guarantee does not depend on them.
+    progress : callable, optional
+        Called as ``progress(done, total)`` while data sets are enumerated, with the number that are done out of 2^(nd). The numbers do not
+        depend on the data.
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; None chooses.
 
     Returns
     -------
@@ -90,7 +94,7 @@ def lipschitz_uniformity_test(
     --------
     >>> import numpy as np
     >>> signs = np.array([[1, -1], [-1, 1], [1, 1], [-1, 1]])
-    >>> outcome = lipschitz_uniformity_test(signs, 1.0, 0.5)
+    >>> outcome = lipschitz_uniformity_test(signs, 1.0, alpha=0.5)
     >>> outcome.privacy
     Privacy(epsilon=1.0, delta=0.0, relation='replace')
     """
@@ -99,7 +103,7 @@ def lipschitz_uniformity_test(
     factors = _check_constants(constants)
     check_threads(threads)
     rng = resolve(rng)
-    rows = check_signs(X, None)
+    rows = check_signs(records, None)
     n, d = rows.n, rows.d
     alpha = check_real("alpha", alpha, low=SMALLEST_ALPHA, high=math.sqrt(d))
     if n * d >= max_states.bit_length():
@@ -109,7 +113,7 @@ def lipschitz_uniformity_test(
         )
     comparisons = steps(n, d, epsilon, alpha, factors)
     needed = least_sample_size(d, alpha, epsilon)
-    reject, statistic = _compared(_codes(rows, threads), States(n, d), comparisons, rng)
+    reject, statistic = _compared(_codes(rows, threads), States(n, d, progress), comparisons, rng)
     return TestOutcome(reject, statistic, Privacy(epsilon), needed)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, selection
+from dpcore._spread import check_confidence, half_width
 from dpcore._validation import check_choice, check_integer, check_positive, check_threads
 from dpcore.errors import ParameterError
 from dpcore.inference._parameters import (
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     import scipy.sparse
 
     from dpcore.rng import Stream
+
+Array = npt.NDArray[np.float64]
+Value: TypeAlias = float | Array
+T = TypeVar("T", float, Array, float | Array)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +69,32 @@ class MeanEstimate:
     noise: Literal["gaussian", "laplace"]
     scale: float
     n: int
+
+    def interval(self, confidence: float = 0.95) -> tuple[Value, Value]:
+        """Give an interval for the mean of the clipped records.
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            Probability, in (0, 1).
+
+        Returns
+        -------
+        low, high : float or ndarray of float64, shape (d,)
+            `value` minus and plus the same half-width. For each coordinate alone, the mean of the clipped records of this data set lies
+            between the two with probability at least `confidence`. This holds for every data set; the probability is that of the noise.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If `confidence` is not in (0, 1).
+
+        Notes
+        -----
+        The interval covers neither what clipping changed nor the population that the records come from: for that, compare
+        `population_stderr`. To cover all d coordinates at once, ask for the confidence 1 − (1 − c)/d.
+        """
+        return _interval(self.value, half_width(self.noise, self.scale, check_confidence(confidence)) / self.n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,9 +134,41 @@ class SparseMeanEstimate:
     rule: str
     n: int
 
+    def interval(self, confidence: float = 0.95) -> tuple[Array, Array]:
+        """Give intervals for the chosen coordinates of the mean of the clipped records.
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            Probability, in (0, 1).
+
+        Returns
+        -------
+        low, high : ndarray of float64, shape (s,)
+            In the order of `indices`. Whichever coordinates were chosen, for each alone the mean of the clipped records lies between the
+            two with probability at least `confidence`: the noise in the values is independent of the choice.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If `confidence` is not in (0, 1).
+
+        Notes
+        -----
+        The intervals cover neither what clipping changed, nor the population, nor coordinates that were not chosen.
+        """
+        half = half_width("laplace", self.value_scale, check_confidence(confidence)) / self.n
+        return _interval(self.value.data, half + self.radius * 2.0**-50)  # the sums were rounded to multiples of one number
+
+
+def _interval(value: T, half: float) -> tuple[T, T]:
+    """Give value ∓ half, widened by what the division by n and these additions round."""
+    half += 4 * float(np.spacing(np.abs(value).max()))
+    return value - half, value + half
+
 
 def mean(
-    x: npt.ArrayLike,
+    records: npt.ArrayLike,
     epsilon: float,
     delta: float,
     radius: Radius,
@@ -119,8 +182,8 @@ def mean(
 
     Parameters
     ----------
-    x : array_like
-        (n,) or (n, d) real numbers of any strides; infinities clip.
+    records : array_like, shape (n,) or (n, d)
+        n ≥ 1 records of any strides; infinities are clipped.
     epsilon : float
         Privacy loss ε, positive and finite.
     delta : float
@@ -132,9 +195,9 @@ def mean(
     constant : float, default 2.0
         K of "sqrt_log_n".
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; None chooses.
 
     Returns
     -------
@@ -169,7 +232,7 @@ def mean(
     >>> estimate.value.shape, round(estimate.stderr, 4)
     ((3,), 0.0146)
     """
-    array = check_records("x", x, 1, 2)
+    array = check_records("records", records, 1, 2)
     epsilon, delta, sigma = check_positive("epsilon", epsilon), check_failure(delta), check_sigma(sigma)
     bound = clipping_radius(radius, sigma, constant, len(array))
     check_threads(threads)
@@ -203,12 +266,12 @@ def _population_stderr(stderr: float, total: ExactSum, sigma: float | None) -> f
 
 
 def sparse_mean(
-    x: npt.ArrayLike,
+    records: npt.ArrayLike,
     epsilon: float,
     delta: float,
     radius: Radius,
-    s: int,
     *,
+    s: int,
     method: Literal["peeling", "gumbel"] = "peeling",
     scale: float | Literal["calibrated"] | None = None,
     sigma: float | None = None,
@@ -220,8 +283,8 @@ def sparse_mean(
 
     Parameters
     ----------
-    x : array_like
-        (n, d) real numbers of any strides; d may be 10^6. Infinities clip.
+    records : array_like, shape (n, d)
+        n ≥ 1 records of any strides; d may be 10^6. Infinities are clipped.
     epsilon : float
         Privacy loss ε of choice and values together, positive and finite.
     delta : float
@@ -239,9 +302,9 @@ def sparse_mean(
     constant : float, default 2.0
         As in `mean`.
     rng : Stream, optional
-        None is the secure source.
+        Source of randomness; None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; None chooses.
 
     Returns
     -------
@@ -276,7 +339,7 @@ def sparse_mean(
     >>> sorted(estimate.indices.tolist()), estimate.value.shape
     ([7, 30], (50,))
     """
-    array = check_records("x", x, 2)
+    array = check_records("records", records, 2)
     epsilon, delta, sigma = check_positive("epsilon", epsilon), check_failure(delta), check_sigma(sigma)
     bound = clipping_radius(radius, sigma, constant, len(array))
     s = check_integer("s", s, low=1, high=array.shape[1])

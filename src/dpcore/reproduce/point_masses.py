@@ -10,8 +10,9 @@ import numpy.typing as npt
 from dpcore.distributions._choices import unit_floats
 from dpcore.distributions._results import DrawsRelease
 from dpcore.distributions.distances import ks_distance
-from dpcore.distributions.histograms import perturbed_histogram, smoothed_histogram
 from dpcore.distributions.ks import ks_exponential
+from dpcore.distributions.perturbed import perturbed_histogram
+from dpcore.distributions.smoothed import smoothed_histogram
 from dpcore.distributions.tuning import ks_exponential_draws, perturbed_histogram_bins, smoothed_histogram_ks
 from dpcore.reproduce.rate_curves import EPSILON
 from dpcore.reproduce.setting import Setting
@@ -42,18 +43,21 @@ def _runs(distance: Callable[[int, float, Stream], float], n: int, runs: int, st
 
 
 def _perturbed(n: int, point: float, stream: Stream) -> float:
-    below = float(perturbed_histogram(np.full(n, point), EPSILON, bins=perturbed_histogram_bins(n).bins or 1, rng=stream).cdf(point))
+    bins = perturbed_histogram_bins(n=n).bins or 1
+    below = float(perturbed_histogram(np.full(n, point), EPSILON, (0, 1), bins=bins, rng=stream).cdf(point))
     return max(below, 1 - below)
 
 
 def _smoothed(n: int, point: float, stream: Stream) -> float:
-    tuned = smoothed_histogram_ks(n, EPSILON)
-    return _from_point(smoothed_histogram(np.full(n, point), EPSILON, tuned.k or 1, bins=tuned.bins or 1, rng=stream), point)
+    tuned = smoothed_histogram_ks(EPSILON, n=n)
+    records, draws, bins = np.full(n, point), tuned.draws or 1, tuned.bins or 1
+    return _from_point(smoothed_histogram(records, EPSILON, (0, 1), draws=draws, bins=bins, rng=stream), point)
 
 
 def _exponential(n: int, point: float, stream: Stream) -> float:
-    tuned = ks_exponential_draws(n, EPSILON)
-    return _from_point(ks_exponential(np.full(n, point), EPSILON, tuned.k or 1, bins=tuned.bins or 1, rng=stream), point)
+    tuned = ks_exponential_draws(EPSILON, n=n)
+    records, draws, bins = np.full(n, point), tuned.draws or 1, tuned.bins or 1
+    return _from_point(ks_exponential(records, EPSILON, (0, 1), draws=draws, bins=bins, rng=stream), point)
 
 
 def _from_point(draws: DrawsRelease, point: float) -> float:

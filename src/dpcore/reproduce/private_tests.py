@@ -35,12 +35,12 @@ class Case:
     @property
     def needed(self) -> int:
         """Records from which on both errors are proved to be at most 1/3."""
-        return sample_size_needed(self.d, self.alpha, self.epsilon, DELTA)
+        return sample_size_needed(self.epsilon, DELTA, d=self.d, alpha=self.alpha)
 
     @property
     def order(self) -> float:
         """√d/α² + d^¼/(αε)."""
-        return sample_size_order(self.d, self.alpha, self.epsilon)
+        return sample_size_order(self.epsilon, d=self.d, alpha=self.alpha)
 
     def by_noise(self, n: int, norm: float) -> float:
         """P(reject) where the statistic is its mean n(n − 1)‖ν‖² and only its noise decides."""
@@ -89,7 +89,7 @@ def uniformity(case: Case, n: int, norm: float, runs: int, stream: Stream) -> Sh
 
     def outcome() -> bool:
         records = packed_signs(n, case.d, norm / math.sqrt(case.d), stream)
-        return uniformity_test(records, case.epsilon, DELTA, case.alpha, columns=case.d, rng=stream).reject
+        return uniformity_test(records, case.epsilon, DELTA, alpha=case.alpha, columns=case.d, rng=stream).reject
 
     return share_of(outcome, runs)
 
@@ -131,7 +131,7 @@ def identity(n: int, shift: Array, root: Array, epsilon: float, alpha: float, ru
 
     def outcome() -> bool:
         records = normal_records(n, root @ shift, root, stream)
-        return identity_test(records, np.zeros(len(shift)), cov, epsilon, DELTA, alpha, rng=stream).reject
+        return identity_test(records, epsilon, DELTA, alpha=alpha, mean=np.zeros(len(shift)), cov=cov, rng=stream).reject
 
     return share_of(outcome, runs)
 
@@ -162,7 +162,7 @@ def measured_sign_norm(shift: Array, n: int, stream: Stream) -> Mean:
 
 def lipschitz(records: Callable[[Stream], Array], epsilon: float, alpha: float, constants: Constants, runs: int, stream: Stream) -> Share:
     """Test tiny data, drawn anew for each run."""
-    return share_of(lambda: lipschitz_uniformity_test(records(stream), epsilon, alpha, constants=constants, rng=stream).reject, runs)
+    return share_of(lambda: lipschitz_uniformity_test(records(stream), epsilon, alpha=alpha, constants=constants, rng=stream).reject, runs)
 
 
 def lipschitz_exactly(sets: Sequence[Sequence[int]], d: int, epsilon: float, alpha: float, constants: Constants) -> float:

@@ -70,7 +70,7 @@ class Curve:
     @property
     def rates(self) -> list[tuning.Rate]:
         """The rate at each n."""
-        return [tuning.rate(self.mechanism, self.distance, n, **self.options) for n in self.n]
+        return [tuning.rate(self.mechanism, self.distance, n=n, **self.options) for n in self.n]
 
     @property
     def slope(self) -> Slope:
@@ -161,7 +161,7 @@ def smoothed_l2(setting: Setting, dimension: int = 1) -> Curve:
     law, replicates = _law(dimension), setting.sized(400, 60)
 
     def tuned(n: int) -> tuning.Tuning:
-        return tuning.smoothed_histogram_l2(n, EPSILON, dimension=dimension)
+        return tuning.smoothed_histogram_l2(EPSILON, n=n, dimension=dimension)
 
     def errors(n: int) -> Array:
         draws = releases.smoothed_draws(law, n, tuned(n), replicates, setting.stream("smoothed l2", dimension, n))
@@ -176,7 +176,7 @@ def smoothed_ks(setting: Setting) -> Curve:
     replicates = setting.sized(400, 60)
 
     def errors(n: int) -> Array:
-        tuned, stream = tuning.smoothed_histogram_ks(n, EPSILON), setting.stream("smoothed ks", n)
+        tuned, stream = tuning.smoothed_histogram_ks(EPSILON, n=n), setting.stream("smoothed ks", n)
         draws = releases.smoothed_draws(LINE, n, tuned, replicates, stream)
         return releases.draws_ks(LINE, draws, tuned.bins or 1, stream)
 
@@ -188,7 +188,7 @@ def perturbed_l2(setting: Setting, dimension: int = 1) -> Curve:
     law, replicates = _law(dimension), setting.sized(400 if dimension == 1 else 100, 60)
 
     def bins(n: int) -> int:
-        return tuning.perturbed_histogram_bins(n, dimension=dimension).bins or 1
+        return tuning.perturbed_histogram_bins(n=n, dimension=dimension).bins or 1
 
     def errors(n: int) -> Array:
         return law.squared_error(releases.perturbed(law, n, bins(n), EPSILON, replicates, setting.stream("perturbed l2", dimension, n)))
@@ -203,7 +203,7 @@ def perturbed_ks(setting: Setting) -> Curve:
     replicates = setting.sized(400, 60)
 
     def errors(n: int) -> Array:
-        bins = tuning.perturbed_histogram_bins(n).bins or 1
+        bins = tuning.perturbed_histogram_bins(n=n).bins or 1
         return releases.histogram_ks(LINE, releases.perturbed(LINE, n, bins, EPSILON, replicates, setting.stream("perturbed ks", n)))
 
     return curve(("perturbed histogram, KS", "perturbed_histogram", "ks"), sizes(setting, 7), errors)
@@ -214,7 +214,7 @@ def series(setting: Setting) -> Curve:
     gamma = SERIES.smoothness
 
     def terms(n: int) -> int:
-        return tuning.orthogonal_series_terms(n, smoothness=gamma).terms or 1
+        return tuning.orthogonal_series_terms(n=n, smoothness=gamma).terms or 1
 
     def errors(n: int) -> Array:
         # of 10^7 records, eight data sets; their errors vary little, being sums over many terms
@@ -233,9 +233,9 @@ def exponential_l2(setting: Setting) -> Curve:
     gamma, replicates = SERIES.smoothness, setting.sized(200, 100)
 
     def error(n: int, stream: Stream) -> float:
-        tuned = tuning.l2_exponential_draws(n, smoothness=gamma)
+        tuned = tuning.l2_exponential_draws(n=n, smoothness=gamma)
         x, terms = SERIES.records(n, stream), tuned.terms or 1
-        released = l2_exponential(x, EPSILON, tuned.k or 1, terms=terms, terms_k=tuned.terms_k, rng=stream)
+        released = l2_exponential(x, EPSILON, (0, 1), draws=tuned.draws or 1, terms=terms, draw_terms=tuned.draw_terms, rng=stream)
         return squared_l2_distance(released, SERIES.pdf)
 
     def errors(n: int) -> Array:
@@ -288,7 +288,7 @@ def exponential_ks(setting: Setting) -> Exponential:
 
 
 def _tuned(n: int) -> tuning.Tuning:
-    return tuning.ks_exponential_draws(n, EPSILON, largest_density=LARGEST)
+    return tuning.ks_exponential_draws(EPSILON, n=n, largest_density=LARGEST)
 
 
 def _runs(n: int, replicates: int, stream: Stream) -> Array:
@@ -297,13 +297,13 @@ def _runs(n: int, replicates: int, stream: Stream) -> Array:
 
 
 def _distances(x: Array, tuned: tuning.Tuning, stream: Stream) -> tuple[float, float, float]:
-    released = ks_exponential(x, EPSILON, tuned.k or 1, bins=tuned.bins or 1, rng=stream)
+    released = ks_exponential(x, EPSILON, (0, 1), draws=tuned.draws or 1, bins=tuned.bins or 1, rng=stream)
     return ks_distance(released, LINE.cdf), ks_distance(released, x), ks_distance(x, LINE.cdf)
 
 
 def _data_part(n: int) -> float:
     """Where e^(−εnt/2), the mechanism's weight, times e^(−π²/(8kt²)), the small ball probability of k draws, is largest in t."""
-    return float((math.pi**2 / (2 * EPSILON * n * (_tuned(n).k or 1))) ** (1 / 3))
+    return float((math.pi**2 / (2 * EPSILON * n * (_tuned(n).draws or 1))) ** (1 / 3))
 
 
 def _records_part(n: int) -> float:

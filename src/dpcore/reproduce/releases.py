@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from dpcore.distributions._choices import unit_floats
 from dpcore.distributions.distances import ks_distance, squared_l2_distance
-from dpcore.distributions.histograms import perturbed_masses, smoothed_codes
+from dpcore.distributions.perturbed import perturbed_masses
 from dpcore.distributions.series import orthogonal_series, series_scale
+from dpcore.distributions.smoothed import smoothed_codes
 from dpcore.distributions.tuning import Tuning
 from dpcore.minimax.risk.simulation import draw_counts
 from dpcore.reproduce.densities import Cosines, Density, Law, Linear
@@ -34,7 +35,7 @@ def cell_counts(law: Law, m: int, n: int, replicates: int, rng: Stream) -> Count
 
 def smoothed_draws(law: Law, n: int, tuning: Tuning, replicates: int, rng: Stream) -> Counts:
     """Cells of the k draws of `smoothed_histogram`, one data set of n records a row."""
-    m, k, smoothing = tuning.bins or 1, tuning.k or 1, tuning.smoothing or 1.0
+    m, k, smoothing = tuning.bins or 1, tuning.draws or 1, tuning.smoothing or 1.0
     return np.stack([smoothed_codes(row, k, smoothing, rng=rng) for row in cell_counts(law, m, n, replicates, rng)])
 
 
@@ -57,7 +58,7 @@ def smoothed_l2_risk(law: Law, n: int, tuning: Tuning) -> float:
     A share Q_j = (1 − δ)C_j/n + δ/m has variance v_j = (1 − δ)²p_j(1 − p_j)/n, and of k draws from it the share of cell j has
     variance v_j + (E Q_j(1 − E Q_j) − v_j)/k.
     """
-    m, k, delta = tuning.bins or 1, tuning.k or 1, tuning.smoothing or 1.0
+    m, k, delta = tuning.bins or 1, tuning.draws or 1, tuning.smoothing or 1.0
     p = law.masses(m)
     mean, spread = (1 - delta) * p + delta / m, (1 - delta) ** 2 * p * (1 - p) / n
     variance = spread + (mean * (1 - mean) - spread) / k
@@ -111,7 +112,7 @@ def histogram_ks(density: Linear, masses: Array) -> Array:
 
 def series_errors(density: Cosines, n: int, terms: int, epsilon: float, replicates: int, rng: Stream) -> Array:
     """∫ (p − q̂)² of `orthogonal_series` of n records, for many data sets."""
-    released = (orthogonal_series(density.records(n, rng), epsilon, terms=terms, rng=rng) for _ in range(replicates))
+    released = (orthogonal_series(density.records(n, rng), epsilon, (0, 1), terms=terms, rng=rng) for _ in range(replicates))
     return np.array([squared_l2_distance(each, density.pdf) for each in released])
 
 

@@ -18,13 +18,13 @@ X = np.array([0.1, 0.2, 0.15, 0.7])
 
 def l2(**changes):
     """A small release of draws."""
-    arguments = {"x": X, "epsilon": 2.0, "k": 5, "terms": 2, "rng": KeyedRandom(KEY)} | changes
+    arguments = {"records": X, "epsilon": 2.0, "bounds": (0, 1), "draws": 5, "terms": 2, "rng": KeyedRandom(KEY)} | changes
     return distributions.l2_exponential(**arguments)
 
 
 def test_the_release_is_its_draws():
     found = l2()
-    assert (found.privacy, found.n, found.k, found.dimension) == (Privacy(2.0), 4, 5, 1)
+    assert (found.privacy, found.n, found.dimension) == (Privacy(2.0), 4, 1)
     assert found.draws.shape == (5,)
     assert not found.draws.flags.writeable
     assert found.draws.min() >= 0
@@ -39,7 +39,7 @@ def test_the_release_is_its_draws():
 
 
 def test_the_release_is_in_the_units_of_its_bounds():
-    unit, scaled = l2(), l2(x=X * 40 - 10, bounds=(-10, 30))
+    unit, scaled = l2(), l2(records=X * 40 - 10, bounds=(-10, 30))
     assert scaled.draws == pytest.approx(unit.draws * 40 - 10)
     assert scaled.coefficients == pytest.approx(unit.coefficients)
     assert scaled.density(0.0) == pytest.approx(unit.density(0.25) / 40)
@@ -48,23 +48,23 @@ def test_the_release_is_in_the_units_of_its_bounds():
 
 
 def test_fewer_and_more_coefficients_of_the_draws():
-    assert l2(terms=3, terms_k=1).coefficients.shape == (1,)
-    assert l2(terms=1, terms_k=3).coefficients.shape == (3,)
+    assert l2(terms=3, draw_terms=1).coefficients.shape == (1,)
+    assert l2(terms=1, draw_terms=3).coefficients.shape == (3,)
 
 
 def test_draws_follow_the_data_where_epsilon_allows():
-    near = [l2(x=np.full(12, at), epsilon=3.0, k=1, terms=3, rng=KeyedRandom(KEY)).draws[0] for at in (0.1, 0.9)]
+    near = [l2(records=np.full(12, at), epsilon=3.0, draws=1, terms=3, rng=KeyedRandom(KEY)).draws[0] for at in (0.1, 0.9)]
     assert near == pytest.approx([0.1, 0.9], abs=0.15)
 
 
 def test_only_public_numbers_refuse():
-    """Every data set of one size is treated alike: εn ≤ 2D·ln(max_trials)/√(2·terms + terms_k/k), with D² = 10.29 at two terms."""
+    """Every data set of one size is treated alike: εn ≤ 2D·ln(max_trials)/√(2m + m_k/k), with D² = 10.29 at two terms."""
     most = 2 * math.sqrt(10.2892135) * math.log(10**6) / math.sqrt(4 + 2 / 5)
     for x in (np.zeros(20), np.ones(20), np.full(20, 0.5), np.full(20, math.nan)):
         with pytest.raises(
             ParameterError, match=r"epsilon·n must be at most .* take a smaller epsilon or fewer records, or raise max_trials"
         ):
-            l2(x=x, epsilon=most / 20 * 1.0001)
+            l2(records=x, epsilon=most / 20 * 1.0001)
     distributions.exponential._refuse_long(distributions.exponential.SeriesDistance((0, 0), 20, 5, 2, most / 20 * 0.9999), 10**6)
 
 
@@ -73,16 +73,16 @@ def test_only_public_numbers_refuse():
     [
         ({"epsilon": -1.0}, ParameterError, "epsilon must be in"),
         ({"epsilon": 1e308}, ParameterError, "epsilon·n must be at most"),
-        ({"k": 0}, ParameterError, "k must be in"),
-        ({"k": 2**23 + 1}, ParameterError, "k must be in"),
+        ({"draws": 0}, ParameterError, "draws must be in"),
+        ({"draws": 2**23 + 1}, ParameterError, "draws must be in"),
         ({"terms": 0}, ParameterError, "terms must be in"),
-        ({"terms_k": 0}, ParameterError, "terms_k must be in"),
+        ({"draw_terms": 0}, ParameterError, "draw_terms must be in"),
         ({"max_trials": 0}, ParameterError, "max_trials must be in"),
         ({"max_trials": 1}, ParameterError, "epsilon·n must be at most 0 "),
         ({"threads": 5000}, ParameterError, "threads must be in"),
-        ({"x": np.zeros((3, 2))}, ParameterError, "x must be one-dimensional"),
-        ({"x": [0.2, 0.1, math.nan]}, DataError, "index 2 is NaN"),
-        ({"x": "abc"}, ParameterTypeError, "x must have one of the dtypes"),
+        ({"records": np.zeros((3, 2))}, ParameterError, "records must have one coordinate"),
+        ({"records": [0.2, 0.1, math.nan]}, DataError, "index 2 is NaN"),
+        ({"records": "abc"}, ParameterTypeError, "records must have one of the dtypes"),
         ({"rng": 7}, ParameterTypeError, "rng must be None"),
     ],
 )
@@ -98,18 +98,18 @@ def choose(**changes):
     """One candidate near 0.3."""
     arguments = {
         "score": lambda z: np.abs(np.asarray(z) - 0.3),
-        "candidates": None,
+        "bounds": (0, 1),
         "epsilon": 2.0,
         "sensitivity": 0.25,
         "largest": 1.0,
         "rng": KeyedRandom(KEY),
     }
-    return distributions.exponential_density(**(arguments | changes))
+    return distributions.exponential_density(**arguments | changes)
 
 
 def finite(**changes):
     """One of four candidates."""
-    return choose(**({"candidates": [0.0, 0.3, 0.6, 1.0], "largest": None} | changes))
+    return choose(**({"candidates": [0.0, 0.3, 0.6, 1.0], "bounds": None, "largest": None} | changes))
 
 
 def test_candidates_keep_their_kind():
@@ -135,7 +135,7 @@ def test_the_least_integer_is_the_best_score():
 
 def test_points_of_a_box():
     assert isinstance(choose(), float)
-    found = choose(score=lambda z: np.zeros(len(z)), dimension=3, bounds=[(0, 1), (-5, -4), (100, 200)])
+    found = choose(score=lambda z: np.zeros(len(z)), bounds=((0, -5, 100), (1, -4, 200)))
     assert found.shape == (3,)
     assert 0 <= found[0] < 1
     assert -5 <= found[1] < -4
@@ -168,7 +168,8 @@ def test_batches_grow_to_a_public_size_and_go_on(monkeypatch):
         ({"largest": math.inf}, ParameterError, "largest must be in"),
         ({"epsilon": 30.0}, ParameterError, r"epsilon·largest/\(2·sensitivity\) must be at most ln\(max_trials\)"),
         ({"epsilon": 1e300, "sensitivity": 1e-300}, ParameterError, "take a smaller epsilon or raise max_trials"),
-        ({"dimension": 0}, ParameterError, "dimension must be in"),
+        ({"bounds": ((), ())}, ParameterError, "dimension must be in"),
+        ({"bounds": None}, ParameterError, "either candidates, a finite set, or bounds, a box"),
         ({"score": lambda z: z[:3]}, ParameterTypeError, "score must give one number for each of 64 candidates"),
         ({"score": lambda z: np.where(np.arange(len(z)) == 5, np.nan, z)}, DataError, "that of candidate 5 of a batch is"),
         ({"score": lambda z: z.astype(str)}, ParameterTypeError, "score must have one of the dtypes"),
@@ -187,8 +188,8 @@ def test_what_a_box_refuses(changes, error, words):
         ({"candidates": ["a"]}, ParameterTypeError, "candidates must have one of the dtypes"),
         ({"score": [1.0, 2.0]}, ParameterError, "score must give one number for each of 4 candidates"),
         ({"score": [1.0, math.nan, 1.0, 1.0]}, DataError, "index 1"),
-        ({"largest": 1.0}, ParameterError, "largest and bounds must be None"),
-        ({"bounds": (0, 1)}, ParameterError, "largest and bounds must be None"),
+        ({"largest": 1.0}, ParameterError, "largest must be None for a finite set"),
+        ({"bounds": (0, 1)}, ParameterError, "either candidates, a finite set, or bounds, a box"),
     ],
 )
 def test_what_a_finite_set_refuses(changes, error, words):

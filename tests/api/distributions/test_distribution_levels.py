@@ -30,9 +30,9 @@ def signs(n, d, mean, seed):
 
 @pytest.mark.parametrize("level", [0.01, 0.05])
 def test_a_test_rejects_exactly_where_its_p_value_is_at_most_the_level(level):
-    n, d = sample_size_needed(8, 0.8, *BUDGET, level=level), 8
+    n, d = sample_size_needed(*BUDGET, d=8, alpha=0.8, level=level), 8
     for mean in (0.0, 0.8):
-        found = uniformity_test(signs(n, d, mean, 3), *BUDGET, 0.8, level=level, rng=KeyedRandom(KEY))
+        found = uniformity_test(signs(n, d, mean, 3), *BUDGET, alpha=0.8, level=level, rng=KeyedRandom(KEY))
         assert found.reject == (found.p_value <= level) == (mean > 0)
         assert found.sample_size_needed == n
 
@@ -59,7 +59,9 @@ def test_critical_values(level):
 def test_the_size_is_at_most_the_level():
     """Under uniformity, 400 keyed runs: and half the p-value would be too small to be one."""
     n, d, level, runs = 2500, 4, 0.2, 400
-    outcomes = [uniformity_test(signs(n, d, 0.0, run), *BUDGET, 0.5, level=level, rng=KeyedRandom(KEY).at(run)) for run in range(runs)]
+    outcomes = [
+        uniformity_test(signs(n, d, 0.0, run), *BUDGET, alpha=0.5, level=level, rng=KeyedRandom(KEY).at(run)) for run in range(runs)
+    ]
     rejected = sum(each.reject for each in outcomes)
     assert beta.ppf(ERROR_RATE, max(rejected, 1e-9), runs - rejected + 1) <= level
     smaller = sum(each.p_value / 3 <= level for each in outcomes)  # the twin divides its p-value by three
@@ -67,7 +69,7 @@ def test_the_size_is_at_most_the_level():
 
 
 def test_smaller_levels_need_more_records():
-    needed = [sample_size_needed(16, 0.5, *BUDGET, level=level) for level in (0.3, 0.05, 0.01)]
+    needed = [sample_size_needed(*BUDGET, d=16, alpha=0.5, level=level) for level in (0.3, 0.05, 0.01)]
     assert needed == sorted(needed)
     assert len(set(needed)) == 3
     for level, n in zip((0.3, 0.05, 0.01), needed, strict=True):
@@ -79,21 +81,21 @@ def test_smaller_levels_need_more_records():
 
 def test_the_default_is_the_documents_rule():
     rows = signs(20_000, 8, 0.9, 1)
-    by_rule = uniformity_test(rows, *BUDGET, 0.8, rng=KeyedRandom(KEY))
-    by_level = uniformity_test(rows, *BUDGET, 0.8, level=0.05, rng=KeyedRandom(KEY))
+    by_rule = uniformity_test(rows, *BUDGET, alpha=0.8, rng=KeyedRandom(KEY))
+    by_level = uniformity_test(rows, *BUDGET, alpha=0.8, level=0.05, rng=KeyedRandom(KEY))
     assert (by_rule.statistic, by_rule.p_value) == (by_level.statistic, by_level.p_value)
-    assert by_rule.sample_size_needed == sample_size_needed(8, 0.8, *BUDGET)
+    assert by_rule.sample_size_needed == sample_size_needed(*BUDGET, d=8, alpha=0.8)
 
 
 def test_identity_at_a_level():
     random = np.random.default_rng(2)
     x = random.normal(size=(20_000, 3))
     for shift, reject in ((0.0, False), (1.5, True)):
-        found = identity_test(x + shift, np.zeros(3), np.eye(3), *BUDGET, 1.0, level=0.05, rng=KeyedRandom(KEY))
+        found = identity_test(x + shift, *BUDGET, alpha=1.0, mean=np.zeros(3), cov=np.eye(3), level=0.05, rng=KeyedRandom(KEY))
         assert found.reject == reject == (found.p_value <= 0.05)
 
 
 @pytest.mark.parametrize("level", [0.0, 1e-3, 1.0, 2.0, math.nan])
 def test_levels_that_cannot_be_had(level):
     with pytest.raises(ParameterError, match="level must be in"):
-        uniformity_test(signs(100, 4, 0.0, 1), *BUDGET, 1.0, level=level)
+        uniformity_test(signs(100, 4, 0.0, 1), *BUDGET, alpha=1.0, level=level)

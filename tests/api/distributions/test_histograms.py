@@ -35,16 +35,18 @@ def data(n=500, r=1, seed=1):
 
 
 RELEASES = {
-    "smoothed": lambda x, epsilon=1.0, **more: smoothed_histogram(x, epsilon, 40, **more),
-    "dirichlet": lambda x, epsilon=1.0, **more: dirichlet_histogram(x, epsilon, 40, **more),
-    "perturbed": lambda x, epsilon=1.0, **more: perturbed_histogram(x, epsilon, **more),
-    "discrete": lambda x, epsilon=1.0, **more: perturbed_histogram(x, epsilon, noise="discrete_laplace", **more),
+    "smoothed": lambda x, epsilon=1.0, bounds=(0, 1), **more: smoothed_histogram(x, epsilon, bounds, draws=40, **more),
+    "dirichlet": lambda x, epsilon=1.0, bounds=(0, 1), **more: dirichlet_histogram(x, epsilon, bounds, draws=40, **more),
+    "perturbed": lambda x, epsilon=1.0, bounds=(0, 1), **more: perturbed_histogram(x, epsilon, bounds, **more),
+    "discrete": lambda x, epsilon=1.0, bounds=(0, 1), **more: perturbed_histogram(x, epsilon, bounds, noise="discrete_laplace", **more),
 }
 each_release = pytest.mark.parametrize("make", RELEASES.values(), ids=RELEASES)
 
 
 @each_release
-@pytest.mark.parametrize(("r", "bins", "bounds"), [(1, 9, None), (2, 9, None), (2, (4, 2), [(0, 1), (-1, 1.5)]), (3, 27, (0, 2))])
+@pytest.mark.parametrize(
+    ("r", "bins", "bounds"), [(1, 9, (0, 1)), (2, 9, (0, 1)), (2, (4, 2), ((0, -1), (1, 1.5))), (3, 27, (0, 2)), (2, 4, (0, [1, 2]))]
+)
 def test_what_every_release_has(make, r, bins, bounds):
     release = make(data(r=r), 0.7, bins=bins, bounds=bounds, rng=rng())
     assert isinstance(release, Release)
@@ -69,7 +71,7 @@ def test_what_every_release_has(make, r, bins, bounds):
 
 @each_release
 def test_the_density_has_integral_one(make):
-    release = make(data(r=2), bins=(7, 3), bounds=[(-2, 1), (0, 9)])
+    release = make(data(r=2), bins=(7, 3), bounds=((-2, 0), (1, 9)))
     cells = release.cells
     middles = np.stack(np.meshgrid(*[(e[1:] + e[:-1]) / 2 for e in (cells.edges(0), cells.edges(1))], indexing="ij"), axis=-1)
     density = release.density(middles)
@@ -78,9 +80,9 @@ def test_the_density_has_integral_one(make):
 
 
 def test_draws_are_all_that_is_kept():
-    release = smoothed_histogram(data(), 2.0, 60, bins=5, rng=rng())
+    release = smoothed_histogram(data(), 2.0, (0, 1), draws=60, bins=5, rng=rng())
     assert isinstance(release, DrawsRelease)
-    assert (release.k, release.draws.shape) == (60, (60,))
+    assert release.draws.shape == (60,)
     assert not release.draws.flags.writeable
     assert {field.name for field in dataclasses.fields(release)} == {"privacy", "n", "box", "draws", "cells", "_masses"}
     counts = np.histogram(release.draws, release.cells.edges())[0]
@@ -93,7 +95,7 @@ def test_draws_are_all_that_is_kept():
 def test_the_distribution_function_of_draws_counts_coordinatewise(monkeypatch):
     from dpcore.distributions import _results
 
-    release = dirichlet_histogram(data(r=2), 2.0, 300, bins=(4, 6), rng=rng())
+    release = dirichlet_histogram(data(r=2), 2.0, (0, 1), draws=300, bins=(4, 6), rng=rng())
     x = np.random.default_rng(3).uniform(-0.2, 1.2, (50, 7, 2))
     expected = (release.draws[None, None] <= x[:, :, None]).all(axis=-1).mean(axis=-1)
     assert np.allclose(release.cdf(x), expected)
@@ -104,7 +106,7 @@ def test_the_distribution_function_of_draws_counts_coordinatewise(monkeypatch):
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 1, 3)])
 def test_the_distribution_function_of_a_histogram_is_its_integral(shape):
     r = len(shape)
-    box = Box.of([(-1.0, 2.0), (0.0, 0.5), (3.0, 7.0)][:r], r)
+    box = Box.of(((-1.0, 0.0, 3.0)[:r], (2.0, 0.5, 7.0)[:r]), r)
     cells, random = Cells.of(shape, box), np.random.default_rng(1)
     masses = random.dirichlet(np.ones(cells.m))
     release = HistogramRelease(Privacy(1.0), 10, box, cells, masses.copy(), masses)
@@ -119,7 +121,7 @@ def test_the_distribution_function_of_a_histogram_is_its_integral(shape):
 
 def test_masses_are_the_noisy_counts_cut_and_normalised():
     for kind, dtype in (("laplace", np.float64), ("discrete_laplace", np.int64)):
-        release = perturbed_histogram(data(), 0.5, bins=30, noise=kind, rng=rng())
+        release = perturbed_histogram(data(), 0.5, (0, 1), bins=30, noise=kind, rng=rng())
         assert release.noisy_counts.dtype == dtype
         cut = np.maximum(release.noisy_counts, 0)
         assert (cut == 0).any()
@@ -153,16 +155,16 @@ def test_rows_of_counts_are_releases_of_their_own():
 
 def test_millions_of_cells():
     x = data(200_000)
-    release = perturbed_histogram(x, 1.0, bins=2**22, rng=rng())
+    release = perturbed_histogram(x, 1.0, (0, 1), bins=2**22, rng=rng())
     assert release.masses.sum() == pytest.approx(1.0, abs=1e-9)
     assert (release.masses[release.cells.codes(release.sample(1000))] > 0).all()
-    smoothed = smoothed_histogram(x, 10.0, 1000, bins=2**22, rng=rng())
+    smoothed = smoothed_histogram(x, 10.0, (0, 1), draws=1000, bins=2**22, rng=rng())
     assert smoothed.density(smoothed.draws).min() == pytest.approx(2**22 / 1000)
-    assert dirichlet_histogram(x, 10.0, 1000, bins=2**22, rng=rng()).k == 1000
+    assert dirichlet_histogram(x, 10.0, (0, 1), draws=1000, bins=2**22, rng=rng()).draws.shape == (1000,)
 
 
 def test_cells_of_mass_zero_are_never_drawn():
-    box = Box.of(None, 1)
+    box = Box.of((0, 1))
     masses = np.array([0.0, 0.5, 0.0, 0.5, 0.0])
     release = HistogramRelease(Privacy(1.0), 10, box, Cells.of(5, box), masses.copy(), masses)
     points = release.sample(10_000)
@@ -173,7 +175,7 @@ def test_uniform_numbers_at_the_ends_of_cells(monkeypatch):
     """Those that no run would meet: exactly between two cells, exactly 0, and the largest below 1."""
     words = np.array([0, 2**62, 2**63, 2**64 - 1], np.uint64)
     monkeypatch.setattr("dpcore._backend.release.uniform_words", lambda position, n: words)
-    box = Box.of(None, 1)
+    box = Box.of((0, 1))
 
     def codes(masses):
         release = HistogramRelease(Privacy(1.0), 10, box, Cells.of(len(masses), box), masses.copy(), masses)
@@ -188,35 +190,35 @@ def test_uniform_numbers_at_the_ends_of_cells(monkeypatch):
 def test_one_record_one_cell_one_draw():
     for make in RELEASES.values():
         assert make([0.5], bins=1).sample(3).shape == (3,)
-    assert smoothed_histogram([0.5], 1.0, 1, bins=1).draws.shape == (1,)
-    assert dirichlet_histogram([[0.5, 0.2]], 1.0, 1, bins=1).draws.shape == (1, 2)
+    assert smoothed_histogram([0.5], 1.0, (0, 1), draws=1, bins=1).draws.shape == (1,)
+    assert dirichlet_histogram([[0.5, 0.2]], 1.0, (0, 1), draws=1, bins=1).draws.shape == (1, 2)
 
 
 def test_a_smoothing_of_one_looks_at_nothing():
-    a, b = (smoothed_histogram(np.full(100, x), 1.0, 500, bins=8, smoothing=1.0, rng=rng()).draws for x in (0.0, 1.0))
+    a, b = (smoothed_histogram(np.full(100, x), 1.0, (0, 1), draws=500, bins=8, smoothing=1.0, rng=rng()).draws for x in (0.0, 1.0))
     assert np.array_equal(a, b)
 
 
 def test_priors_of_each_cell():
     prior = np.full(6, 70.0)
-    one = dirichlet_histogram(data(), 1.0, 100, bins=6, prior=prior, rng=rng())
+    one = dirichlet_histogram(data(), 1.0, (0, 1), draws=100, bins=6, prior=prior, rng=rng())
     prior[3] = 1e9
-    other = dirichlet_histogram(data(), 1.0, 100, bins=6, prior=prior, rng=rng())
+    other = dirichlet_histogram(data(), 1.0, (0, 1), draws=100, bins=6, prior=prior, rng=rng())
     assert one.cells.counts(one.draws).max() < 90
     assert other.cells.counts(other.draws)[3] == 100
 
 
 def test_tables():
     pa = pytest.importorskip("pyarrow")
-    release = smoothed_histogram(data(r=2), 2.0, 60, bins=9)
+    release = smoothed_histogram(data(r=2), 2.0, (0, 1), draws=60, bins=9)
     table = release.table(names=["age", "income"])
     assert isinstance(table, pa.Table)
     assert table.schema == pa.schema([("age", pa.float64()), ("income", pa.float64())])
     assert np.array_equal(np.stack([c.to_numpy() for c in table.columns], axis=1), release.draws)
     assert release.table(7, rng=rng())["x2"].to_pylist() == release.sample(7, rng=rng())[:, 1].tolist()
-    density = perturbed_histogram(data(), 1.0, bins=9)
+    density = perturbed_histogram(data(), 1.0, (0, 1), bins=9)
     assert density.table(5).column_names == ["x"]
-    with pytest.raises(ParameterError, match="k must be the number of records to draw"):
+    with pytest.raises(ParameterError, match="draws must be the number of records to draw"):
         density.table()
     for names in (["a"], ["a", "a"], ["a", "b", "c"]):
         with pytest.raises(ParameterError, match="names must be 2 different names"):
@@ -231,24 +233,24 @@ def test_pictures(tmp_path):
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
-    assert perturbed_histogram(data(), 1.0, bins=9).plot(axes) is axes
-    release = smoothed_histogram(data(), 2.0, 60, bins=9)
+    assert perturbed_histogram(data(), 1.0, (0, 1), bins=9).plot(axes) is axes
+    release = smoothed_histogram(data(), 2.0, (0, 1), draws=60, bins=9)
     drawn = release.plot()
     values = drawn.patches[-1].get_data().values
     assert np.allclose(values, release.density((np.arange(9) + 0.5) / 9))
     drawn.figure.savefig(tmp_path / "a.svg")
-    assert perturbed_histogram(data(), 1.0, bins=5000).plot().lines
-    image = dirichlet_histogram(data(r=2), 2.0, 60, bins=(3, 4), bounds=[(0, 1), (0, 2)]).plot()
+    assert perturbed_histogram(data(), 1.0, (0, 1), bins=5000).plot().lines
+    image = dirichlet_histogram(data(r=2), 2.0, draws=60, bins=(3, 4), bounds=((0, 0), (1, 2))).plot()
     assert (image.get_xlabel(), image.get_ylabel()) == ("x1", "x2")
     assert image.figure.axes[1].get_ylabel() == "density released, ε = 2"
     assert image.get_images()[0].get_extent() == [0, 1, 0, 2]
     with pytest.raises(ParameterError, match="plot must have a release with at most 2 coordinates, got 3"):
-        perturbed_histogram(data(r=3), 1.0, bins=8).plot()
+        perturbed_histogram(data(r=3), 1.0, (0, 1), bins=8).plot()
 
 
 @pytest.mark.parametrize(("module", "method", "extra"), [("pyarrow", "table", "batch"), ("matplotlib.figure", "plot", "report")])
 def test_extras_that_are_not_installed_are_named(monkeypatch, module, method, extra):
-    release = smoothed_histogram(data(), 2.0, 60, bins=9)
+    release = smoothed_histogram(data(), 2.0, (0, 1), draws=60, bins=9)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install 'dpcore\[{extra}\]'"):
         getattr(release, method)()
@@ -263,23 +265,27 @@ WRONG = [
     ({"bins": "12"}, ParameterTypeError, "bins must be an integer"),
     ({"bins": (2, 2)}, ParameterError, "bins must be a number of cells or one number of bins for each of 1 axes"),
     ({"bins": 2**26 + 1}, ParameterError, r"bins must be in \[1, 67108864\]"),
-    ({"bounds": (1.0, 0.0)}, ParameterError, r"bounds must have low < high, 2\^-900 apart or more, on axis 0"),
-    ({"bounds": (0.0, 0.0)}, ParameterError, "bounds must have low < high"),
+    ({"bounds": (1.0, 0.0)}, ParameterError, r"bounds must have low \+ 2\^-900 ≤ high on axis 0, got low=1.0 and high=0.0"),
+    ({"bounds": (0.0, 0.0)}, ParameterError, "bounds must have low"),
     ({"bounds": (0.0, math.nan)}, ParameterError, "bounds must be in"),
     ({"bounds": (0.0, math.inf)}, ParameterError, "bounds must be in"),
-    ({"bounds": 3.0}, ParameterTypeError, "bounds must be None, a pair"),
-    ({"bounds": [(0, 1), (0, 1)]}, ParameterTypeError, "bounds must be None, a pair"),
-    ({"bounds": [(0, 1), (0,)]}, ParameterTypeError, "bounds must be None, a pair"),
+    ({"bounds": 3.0}, ParameterTypeError, "bounds must be a pair"),
+    ({"bounds": None}, ParameterTypeError, "bounds must be a pair"),
+    ({"bounds": "01"}, ParameterTypeError, "bounds must be a pair"),
+    ({"bounds": (0, 1, 2)}, ParameterTypeError, "bounds must be a pair"),
+    ({"bounds": (0, "a")}, ParameterTypeError, "bounds must be a real number"),
+    ({"bounds": [(0, 0), (1, 1)]}, ParameterError, "each a number or 1 numbers, one for each coordinate"),
+    ({"bounds": [(0, 0), (1,)]}, ParameterError, "each a number or 1 numbers, one for each coordinate"),
     ({"bounds": (1e15, 1e15 + 1), "bins": 100}, ParameterError, "must leave cells of 4096 units in the last place"),
     ({"threads": 0}, ParameterError, r"threads must be in \[1, 4096\]"),
     ({"rng": np.random.default_rng(1)}, ParameterTypeError, "rng must be None"),
-    ({"x": np.zeros((3, 2, 2))}, ParameterError, r"x must have shape \(n,\) or \(n, r\)"),
-    ({"x": []}, ParameterError, "x must have at least one record"),
-    ({"x": np.zeros((4, 0))}, ParameterError, "x must have a number of columns"),
-    ({"x": np.zeros((4, 17))}, ParameterError, "x must have a number of columns"),
-    ({"x": ["a"]}, ParameterTypeError, "x must have one of the dtypes"),
-    ({"x": np.ma.masked_array([0.5], [True])}, ParameterTypeError, "x must not be a masked array"),
-    ({"x": [0.1, math.nan, 0.3]}, DataError, "x must not hold NaN; the number at index 1 is NaN"),
+    ({"x": np.zeros((3, 2, 2))}, ParameterError, r"records must have shape \(n,\) or \(n, r\)"),
+    ({"x": []}, ParameterError, "records must hold at least one record"),
+    ({"x": np.zeros((4, 0))}, ParameterError, "records must have a number of columns"),
+    ({"x": np.zeros((4, 17))}, ParameterError, "records must have a number of columns"),
+    ({"x": ["a"]}, ParameterTypeError, "records must have one of the dtypes"),
+    ({"x": np.ma.masked_array([0.5], [True])}, ParameterTypeError, "records must not be a masked array"),
+    ({"x": [0.1, math.nan, 0.3]}, DataError, "records must not hold NaN; the number at index 1 is NaN"),
 ]
 
 
@@ -293,12 +299,12 @@ def test_what_is_refused(make, change, error, message):
 
 def test_privacy_losses_that_no_noise_or_prior_has():
     with pytest.raises(ParameterError, match="epsilon must give a noise scale"):
-        perturbed_histogram(data(), 1e-300, bins=4)
+        perturbed_histogram(data(), 1e-300, (0, 1), bins=4)
     with pytest.raises(ParameterError, match="epsilon must give a noise scale"):
-        perturbed_histogram(data(), 1e-20, bins=4, noise="discrete_laplace")
+        perturbed_histogram(data(), 1e-20, (0, 1), bins=4, noise="discrete_laplace")
     with pytest.raises(ParameterError, match="epsilon must give a prior"):
-        dirichlet_histogram(data(), 1e-300, 10, bins=4)
-    assert smoothed_histogram(data(), 1e-300, 10, bins=4).k == 10  # uniform draws
+        dirichlet_histogram(data(), 1e-300, (0, 1), draws=10, bins=4)
+    assert smoothed_histogram(data(), 1e-300, (0, 1), draws=10, bins=4).draws.shape == (10,)  # uniform draws
 
 
 def test_the_first_nan_is_named_whatever_thread_finds_one():
@@ -306,33 +312,33 @@ def test_the_first_nan_is_named_whatever_thread_finds_one():
     x[[700_001, 300_000, 899_999], [1, 0, 0]] = np.nan
     for threads in (1, 2, 4):
         with pytest.raises(DataError, match=r"the number at index \(300000, 0\) is NaN"):
-            perturbed_histogram(x, 1.0, bins=4, threads=threads)
+            perturbed_histogram(x, 1.0, (0, 1), bins=4, threads=threads)
 
 
 def test_parameters_are_refused_before_data_are_looked_at():
     x = [0.1, math.nan]
     for make in (
-        lambda: smoothed_histogram(x, 1.0, 0, bins=4),
-        lambda: smoothed_histogram(x, 1.0, 10, bins=4, smoothing=0.0),
-        lambda: smoothed_histogram(x, 1.0, 10, bins=4, smoothing=1.5),
-        lambda: smoothed_histogram(x, 1.0, 10, bins=4, smoothing=1e-3),
-        lambda: dirichlet_histogram(x, 1.0, 10, bins=4, prior=1e-3),
-        lambda: dirichlet_histogram(x, 1.0, 10, bins=4, prior=[9.0, 9.0, 9.0, 0.1]),
-        lambda: dirichlet_histogram(x, 1.0, 10, bins=4, prior=[9.0, 9.0]),
-        lambda: dirichlet_histogram(x, 1.0, 10, bins=4, prior=[9.0, 9.0, math.nan, 9.0]),
-        lambda: dirichlet_histogram(x, 1.0, 10, bins=4, prior=math.inf),
-        lambda: perturbed_histogram(x, 1.0, bins=4, noise="gaussian"),
+        lambda: smoothed_histogram(x, 1.0, (0, 1), draws=0, bins=4),
+        lambda: smoothed_histogram(x, 1.0, (0, 1), draws=10, bins=4, smoothing=0.0),
+        lambda: smoothed_histogram(x, 1.0, (0, 1), draws=10, bins=4, smoothing=1.5),
+        lambda: smoothed_histogram(x, 1.0, (0, 1), draws=10, bins=4, smoothing=1e-3),
+        lambda: dirichlet_histogram(x, 1.0, (0, 1), draws=10, bins=4, prior=1e-3),
+        lambda: dirichlet_histogram(x, 1.0, (0, 1), draws=10, bins=4, prior=[9.0, 9.0, 9.0, 0.1]),
+        lambda: dirichlet_histogram(x, 1.0, (0, 1), draws=10, bins=4, prior=[9.0, 9.0]),
+        lambda: dirichlet_histogram(x, 1.0, (0, 1), draws=10, bins=4, prior=[9.0, 9.0, math.nan, 9.0]),
+        lambda: dirichlet_histogram(x, 1.0, (0, 1), draws=10, bins=4, prior=math.inf),
+        lambda: perturbed_histogram(x, 1.0, (0, 1), bins=4, noise="gaussian"),
     ):
-        with pytest.raises(ParameterError, match=r"k must|smoothing must|prior|noise must"):
+        with pytest.raises(ParameterError, match=r"draws must|smoothing must|prior|noise must"):
             make()
     with pytest.raises(ParameterError, match=r"bins must be the 2-th power .*, such as 9, or a tuple"):
-        perturbed_histogram(np.zeros((3, 2)), 1.0, bins=8)
+        perturbed_histogram(np.zeros((3, 2)), 1.0, (0, 1), bins=8)
     with pytest.raises(ParameterTypeError, match=r"bins must be an integer, the number of cells, .* and no edges"):
-        perturbed_histogram(x, 1.0, bins=np.linspace(0, 1, 5))
+        perturbed_histogram(x, 1.0, (0, 1), bins=np.linspace(0, 1, 5))
 
 
 def test_points_that_are_asked_for():
-    release = perturbed_histogram(data(r=2), 1.0, bins=4)
+    release = perturbed_histogram(data(r=2), 1.0, (0, 1), bins=4)
     assert isinstance(release.density([0.5, 0.5]), float)
     assert release.density(np.zeros((0, 2))).shape == (0,)
     assert release.cdf(np.zeros((3, 5, 2))).shape == (3, 5)
@@ -341,15 +347,15 @@ def test_points_that_are_asked_for():
             release.density(wrong)
     with pytest.raises(ParameterError, match="x must not hold NaN; point 1 does"):
         release.cdf([[0.5, 0.5], [0.5, math.nan]])
-    with pytest.raises(ParameterError, match="k must be in"):
+    with pytest.raises(ParameterError, match="draws must be in"):
         release.sample(-1)
-    with pytest.raises(ParameterTypeError, match="k must be an integer"):
+    with pytest.raises(ParameterTypeError, match="draws must be an integer"):
         release.sample(2.0)
     with pytest.raises(ParameterError, match=r"threads must be in \[1, 4096\], got 0"):
         release.sample(2, threads=0)
 
 
-@pytest.mark.parametrize("bounds", [None, [(0, 3), (-1, 1)]])
+@pytest.mark.parametrize("bounds", [(0, 1), ((0, -1), (3, 1))])
 def test_synthetic_records_do_not_depend_on_threads(bounds):
     release = perturbed_histogram(data(r=2), 1.0, bins=(6, 5), bounds=bounds)
     points = release.sample(300_001, rng=rng(), threads=1)

@@ -25,35 +25,34 @@ X = np.linspace(0.0, 0.5, 200)
         ({"epsilon": 0.0}, errors.ParameterError, "epsilon"),
         ({"epsilon": math.inf}, errors.ParameterError, "epsilon"),
         ({"epsilon": True}, errors.ParameterTypeError, "epsilon"),
-        ({"k": 0}, errors.ParameterError, r"k must be in \[1"),
-        ({"k": 2.0}, errors.ParameterTypeError, "k must be an integer"),
+        ({"draws": 0}, errors.ParameterError, r"draws must be in \[1"),
+        ({"draws": 2.0}, errors.ParameterTypeError, "draws must be an integer"),
         ({"bins": 0}, errors.ParameterError, "bins"),
-        ({"bins": 2**12, "k": 2**12}, errors.ParameterError, r"bins·\(k \+ 1\) must be at most 2\^24 .* got bins=4096 and k=4096"),
-        ({"bins": 16, "k": 2**16}, errors.ParameterError, r"bins·\(k \+ 1\)² at most 2\^36, got bins=16 and k=65536"),
-        ({"bins": 2**17 + 1, "k": 1}, errors.ParameterError, r"bins must be in \[1, 2\^17\], got 131073"),
+        ({"bins": 2**12, "draws": 2**12}, errors.ParameterError, r"bins·\(draws \+ 1\) must be at most 2\^24 .* bins=4096 and draws=4096"),
+        ({"bins": 16, "draws": 2**16}, errors.ParameterError, r"bins·\(draws \+ 1\)² at most 2\^36, got bins=16 and draws=65536"),
+        ({"bins": 2**17 + 1, "draws": 1}, errors.ParameterError, r"bins must be in \[1, 2\^17\], got 131073"),
         ({"bounds": (1.0, 0.0)}, errors.ParameterError, "bounds"),
         ({"threads": 0}, errors.ParameterError, "threads"),
         ({"rng": np.random.default_rng(1)}, errors.ParameterTypeError, "rng"),
-        ({"x": np.zeros((5, 2))}, errors.ParameterError, "one coordinate"),
-        ({"x": np.zeros(0)}, errors.ParameterError, "at least one record"),
-        ({"x": np.array([0.1, np.nan])}, errors.DataError, "index 1"),
+        ({"records": np.zeros((5, 2))}, errors.ParameterError, "one coordinate"),
+        ({"records": np.zeros(0)}, errors.ParameterError, "at least one record"),
+        ({"records": np.array([0.1, np.nan])}, errors.DataError, "index 1"),
     ],
     ids=shown,
 )
 def test_what_is_refused(changes, error, message):
-    arguments = {"x": X, "epsilon": 1.0, "k": 10, "bins": 5} | changes
-    x, epsilon, k = (arguments.pop(name) for name in ("x", "epsilon", "k"))
+    arguments = {"records": X, "epsilon": 1.0, "bounds": (0, 1), "draws": 10, "bins": 5} | changes
     with pytest.raises(error, match=message):
-        ks_exponential(x, epsilon, k, **arguments)
+        ks_exponential(**arguments)
 
 
 def test_parameters_are_refused_before_data_are_looked_at():
     with pytest.raises(errors.ParameterError, match="bins"):
-        ks_exponential(np.array([np.nan]), 1.0, 2**20, bins=2**10)
+        ks_exponential(np.array([np.nan]), 1.0, (0, 1), draws=2**20, bins=2**10)
 
 
 def test_what_a_release_holds():
-    release = ks_exponential(X, 0.5, 30, bins=10)
+    release = ks_exponential(X, 0.5, (0, 1), draws=30, bins=10)
     assert isinstance(release, DrawsRelease)
     assert release.privacy == Privacy(0.5)
     assert release.n == 200
@@ -61,19 +60,19 @@ def test_what_a_release_holds():
     assert not release.draws.flags.writeable
     assert np.all((release.draws >= 0) & (release.draws <= 1))
     assert release.sample(7).shape == (7,)
-    assert not np.array_equal(ks_exponential(X, 0.5, 30, bins=10, rng=SecureRandom()).draws, release.draws)
+    assert not np.array_equal(ks_exponential(X, 0.5, (0, 1), draws=30, bins=10, rng=SecureRandom()).draws, release.draws)
 
 
 def test_the_same_key_gives_the_same_draws_whatever_does_not_matter():
-    wanted = ks_exponential(X, 1.0, 20, bins=8, rng=KeyedRandom(KEY)).draws
+    wanted = ks_exponential(X, 1.0, (0, 1), draws=20, bins=8, rng=KeyedRandom(KEY)).draws
     for x in (X[::-1], X[:, None], np.repeat(X, 2)[::2], X.astype(np.float32), list(X)):
-        assert np.array_equal(ks_exponential(x, 1.0, 20, bins=8, rng=KeyedRandom(KEY)).draws, wanted)
-    assert np.array_equal(ks_exponential(X, 1.0, 20, bins=8, rng=KeyedRandom(KEY), threads=3).draws, wanted)
-    shifted = ks_exponential(4 * X - 1, 1.0, 20, bins=8, bounds=(-1.0, 3.0), rng=KeyedRandom(KEY)).draws
+        assert np.array_equal(ks_exponential(x, 1.0, (0, 1), draws=20, bins=8, rng=KeyedRandom(KEY)).draws, wanted)
+    assert np.array_equal(ks_exponential(X, 1.0, (0, 1), draws=20, bins=8, rng=KeyedRandom(KEY), threads=3).draws, wanted)
+    shifted = ks_exponential(4 * X - 1, 1.0, draws=20, bins=8, bounds=(-1.0, 3.0), rng=KeyedRandom(KEY)).draws
     assert np.allclose((shifted + 1) / 4, wanted, atol=1e-12)
     clamped = np.where(X == 0.0, -1e300, X)
-    assert np.array_equal(ks_exponential(clamped, 1.0, 20, bins=8, rng=KeyedRandom(KEY)).draws, wanted)
-    assert not np.array_equal(ks_exponential(X, 1.0, 20, bins=8, rng=KeyedRandom(bytes(32))).draws, wanted)
+    assert np.array_equal(ks_exponential(clamped, 1.0, (0, 1), draws=20, bins=8, rng=KeyedRandom(KEY)).draws, wanted)
+    assert not np.array_equal(ks_exponential(X, 1.0, (0, 1), draws=20, bins=8, rng=KeyedRandom(bytes(32))).draws, wanted)
 
 
 EXTREMES = {
@@ -122,14 +121,14 @@ def test_logarithms_that_fall_by_rounding_stop_nothing(monkeypatch):
 
 def test_a_large_budget_follows_the_data_and_a_small_one_does_not():
     x = np.linspace(0, 0.25, 10_000)
-    assert ks_distance(ks_exponential(x, 50.0, 100, bins=100), x) < 0.06
-    assert ks_distance(ks_exponential(x, 1e-6, 100, bins=100), x) > 0.5
+    assert ks_distance(ks_exponential(x, 50.0, (0, 1), draws=100, bins=100), x) < 0.06
+    assert ks_distance(ks_exponential(x, 1e-6, (0, 1), draws=100, bins=100), x) > 0.5
 
 
 def test_ten_thousand_records_two_hundred_bins_and_draws():
     """The size that the specification names; how few tables it takes is what makes it fast."""
     x = np.linspace(0, 1, 10_000) ** 2
-    release = ks_exponential(x, 1.0, 200, bins=200, rng=KeyedRandom(KEY))
+    release = ks_exponential(x, 1.0, (0, 1), draws=200, bins=200, rng=KeyedRandom(KEY))
     assert ks_distance(release, x) < 0.1
     levels = Levels(np.bincount((x * 199.999).astype(int), minlength=200), 200)
     for epsilon in (0.01, 0.1, 1.0):

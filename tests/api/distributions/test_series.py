@@ -134,14 +134,14 @@ def test_no_roots_and_no_cells():
 def released(**changes) -> SeriesRelease:
     """A release of a Beta sample, in years."""
     x = np.random.default_rng(5).beta(10, 10, 500) * 100
-    arguments = {"x": x, "epsilon": 2.0, "terms": 4, "bounds": (0, 100), "rng": KeyedRandom(KEY)} | changes
+    arguments = {"records": x, "epsilon": 2.0, "terms": 4, "bounds": (0, 100), "rng": KeyedRandom(KEY)} | changes
     return distributions.orthogonal_series(**arguments)
 
 
 def test_a_release_is_in_the_units_of_its_bounds():
     found = released(bounds=(-20, 180))
     assert (found.privacy, found.n, found.dimension) == (Privacy(2.0), 500, 1)
-    unit = SeriesRelease(found.privacy, found.n, distributions.Box.of(None, 1), found.coefficients)
+    unit = SeriesRelease(found.privacy, found.n, distributions.Box.of((0, 1)), found.coefficients)
     x = np.linspace(-20, 180, 777).reshape(7, 111)
     assert found.density(x) == pytest.approx(unit.density((x + 20) / 200) / 200)
     assert found.cdf(x) == pytest.approx(unit.cdf((x + 20) / 200))
@@ -163,7 +163,7 @@ def test_records_do_not_depend_on_threads():
 
 def test_a_release_is_near_the_data_where_noise_is_small():
     x = np.random.default_rng(6).beta(10, 10, 200_000)
-    found = released(x=x, bounds=None, terms=8, epsilon=10.0, k=1000)
+    found = released(records=x, bounds=(0, 1), terms=8, epsilon=10.0, draws=1000)
     assert found.coefficients == pytest.approx(math.sqrt(2) * np.cos(np.pi * x[:, None] * np.arange(1, 9)).mean(axis=0), abs=1e-3)
     assert found.cdf(0.5) == pytest.approx(0.5, abs=5e-3)
     assert found.draws.shape == (1000,)
@@ -175,9 +175,9 @@ def test_blocks_and_orders_of_records_change_nothing(monkeypatch):
     from dpcore.distributions import series as module
 
     x = np.random.default_rng(7).random(1000)
-    whole = released(x=x, bounds=None).coefficients
+    whole = released(records=x, bounds=(0, 1)).coefficients
     monkeypatch.setattr(module, "_BLOCK", 7)
-    assert np.array_equal(released(x=x[::-1], bounds=None).coefficients, whole)
+    assert np.array_equal(released(records=x[::-1], bounds=(0, 1)).coefficients, whole)
 
 
 def test_sums_beyond_float64_stay_exact():
@@ -190,9 +190,9 @@ def test_sums_beyond_float64_stay_exact():
 
 
 def test_records_outside_are_clamped_and_integers_enter():
-    a = released(x=[-5, 3, 700], bounds=(0, 100)).coefficients
-    b = released(x=np.array([0.0, 3.0, 100.0]), bounds=(0, 100)).coefficients
-    c = released(x=np.array([[-np.inf], [3.0], [np.inf]]), bounds=(0, 100)).coefficients
+    a = released(records=[-5, 3, 700], bounds=(0, 100)).coefficients
+    b = released(records=np.array([0.0, 3.0, 100.0]), bounds=(0, 100)).coefficients
+    c = released(records=np.array([[-np.inf], [3.0], [np.inf]]), bounds=(0, 100)).coefficients
     assert np.array_equal(a, b)
     assert np.array_equal(a, c)
 
@@ -214,12 +214,12 @@ def test_the_scale_is_rounded_up():
         ({"terms": 0}, ParameterError, "terms must be in"),
         ({"terms": 2**16 + 1}, ParameterError, "terms must be in"),
         ({"terms": 2.0}, ParameterTypeError, "terms must be an integer"),
-        ({"k": 0}, ParameterError, "k must be in"),
+        ({"draws": 0}, ParameterError, "draws must be in"),
         ({"threads": 0}, ParameterError, "threads must be in"),
-        ({"x": np.zeros((5, 2))}, ParameterError, "x must be one-dimensional for a cosine series"),
-        ({"x": np.zeros(0)}, ParameterError, "x must have at least one record"),
-        ({"bounds": (1, 0)}, ParameterError, "bounds must have low < high"),
-        ({"x": [0.5, math.nan]}, DataError, "index 1 is NaN"),
+        ({"records": np.zeros((5, 2))}, ParameterError, "records must have one coordinate for a cosine series"),
+        ({"records": np.zeros(0)}, ParameterError, "records must hold at least one record"),
+        ({"bounds": (1, 0)}, ParameterError, "bounds must have low"),
+        ({"records": [0.5, math.nan]}, DataError, "index 1 is NaN"),
         ({"rng": np.random.default_rng(0)}, ParameterTypeError, "rng must be None"),
     ],
 )

@@ -25,16 +25,16 @@ def exponents(sizes, names):
 @pytest.mark.parametrize("constant", [50.0, 400.0])
 def test_smoothed_histograms_have_the_orders_of_theorems_4_2_and_4_3(r, constant):
     options = {"dimension": r, "constant": constant}
-    ks = exponents(lambda n: tuning.smoothed_histogram_ks(n, 1.0, **options), ("bins", "k"))
+    ks = exponents(lambda n: tuning.smoothed_histogram_ks(1.0, n=n, **options), ("bins", "draws"))
     assert ks == pytest.approx([r / (6 + r), 4 / (6 + r)], abs=0.01)
-    l2 = exponents(lambda n: tuning.smoothed_histogram_l2(n, 1.0, **options), ("bins", "k"))
+    l2 = exponents(lambda n: tuning.smoothed_histogram_l2(1.0, n=n, **options), ("bins", "draws"))
     assert l2 == pytest.approx([r / (2 * r + 3), (r + 2) / (2 * r + 3)], abs=0.01)
 
 
 @pytest.mark.parametrize("r", [1, 2, 3])
 def test_the_smoothing_of_theorem_4_3_is_the_proofs_not_the_printed_one(r):
     # δ is of its order where it is well below 1: for large n
-    small, large = (tuning.smoothed_histogram_l2(n, 1.0, dimension=r, constant=0.02).smoothing for n in (10**12, 9 * 10**15))
+    small, large = (tuning.smoothed_histogram_l2(1.0, n=n, dimension=r, constant=0.02).smoothing for n in (10**12, 9 * 10**15))
     slope = math.log(large / small) / math.log(9000)
     assert slope == pytest.approx(-1 / (2 * r + 3), abs=0.02)
     assert abs(slope + 1 / (r + 3)) > 0.02
@@ -45,10 +45,10 @@ def test_the_smoothing_of_theorem_4_3_is_the_proofs_not_the_printed_one(r):
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 30.0])
 @pytest.mark.parametrize("r", [1, 3])
 def test_smoothing_is_the_least_that_is_private(tune, n, epsilon, r):
-    found = tune(n, epsilon, dimension=r)
+    found = tune(epsilon, n=n, dimension=r)
     with mpmath.workdps(60):
         spent = [
-            found.k * mpmath.log(1 + (1 - mpmath.mpf(delta)) * found.bins / (n * mpmath.mpf(delta)))
+            found.draws * mpmath.log(1 + (1 - mpmath.mpf(delta)) * found.bins / (n * mpmath.mpf(delta)))
             for delta in (found.smoothing, found.smoothing * (1 - 1e-12))
         ]
         assert spent[0] <= epsilon < spent[1]
@@ -58,34 +58,34 @@ def test_smoothing_is_the_least_that_is_private(tune, n, epsilon, r):
 
 @pytest.mark.parametrize("r", [1, 2, 4])
 def test_perturbed_histograms_have_the_order_of_theorem_4_4(r):
-    (found,) = exponents(lambda n: tuning.perturbed_histogram_bins(n, dimension=r), ("bins",))
+    (found,) = exponents(lambda n: tuning.perturbed_histogram_bins(n=n, dimension=r), ("bins",))
     assert found == pytest.approx(r / (2 + r), abs=0.02)
-    assert tuning.perturbed_histogram_bins(1000, constant=2.0) == tuning.Tuning(bins=20, k=1000)
+    assert tuning.perturbed_histogram_bins(n=1000, constant=2.0) == tuning.Tuning(bins=20, draws=1000)
 
 
 @pytest.mark.parametrize(("epsilon", "largest", "constant"), [(1.0, math.e, 1.0), (0.1, 2.0, 1 / 16), (4.0, 10.0, 3.0)])
 def test_the_exponential_mechanism_has_the_draws_of_theorem_5_4(epsilon, largest, constant):
     for n in (1000, 10**8):
-        found = tuning.ks_exponential_draws(n, epsilon, largest_density=largest, constant=constant)
-        assert found.k == round(constant * (3 * epsilon / math.log(largest)) ** (2 / 3) * n ** (2 / 3))
-        assert found.bins == round(math.sqrt(found.k))
+        found = tuning.ks_exponential_draws(epsilon, n=n, largest_density=largest, constant=constant)
+        assert found.draws == round(constant * (3 * epsilon / math.log(largest)) ** (2 / 3) * n ** (2 / 3))
+        assert found.bins == round(math.sqrt(found.draws))
 
 
 @pytest.mark.parametrize("gamma", [0.75, 1.5, 2.0, 5.0])
 def test_series_have_the_terms_of_section_6(gamma):
-    (terms,) = exponents(lambda n: tuning.orthogonal_series_terms(n, smoothness=gamma, constant=50.0), ("terms",))
+    (terms,) = exponents(lambda n: tuning.orthogonal_series_terms(n=n, smoothness=gamma, constant=50.0), ("terms",))
     assert terms == pytest.approx(1 / (2 * gamma + 1), abs=0.01)
-    (k,) = exponents(lambda n: tuning.l2_exponential_draws(n, smoothness=gamma), ("k",))
+    (k,) = exponents(lambda n: tuning.l2_exponential_draws(n=n, smoothness=gamma), ("draws",))
     assert k == pytest.approx(0.5, abs=1e-6)
-    found = tuning.l2_exponential_draws(10**8, smoothness=gamma)
-    assert found.terms == tuning.orthogonal_series_terms(10**8, smoothness=gamma).terms
-    assert found.terms_k == tuning.orthogonal_series_terms(found.k, smoothness=gamma).terms
+    found = tuning.l2_exponential_draws(n=10**8, smoothness=gamma)
+    assert found.terms == tuning.orthogonal_series_terms(n=10**8, smoothness=gamma).terms
+    assert found.draw_terms == tuning.orthogonal_series_terms(n=found.draws, smoothness=gamma).terms
 
 
 def test_nothing_is_smaller_than_one():
-    assert tuning.smoothed_histogram_l2(1, 1e-3, dimension=5, constant=1e-3).bins == 1
-    assert tuning.ks_exponential_draws(1, 1e-9) == tuning.Tuning(bins=1, k=1)
-    assert tuning.orthogonal_series_terms(1, smoothness=3.0, constant=1e-9).terms == 1
+    assert tuning.smoothed_histogram_l2(1e-3, n=1, dimension=5, constant=1e-3).bins == 1
+    assert tuning.ks_exponential_draws(1e-9, n=1) == tuning.Tuning(bins=1, draws=1)
+    assert tuning.orthogonal_series_terms(n=1, smoothness=3.0, constant=1e-9).terms == 1
 
 
 # The tables of Section 1.1
@@ -109,7 +109,7 @@ TABLES = [
 
 @pytest.mark.parametrize(("mechanism", "distance", "options", "exponent", "log_power"), TABLES)
 def test_rates_are_those_of_the_tables(mechanism, distance, options, exponent, log_power):
-    found = tuning.rate(mechanism, distance, 10**5, **options)
+    found = tuning.rate(mechanism, distance, n=10**5, **options)
     assert (found.exponent, found.log_power) == (pytest.approx(float(exponent)), log_power)
     assert found.value == pytest.approx(10 ** (5 * float(exponent)) * math.log(10**5) ** log_power)
 
@@ -117,9 +117,9 @@ def test_rates_are_those_of_the_tables(mechanism, distance, options, exponent, l
 @pytest.mark.parametrize("distance", tuning.DISTANCES)
 @pytest.mark.parametrize("r", [1, 2, 5])
 def test_no_private_release_beats_the_best_estimators(distance, r):
-    best = tuning.rate("minimax", distance, 10**9, dimension=r)
+    best = tuning.rate("minimax", distance, n=10**9, dimension=r)
     for mechanism in ("smoothed_histogram", "perturbed_histogram"):
-        found = tuning.rate(mechanism, distance, 10**9, dimension=r)
+        found = tuning.rate(mechanism, distance, n=10**9, dimension=r)
         assert (found.exponent, found.log_power) >= (best.exponent, best.log_power)
     # the printed rate is the smaller of two, and does
     printed = min((-2 / (2 + r), 1.0), (-1 / 2, 0.5))
@@ -132,26 +132,26 @@ def test_no_private_release_beats_the_best_estimators(distance, r):
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: tuning.smoothed_histogram_ks(0, 1.0), "n"),
-        (lambda: tuning.smoothed_histogram_ks(10, 0.0), "epsilon"),
-        (lambda: tuning.smoothed_histogram_l2(10, math.nan), "epsilon"),
-        (lambda: tuning.smoothed_histogram_l2(10, 1.0, dimension=0), "dimension"),
-        (lambda: tuning.perturbed_histogram_bins(2**53 + 1), "n"),
-        (lambda: tuning.perturbed_histogram_bins(10, constant=0.0), "constant"),
-        (lambda: tuning.perturbed_histogram_bins(10, constant=1e300), "constant"),
-        (lambda: tuning.ks_exponential_draws(10, 1.0, largest_density=1.0), "largest_density"),
-        (lambda: tuning.ks_exponential_draws(10, 1e300), "epsilon"),
-        (lambda: tuning.l2_exponential_draws(10, smoothness=0.5), "smoothness"),
-        (lambda: tuning.orthogonal_series_terms(10, smoothness=math.inf), "smoothness"),
-        (lambda: tuning.rate("histogram", "l2", 10), "mechanism"),
-        (lambda: tuning.rate("minimax", "tv", 10), "distance"),
-        (lambda: tuning.rate("ks_exponential", "l2", 10), "distance must be 'ks' for ks_exponential"),
-        (lambda: tuning.rate("minimax", "l2", 1), "n"),
-        (lambda: tuning.rate("orthogonal_series", "ks", 10, smoothness=1.0), "distance"),
-        (lambda: tuning.rate("orthogonal_series", "l2", 10, dimension=2), "dimension"),
-        (lambda: tuning.rate("ks_exponential", "ks", 10, dimension=2), "dimension"),
-        (lambda: tuning.rate("smoothed_histogram", "l2", 10, smoothness=2.0), "smoothness"),
-        (lambda: tuning.rate("minimax", "ks", 10, smoothness=2.0), "smoothness"),
+        (lambda: tuning.smoothed_histogram_ks(1.0, n=0), "n"),
+        (lambda: tuning.smoothed_histogram_ks(0.0, n=10), "epsilon"),
+        (lambda: tuning.smoothed_histogram_l2(math.nan, n=10), "epsilon"),
+        (lambda: tuning.smoothed_histogram_l2(1.0, n=10, dimension=0), "dimension"),
+        (lambda: tuning.perturbed_histogram_bins(n=2**53 + 1), "n"),
+        (lambda: tuning.perturbed_histogram_bins(n=10, constant=0.0), "constant"),
+        (lambda: tuning.perturbed_histogram_bins(n=10, constant=1e300), "constant"),
+        (lambda: tuning.ks_exponential_draws(1.0, n=10, largest_density=1.0), "largest_density"),
+        (lambda: tuning.ks_exponential_draws(1e300, n=10), "epsilon"),
+        (lambda: tuning.l2_exponential_draws(n=10, smoothness=0.5), "smoothness"),
+        (lambda: tuning.orthogonal_series_terms(n=10, smoothness=math.inf), "smoothness"),
+        (lambda: tuning.rate("histogram", "l2", n=10), "mechanism"),
+        (lambda: tuning.rate("minimax", "tv", n=10), "distance"),
+        (lambda: tuning.rate("ks_exponential", "l2", n=10), "distance must be 'ks' for ks_exponential"),
+        (lambda: tuning.rate("minimax", "l2", n=1), "n"),
+        (lambda: tuning.rate("orthogonal_series", "ks", n=10, smoothness=1.0), "distance"),
+        (lambda: tuning.rate("orthogonal_series", "l2", n=10, dimension=2), "dimension"),
+        (lambda: tuning.rate("ks_exponential", "ks", n=10, dimension=2), "dimension"),
+        (lambda: tuning.rate("smoothed_histogram", "l2", n=10, smoothness=2.0), "smoothness"),
+        (lambda: tuning.rate("minimax", "ks", n=10, smoothness=2.0), "smoothness"),
     ],
 )
 def test_a_parameter_out_of_range_is_named(call, name):
@@ -162,4 +162,4 @@ def test_a_parameter_out_of_range_is_named(call, name):
 @pytest.mark.parametrize("bad", [10.0, True, "10"])
 def test_a_parameter_of_another_type_is_refused(bad):
     with pytest.raises(ParameterTypeError, match="n must be an integer"):
-        tuning.perturbed_histogram_bins(bad)
+        tuning.perturbed_histogram_bins(n=bad)

@@ -22,7 +22,7 @@ EVERY = [lambda x: x > 0, lambda x: x > 1, np.abs]
 
 
 def queries(k=3, data=DATA, **options):
-    return AdaptiveQueries(data, 0.5, 1e-6, k, **({"rng": KeyedRandom(bytes(32))} | options))
+    return AdaptiveQueries(data, 0.5, 1e-6, uses=k, **{"rng": KeyedRandom(bytes(32))} | options)
 
 
 class Recorded:
@@ -83,7 +83,7 @@ def test_query_k_plus_one_is_refused_and_not_called():
     made.answer(EVERY[0])
     assert made.remaining == 0
     called = []
-    with pytest.raises(BudgetError, match="k = 2 queries were asked"):
+    with pytest.raises(BudgetError, match="uses = 2 queries were asked"):
         made.answer(called.append)
     assert called == []
 
@@ -103,7 +103,7 @@ def test_a_query_that_fails_counts():
 
 
 def test_threads_share_one_count():
-    made = AdaptiveQueries(DATA, 0.5, 1e-6, 50)
+    made = AdaptiveQueries(DATA, 0.5, 1e-6, uses=50)
 
     def ask(_):
         try:
@@ -239,7 +239,7 @@ def test_accuracies():
         made.statistical_accuracy(0.05, constant=1001 / needed)
     with pytest.raises(ParameterError, match="constant"):
         made.statistical_accuracy(0.05, constant=0)
-    assert AdaptiveQueries(DATA, 0.5, 0.1, 100).statistical_accuracy(0.5)[1] == 1.0
+    assert AdaptiveQueries(DATA, 0.5, 0.1, uses=100).statistical_accuracy(0.5)[1] == 1.0
     for beta in (0.0, 1.0, math.nan):
         with pytest.raises(ParameterError, match="beta"):
             made.empirical_accuracy(beta)
@@ -255,22 +255,22 @@ def test_accuracies():
         (0.5, 0.0, 1, ParameterError, "delta"),
         (0.5, 1.0, 1, ParameterError, "delta"),
         (0.5, 0.9, 1, ParameterError, "epsilon must be at most"),
-        (0.5, 1e-6, 0, ParameterError, "k must be"),
-        (0.5, 1e-6, 1.0, ParameterTypeError, "k must be"),
+        (0.5, 1e-6, 0, ParameterError, "uses must be"),
+        (0.5, 1e-6, 1.0, ParameterTypeError, "uses must be"),
     ],
 )
 def test_parameters_out_of_range(epsilon, delta, k, error, name):
     with pytest.raises(error, match=name):
-        AdaptiveQueries(DATA, epsilon, delta, k)
+        AdaptiveQueries(DATA, epsilon, delta, uses=k)
 
 
 def test_other_arguments():
     with pytest.raises(ParameterError, match="at least one record"):
-        AdaptiveQueries([], 0.5, 1e-6, 1)
+        AdaptiveQueries([], 0.5, 1e-6, uses=1)
     with pytest.raises(ParameterTypeError, match="must have a length"):
-        AdaptiveQueries(5, 0.5, 1e-6, 1)
+        AdaptiveQueries(5, 0.5, 1e-6, uses=1)
     with pytest.raises(ParameterTypeError, match="rng"):
-        AdaptiveQueries(DATA, 0.5, 1e-6, 1, rng=np.random.default_rng())
+        AdaptiveQueries(DATA, 0.5, 1e-6, uses=1, rng=np.random.default_rng())
     made = queries()
     with pytest.raises(ParameterTypeError, match="query must be a function"):
         made.answer(DATA)
@@ -279,16 +279,16 @@ def test_other_arguments():
             made.best_of(wrong, 0.5)
     with pytest.raises(ParameterError, match="at least one query"):
         made.best_of([], 0.5)
-    with pytest.raises(ParameterError, match="epsilon_select"):
+    with pytest.raises(ParameterError, match="epsilon must be in"):
         made.best_of(EVERY, 0.0)
     assert made.privacy == Privacy(0.5, 1e-6)
     assert made.remaining == 3
-    assert repr(made) == "AdaptiveQueries(<1000 records>, epsilon=0.5, delta=1e-06, k=3)"
+    assert repr(made) == "AdaptiveQueries(<1000 records>, epsilon=0.5, delta=1e-06, uses=3)"
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_copy_would_have_a_budget_of_its_own(copied):
-    queries = AdaptiveQueries(np.zeros(10), 0.5, 1e-6, 3)
+    queries = AdaptiveQueries(np.zeros(10), 0.5, 1e-6, uses=3)
     with pytest.raises(ParameterTypeError, match="must not be copied or pickled"):
         copied(queries)
 

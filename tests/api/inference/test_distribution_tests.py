@@ -38,7 +38,7 @@ def packed(signs):
 
 
 def run(X, **options):
-    return uniformity_test(X, 2.0, 1e-3, 0.5, rng=KeyedRandom(KEY), **options)
+    return uniformity_test(X, 2.0, 1e-3, alpha=0.5, rng=KeyedRandom(KEY), **options)
 
 
 # Forms of input
@@ -78,21 +78,21 @@ def test_bits_beyond_the_columns_are_not_looked_at():
 @pytest.mark.parametrize(
     ("X", "options", "error", "message"),
     [
-        (np.zeros((4, 2), np.uint8), {}, ParameterError, "columns must be given"),
+        (np.zeros((4, 2), np.uint8), {}, ParameterError, "columns must be the number of signs"),
         (np.zeros((4, 2), np.uint8), {"columns": 8}, ParameterError, "columns must be in [9, 16], got 8"),
         (np.zeros((4, 2), np.uint8), {"columns": 17}, ParameterError, "columns must be in [9, 16], got 17"),
         (np.ones((4, 2)), {"columns": 2}, ParameterError, "columns must be None unless"),
         (np.ones(4), {}, ParameterError, "shape (n, d), got 1 dimensions"),
         (np.ones((1, 4)), {}, ParameterError, "at least two records and one column, got shape (1, 4)"),
         (np.ones((4, 0)), {}, ParameterError, "got shape (4, 0)"),
-        (np.ones((4, 2), complex), {}, ParameterTypeError, "X must have one of the dtypes"),
+        (np.ones((4, 2), complex), {}, ParameterTypeError, "records must have one of the dtypes"),
         (np.ma.masked_array(np.ones((4, 2))), {}, ParameterTypeError, "masked"),
         (np.ones((4, 2)), {"threads": 0}, ParameterError, "threads must be in"),
     ],
 )
 def test_records_that_do_not_fit_are_refused(X, options, error, message):
     with pytest.raises(error) as caught:
-        uniformity_test(X, 1.0, 1e-3, 0.5, **options)
+        uniformity_test(X, 1.0, 1e-3, alpha=0.5, **options)
     assert message in str(caught.value)
 
 
@@ -101,7 +101,7 @@ def test_an_entry_that_is_no_sign_is_named_by_its_place_alone(value):
     X = signs_of(3000, 50).astype(np.float64)
     X[2503, 17] = X[2600, 3] = value
     with pytest.raises(DataError, match=r"row 2503, column 17 is another number") as caught:
-        uniformity_test(X, 1.0, 1e-3, 0.5)
+        uniformity_test(X, 1.0, 1e-3, alpha=0.5)
     assert str(value) not in str(caught.value).replace("2503", "").replace("17", "").replace("-1 and 1 only", "")
 
 
@@ -119,7 +119,7 @@ def test_an_entry_that_is_no_sign_is_named_by_its_place_alone(value):
 )
 def test_parameters_outside_the_proof_are_refused(epsilon, delta, alpha, message):
     with pytest.raises(ParameterError) as caught:
-        uniformity_test(np.full((4, 4), 7.0), epsilon, delta, alpha)  # before the data, which are wrong, are looked at
+        uniformity_test(np.full((4, 4), 7.0), epsilon, delta, alpha=alpha)  # before the data, which are wrong, are looked at
     assert message in str(caught.value)
 
 
@@ -127,7 +127,7 @@ def test_an_outcome_is_frozen_and_says_what_it_cost():
     outcome = run(signs_of(50, 4))
     assert isinstance(outcome, TestOutcome)
     assert outcome.privacy == Privacy(2.0, 1e-3)
-    assert outcome.sample_size_needed == sample_size_needed(4, 0.5, 2.0, 1e-3)
+    assert outcome.sample_size_needed == sample_size_needed(2.0, 1e-3, d=4, alpha=0.5)
     with pytest.raises(dataclasses.FrozenInstanceError):
         outcome.reject = True  # type: ignore[misc]
 
@@ -196,12 +196,12 @@ def test_known_answers():
     n = 4000
     rng = KeyedRandom(KEY)
     fair = uniform_rows(n, 16, rng)
-    assert not uniformity_test(fair, 4.0, 0.01, 2.0, columns=16, rng=rng).reject
+    assert not uniformity_test(fair, 4.0, 0.01, alpha=2.0, columns=16, rng=rng).reject
     everyone = np.full((n, 2), 255, np.uint8)
-    outcome = uniformity_test(everyone, 4.0, 0.01, 2.0, columns=16, rng=rng)
+    outcome = uniformity_test(everyone, 4.0, 0.01, alpha=2.0, columns=16, rng=rng)
     assert (outcome.reject, outcome.statistic) == (True, math.inf)  # the first step sees it
     half = np.repeat(np.array([[255, 255], [0, 0]], np.uint8), n // 2, axis=0)
-    outcome = uniformity_test(half, 4.0, 0.01, 2.0, columns=16, rng=rng)
+    outcome = uniformity_test(half, 4.0, 0.01, alpha=2.0, columns=16, rng=rng)
     assert outcome.reject is False  # sums of 0: T = −nd, though the records are far from uniform
     assert outcome.statistic == pytest.approx(-16 * n, abs=30 * thresholds(n, 16, 4.0, 0.01).third_scale)
     tilted = fair.copy()
@@ -214,7 +214,7 @@ def test_known_answers():
 
 def test_the_secure_source_differs_from_run_to_run():
     signs = signs_of(100, 8)
-    assert len({uniformity_test(signs, 1.0, 1e-3, 0.5).statistic for _ in range(5)}) == 5
+    assert len({uniformity_test(signs, 1.0, 1e-3, alpha=0.5).statistic for _ in range(5)}) == 5
 
 
 # Identity
@@ -269,19 +269,19 @@ def test_infinities_are_signs_or_coins_and_nan_is_refused():
     assert found[1, 1] == 1
     x[1, 0] = np.nan
     with pytest.raises(DataError, match="row 1, column 0"):
-        identity_test(x, [0.0, 0.0], np.eye(2), 1.0, 1e-3, 1.0)
+        identity_test(x, 1.0, 1e-3, alpha=1.0, mean=[0.0, 0.0], cov=np.eye(2))
 
 
 def test_identity_is_uniformity_of_signs():
     random = np.random.default_rng(7)
     cov = np.array([[4.0, 1.5, 0.0], [1.5, 1.0, 0.2], [0.0, 0.2, 9.0]])
     x = random.multivariate_normal([1, 2, 3], cov, 900)
-    outcome = identity_test(x, [1, 2, 3], cov, 2.0, 1e-3, 1.0, rng=KeyedRandom(KEY))
+    outcome = identity_test(x, 2.0, 1e-3, alpha=1.0, mean=[1, 2, 3], cov=cov, rng=KeyedRandom(KEY))
     signs = np.linalg.solve(np.linalg.cholesky(cov), (x - [1, 2, 3]).T).T > 0
-    expected = uniformity_test(signs, 2.0, 1e-3, sign_separation(1.0), rng=KeyedRandom(KEY))
+    expected = uniformity_test(signs, 2.0, 1e-3, alpha=sign_separation(1.0), rng=KeyedRandom(KEY))
     assert outcome == expected
     assert sign_separation(1.0) == 0.84 / math.sqrt(2)
-    assert identity_test(x.astype(np.float32), [1, 2, 3], cov, 2.0, 1e-3, 1.0).privacy == Privacy(2.0, 1e-3)
+    assert identity_test(x.astype(np.float32), 2.0, 1e-3, alpha=1.0, mean=[1, 2, 3], cov=cov).privacy == Privacy(2.0, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_identity_is_uniformity_of_signs():
 )
 def test_means_and_covariances_that_do_not_fit_are_refused(mean, cov, message):
     with pytest.raises(ParameterError) as caught:
-        identity_test(np.ones((5, 2)), mean, cov, 1.0, 1e-3, 1.0)
+        identity_test(np.ones((5, 2)), 1.0, 1e-3, alpha=1.0, mean=mean, cov=cov)
     assert message in str(caught.value)
 
 
@@ -318,16 +318,16 @@ def test_separation_of_signs_is_a_lower_bound_and_the_printed_one_is_not():
 
 
 def test_sample_sizes_grow_as_the_theorem_says():
-    assert sample_size_order(16, 0.5, 1.0) == 4 / 0.25 + 2 / 0.5
-    base = sample_size_needed(64, 0.5, 1.0, 1e-6)
-    assert sample_size_needed(64, 0.25, 1.0, 1e-6) > base > sample_size_needed(64, 0.5, 2.0, 1e-6)
-    assert sample_size_needed(64, 0.5, 1.0, 1e-9) > base
+    assert sample_size_order(1.0, d=16, alpha=0.5) == 4 / 0.25 + 2 / 0.5
+    base = sample_size_needed(1.0, 1e-6, d=64, alpha=0.5)
+    assert sample_size_needed(1.0, 1e-6, d=64, alpha=0.25) > base > sample_size_needed(2.0, 1e-6, d=64, alpha=0.5)
+    assert sample_size_needed(1.0, 1e-9, d=64, alpha=0.5) > base
     # d^(1/4)/(αε) times √logs for the noise of R; for small α the noise of T decides: (√d·log/(α²ε))^(2/3)
-    small = [sample_size_needed(64, 0.5 / f, 1.0, 1e-6) for f in (1, 2, 4, 8)]
+    small = [sample_size_needed(1.0, 1e-6, d=64, alpha=0.5 / f) for f in (1, 2, 4, 8)]
     assert all(2 < b / a < 4 for a, b in itertools.pairwise(small))
 
 
 @pytest.mark.parametrize("d", [0, 2**41])
 def test_sample_sizes_need_a_dimension(d):
     with pytest.raises(ParameterError, match="d must be in"):
-        sample_size_needed(d, 0.5, 1.0, 1e-3)
+        sample_size_needed(1.0, 1e-3, d=d, alpha=0.5)

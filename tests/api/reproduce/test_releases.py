@@ -15,7 +15,8 @@ import pytest
 from scipy import integrate, stats
 
 from dpcore.distributions import DrawsRelease, perturbed_histogram
-from dpcore.distributions._cells import Box, Cells
+from dpcore.distributions._boxes import Box
+from dpcore.distributions._cells import Cells
 from dpcore.distributions.distances import ks_distance, squared_l2_distance
 from dpcore.distributions.tuning import Tuning, smoothed_histogram_l2
 from dpcore.reproduce import Setting, Slope, point_masses, private_tests, rate_curves, releases, run
@@ -59,7 +60,7 @@ def test_a_density_fits_its_distribution_function_and_its_square(density):
 
 @pytest.mark.parametrize("density", DENSITIES, ids=str)
 def test_errors_of_histograms_are_integrals(density, stream):
-    released = perturbed_histogram(density.records(500, stream), 1.0, bins=6, rng=stream)
+    released = perturbed_histogram(density.records(500, stream), 1.0, (0, 1), bins=6, rng=stream)
     assert float(density.squared_error(released.masses)) == pytest.approx(squared_l2_distance(released, density.pdf), rel=1e-9)
     assert density.bias(6) == pytest.approx(float(density.squared_error(density.masses(6))), abs=1e-12)
 
@@ -96,7 +97,7 @@ def test_the_risk_of_a_histogram_is_the_sum_over_all_data():
 
 
 def test_the_risk_of_a_smoothed_histogram_is_the_sum_over_all_data_and_draws():
-    density, n, tuning = Linear(1.5), 3, Tuning(bins=2, k=2, smoothing=0.25)
+    density, n, tuning = Linear(1.5), 3, Tuning(bins=2, draws=2, smoothing=0.25)
     p, delta = density.masses(2), Fraction(1, 4)
     total = 0.0
     for codes in itertools.product(range(2), repeat=n):
@@ -109,7 +110,7 @@ def test_the_risk_of_a_smoothed_histogram_is_the_sum_over_all_data_and_draws():
 
 def test_draws_have_that_risk_and_not_another_one(stream):
     density, n = Linear(2.0), 2000
-    tuning = smoothed_histogram_l2(n, 1.0)
+    tuning = smoothed_histogram_l2(1.0, n=n)
     errors = releases.draws_l2(density, releases.smoothed_draws(density, n, tuning, 2000, stream), tuning.bins)
     off = [
         abs(errors.mean() - releases.smoothed_l2_risk(density, n, each)) / (errors.std() / math.sqrt(len(errors)))
@@ -204,7 +205,7 @@ def test_nothing_that_is_released_is_near_a_point_mass():
     found = point_masses.distances(QUICK)
     assert all(float(each.min()) >= 0.5 for every in found.values() for each in every.values())
     # a release that is no private one
-    inside = DrawsRelease(None, 4, Box.of(None, 1), np.full(4, 0.3), Cells.of(2, Box.of(None, 1)))
+    inside = DrawsRelease(None, 4, Box.of((0, 1)), np.full(4, 0.3), Cells.of(2, Box.of((0, 1))))
     assert point_masses._from_point(inside, 0.3) == 0.0
 
 

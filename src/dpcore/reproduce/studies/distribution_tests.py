@@ -120,7 +120,7 @@ def _identity(setting: Setting) -> Section:
 
 
 def _identity_rejections(alpha: float, epsilon: float, runs: int, setting: Setting) -> _Rejections:
-    needed, shift = sample_size_needed(DIMENSION, sign_separation(alpha), epsilon, DELTA), alpha * ALONG["the diagonal"]
+    needed, shift = sample_size_needed(epsilon, DELTA, d=DIMENSION, alpha=sign_separation(alpha)), alpha * ALONG["the diagonal"]
     sizes = _sizes(needed, setting)
 
     def shares(name: str, mean: Array) -> list[Share]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore.distributions._choices import unit_floats
-from dpcore.distributions.histograms import perturbed_masses
+from dpcore.distributions.perturbed import perturbed_masses
 from dpcore.reproduce.densities import Betas, Density
 from dpcore.reproduce.estimates import Mean, mean_of
 from dpcore.reproduce.registry import Study

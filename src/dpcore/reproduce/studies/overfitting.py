@@ -69,13 +69,13 @@ def _largest_error(setting: Setting, n: int, k: int, replicate: int) -> float:
     """The largest difference between k private answers and the sample's averages."""
     stream = setting.stream("claim 6", n, k, replicate)
     records = noise_data(n, k, stream)
-    queries = AdaptiveQueries(records, *USUAL, k, rng=stream)
+    queries = AdaptiveQueries(records, *USUAL, uses=k, rng=stream)
     return float(np.abs(asked(queries.answer, k) - exact_agreements(records)).max())
 
 
 def _bound(n: int, k: int) -> float:
     """α of Claim 6."""
-    return AdaptiveQueries(np.zeros((n, 1), np.bool_), *USUAL, k).empirical_accuracy(BETA)
+    return AdaptiveQueries(np.zeros((n, 1), np.bool_), *USUAL, uses=k).empirical_accuracy(BETA)
 
 
 def _expected(n: int, k: int) -> float:
@@ -114,7 +114,7 @@ def _lost_by_choosing(setting: Setting, n: int, count: int, replicate: int) -> f
     """How much smaller the chosen query's average is than the largest of `count`."""
     stream = setting.stream("claim 8", n, count, replicate)
     records = noise_data(n, count, stream)
-    queries = AdaptiveQueries(records, *USUAL, 1, rng=stream)
+    queries = AdaptiveQueries(records, *USUAL, uses=1, rng=stream)
     exact = exact_agreements(records)
     return float(exact.max() - exact[queries.best_of([Agreement(feature) for feature in range(count)], SELECTION)])
 
@@ -174,7 +174,7 @@ def _query_counts() -> list[int]:
 
 def _private_answers(records: Bits, budget: tuple[float, float], k: int, stream: Stream, votes: int = 1) -> tuple[Numbers, Numbers]:
     """Answers about k features, and about the vote that they suggest, which is asked about as often as `votes` says."""
-    queries = AdaptiveQueries(records, *budget, k + votes, rng=stream)
+    queries = AdaptiveQueries(records, *budget, uses=k + votes, rng=stream)
     answers = asked(queries.answer, k)
     vote = vote_of(answers)
     return answers, np.array([queries.answer(vote) for _ in range(votes)])
@@ -293,7 +293,7 @@ def _near_the_population(setting: Setting, attacks: list[_Attack]) -> Section:
 
 def _promises(n: int, k: int) -> tuple[float, float]:
     """α + 10ε, and α alone."""
-    queries = AdaptiveQueries(np.zeros((n, 1), np.bool_), *_promising(k), k)
+    queries = AdaptiveQueries(np.zeros((n, 1), np.bool_), *_promising(k), uses=k)
     return queries.statistical_accuracy(BETA)[0], queries.empirical_accuracy(BETA)
 
 
@@ -309,7 +309,7 @@ def _by_records(sizes: list[int], private: list[Mean], exact: list[Mean], alphas
 def _by_queries(attacks: list[_Attack]) -> Lines:
     counts, n = _query_counts(), _records()
     errors = {name: _over(attacks, name, attrgetter("error")) for name in ("exact", "usual")}
-    scales = [AdaptiveQueries(np.zeros((n, 1), np.bool_), *USUAL, k + VOTES).scale for k in counts]
+    scales = [AdaptiveQueries(np.zeros((n, 1), np.bool_), *USUAL, uses=k + VOTES).scale for k in counts]
     return (
         _measured("private answers", counts, errors["usual"], role="second"),
         _measured("exact answers", counts, errors["exact"]),

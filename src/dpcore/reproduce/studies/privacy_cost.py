@@ -204,7 +204,7 @@ def _statistical_error(x: Array, height: float, size: Size, stream: Stream) -> f
 
 def _privacy_error(x: Array, height: float, size: Size, stream: Stream) -> float:
     _set_height(x, height, size, stream)
-    private = inference.sparse_mean(x, size.epsilon, size.delta, _radius(size.n), size.s, rng=stream).value.toarray()
+    private = inference.sparse_mean(x, size.epsilon, size.delta, _radius(size.n), s=size.s, rng=stream).value.toarray()
     return float(np.square(private - _open_estimate(x, size)).sum())
 
 

@@ -339,9 +339,9 @@ def _falls(curve: Curve) -> Check:
 
 def _refused(n: int) -> Check:
     """Whether the exact sampler refuses, by public sizes alone."""
-    tuned = l2_exponential_draws(n, smoothness=GAMMA)
+    tuned = l2_exponential_draws(n=n, smoothness=GAMMA)
     try:
-        l2_exponential(np.zeros(n), 1.0, tuned.k or 1, terms=tuned.terms or 1, terms_k=tuned.terms_k)
+        l2_exponential(np.zeros(n), 1.0, (0, 1), draws=tuned.draws or 1, terms=tuned.terms or 1, draw_terms=tuned.draw_terms)
         found = "released"
     except ParameterError:
         found = "refused"
