@@ -179,12 +179,12 @@ def test_what_cells_refuse():
     cells = Cells.of((4, 4), Box.of((0, 1), 2))
     for wrong in ([0.5], np.zeros((3, 3)), 0.5):
         for ask in (cells.codes, cells.counts, cells.box.to_unit):
-            with pytest.raises(ParameterError, match=r"x must have shape \(n, 2\), got"):
+            with pytest.raises(ParameterError, match=r"records must have shape \(n, 2\), got"):
                 ask(wrong)
     for codes in ([16], [0, -1]):
         with pytest.raises(ParameterError, match=r"codes must be in \[0, 16\)"):
             cells.places(codes)
-    with pytest.raises(ParameterError, match=r"codes must have shape \(k,\)"):
+    with pytest.raises(ParameterError, match=r"codes must have shape \(q,\)"):
         cells.places([[1]])
     with pytest.raises(ParameterError, match="threads must be in"):
         cells.codes([[0.5, 0.5]], threads=0)

@@ -280,3 +280,12 @@ def test_sample_sizes_follow_from_the_last_comparison():
     n = least_sample_size(4, 1.0, 1.0)
     assert max(error_bounds(n, 4, 1.0, 1.0)) <= 1 / 3 < max(error_bounds(n - 1, 4, 1.0, 1.0))
     assert isinstance(steps(n, 4, 1.0, 1.0, DOCUMENT)[-1], Step)
+
+
+def test_progress_counts_data_sets():
+    seen = []
+    plain = lipschitz_uniformity_test(np.ones((9, 2)), 1.0, alpha=0.5, rng=KeyedRandom(KEY))
+    reported = lipschitz_uniformity_test(np.ones((9, 2)), 1.0, alpha=0.5, rng=KeyedRandom(KEY), progress=lambda *at: seen.append(at))
+    assert plain == reported
+    assert seen[-1] == (2**18, 2**18)
+    assert len(seen) == 4

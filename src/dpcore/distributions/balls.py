@@ -134,10 +134,10 @@ def ks_accuracy_bound(epsilon: float, radius: float, *, n: int, draws: int, larg
 
     Notes
     -----
-    Theorem 5.3 with Δ = 1/n and R = `small_ball_probability`; its O(n^(−c)) is P(sup\|F − F_n\| > r/16), bounded by the inequality of
-    Dvoretzky, Kiefer, Wolfowitz and Massart (1990). With m bins distances are taken at the ends of bins, where they are within (sup p)/m of
-    the supremum, and the score is rounded up to whole records: r becomes r − (sup p)/m, and the second term is multiplied by e^(ε/2).
-    docs/exactness-ks.md.
+    This is Theorem 5.3 with Δ = 1/n and R = `small_ball_probability`. Its O(n^(−c)) is P(sup\|F − F_n\| > r/16), bounded by the inequality
+    of Dvoretzky, Kiefer, Wolfowitz and Massart (1990). With m bins, distances are taken at the ends of bins, where they are within
+    (sup p)/m of the supremum, and the score is rounded up to whole records. Hence r becomes r − (sup p)/m, and the second term is
+    multiplied by e^(ε/2). docs/exactness-ks.md.
     Theorem 5.4: with k = (3ε/B)^(2/3) n^(2/3)/16 and r = 2(B/3ε)^(1/3) n^(−1/3), B = ln sup p, the bound falls to 0.
     Cost: one call of `scipy.stats.kstwo`.
 

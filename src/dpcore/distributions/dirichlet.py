@@ -80,7 +80,7 @@ def dirichlet_histogram(
     largest ratio of probabilities is (a_j + k)/a_j, where all draws lie in a cell that holds one record of one data set and none of the
     other.
     The cells are Dirichlet-multinomial, drawn exactly as Pólya's urn: draw t copies an earlier one, each with probability 1/(A + t) for
-    A = n + Σ a_j, or has cell j with probability (a_j + C_j)/(A + t). The posterior is never drawn, let alone kept.
+    A = n + Σ a_j, or has cell j with probability (a_j + C_j)/(A + t). The posterior itself is never drawn.
     Cost: one pass over the data, and a few numbers for each draw; an array of priors takes a pass in rational numbers.
 
     References
@@ -112,7 +112,7 @@ def dirichlet_codes(counts: Codes, draws: int, prior: float | npt.NDArray[np.flo
     draws : int
         Number k of draws.
     prior : float or ndarray of float64, shape (m,)
-        Parameters of the prior, positive. That they are private is for the caller to see.
+        Parameters of the prior, positive. The caller must check that they are private.
     rng : Stream, optional
         Source of randomness; None is the secure source.
 

@@ -51,10 +51,11 @@ def ks_distance(first: Distribution, second: Distribution, *, points: int = 4096
 
     Notes
     -----
-    Exact up to the rounding of the functions where one of the two is draws (an array or a `DrawsRelease`): between steps the other one is
-    monotone, so the largest difference is at a step or just before it, where functions are evaluated at the next smaller float64. For r
-    coordinates that is the grid of all coordinates, (k + 1)^r points. Two histograms are compared exactly at the ends of their
-    bins. Anything else is compared at evenly spaced points, below the supremum by at most the mass between two of them.
+    If one of the two consists of draws (an array or a `DrawsRelease`), the distance is exact up to the rounding of the functions. Between
+    steps the other function is monotone, so the largest difference is at a step or just before it, where functions are evaluated at the
+    next smaller float64. For r coordinates that is the grid of all coordinates, (k + 1)^r points. Two histograms are compared exactly, at
+    the ends of their bins. Anything else is compared at evenly spaced points; the result is then below the supremum by at most the mass
+    between two of them.
     Cost: one sort and two evaluations a point.
 
     References
@@ -123,9 +124,9 @@ def _empirical(rows: Reals) -> Function:
 def _common_dimension(curves: Sequence[_Curve]) -> int:
     found = {curve.dimension for curve in curves if curve.dimension is not None}
     if not found:
-        raise ParameterTypeError("first or second must be a release or an array: two functions do not say where to compare them")
+        raise ParameterTypeError("first or second must be a release or an array: two functions do not tell where to compare them")
     if len(found) > 1:
-        raise ParameterError(f"first and second must have as many coordinates, got {min(found)} and {max(found)}")
+        raise ParameterError(f"first and second must have the same number of coordinates, got {min(found)} and {max(found)}")
     return found.pop()
 
 
@@ -153,7 +154,7 @@ def _largest_difference(curves: Sequence[_Curve], axes: Sequence[Reals]) -> floa
 
 
 def _values(name: str, function: Function, points: Reals) -> Reals:
-    """What a function says of q points, (q,); a constant stands for all of them."""
+    """Values of a function at q points, (q,); a constant holds for all of them."""
     values = np.asarray(function(points), np.float64)
     if values.shape not in {(), (len(points),)}:
         raise ParameterError(f"{name} must give one number for each point of an array of shape {points.shape}, got shape {values.shape}")
@@ -184,8 +185,8 @@ def squared_l2_distance(first: Density, second: Density, *, bounds: Bounds | Non
 
     Notes
     -----
-    Eight nodes a piece and axis. Exact up to rounding for polynomials of degree 7 on the pieces; two histograms are compared exactly. The
-    error for a density with kinks inside pieces falls with the square of their number or faster.
+    Each piece has eight nodes on each axis. The result is exact up to rounding for polynomials of degree 7 on the pieces, and for two
+    histograms. For a density with kinks inside pieces the error falls with the square of the number of pieces or faster.
     Cost: 8·pieces evaluations of each density for each axis, multiplied over the axes.
 
     References
@@ -201,7 +202,7 @@ def squared_l2_distance(first: Density, second: Density, *, bounds: Bounds | Non
         pieces = check_integer("pieces", pieces, low=1, high=MOST_POINTS)
     releases = [value for value in (first, second) if isinstance(value, Release)]
     if len({release.dimension for release in releases}) > 1:
-        raise ParameterError("first and second must have as many coordinates")
+        raise ParameterError("first and second must have the same number of coordinates")
     box = _box(releases, bounds)
     rules = [_rule(axis, box, releases, pieces or _default_pieces(axis, box, releases)) for axis in range(box.dimension)]
     if math.prod(len(nodes) for nodes, _ in rules) > MOST_POINTS:

@@ -80,7 +80,7 @@ class SeriesDrawsRelease(SeriesRelease):
 
     def _own(self) -> Reals:
         if self.draws is None:
-            raise ParameterError("draws must be given, as the release consists of them; got None")
+            raise ParameterError("draws must be the draws that the release consists of, got None")
         return self.draws
 
 
@@ -169,7 +169,7 @@ def l2_exponential(
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> SeriesDrawsRelease:
-    r"""Release k draws whose cosine series is near that of the data in L₂: the exponential mechanism, sampled exactly.
+    r"""Release k draws whose cosine series is likely near that of the data in L₂: the exponential mechanism, sampled exactly.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def l2_exponential(
     ------
     ParameterError, ParameterTypeError
         If a parameter is outside its range or of the wrong type, or exact sampling could take more than `max_trials` trials:
-        ε·n·√(2m + m_k/k)/(2D) > ln(max_trials), with D of the notes. The data have no part in this.
+        ε·n·√(2m + m_k/k)/(2D) > ln(max_trials), with D of the notes. The refusal does not depend on the data.
     DataError
         If a number is NaN; the message has its index.
     EntropyError
@@ -216,11 +216,11 @@ def l2_exponential(
     Δ = D/n, where D is the supremum of ‖ψ(x) − ψ(y)‖₂ for ψ_j(x) = √2·cos(πjx), j ≤ m, each rounded towards zero to a multiple of 2^-40:
     2.83, 3.21, 4.00, 4.24 at m = 1, 2, 3, 4, and 2√m for large m. Then Z is mapped to the bounds.
     Guarantee: P(Z ∈ A | x) ≤ e^ε·P(Z ∈ A | x') for data sets that differ by the value of one record: they move the coefficients by at
-    most D/n, and so ξ (Parseval). The document prints exp(−ε·ξ/Δ), without the 2, whose loss comes up to 2ε at this Δ; its larger
-    Δ = 2c₀²m/n loses up to 1.41ε at m = 1.
-    Sampling: uniform candidates, each accepted with probability exp(−ε·ξ/(2Δ)), decided exactly. It never stops early, whatever the data
-    are; the expected number of trials is at most exp(ε·E[ξ]/(2Δ)) by Jensen's inequality, and E[ξ]² ≤ c²m + m_k/k for every data set.
-    **The number of trials depends on the data, and so does the running time**: who can time a call learns more than ε covers.
+    most D/n, and so ξ (Parseval). The paper prints exp(−ε·ξ/Δ), without the 2; its loss can reach 2ε at this Δ, and 1.41ε at m = 1 with
+    the paper's larger Δ = 2c₀²m/n.
+    Sampling: uniform candidates, each accepted with probability exp(−ε·ξ/(2Δ)), decided exactly. The sampler never stops early. The
+    expected number of trials is at most exp(ε·E[ξ]/(2Δ)) by Jensen's inequality, and E[ξ]² ≤ c²m + m_k/k for every data set.
+    **The number of trials depends on the data, and so does the running time**: an observer who can time a call learns more than ε covers.
     Cost: n·m cosines once, k·m_k for each trial: 10^6 trials of 50 cosines take seconds.
 
     References
@@ -369,7 +369,8 @@ def exponential_density(
     numerator, and one from the normalising constant. For a finite set this calls `dpcore.selection.exponential_mechanism` on −ξ. A box is
     sampled by exact rejection from uniform points, multiples of 2^-53 of its sides; each is accepted with probability exp(−ε·ξ/(2Δ)), and
     that decision is exact.
-    **The number of trials in a box depends on the scores, and so does the running time**: who can time a call learns more than ε covers.
+    **The number of trials in a box depends on the scores, and so does the running time**: an observer who can time a call learns more
+    than ε covers.
     Cost: one evaluation a candidate; for a box at most e^(ε·largest/(2Δ)) expected trials, in batches.
 
     References

@@ -1,4 +1,4 @@
-"""Draws whose distribution function is near the data's: the exponential mechanism with the Kolmogorov-Smirnov distance, sampled exactly."""
+"""The exponential mechanism with the Kolmogorov-Smirnov distance, sampled exactly."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ks_exponential(
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> DrawsRelease:
-    r"""Release k draws z with probability falling in the Kolmogorov-Smirnov distance of their distribution function from the data's.
+    r"""Release k draws whose distribution function is likely near that of the data, in Kolmogorov-Smirnov distance.
 
     Parameters
     ----------
@@ -83,11 +83,13 @@ def ks_exponential(
     Guarantee: ε-differential privacy. With the score s(x, z) = ⌈n·max_i \|F_x(b_i) − F_z(b_i)\|⌉ at the right ends b_i of the bins, k bins
     are drawn with probability proportional to e^(−ε·s/2), exactly, and each draw lies uniformly in its bin. Replacing a record moves F_x
     by at most 1/n everywhere, so n·max\|F_x − F_z\| by at most 1, and s by at most 1.
-    No Markov chain: a level of the score is drawn first, then a path of counts inside its band. Rejection takes two trials on average or
-    fewer; how many, and how many bands are planned with, depends on the data (docs/threat-model.md). docs/exactness-ks.md.
-    Cost: one pass over the data; then a few dozen tables of Σ w_i·w_{i−1} products, w_i ≤ k + 1 the width of a band at bin i. With n =
-    10^4 and k = m = 200 that is a tenth of a second, with k = m = 1,000 a second. Once in 10^7 calls or so at the former size, in 10^3 at
-    the largest ones, floats leave a choice open; a table of integers then decides it, which takes seconds there and hours here.
+    The draw is exact and uses no Markov chain: a level of the score is drawn first, then a path of counts inside its band
+    (docs/exactness-ks.md). Rejection takes two trials or fewer on average. **The numbers of trials and of bands depend on the data, and so
+    does the running time** (docs/threat-model.md).
+    Cost: one pass over the data; then a few dozen tables of Σ w_i·w_{i−1} products, where w_i ≤ k + 1 is the width of a band at bin i.
+    With n = 10^4 and k = m = 200 that is a tenth of a second, with k = m = 1,000 a second. In about one of 10^7 calls at k = m = 200, and
+    one of 10^3 at the largest sizes, floats leave a choice open. A table of integers then decides it, which takes seconds at the former
+    size and hours at the largest.
 
     References
     ----------

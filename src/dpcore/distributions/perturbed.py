@@ -68,8 +68,8 @@ def perturbed_histogram(
 
     Notes
     -----
-    Guarantee: ε-differential privacy. Replacing a record takes 1 from one count and adds 1 to another: 2 in ℓ1 norm, and the noise has
-    scale 2/ε, rounded up. All else is a function of the noisy counts. If all of them are cut to 0, the release is uniform.
+    Guarantee: ε-differential privacy. Replacing a record takes 1 from one count and adds 1 to another, which is 2 in ℓ1 norm; the noise
+    has scale 2/ε, rounded up. Everything else is computed from the noisy counts. If all of them are cut to 0, the release is uniform.
     Cost: one pass over the data, and one noisy number for each cell.
 
     References
@@ -102,12 +102,12 @@ def perturbed_masses(
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> tuple[Noisy, npt.NDArray[np.float64]]:
-    """Add noise to counts, and make probabilities of them.
+    """Add noise to counts, and turn them into probabilities.
 
     Parameters
     ----------
     counts : array_like of int, shape (..., m)
-        Counts of the cells; each row along the last axis is a release of its own.
+        Counts of the cells; each row along the last axis is a separate release.
     epsilon : float
         Privacy loss ε of a row, positive and finite.
     sensitivity : float, default 2.0
@@ -129,9 +129,15 @@ def perturbed_masses(
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is out of range or of the wrong type, or ε gives a scale that the noise does not have.
+        If a parameter is out of range or of the wrong type, or no noise has the scale that ε needs.
     EntropyError
         If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: ε-differential privacy of a row for neighbours whose counts differ by at most `sensitivity` in ℓ1 norm; the noise has
+    scale `sensitivity`/ε, rounded up. The masses are computed from the noisy counts.
+    Cost: one noisy number for each cell.
 
     References
     ----------
@@ -163,5 +169,5 @@ def _noise_scale(epsilon: float, sensitivity: float, noise: str) -> float:
     scale = accounting.laplace_scale(epsilon, sensitivity)
     low, high = FLOAT_SCALE if noise == "laplace" else DISCRETE_SCALE
     if not low <= scale <= high:
-        raise ParameterError(f"epsilon must give a noise scale {sensitivity!r}/epsilon in [{low!r}, {high!r}], got {epsilon!r}")
+        raise ParameterError(f"epsilon must give a noise scale {sensitivity!r}/epsilon in [{low!r}, {high!r}], got epsilon={epsilon!r}")
     return scale

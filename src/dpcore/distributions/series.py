@@ -204,7 +204,7 @@ def orthogonal_series(
     Guarantee: P(M(x) ∈ A) ≤ e^ε·P(M(x') ∈ A) for data sets that differ by the value of one record. Each √2·cos(πj·x_i) is rounded towards
     zero to a multiple of 2^-40, the sums over the records are exact integers, and replacing one record moves them by at most S(m) in ℓ1,
     the supremum of Σ_j \|√2·cos(πjx) − √2·cos(πjy)\|: 2.83, 4.42, 6.10, 7.81 at m = 1, 2, 3, 4, and 1.72m for large m. Laplace noise of
-    scale S(m)/ε, rounded up, is added to these exact sums, and only then are they divided by n. The document prints the scale c₀m/(nε),
+    scale S(m)/ε, rounded up, is added to these exact sums, and the division by n comes after. The paper prints the scale c₀m/(nε),
     c₀ = √2, whose loss is 2.00ε at m = 1, 1.56ε at m = 2, 1.44ε at m = 3, and always above 1.21ε.
     Cost: n·m cosines in O(m) memory; the density 25 ms at m = 1,000; half a microsecond a draw.
 
@@ -240,7 +240,7 @@ def series_scale(epsilon: float, terms: int) -> float:
     scale = laplace_scale(epsilon, fraction_up(largest_change(terms) * Fraction(_backend.COSINE_GRID)))
     low, high = FLOAT_SCALE
     if not low <= scale <= high:
-        raise ParameterError(f"epsilon must leave the noise a scale in [{low!r}, {high!r}], got {epsilon!r}, scale {scale!r}")
+        raise ParameterError(f"epsilon must give a noise scale in [{low!r}, {high!r}], got epsilon={epsilon!r}, which gives {scale!r}")
     return scale
 
 

@@ -73,7 +73,7 @@ def smoothed_histogram(
     Notes
     -----
     Guarantee: ε-differential privacy if and only if k·ln((1 − δ)m/(nδ) + 1) ≤ ε (for m ≥ 2), which is decided in interval arithmetic. A
-    draw has cell j with probability (1 − δ)C_j/n + δ/m exactly, and lies uniformly in it; the histogram itself is not kept.
+    draw has cell j with probability (1 − δ)C_j/n + δ/m exactly, and lies uniformly in it. The histogram itself is not kept.
     Cost: one pass over the data, and a few numbers for each draw.
 
     References
@@ -105,7 +105,7 @@ def smoothed_codes(counts: Codes, draws: int, smoothing: float, *, rng: Stream |
     draws : int
         Number k of draws.
     smoothing : float
-        Weight δ. That it is private is for the caller to see.
+        Weight δ. The caller must check that it is private.
     rng : Stream, optional
         Source of randomness; None is the secure source.
 

@@ -1,4 +1,4 @@
-"""How many bins, draws and terms a release should have, and how fast its error falls: the orders of Wasserman & Zhou (2010)."""
+"""Sizes of releases (bins, draws, terms), and how fast their errors fall: the orders of Wasserman & Zhou (2010)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISTANCES = "l2", "ks"
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Sizes of a release; None where the release has no such size.
+    """Sizes of a release. A size that the release does not have is None.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def smoothed_histogram_l2(epsilon: float, *, n: int, dimension: int = 1, constan
     -------
     Tuning
         `bins` and `draws`, the nearest whole numbers, and the least `smoothing` at which they are ε-private: of the order
-        mk/(nε) = n^(−1/(2r+3))/ε. The theorem prints n^(−1/(r+3)), which its own proof does not give.
+        mk/(nε) = n^(−1/(2r+3))/ε. The theorem prints n^(−1/(r+3)), which does not follow from its proof.
 
     Raises
     ------
@@ -176,14 +176,14 @@ def ks_exponential_draws(epsilon: float, *, n: int, largest_density: float = mat
     n : int
         Number of records, in [1, 2^53].
     largest_density : float, default e
-        What the density of the records, mapped to [0, 1], does not exceed; > 1.
+        Upper bound of the density of the records, mapped to [0, 1]; > 1.
     constant : float, default 1.0
         c > 0. The proof takes 1/16 or more.
 
     Returns
     -------
     Tuning
-        `draws`; and `bins` = √k, of which the theorem has none: what cells hide is at most e^B/m, of the order of the error.
+        `draws`; and `bins` = √k, which the theorem does not have: cells add at most e^B/m, of the order of the error.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def l2_exponential_draws(*, n: int, smoothness: float, constant: float = 1.0) ->
     Parameters
     ----------
     n : int
-        Number of records, in [1, 2^53]. `l2_exponential` refuses all but few: its number of trials grows exponentially.
+        Number of records, in [1, 2^53]. `l2_exponential` refuses large n, as its number of trials grows exponentially.
     smoothness : float
         γ > ½ of the Sobolev space; the theorem has γ > 1.
     constant : float, default 1.0
@@ -312,13 +312,13 @@ class Rate:
 
 
 def rate(mechanism: str, distance: str, *, n: int, dimension: int = 1, smoothness: float = 1.0) -> Rate:
-    """Look up how fast the error of a release falls: an entry of the two summary tables of Wasserman & Zhou (2010).
+    """Give the order of the error of a release: an entry of the two summary tables of Wasserman & Zhou (2010).
 
     Parameters
     ----------
     mechanism : str
         "smoothed_histogram", "perturbed_histogram" or "ks_exponential", for Lipschitz densities; "orthogonal_series" or "l2_exponential",
-        for a Sobolev space; or "minimax", the best that an estimator without privacy can do.
+        for a Sobolev space; or "minimax", for the best estimator without privacy.
     distance : str
         "l2", squared, or "ks".
     n : int
@@ -326,7 +326,7 @@ def rate(mechanism: str, distance: str, *, n: int, dimension: int = 1, smoothnes
     dimension : int, default 1
         r ≥ 1 of the records; the series and the exponential mechanisms have r = 1 only.
     smoothness : float, default 1.0
-        γ of the Sobolev space, > ½. 1 are the Lipschitz densities; histograms and the distance "ks" know no other.
+        γ of the Sobolev space, > ½. 1 stands for Lipschitz densities, the only value for histograms and for the distance "ks".
 
     Returns
     -------
@@ -338,11 +338,15 @@ def rate(mechanism: str, distance: str, *, n: int, dimension: int = 1, smoothnes
     ParameterError, ParameterTypeError
         If a parameter is out of range or of the wrong type, or the tables have no such entry.
 
+    Notes
+    -----
+    Cost: a few operations.
+
     References
     ----------
     Wasserman & Zhou (2010), Section 1.1. Theorem 4.4 (2) prints the smaller one of ln n·n^(−2/(2+r)) and √(ln n/n) for the KS distance of
-    perturbed histograms. It is the larger one: the smaller would beat every estimator. Where r = 1 that is √(ln n/n), as the text beside
-    the table says.
+    perturbed histograms. It should be the larger one: the smaller would beat every estimator. For r = 1 that is √(ln n/n), as the text
+    beside the table states.
 
     Examples
     --------

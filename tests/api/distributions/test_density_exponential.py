@@ -195,3 +195,16 @@ def test_what_a_box_refuses(changes, error, words):
 def test_what_a_finite_set_refuses(changes, error, words):
     with pytest.raises(error, match=words):
         finite(**changes)
+
+
+@pytest.mark.parametrize("make", [l2, choose], ids=["l2", "box"])
+def test_progress_counts_trials_and_ends(make):
+    seen = []
+    make(progress=lambda *at: seen.append(at))
+    assert seen[-1][0] == seen[-1][1]
+    assert all(done < total for done, total in seen[:-1])
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+
+
+def test_progress_changes_no_draw():
+    assert np.array_equal(l2().draws, l2(progress=lambda done, total: None).draws)

@@ -371,3 +371,49 @@ def test_counts_that_are_refused():
             perturbed_masses(wrong, 1.0)
     with pytest.raises(ParameterError, match="sensitivity must be in"):
         perturbed_masses([1, 2], 1.0, sensitivity=0.0)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "discrete_laplace"])
+def test_intervals_cover_the_true_counts(noise):
+    release = perturbed_histogram(data(5000), 0.3, (0, 1), bins=2000, noise=noise, rng=rng())
+    true = release.cells.counts(data(5000))
+    assert release.noise == noise
+    assert release.scale == pytest.approx(2 / 0.3)
+    assert release.stderr == pytest.approx(np.std(release.noisy_counts - true), rel=0.1)
+    for confidence in (0.5, 0.95):
+        low, high = release.interval(confidence)
+        covered = np.mean((low <= true) & (true <= high))
+        # a share of 2,000 independent cells, five standard deviations below
+        assert covered > confidence - 5 * math.sqrt(confidence * (1 - confidence) / 2000)
+        assert covered < confidence + 0.08
+    narrow, wide = (np.subtract(*release.interval(c)[::-1]) for c in (0.5, 0.95))
+    assert (narrow < wide).all()
+    with pytest.raises(ParameterError, match=r"confidence must be in"):
+        release.interval(1.0)
+
+
+@each_release
+def test_a_notebook_shows_the_guarantee_and_the_density(make):
+    shown_line, shown_plane = make(data(), bins=4)._repr_html_(), make(data(r=2), bins=4)._repr_html_()
+    for html in (shown_line, shown_plane):
+        assert "Privacy(epsilon=1.0" in html
+        assert "[0, 1]" in html
+        assert "500" in html
+    assert "<svg" in shown_line
+    assert "<svg" not in shown_plane
+
+
+def test_bounds_are_needed_and_are_low_ends_then_high_ends():
+    with pytest.raises(TypeError, match="bounds"):
+        perturbed_histogram(data(), 1.0, bins=4)
+    box = perturbed_histogram(data(r=2), 1.0, ((0, 10), (5, 20)), bins=4).box
+    assert (box.low, box.high) == ((0.0, 10.0), (5.0, 20.0))
+    for bounds in ([0, 5], np.array([0.0, 5.0]), (0, [5, 5]), np.array([[0, 0], [5, 5]])):
+        assert Box.of(bounds, 2) == Box((0.0, 0.0), (5.0, 5.0))
+    assert Box.of(((0, 1, 2), 5)).dimension == 3
+
+
+def test_the_public_names_alone_are_shown():
+    from dpcore import distributions
+
+    assert dir(distributions) == sorted(distributions.__all__)

@@ -133,3 +133,13 @@ def test_ten_thousand_records_two_hundred_bins_and_draws():
     levels = Levels(np.bincount((x * 199.999).astype(int), minlength=200), 200)
     for epsilon in (0.01, 0.1, 1.0):
         assert len(make_envelope(levels, epsilon).starts) < 120
+
+
+def test_progress_counts_tables_and_ends():
+    seen = []
+    plain = ks_exponential(X, 1.0, (0, 1), draws=20, bins=8, rng=KeyedRandom(KEY)).draws
+    reported = ks_exponential(X, 1.0, (0, 1), draws=20, bins=8, rng=KeyedRandom(KEY), progress=lambda *at: seen.append(at)).draws
+    assert np.array_equal(plain, reported)
+    assert [done for done, _ in seen[:-1]] == list(range(1, len(seen)))
+    assert all(done < total for done, total in seen[:-1])
+    assert seen[-1][0] == seen[-1][1]

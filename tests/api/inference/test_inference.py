@@ -218,3 +218,32 @@ def test_what_numpy_raises_does_not_depend_on_records():
         for rows in (tame, np.vstack([wild, tame[3:]])):
             linear_regression(rows, y, 1.0, 1e-6, x_radius=1.0, y_radius=1.0)
         linear_regression(tame, np.array([5e-324, 1e308, np.inf, *y[3:]]), 1.0, 1e-6, x_radius=1.0, y_radius=2.0**300)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_intervals_of_means_cover_the_clipped_mean(delta):
+    x = np.random.default_rng(4).standard_normal((500, 2000))
+    exact = np.clip(x, -1, 1).mean(axis=0)
+    estimate = mean(x, 1.0, delta, 1.0, rng=rng())
+    for confidence in (0.5, 0.95):
+        low, high = estimate.interval(confidence)
+        covered = np.mean((low <= exact) & (exact <= high))
+        # a share of 2,000 independent coordinates, five standard deviations apart
+        assert abs(covered - confidence) < 5 * math.sqrt(confidence * (1 - confidence) / 2000)
+    low, high = mean([0.5, 0.7], 1.0, delta, 1.0).interval()
+    assert isinstance(low, float)
+    assert low < high
+    with pytest.raises(ParameterError, match="confidence must be in"):
+        estimate.interval(0.0)
+
+
+def test_intervals_of_sparse_means_cover_the_chosen_coordinates():
+    x = np.zeros((1000, 400))
+    x[:, :200] = 1.0
+    covered = 0
+    for run in range(20):
+        estimate = sparse_mean(x, 50.0, 1e-6, 1.0, s=100, method="gumbel", rng=KeyedRandom(bytes([run]) * 32))
+        low, high = estimate.interval(0.9)
+        true = x.mean(axis=0)[estimate.indices]
+        covered += int(np.count_nonzero((low <= true) & (true <= high)))
+    assert abs(covered / 2000 - 0.9) < 5 * math.sqrt(0.9 * 0.1 / 2000)
