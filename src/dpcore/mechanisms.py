@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, noise
+from dpcore._series import SeriesT
 from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_real, check_sensitivity
 from dpcore.errors import ParameterError
 from dpcore.noise import Real
@@ -104,6 +105,8 @@ class Laplace:
 
     @overload
     def release(self, values: Real, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...
+    @overload
+    def release(self, values: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
     @overload
     def release(
         self, values: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.float64] | None = ..., threads: int | None = ...
@@ -229,6 +232,8 @@ class Gaussian:
     @overload
     def release(self, values: Real, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...
     @overload
+    def release(self, values: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
+    @overload
     def release(
         self, values: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.float64] | None = ..., threads: int | None = ...
     ) -> npt.NDArray[np.float64]: ...
@@ -345,6 +350,8 @@ class DiscreteLaplace:
 
     @overload
     def release(self, values: Integer, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> int: ...
+    @overload
+    def release(self, values: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
     @overload
     def release(
         self, values: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.int64] | None = ..., threads: int | None = ...
@@ -472,6 +479,8 @@ class DiscreteGaussian:
 
     @overload
     def release(self, values: Integer, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> int: ...
+    @overload
+    def release(self, values: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
     @overload
     def release(
         self, values: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.int64] | None = ..., threads: int | None = ...

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact.pending import Kind
+from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_real, check_scale, check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.rng import Stream, resolve
@@ -61,6 +62,10 @@ def default_grid(scale: float) -> float:
 def laplace(
     values: Real, scale: float, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...
 ) -> float: ...
+@overload
+def laplace(
+    values: SeriesT, scale: Scale, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+) -> SeriesT: ...
 @overload
 def laplace(
     values: npt.ArrayLike,
@@ -131,6 +136,10 @@ def gaussian(
 ) -> float: ...
 @overload
 def gaussian(
+    values: SeriesT, scale: Scale, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+) -> SeriesT: ...
+@overload
+def gaussian(
     values: npt.ArrayLike,
     scale: Scale,
     *,
@@ -196,6 +205,8 @@ def discrete_laplace(
     values: int | np.integer[Any], scale: float, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...
 ) -> int: ...
 @overload
+def discrete_laplace(values: SeriesT, scale: Scale, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
+@overload
 def discrete_laplace(
     values: npt.ArrayLike, scale: Scale, *, rng: Stream | None = ..., out: npt.NDArray[np.int64] | None = ..., threads: int | None = ...
 ) -> npt.NDArray[np.int64]: ...
@@ -249,6 +260,10 @@ def discrete_laplace(values: Any, scale: Any, *, rng: Stream | None = None, out:
 def discrete_gaussian(
     values: int | np.integer[Any], scale: float, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...
 ) -> int: ...
+@overload
+def discrete_gaussian(
+    values: SeriesT, scale: Scale, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+) -> SeriesT: ...
 @overload
 def discrete_gaussian(
     values: npt.ArrayLike, scale: Scale, *, rng: Stream | None = ..., out: npt.NDArray[np.int64] | None = ..., threads: int | None = ...
@@ -327,7 +342,7 @@ def _float_noise(kind: Kind, values: Any, scale: Any, grid: float | None, rng: S
         fixed_grid = _backend.default_grid(scales)
     stream, array, out = _check_rest(array, rng, out, threads, np.float64)
     result = _backend.float_noise(kind, array, scales, fixed_grid, stream.position(), out=out, threads=threads)
-    return result if out is not None or not _is_scalar(values) else float(result[()])
+    return result if out is not None or type(values) is np.ndarray else _in_the_form_of(values, result)
 
 
 def _int_noise(kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any, threads: int | None) -> Any:
@@ -339,7 +354,7 @@ def _int_noise(kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any
     scales = check_scale(scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], shape=array.shape, include_low=False)
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
     result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads)
-    return result if out is not None or not _is_scalar(values) else int(result[()])
+    return result if out is not None or type(values) is np.ndarray else _in_the_form_of(values, result)
 
 
 def _check_rest(
@@ -355,8 +370,9 @@ def _check_rest(
     return stream, array, out
 
 
-def _is_scalar(values: object) -> bool:
-    return not isinstance(values, np.ndarray) and np.ndim(values) == 0  # type: ignore[arg-type]
+def _in_the_form_of(values: Any, result: npt.NDArray[Any]) -> Any:
+    """A Python number for a number, a Series for a Series, else the array."""
+    return like(values, result) if isinstance(values, np.ndarray) or result.ndim > 0 else result.item()
 
 
 def __dir__() -> list[str]:

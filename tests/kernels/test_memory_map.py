@@ -38,7 +38,7 @@ for start in range(0, n, chunk):
     total = counted if total is None else total + counted
     most = max(most, anonymous())
 estimate = mechanism.estimate(total, confidence=1 - 1e-6)
-assert total.n == n and estimate.interval[0] <= 0.0 <= estimate.interval[1], estimate
+assert total.n == n and estimate.interval()[0] <= 0.0 <= estimate.interval()[1], estimate
 print(most - before)
 """
 )

@@ -43,7 +43,7 @@ ALLOWED = {
     "inference/_sample_size.py": {"_SPLITS": CONSTANT, "least_sample_size()": CACHE},
     "inference/_thresholds.py": {"thresholds()": CACHE},
     "local/_mean_intervals.py": {"noise_width()": CACHE},
-    "local/_one_bit.py": {"CERTAIN": CONSTANT},
+    "local/_limits.py": {"CERTAIN": CONSTANT},
     "local/hashing.py": {"best_codes()": CACHE},
     "local/subset.py": {"best_size()": CACHE},
     "minimax/programs/frames.py": {"STANDARD": CONSTANT},

@@ -43,15 +43,15 @@ def coverage(law: Array, interval: Array, truth: float) -> float:
     return float(law[(interval[:, 0] <= truth + reach) & (truth <= interval[:, 1] + reach)].sum())
 
 
-def normal(found: local.Estimate) -> Array:
+def normal(found: local.Estimate, confidence: float = 0.95) -> Array:
     """The twin: value ± z·stderr."""
-    half = stats.norm.isf((1 - found.confidence) / 2) * np.asarray(found.stderr)
+    half = stats.norm.isf((1 - confidence) / 2) * np.asarray(found.stderr)
     return np.stack([found.value - half, found.value + half], axis=-1)
 
 
-def at_every_count(mechanism: Any, n: int, confidence: float, target: str) -> local.Estimate:
+def at_every_count(mechanism: Any, n: int, target: str) -> local.Estimate:
     """Estimates of all counts at once, as if of so many categories: what `estimate` does with the support counts of an oracle."""
-    return frequencies(np.arange(n + 1), n, mechanism.support, confidence=confidence, target=target)
+    return frequencies(np.arange(n + 1), n, mechanism.support, target=target, privacy=mechanism.privacy)
 
 
 def oracles(epsilon: float) -> tuple[Any, ...]:
@@ -66,14 +66,15 @@ def oracles(epsilon: float) -> tuple[Any, ...]:
 
 
 def check_frequencies(mechanism: Any, n: int, confidence: float, target: str) -> None:
-    found = at_every_count(mechanism, n, confidence, target)
+    found = at_every_count(mechanism, n, target)
+    interval = found.interval(confidence)
     p, q, _ = mechanism.support
-    assert (found.interval[:, 0] <= found.value).all()
-    assert (found.value <= found.interval[:, 1]).all()
-    assert (np.diff(found.interval, axis=0) >= -ROUNDING).all()
+    assert (interval[:, 0] <= found.value).all()
+    assert (found.value <= interval[:, 1]).all()
+    assert (np.diff(interval, axis=0) >= -ROUNDING).all()
     for f in sorted({round(n * f) / n for f in RATES}) if target == "sample" else RATES:
         law = mixed_law(n, np.array([p, q]), np.array([f, 1 - f]), target)
-        covered = coverage(law, found.interval, f)
+        covered = coverage(law, interval, f)
         assert covered >= confidence - ROUNDING, (mechanism, n, f, covered)
 
 
@@ -95,13 +96,13 @@ def test_frequencies_are_covered_whatever_they_are_in_more_places(epsilon, targe
 def test_a_rare_answer_under_little_noise():
     """BinaryResponse(20), a thousand records, one in a thousand true: the normal interval covers 64 % instead of 95 %."""
     mechanism, n, f = local.BinaryResponse(20.0), 1000, 0.001
-    found = at_every_count(mechanism, n, 0.95, "population")
+    found = at_every_count(mechanism, n, "population")
     p, q, _ = mechanism.support
     law = mixed_law(n, np.array([p, q]), np.array([f, 1 - f]), "population")
-    assert 0.95 <= coverage(law, found.interval, f) < 0.999
+    assert 0.95 <= coverage(law, found.interval(), f) < 0.999
     assert coverage(law, normal(found), f) < 0.65
     public = mechanism.estimate(local.Aggregate(mechanism, n, np.array([1])))
-    assert public.interval.tolist() == found.interval[1].tolist()
+    assert public.interval().tolist() == found.interval()[1].tolist()
 
 
 @targets
@@ -110,9 +111,9 @@ def test_exact_and_corrected_limits_meet(target):
     mechanism = local.UnaryEncoding(1.0, k=10)
     q = mechanism.support.q
     for n in (round(60 / (q * (1 - q))), round(100 / (q * (1 - q))), round(160 / (q * (1 - q)))):
-        found = at_every_count(mechanism, n, 0.95, target)
+        found = at_every_count(mechanism, n, target)
         inside = (np.asarray(found.value) > 0.01) & (np.asarray(found.value) < 0.99)
-        steps = np.diff(found.interval[inside], axis=0) * n * (mechanism.support.p - q)
+        steps = np.diff(found.interval()[inside], axis=0) * n * (mechanism.support.p - q)
         assert steps.min() > -ROUNDING
         assert steps.max() < (1.5 if target == "population" else 3.0)  # the exact limits of a sample are whole records
 
@@ -121,9 +122,9 @@ def test_exact_and_corrected_limits_meet(target):
 def test_intervals_are_not_wider_than_they_must_be(target):
     """With 10,000 records, the normal width is exceeded by a few per cent only."""
     for mechanism in (local.BinaryResponse(1.0), local.UnaryEncoding(1.0, k=20), local.LocalHashing(1.0, k=1000)):
-        found = at_every_count(mechanism, 10_000, 0.95, target)
+        found = at_every_count(mechanism, 10_000, target)
         inside = (np.asarray(found.value) > 0.05) & (np.asarray(found.value) < 0.95)
-        ratio = np.diff(found.interval)[inside, 0] / np.diff(normal(found))[inside, 0]
+        ratio = np.diff(found.interval())[inside, 0] / np.diff(normal(found))[inside, 0]
         assert 1.0 < ratio.min() <= ratio.max() < 1.05
 
 
@@ -147,7 +148,7 @@ def test_means_of_one_bit_are_covered(epsilon, n, target):
         law = mixed_law(n, rates, parts, target)
         likely = np.flatnonzero(law > 1e-13)
         each = [mechanism.estimate(local.Aggregate(mechanism, n, np.array([c])), target=target) for c in likely]
-        assert coverage(law[likely], np.array([e.interval for e in each]), float(parts @ worth)) >= 0.95 - ROUNDING
+        assert coverage(law[likely], np.array([e.interval() for e in each]), float(parts @ worth)) >= 0.95 - ROUNDING
 
 
 # Noise on numbers
@@ -183,7 +184,7 @@ def limits_of(mechanism: Any, n: int, total: Fraction, target: str) -> Array:
     middle = (Fraction(mechanism.lower) + Fraction(mechanism.upper)) / 2 / Fraction(mechanism.grid)
     centred = math.floor(total + n * (middle - mechanism._centre))
     part = local.Aggregate(mechanism, n, (centred, -(-centred * centred // n)))
-    return mechanism.estimate(part, target=target).interval
+    return mechanism.estimate(part, target=target).interval()
 
 
 def accepted(mechanism: Any, n: int, mean: float, target: str) -> tuple[float, float]:
@@ -253,7 +254,7 @@ def test_a_rare_record_at_a_bound_is_not_overlooked():
     for ones in held:
         reports = np.round(np.repeat([1.0, 0.0], [ones, n - ones]) / mechanism.grid) * mechanism.grid
         found = mechanism.estimate(reports)
-        inside.append(found.interval[0] <= f <= found.interval[1])
+        inside.append(found.interval()[0] <= f <= found.interval()[1])
         twin.append(abs(found.value - f) <= 1.96 * found.stderr)
     assert masses @ np.array(inside) >= 0.95
     assert masses @ np.array(twin) < 0.7

@@ -77,7 +77,7 @@ def counted(mechanism: Any, records: Array, n: int, replicates: int, target: str
 def estimates(mechanism: Any, counts: Array, n: int, target: str) -> tuple[Array, Array]:
     """Values and intervals of surveys, each by the public way."""
     found = [mechanism.estimate(local.Aggregate(mechanism, n, row), target=target) for row in counts]
-    return np.array([each.value for each in found]), np.array([each.interval for each in found])
+    return np.array([each.value for each in found]), np.array([each.interval() for each in found])
 
 
 # Oracles
@@ -176,7 +176,7 @@ def test_intervals_of_whole_surveys_cover(mechanism, target):
         for part in np.split(reports, at_once):
             found = mechanism.estimate(part, target=target)
             value.append(found.value if binary else found.value[v])
-            interval.append(found.interval if binary else found.interval[v])
+            interval.append(found.interval() if binary else found.interval()[v])
     assert_covered(np.array(value), np.array(interval), F[v])
     assert mean_p_value(np.array(value), F[v], mechanism.variance(F[v], target) / n) > ERROR_RATE
 
@@ -272,7 +272,7 @@ def surveys_of_numbers(mechanism: Any, n: int, surveys: int, target: str) -> Arr
 def test_intervals_of_noisy_means_cover(mechanism, target):
     n = 400
     found = [mechanism.estimate(part, target=target) for part in surveys_of_numbers(mechanism, n, COVERAGE_REPLICATES, target)]
-    value, interval = np.array([each.value for each in found]), np.array([each.interval for each in found])
+    value, interval = np.array([each.value for each in found]), np.array([each.interval() for each in found])
     assert_covered(value, interval, float(NUMBERS.mean()))
 
 

@@ -45,7 +45,7 @@ def estimate(mechanism: Any, counts: Array, n: int, target: str) -> local.Estima
     """Estimates of all surveys at once: each count as one category's."""
     from dpcore.local.estimates import frequencies
 
-    return frequencies(counts, n, mechanism.support, confidence=0.95, target=target)
+    return frequencies(counts, n, mechanism.support, target=target, privacy=mechanism.privacy)
 
 
 def surely_outside(hits: int, trials: int, low: float, high: float) -> bool:
@@ -61,10 +61,10 @@ def surely_outside(hits: int, trials: int, low: float, high: float) -> bool:
 def test_intervals_cover(mechanism, target, f):
     n = 25_000  # n f (1 - f) >= 1000
     found = estimate(mechanism, supports(mechanism, f, n, COVERAGE_REPLICATES, target), n, target)
-    hits = int(((found.interval[:, 0] <= f) & (f <= found.interval[:, 1])).sum())
+    hits = int(((found.interval()[:, 0] <= f) & (f <= found.interval()[:, 1])).sum())
     assert not surely_outside(hits, COVERAGE_REPLICATES, 0.94, 0.96)
     # a twin whose interval is a tenth too short
-    half = 0.9 * (found.interval[:, 1] - found.value)
+    half = 0.9 * (found.interval()[:, 1] - found.value)
     assert surely_outside(int((abs(found.value - f) <= half).sum()), COVERAGE_REPLICATES, 0.94, 0.96)
 
 
@@ -120,10 +120,10 @@ def test_means_cover(mechanism):
     reports = mechanism.privatize(x if "Discrete" in repr(mechanism) else x.astype(np.float64), rng=rng)
     found = [mechanism.estimate(part) for part in np.split(reports, surveys)]
     value = np.array([each.value for each in found])
-    hits = sum(each.interval[0] <= population.mean() <= each.interval[1] for each in found)
+    hits = sum(each.interval()[0] <= population.mean() <= each.interval()[1] for each in found)
     assert not surely_outside(int(hits), surveys, 0.94, 0.96)
     assert mean_p_value(value, population.mean(), value.var()) > ERROR_RATE
-    short = sum(abs(each.value - population.mean()) <= 0.7 * (each.interval[1] - each.value) for each in found)
+    short = sum(abs(each.value - population.mean()) <= 0.7 * (each.interval()[1] - each.value) for each in found)
     assert surely_outside(int(short), surveys, 0.94, 0.96)
 
 
@@ -131,10 +131,10 @@ def test_the_phi_channel_is_unbiased():
     phi = np.array([0.5, -2.0, 1.0, 0.0])
     mechanism = local.BinaryChannel(0.7, phi)
     x = random().integers(0, 4, 2_000_000)
-    found = mechanism.estimate(mechanism.privatize(x, rng=KeyedRandom(KEY)), confidence=1 - ERROR_RATE)
-    assert found.interval[0] <= phi[x].mean() <= found.interval[1]
-    assert not found.interval[0] <= phi[x].mean() + 0.1 <= found.interval[1]
+    found = mechanism.estimate(mechanism.privatize(x, rng=KeyedRandom(KEY)))
+    assert found.interval(1 - ERROR_RATE)[0] <= phi[x].mean() <= found.interval(1 - ERROR_RATE)[1]
+    assert not found.interval(1 - ERROR_RATE)[0] <= phi[x].mean() + 0.1 <= found.interval(1 - ERROR_RATE)[1]
     function = local.BinaryChannel(0.7, np.sin, bound=1.0)
     v = random().normal(0.5, 1.0, 2_000_000)
-    found = function.estimate(function.privatize(v, rng=KeyedRandom(KEY)), confidence=1 - ERROR_RATE)
-    assert found.interval[0] <= np.sin(v).mean() <= found.interval[1]
+    found = function.estimate(function.privatize(v, rng=KeyedRandom(KEY)))
+    assert found.interval(1 - ERROR_RATE)[0] <= np.sin(v).mean() <= found.interval(1 - ERROR_RATE)[1]

@@ -4,10 +4,11 @@ Each mechanism is an immutable description with `privatize`, `aggregate`, `estim
 random bits are compared with the binary expansion of the real probability, as many as it takes.
 """
 
+from dpcore.local._support import Support
 from dpcore.local.additive import LocalDiscreteGaussian, LocalDiscreteLaplace, LocalGaussian, LocalLaplace
 from dpcore.local.binary import BinaryResponse
 from dpcore.local.bounded import BinaryChannel, BoundedMean
-from dpcore.local.estimates import Aggregate, Estimate, Support, project_to_simplex
+from dpcore.local.estimates import Aggregate, Estimate, project_to_simplex
 from dpcore.local.hadamard import HadamardResponse
 from dpcore.local.hashing import LocalHashing
 from dpcore.local.kary import KaryResponse

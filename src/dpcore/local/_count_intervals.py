@@ -18,7 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore.local.estimates import Support
+    from dpcore.local._support import Support
 
     Reals = npt.NDArray[np.float64]
 

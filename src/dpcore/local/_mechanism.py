@@ -19,15 +19,13 @@ from dpcore._validation import (
     check_unmasked,
 )
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
+from dpcore.local._support import Support, support_variance
 from dpcore.local.estimates import (
     TARGETS,
     Aggregate,
     Estimate,
-    Support,
-    check_estimation,
     check_same_mechanism,
     frequencies,
-    support_variance,
 )
 from dpcore.privacy import Privacy
 from dpcore.rng import resolve
@@ -56,24 +54,22 @@ class LocalMechanism(ABC):
         """Count reports; see the mechanism."""
 
     @abstractmethod
-    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate: ...
+    def _estimate(self, counted: Aggregate, target: str) -> Estimate: ...
 
-    def estimate(self, reports: Any, *, confidence: float = 0.95, target: Target = "population") -> Estimate:
-        """Estimate from reports, without bias and with a confidence interval.
+    def estimate(self, reports: Any, *, target: Target = "population") -> Estimate:
+        """Estimate from reports, without bias and with confidence intervals.
 
         Parameters
         ----------
         reports : array_like or Aggregate
             What `privatize` made, or what `aggregate` made of it.
-        confidence : float, default 0.95
-            Coverage of each interval, in (0, 1).
         target : {"population", "sample"}, default "population"
-            Whether the interval is for the distribution that the records were drawn from, or for the records themselves.
+            What the standard error and the intervals are for: the distribution of the records, or the records themselves.
 
         Returns
         -------
         Estimate
-            Value, standard error and interval.
+            Value, standard error, and intervals at any confidence.
 
         Raises
         ------
@@ -82,12 +78,12 @@ class LocalMechanism(ABC):
         DataError
             If a report is not one that the mechanism can make.
         """
-        confidence = check_estimation(confidence, target)
+        check_choice("target", target, TARGETS)
         counted = reports if isinstance(reports, Aggregate) else self.aggregate(reports)
         check_same_mechanism(self, counted.mechanism)
         if counted.n < 1:
             raise ParameterError(f"reports must be at least one, got {counted.n}")
-        return self._estimate(counted, confidence, target)
+        return self._estimate(counted, target)
 
 
 class FrequencyOracle(LocalMechanism):
@@ -123,8 +119,8 @@ class FrequencyOracle(LocalMechanism):
     def _support_counts(self, counted: Aggregate) -> Any:
         return counted.counts
 
-    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
-        return frequencies(self._support_counts(counted), counted.n, self.support, confidence=confidence, target=target)
+    def _estimate(self, counted: Aggregate, target: str) -> Estimate:
+        return frequencies(self._support_counts(counted), counted.n, self.support, target=target, privacy=self.privacy)
 
 
 def support_variance_of(f: object, support: Support, target: object) -> float:

@@ -12,17 +12,15 @@ from dpcore import _backend
 from dpcore._exact.probability import complement, logistic_complement, tilted
 from dpcore._validation import check_array, check_real, check_threads
 from dpcore.errors import ParameterError
-from dpcore.local._count_intervals import frequency_interval
+from dpcore.local._limits import OneBitLimits
 from dpcore.local._mechanism import LocalMechanism, check_packed
-from dpcore.local.estimates import Aggregate, Estimate, Support
+from dpcore.local.estimates import Aggregate, Estimate
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 
 LARGEST = 2.0**1021
-CERTAIN = Support(1.0, 0.0, 0.0)
-"""Of the share of reports that are True, which are counted as they are."""
 
 
 def expansion(epsilon: float) -> float:
@@ -79,17 +77,17 @@ class OneBit(LocalMechanism):
         packed, n = check_packed("reports", reports, n)
         return Aggregate(self, n, np.array([_backend.count_packed(packed, n)], np.int64))
 
-    def _mean(self, counted: Aggregate, confidence: float, middle: float, reach: float) -> Estimate:
+    def _mean(self, counted: Aggregate, middle: float, reach: float) -> Estimate:
         """Estimate the mean of reports middle ± reach."""
-        share = int(counted.counts[0]) / counted.n
+        ones = int(counted.counts[0])
+        share = ones / counted.n
         # Var(±1): exact for the population; for the sample at hand it is an upper bound, whatever the records are. No record makes a
         # report rarer than q, so a few reports that agree do not pass for certainty.
         rarest = float(logistic_complement(self.epsilon))
         possible = max(min(share, 1 - share), rarest)  # 1 − rarest would be 1 from ε = 37 on
         stderr = 2 * reach * math.sqrt(possible * (1 - possible) / counted.n)
-        # Records that differ make the number of True vary less than a binomial one of the same mean does (Hoeffding, 1956).
-        shares = frequency_interval(int(counted.counts[0]), counted.n, CERTAIN, confidence=confidence, target="population")
-        return Estimate(middle + reach * (2 * share - 1), stderr, middle + reach * (2 * shares - 1), counted.n, confidence)
+        limits = OneBitLimits(ones, counted.n, middle, reach)
+        return Estimate(middle + reach * (2 * share - 1), stderr, counted.n, self.privacy, limits=limits)
 
     @staticmethod
     def _variance(mean: object, middle: float, half: float, reach: float) -> float:

@@ -13,7 +13,8 @@ import numpy as np
 from dpcore import _backend, mechanisms, noise
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out, check_threads
 from dpcore.errors import DataError, ParameterError
-from dpcore.local._mean_intervals import mean_margins, noise_variance
+from dpcore.local._limits import MeanLimits
+from dpcore.local._mean_intervals import noise_variance
 from dpcore.local._mechanism import LocalMechanism, open_stream, separate
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate
@@ -209,7 +210,7 @@ class Additive(LocalMechanism):
             raise DataError(f"reports must be finite multiples of the grid {self.grid!r}; the one at index {index} is not")
         return steps.numerator
 
-    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
+    def _estimate(self, counted: Aggregate, target: str) -> Estimate:
         total, squares = (int(count) for count in counted.counts)
         n, grid = counted.n, self.grid
         value = float((self._centre + Fraction(total, n)) * Fraction(grid))
@@ -221,11 +222,8 @@ class Additive(LocalMechanism):
             squared = _nearest((squares - Fraction(total * total, n)) / (n - 1)) if n > 1 else variance + half * half
             variance = squared
         middle = (Fraction(self.lower) + Fraction(self.upper)) / 2 / Fraction(grid) - self._centre
-        below, above = mean_margins(
-            self.kind, scale, n, (1 - confidence) / 2, total=_nearest(total - n * middle), half=half, squares=squared
-        )
-        interval = np.array([value - grid * below, value + grid * above])
-        return Estimate(value, grid * math.sqrt(variance / n), interval, n, confidence)
+        limits = MeanLimits(value, grid, self.kind, scale, n, _nearest(total - n * middle), half, squared)
+        return Estimate(value, grid * math.sqrt(variance / n), n, self.privacy, limits=limits)
 
 
 def _around(block: npt.NDArray[np.int64], centre: int) -> tuple[int, int]:

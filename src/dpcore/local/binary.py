@@ -14,7 +14,8 @@ from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._mechanism import check_packed, open_stream, place, separate, support_variance_of
 from dpcore.local._one_bit import OneBit
 from dpcore.local._parameters import check_epsilon
-from dpcore.local.estimates import Aggregate, Estimate, Support, frequencies
+from dpcore.local._support import Support
+from dpcore.local.estimates import Aggregate, Estimate, frequencies
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -166,8 +167,8 @@ class BinaryResponse(OneBit):
         flip = logistic_complement(self.epsilon)
         return _backend.flip_packed(packed, n, flip, stream.position(), threads=threads, out=result)
 
-    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:
-        return frequencies(int(counted.counts[0]), counted.n, self.support, confidence=confidence, target=target)
+    def _estimate(self, counted: Aggregate, target: str) -> Estimate:
+        return frequencies(int(counted.counts[0]), counted.n, self.support, target=target, privacy=self.privacy)
 
     def channel(self) -> npt.NDArray[np.float64]:
         """Give the matrix P(y|x), rows and columns False, True.

@@ -157,9 +157,9 @@ class BoundedMean(OneBit):
         """
         return np.packbits(np.atleast_1d(self.privatize(records, rng=rng, threads=threads)), bitorder="little")
 
-    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:  # noqa: ARG002  the same for both, see _mean
+    def _estimate(self, counted: Aggregate, target: str) -> Estimate:  # noqa: ARG002  the same for both, see _mean
         half = (self.upper - self.lower) / 2
-        return self._mean(counted, confidence, self.lower + half, half * self.z0)
+        return self._mean(counted, self.lower + half, half * self.z0)
 
     def channel(self, points: Any = None) -> npt.NDArray[np.float64]:
         """Give the rows P(−z0), P(+z0) of some inputs.
@@ -352,8 +352,8 @@ class BinaryChannel(OneBit):
         """Report as `privatize` does, eight reports a byte; see `BoundedMean.privatize_packed`."""
         return np.packbits(np.atleast_1d(self.privatize(records, rng=rng, threads=threads)), bitorder="little")
 
-    def _estimate(self, counted: Aggregate, confidence: float, target: str) -> Estimate:  # noqa: ARG002  the same for both, see _mean
-        return self._mean(counted, confidence, 0.0, self.z0)
+    def _estimate(self, counted: Aggregate, target: str) -> Estimate:  # noqa: ARG002  the same for both, see _mean
+        return self._mean(counted, 0.0, self.z0)
 
     def channel(self, points: Any = None) -> npt.NDArray[np.float64]:
         """Give the rows P(−z0), P(+z0).

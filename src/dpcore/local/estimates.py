@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_real
+from dpcore._validation import REAL_DTYPES, check_array, check_real
 from dpcore.errors import ParameterError
-from dpcore.local._count_intervals import frequency_interval
+from dpcore.local._limits import FrequencyLimits, MovedLimits
+from dpcore.local._support import support_variance
+from dpcore.local._table import estimate_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from dpcore.local._limits import Limits
+    from dpcore.local._support import Support
+    from dpcore.privacy import Privacy
 
     Counts = npt.NDArray[np.int64] | tuple[int, ...]
 
@@ -66,20 +72,58 @@ class Estimate:
         The estimate. It is unbiased, so a frequency may come out below 0 or above 1; see `dpcore.local.project_to_simplex`.
     stderr : float or ndarray of float64, shape (k,)
         Standard error.
-    interval : ndarray of float64, shape (2,) or (k, 2)
-        Lower and upper end of a confidence interval, pointwise: by the exact law of the counts where they are few, with a correction for
-        their skewness elsewhere. It holds the value, and need not be symmetric about it.
     n : int
         Number of reports.
-    confidence : float
-        Coverage of each interval, in (0, 1).
+    privacy : Privacy
+        Guarantee of each report. The estimate is computed from the reports alone and has the same guarantee.
+    categories : tuple of str or None
+        Labels of the k categories, of a mechanism made by `from_categories`.
+
+    Notes
+    -----
+    `interval` gives confidence intervals at any level. In a notebook an estimate shows as a table.
     """
 
     value: float | npt.NDArray[np.float64]
     stderr: float | npt.NDArray[np.float64]
-    interval: npt.NDArray[np.float64]
     n: int
-    confidence: float
+    privacy: Privacy
+    categories: tuple[str, ...] | None = None
+    limits: Limits = field(kw_only=True, repr=False)
+
+    def interval(self, confidence: float = 0.95) -> npt.NDArray[np.float64]:
+        """Give the lower and upper end of a confidence interval for each number.
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            Coverage of each interval on its own, in (0, 1).
+
+        Returns
+        -------
+        ndarray of float64, shape (2,) or (k, 2)
+            The ends. They follow the exact law of the counts where these are few, and a normal law with a correction for skewness
+            elsewhere. An interval holds the value and need not be symmetric about it.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If the confidence is not a number in (0, 1).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcore.local import Aggregate, BinaryResponse
+        >>> mechanism = BinaryResponse(epsilon=1.0)
+        >>> found = mechanism.estimate(Aggregate(mechanism, 1000, np.array([400])))
+        >>> found.interval().round(3).tolist(), found.interval(0.5).round(3).tolist()
+        ([0.218, 0.351], [0.26, 0.307])
+        """
+        return self.limits(check_confidence(confidence))
+
+    def _repr_html_(self) -> str:
+        """Return the table that a notebook shows."""
+        return estimate_table(self.value, self.stderr, self.interval(), self.n, self.categories, str(self.privacy))
 
 
 def check_same_mechanism(one: object, other: object) -> None:
@@ -88,48 +132,28 @@ def check_same_mechanism(one: object, other: object) -> None:
         raise ParameterError(f"reports of different mechanisms cannot be taken together: {one!r} and {other!r}")
 
 
-def check_estimation(confidence: float, target: str) -> float:
-    """Check what every estimator takes; returns the confidence as a float."""
-    check_choice("target", target, TARGETS)
-    return check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
+def check_confidence(value: object) -> float:
+    """Return a confidence as a float if it is in (0, 1), else raise."""
+    return check_real("confidence", value, low=0.0, high=1.0, include_low=False, include_high=False)
 
 
-class Support(NamedTuple):
-    """How often a report supports a category: what turns counts into frequencies, whatever the mechanism.
-
-    Attributes
-    ----------
-    p : float
-        Probability that a report supports the true category.
-    q : float
-        Probability that it supports another, fixed one; q < p.
-    miss : float
-        1 − p, to full relative precision where p is close to 1.
-    """
-
-    p: float
-    q: float
-    miss: float
-
-
-def support_variance(f: Any, support: Support, target: str = "population") -> Any:
-    """Variance of one user's contribution to the estimate of a frequency f.
-
-    [f·p(1−p) + (1−f)·q(1−q)]/(p−q)² for the sample's frequency, plus f(1−f) for the population's.
-    """
-    p, q, miss = support
-    within = (f * p * miss + (1 - f) * q * (1 - q)) / (p - q) ** 2
-    return within + f * (1 - f) if target == "population" else within
-
-
-def frequencies(counts: Any, n: int, support: Support, *, confidence: float, target: str) -> Estimate:
+def frequencies(
+    counts: Any, n: int, support: Support, *, target: str, privacy: Privacy, categories: tuple[str, ...] | None = None
+) -> Estimate:
     """Estimate frequencies from support counts: f = (count/n − q)/(p − q), the standard error at f cut to [0, 1]."""
-    value = (np.asarray(counts, np.float64) / n - support.q) / (support.p - support.q)
+    kept = np.array(counts)  # a copy: who changes the counts later does not change the estimate
+    value = (kept / n - support.q) / (support.p - support.q)
     stderr = np.sqrt(support_variance(np.clip(value, 0.0, 1.0), support, target) / n)
-    interval = frequency_interval(counts, n, support, confidence=confidence, target=target)
+    limits = FrequencyLimits(kept, n, support, target)
     if np.ndim(value) == 0:
-        return Estimate(float(value), float(stderr), interval, n, confidence)
-    return Estimate(value, stderr, interval, n, confidence)
+        return Estimate(float(value), float(stderr), n, privacy, limits=limits)
+    return Estimate(value, stderr, n, privacy, categories, limits=limits)
+
+
+def moved(found: Estimate, by: float, *, margin: float) -> Estimate:
+    """Give the estimate plus a number, with intervals that are wider by `margin` on both sides."""
+    limits = MovedLimits(found.limits, by, margin)
+    return Estimate(found.value + by, found.stderr, found.n, found.privacy, found.categories, limits=limits)
 
 
 def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:

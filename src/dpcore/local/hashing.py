@@ -17,7 +17,8 @@ from dpcore.errors import ParameterError
 from dpcore.local._categories import check_call, fraction, least_variance
 from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_unknown
 from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
-from dpcore.local.estimates import Aggregate, Support
+from dpcore.local._support import Support
+from dpcore.local.estimates import Aggregate
 
 if TYPE_CHECKING:
     import numpy.typing as npt

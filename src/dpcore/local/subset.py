@@ -18,7 +18,8 @@ from dpcore.errors import DataError, ParameterError
 from dpcore.local._categories import check_call, fraction, least_variance
 from dpcore.local._mechanism import FrequencyOracle, check_rows, check_unknown
 from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
-from dpcore.local.estimates import Aggregate, Support
+from dpcore.local._support import Support
+from dpcore.local.estimates import Aggregate
 from dpcore.local.unary import vector_and_rows
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from dpcore.errors import ParameterError
 from dpcore.local._categories import check_call, fraction
 from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_rows, check_unknown
 from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
-from dpcore.local.estimates import Aggregate, Support
+from dpcore.local._support import Support
+from dpcore.local.estimates import Aggregate
 
 if TYPE_CHECKING:
     import numpy.typing as npt

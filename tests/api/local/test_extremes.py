@@ -192,7 +192,7 @@ def test_many_categories_overflow_nowhere(kind, k, epsilon):
         reports = mechanism.privatize(x, rng=KeyedRandom(KEY))
         counted = mechanism.aggregate(reports)
         estimate = mechanism.estimate(counted)
-    for part in (estimate.value, estimate.stderr, estimate.interval):
+    for part in (estimate.value, estimate.stderr, estimate.interval()):
         assert np.isfinite(part).all()
     assert estimate.value.shape == (k,)
     assert (estimate.stderr >= 0).all()
@@ -228,4 +228,4 @@ def test_bits_at_the_least_and_the_largest_loss():
         bounded = local.BoundedMean(epsilon, -1e300, 1e300)
         found = bounded.estimate(bounded.privatize(np.where(x, 1e300, -1e300)))
         assert math.isfinite(found.value)
-        assert np.isfinite(found.interval).all()
+        assert np.isfinite(found.interval()).all()

@@ -126,7 +126,7 @@ def test_whole_numbers_beyond_floats_keep_their_unit_in_any_dtype():
     top = local.LocalDiscreteLaplace(2.0**-19, 2**63 - 2**20, 2**63 - 1)
     reports = top.privatize(np.full(1000, 2**63 - 1), rng=keyed())
     assert (reports == 2**63 - 1).any()
-    assert np.isfinite(top.estimate(reports).interval).all()
+    assert np.isfinite(top.estimate(reports).interval()).all()
 
 
 def test_integer_bounds_are_checked():

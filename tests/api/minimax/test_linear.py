@@ -245,22 +245,22 @@ def test_estimates_from_reports_and_from_counts_agree():
     assert found.value == pytest.approx(estimator.estimate_counts([[999 - count, count]], n=999)[0], rel=1e-14)
     assert found.value == pytest.approx(2 + (2 * count / 999 - 1) / T, rel=1e-12)
     plain = estimator.channel.estimate(reports)
-    assert (found.interval - plain.interval).tolist() == pytest.approx([2 - 0.125, 2 + 0.125])
+    assert (found.interval() - plain.interval()).tolist() == pytest.approx([2 - 0.125, 2 + 0.125])
     assert estimator.estimate(estimator.channel.aggregate(reports)).value == found.value
 
 
 def test_means_are_unbiased_for_the_function():
     x = np.linspace(-3, 3, 200_001)
     estimator = LinearEstimator(np.sin, 3.0, bound=1.0, center=0.5)
-    estimate = estimator.estimate(estimator.privatize(np.abs(x), rng=KeyedRandom(KEY)), confidence=1 - 1e-6)
-    assert estimate.interval[0] <= 0.5 + float(np.sin(np.abs(x)).mean()) <= estimate.interval[1]
+    estimate = estimator.estimate(estimator.privatize(np.abs(x), rng=KeyedRandom(KEY)))
+    assert estimate.interval(1 - 1e-6)[0] <= 0.5 + float(np.sin(np.abs(x)).mean()) <= estimate.interval(1 - 1e-6)[1]
 
 
 def test_records_of_several_numbers():
     estimator = covariance(8.0, n=10_000, kappa=4.0, C=1.0)
     xy = np.stack([np.tile([0.5, -0.5], 50_000), np.tile([0.75, -0.75], 50_000)], axis=1)
-    estimate = estimator.estimate(estimator.privatize(xy, rng=KeyedRandom(KEY)), confidence=1 - 1e-6)
-    assert estimate.interval[0] <= 0.375 <= estimate.interval[1]
+    estimate = estimator.estimate(estimator.privatize(xy, rng=KeyedRandom(KEY)))
+    assert estimate.interval(1 - 1e-6)[0] <= 0.375 <= estimate.interval(1 - 1e-6)[1]
     assert estimate.value == pytest.approx(0.375, abs=0.05)
     assert estimator.privatize(xy[:6].reshape(2, 3, 2)).shape == (2, 3)
     points = xy[:4]

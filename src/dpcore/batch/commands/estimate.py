@@ -123,7 +123,7 @@ def show(found: Estimates) -> None:
 def _lines(column: ColumnEstimate) -> list[tuple[str, str, str, str]]:
     """The most frequent categories, or the one number."""
     values, stderr = np.atleast_1d(column.estimate.value), np.atleast_1d(column.estimate.stderr)
-    intervals = np.atleast_2d(column.estimate.interval)
+    intervals = np.atleast_2d(column.interval)
     order = np.argsort(-values, kind="stable")[:LINES]
     labels = [column.summary] if column.kind != "frequencies" else [str(label) for label in column.labels or ()]
     lines = []

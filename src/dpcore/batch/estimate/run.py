@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ from dpcore.pages.numbers import plain_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy.typing as npt
+
     from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.progress import Progress
@@ -46,10 +48,19 @@ class ColumnEstimate:
         What made its reports.
     estimate : dpcore.local.Estimate
         A mean, a proportion, or the frequencies of all categories.
+    confidence : float
+        Coverage of each interval, in (0, 1).
+    interval : ndarray of float64, shape (2,) or (k, 2)
+        Lower and upper ends.
     """
 
     column: NoisyColumn
     estimate: local.Estimate
+    confidence: float
+    interval: npt.NDArray[np.float64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "interval", self.estimate.interval(self.confidence))
 
     @property
     def kind(self) -> str:
@@ -109,8 +120,8 @@ class ColumnEstimate:
             "categories": self.labels,
             "value": estimate.value,
             "stderr": estimate.stderr,
-            "interval": estimate.interval,
-            "confidence": estimate.confidence,
+            "interval": self.interval,
+            "confidence": self.confidence,
             "consistent": self.consistent,
         }
 
@@ -219,7 +230,7 @@ def estimate(
     if rows == 0:
         raise DataError(f"{path}: no rows, so there is nothing to estimate from")
     found = (
-        ColumnEstimate(column, column.mechanism.estimate(total, confidence=confidence, target=target))
+        ColumnEstimate(column, column.mechanism.estimate(total, target=target), confidence)
         for column, total in zip(chosen, counted, strict=True)
     )
     secure = all(file.whole.secure for file in described)

@@ -60,7 +60,7 @@ def section_of(number: int, found: ColumnEstimate) -> dict[str, Any]:
 def _number(found: ColumnEstimate) -> dict[str, Any]:
     """A mean or a proportion."""
     estimate, percent = found.estimate, found.kind == "proportion"
-    value, (lower, upper) = float(estimate.value), map(float, estimate.interval)
+    value, (lower, upper) = float(estimate.value), map(float, found.interval)
     numbers = readable([value, lower, upper, found.consistent], float(estimate.stderr), percent=percent)
     title = f"{found.column.name}: {numbers[0]}, interval {numbers[1]} to {numbers[2]}"
     short = 0 < upper - lower < plots.SHORT * (found.range[1] - found.range[0])
@@ -82,7 +82,7 @@ def _frequencies(found: ColumnEstimate) -> dict[str, Any]:
     values, stderr = np.asarray(found.estimate.value), np.asarray(found.estimate.stderr)
     consistent, labels = found.consistent, [plain_name(label) for label in found.labels or ()]
     order = np.argsort(-values, kind="stable")[:SHOWN]
-    intervals = found.estimate.interval[order]
+    intervals = found.interval[order]
     title = f"{found.column.name}: estimated frequencies of {len(order)} of {len(values)} categories"
     plot = plots.frequency_plot(
         [labels[i] for i in order], values[order], intervals, consistent[order], title=title, label="% of rows", percent=True
@@ -98,7 +98,7 @@ def _frequencies(found: ColumnEstimate) -> dict[str, Any]:
         "plot": plot,
         "rows": rows,
         "hidden": len(values) - len(order),
-        "expected_misses": plain_number(rounded(len(values) * (1 - found.estimate.confidence))),
+        "expected_misses": plain_number(rounded(len(values) * (1 - found.confidence))),
     }
 
 

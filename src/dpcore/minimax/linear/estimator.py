@@ -13,6 +13,7 @@ import numpy as np
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import DataError, ParameterError
 from dpcore.local import BinaryChannel, Estimate
+from dpcore.local.estimates import moved
 from dpcore.minimax._binomial import MOST_REPORTS
 from dpcore.minimax.losses import as_loss, squared
 from dpcore.minimax.spaces.certified import Maximiser
@@ -156,15 +157,13 @@ class LinearEstimator:
         values = np.ascontiguousarray(values, np.float64)
         return values.view([("numbers", np.float64, (self.dimension,))])[..., 0]
 
-    def estimate(self, reports: Any, *, confidence: float = 0.95) -> Estimate:
+    def estimate(self, reports: Any) -> Estimate:
         """Estimate θ from reports.
 
         Parameters
         ----------
         reports : array_like of bool, or Aggregate
             What `privatize` made, or what `channel.aggregate` made of it.
-        confidence : float, default 0.95
-            Coverage of the interval, in (0, 1).
 
         Returns
         -------
@@ -172,9 +171,7 @@ class LinearEstimator:
             center + mean of Z, its standard error, and an interval: the normal one for center + E ℓ, wider on both sides by the bias if it
             is known, so that it covers θ.
         """
-        found = self.channel.estimate(reports, confidence=confidence)
-        margin = np.array([-1.0, 1.0]) * (self.bias or 0.0)
-        return Estimate(self.center + found.value, found.stderr, self.center + found.interval + margin, found.n, found.confidence)
+        return moved(self.channel.estimate(reports), self.center, margin=self.bias or 0.0)
 
     def estimate_counts(self, counts: Any, *, n: int) -> Any:
         """Estimate θ from the numbers of +z0 among n reports, of many data sets at once.

@@ -73,7 +73,7 @@ def check_recovery(estimates, table):
         counted = table[name].combine_chunks().value_counts()
         counts = {item["values"]: item["counts"] for item in counted.to_pylist()}
         expected = truth(EVERY_MECHANISM[name], counts)
-        intervals = np.atleast_2d(found.estimate.interval)
+        intervals = np.atleast_2d(found.interval)
         assert found.estimate.n == len(table)
         assert np.shape(found.estimate.value) == np.shape(expected), name
         assert (intervals[:, 0] <= expected).all(), name

@@ -1,0 +1,34 @@
+"""Series of pandas, which is not a dependency: they are recognised by their methods."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+
+class Series(Protocol):
+    """One-dimensional data with labels, such as `pandas.Series`."""
+
+    @property
+    def index(self) -> Any:
+        """Labels of the values."""
+
+    @property
+    def iloc(self) -> Any:
+        """Access by position."""
+
+    def to_frame(self) -> Any:
+        """Give a table with one column."""
+
+
+SeriesT = TypeVar("SeriesT", bound=Series)
+
+
+def is_series(values: object) -> bool:
+    """Whether this is a Series; data frames, indexes and arrays are not."""
+    kind = type(values)
+    return hasattr(kind, "iloc") and hasattr(kind, "to_frame")
+
+
+def like(values: Any, result: Any) -> Any:
+    """Give `result`, an array with one entry for each value, the index and the name of `values` if that is a Series."""
+    return type(values)(result, index=values.index, name=values.name, copy=False) if is_series(values) else result
