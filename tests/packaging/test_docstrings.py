@@ -81,7 +81,6 @@ SECTIONS_LEFT = {
     "dpcore.noise",
     "dpcore.sums",
     "dpcore.mechanisms",
-    "dpcore.selection",
     "dpcore.local",
     "dpcore.accounting",
     "dpcore.distributions",
