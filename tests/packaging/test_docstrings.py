@@ -83,8 +83,6 @@ SECTIONS_LEFT = {
     "dpcore.mechanisms",
     "dpcore.local",
     "dpcore.accounting",
-    "dpcore.distributions",
-    "dpcore.inference",
     "dpcore.minimax",
     "dpcore.minimax.losses",
     "dpcore.privacy",
