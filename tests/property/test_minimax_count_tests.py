@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpcore.minimax import Model, _binomial, losses
 from dpcore.minimax.search.count_tests import CountSearch, first_counts
-from dpcore.minimax.search.searched import number_of_intervals, outcome_of_empty
+from dpcore.minimax.search.search import number_of_intervals, outcome_of_empty
 from dpcore.minimax.spaces.certified import Maximiser
 from dpcore.minimax.spaces.polygon import trace_polygon
 from support.searches import binomial_pmf, boundary, pmf, ranges, rejects, walk

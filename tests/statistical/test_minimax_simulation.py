@@ -26,6 +26,7 @@ from dpcore.minimax import (
     uniform_scale,
     worst_distribution,
 )
+from dpcore.minimax.risk import simulation
 from dpcore.minimax.risk.draws import Multinomial, binomial
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY
@@ -188,6 +189,37 @@ def test_tails_are_shares_of_errors():
     assert found.tail(0.1) == float((found.errors > 0.1).mean())
 
 
+def test_intervals_of_a_simulated_risk_are_normal_ones():
+    found = simulate_risk(moment_estimator(), np.eye(17)[8], replicates=1000, rng=KeyedRandom(KEY))
+    low, high = found.interval(0.99)
+    assert (high - low) / 2 == pytest.approx(stats.norm.isf(0.005) * found.stderr)
+    assert (high + low) / 2 == pytest.approx(found.value)
+    assert "1,000" in found._repr_html_()
+    with pytest.raises(ParameterError, match="confidence must be in"):
+        found.interval(1.0)
+
+
+def test_blocks_and_threads_do_not_change_a_simulation(monkeypatch):
+    runs = []
+    for block, threads in ((2**16, 1), (2**16, 3), (1000, 2), (999_999, 1)):
+        monkeypatch.setattr(simulation, "BLOCK", block)
+        seen = []
+        found = simulate_risk(
+            moment_estimator(),
+            np.eye(17)[8],
+            replicates=2500,
+            rng=KeyedRandom(KEY),
+            threads=threads,
+            progress=lambda done, total, seen=seen: seen.append((done, total)),
+        )
+        assert seen == [(min(stop, 2500), 2500) for stop in range(block, 2500 + block, block)]
+        runs.append(found.errors.tolist())
+    assert runs.count(runs[0]) == len(runs)
+    channel = moment_estimator().channel
+    counts = draw_counts(channel[8], n=moment_estimator().n, replicates=2500, rng=KeyedRandom(KEY))
+    assert runs[0] == np.sort(np.abs(moment_estimator().estimate(counts) - moment_estimator().model.f[8])).tolist()
+
+
 # The worst distribution
 
 
@@ -224,7 +256,9 @@ def test_no_mixture_of_extreme_points_is_worse(seed, loss):
 
 def test_the_worst_of_an_unbiased_estimator_is_where_its_mean_is_at_the_centre():
     estimator = uniform_scale(1.0, M=1.0).on(Model.uniform_scale(1.0, cells=16), n=1000)
-    p, risk = worst_distribution(estimator)
+    seen = []
+    p, risk = worst_distribution(estimator, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] == len(seen) > 1024
     assert estimator.model.theta(p) == pytest.approx(1.0, abs=1e-3)
     assert risk == pytest.approx(estimator.risk_bound(), rel=1e-6)
 
@@ -256,7 +290,9 @@ class Frequencies:
 
 def test_the_worst_distribution_behind_more_outcomes():
     estimator, e = Frequencies(1000), math.e
-    p, risk = worst_distribution(estimator, rng=KeyedRandom(KEY))
+    seen = []
+    p, risk = worst_distribution(estimator, rng=KeyedRandom(KEY), progress=lambda done, total: seen.append((done, total)))
+    assert [done for done, _ in seen] == list(range(1, seen[-1][1] + 1))
     share = 1 / 2 if e / (e + 2) >= 1 / 2 else 1.0
     largest = share * (1 - share) * ((e + 2) / (e - 1)) ** 2 / 1000
     assert risk == pytest.approx(largest, rel=0.02)
@@ -277,8 +313,8 @@ def test_the_worst_distribution_behind_more_outcomes():
         (lambda: simulate_risk(moment_estimator(), [0.5, 0.5]), ParameterError, "p must have 17 masses"),
         (lambda: simulate_risk(moment_estimator(), np.ones(17)), ParameterError, "p must have masses that sum to 1"),
         (lambda: simulate_risk(moment_estimator(), np.eye(17)[0], replicates=1), ParameterError, "replicates must be in"),
-        (lambda: exact_risk(Frequencies(10), [1.0, 0.0, 0.0]), ParameterError, "estimator must have a binary channel"),
-        (lambda: simulate_risk(uniform_scale(1.0, M=1.0), [0.5, 0.5]), ParameterTypeError, r"told them by on\(model, n=n\)"),
+        (lambda: exact_risk(Frequencies(10), [1.0, 0.0, 0.0]), ParameterError, "estimator must have a channel with 2 outcomes"),
+        (lambda: simulate_risk(uniform_scale(1.0, M=1.0), [0.5, 0.5]), ParameterTypeError, r"pass estimator\.on\(model, n=n\)"),
         (lambda: worst_distribution(uniform_scale(1.0, M=1.0)), ParameterTypeError, "estimator must know its model"),
         (lambda: worst_distribution(moment_estimator(), Model([0.0, 1.0])), ParameterError, "model must have 17 points"),
     ],

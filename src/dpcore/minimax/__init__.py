@@ -1,21 +1,20 @@
-"""Minimax estimation under local privacy: from a model and a functional to the optimal channel, the estimate and a proven error bound.
+"""Estimation under local privacy with proven error bounds, for numbers such as a mean with heavy tails or a density at a point.
+
+You state what you assume about the records (a `Model`). The module finds the best question to ask about each record (`optimal_channel`),
+estimates from the private answers (`BinarySearchEstimator`, `LinearEstimator`), bounds the error for every distribution of the model, and
+computes a risk that no private method can go below (`lower_bound`).
 
 Source: Steinberger (2019), chapters 2 and 3; Rohde & Steinberger (2020).
 """
 
 from dpcore.minimax import losses
-from dpcore.minimax.linear.functionals import (
-    LinearEstimator,
-    LinearOnModel,
-    covariance,
-    density_at,
-    event_probability,
-    truncated_moment,
-    uniform_scale,
-)
+from dpcore.minimax.linear.estimator import LinearEstimator, LinearOnModel
+from dpcore.minimax.linear.ready_made import covariance, density_at, event_probability, truncated_moment, uniform_scale
 from dpcore.minimax.losses import Loss, loss_constant
-from dpcore.minimax.risk.simulation import SimulatedRisk, WorstDistribution, draw_counts, exact_risk, simulate_risk, worst_distribution
-from dpcore.minimax.search.binary_search import BinarySearchEstimator
+from dpcore.minimax.risk.exact import exact_risk
+from dpcore.minimax.risk.simulation import SimulatedRisk, draw_counts, simulate_risk
+from dpcore.minimax.risk.worst import WorstDistribution, worst_distribution
+from dpcore.minimax.search.estimator import BinarySearchEstimator
 from dpcore.minimax.spaces.bounds import LowerBound, UpperBound, lower_bound, upper_bound
 from dpcore.minimax.spaces.channels import Certificate, OptimalChannel, optimal_channel
 from dpcore.minimax.spaces.distances import apply, contraction_bound, dp_level, hellinger, hellinger_affinity, kl, testing_affinity, tv

@@ -1,4 +1,6 @@
-"""Regular losses of an estimation error: l(0) = 0, not decreasing, and l(3t/2) ≤ a·l(t) with a constant a > 1.
+"""Losses: what an error of size t costs.
+
+A loss l is regular if l(0) = 0, if it does not decrease, and if l(3t/2) ≤ a·l(t) for some constant a > 1. All losses of this module are.
 
 Source: Steinberger (2019), Definition 3.9.
 """
@@ -7,37 +9,44 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_positive, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 
+__all__ = ["Loss", "absolute", "as_loss", "huber", "loss_constant", "power", "squared"]
+
+Real: TypeAlias = float | int | np.floating[Any] | np.integer[Any]
+Array: TypeAlias = npt.NDArray[np.float64]
 LARGEST_POWER = 64.0
 KINDS = ("power", "huber")
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A loss l of the absolute error t ≥ 0; `absolute`, `squared`, `huber` and `power` make them.
+    """A loss l(t) of an absolute error t ≥ 0.
+
+    Use `absolute`, `squared`, `huber` or `power` to make one.
 
     Parameters
     ----------
     kind : {"power", "huber"}
-        t^r, or Huber's loss.
+        The form: t^r, or Huber's loss.
     parameter : float
         r in (0, 64], or Huber's γ > 0.
 
     Attributes
     ----------
     constant : float
-        The least a with l(3t/2) ≤ a·l(t) for all t: (3/2)^r, and 9/4 for Huber's.
+        The smallest a with l(3t/2) ≤ a·l(t) for all t: (3/2)^r, and 9/4 for Huber's loss.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range.
+        If a parameter is outside its range or of the wrong type.
 
     Examples
     --------
@@ -58,21 +67,37 @@ class Loss:
 
     @property
     def constant(self) -> float:
-        """The least a with l(3t/2) ≤ a·l(t) for all t ≥ 0, rounded up where it is no float."""
+        """The smallest a with l(3t/2) ≤ a·l(t) for all t ≥ 0, rounded up if float64 cannot hold it."""
         if self.kind == "huber":
             return 2.25
         power = float(1.5**self.parameter)
-        # Up to r = 33, 3^r and 2^r are integers that float64 holds, so the quotient is exact.
+        # Up to r = 33, float64 holds 3^r and 2^r, so the quotient is exact.
         return power if self.parameter == round(self.parameter) and self.parameter <= 33 else math.nextafter(power, math.inf)
 
     def scaled(self, exponent: int) -> tuple[Loss, float]:
-        """Give the loss l' and the power r with l(2^exponent·t) = 2^r·l'(t)."""
+        """Express the loss in another unit: l(2^exponent·t) = 2^r·l'(t).
+
+        Parameters
+        ----------
+        exponent : int
+            The new unit is 2^exponent.
+
+        Returns
+        -------
+        tuple of Loss and float
+            l' and r.
+        """
         if self.kind == "power":
             return self, self.parameter * exponent
-        # Beyond these γ the loss of any error is t²/2, or γt, to the last digit.
-        gamma = math.ldexp(self.parameter, max(min(-exponent, 1000 - math.frexp(self.parameter)[1]), -1000 - math.frexp(self.parameter)[1]))
+        # Outside this range of γ, the loss equals t²/2 or γt to the last digit.
+        own = math.frexp(self.parameter)[1]
+        gamma = math.ldexp(self.parameter, max(min(-exponent, 1000 - own), -1000 - own))
         return Loss("huber", gamma), 2.0 * exponent
 
+    @overload
+    def __call__(self, t: Real) -> float: ...
+    @overload
+    def __call__(self, t: npt.ArrayLike) -> Array: ...
     def __call__(self, t: Any) -> Any:
         """Evaluate the loss.
 
@@ -88,11 +113,11 @@ class Loss:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If a number is negative or NaN.
+            If a number is negative or NaN, or `t` has the wrong type.
         """
         errors = check_array("t", t, REAL_DTYPES).astype(np.float64, copy=False)
         if not (errors >= 0).all():
-            raise ParameterError("t must hold absolute errors, numbers ≥ 0, and holds others")
+            raise ParameterError("t must hold absolute errors: every number must be ≥ 0 and not NaN")
         result = _huber(errors, self.parameter) if self.kind == "huber" else _power(errors, self.parameter)
         return float(result) if np.ndim(result) == 0 else result
 
@@ -107,12 +132,25 @@ def _power(t: Any, r: float) -> Any:
 def _huber(t: Any, gamma: float) -> Any:
     inner = np.minimum(t, gamma)
     with np.errstate(over="ignore"):
-        # t²/2 up to γ and γ(t − γ/2) from there on, in one formula
+        # t²/2 up to γ and γ(t − γ/2) beyond, in one formula
         return inner * (t - inner / 2)
 
 
 def absolute() -> Loss:
-    """l(t) = t, a = 3/2.
+    """The absolute error as a loss, l(t) = t.
+
+    Returns
+    -------
+    Loss
+        Its constant a is 3/2.
+
+    Raises
+    ------
+    Nothing.
+
+    Notes
+    -----
+    Cost: less than a microsecond.
 
     Examples
     --------
@@ -124,7 +162,20 @@ def absolute() -> Loss:
 
 
 def squared() -> Loss:
-    """l(t) = t², a = 9/4.
+    """The squared error as a loss, l(t) = t².
+
+    Returns
+    -------
+    Loss
+        Its constant a is 9/4.
+
+    Raises
+    ------
+    Nothing.
+
+    Notes
+    -----
+    Cost: less than a microsecond.
 
     Examples
     --------
@@ -136,12 +187,26 @@ def squared() -> Loss:
 
 
 def power(r: float) -> Loss:
-    """l(t) = t^r, a = (3/2)^r.
+    """A power of the absolute error as a loss, l(t) = t^r.
 
     Parameters
     ----------
     r : float
-        In (0, 64].
+        The power, in (0, 64].
+
+    Returns
+    -------
+    Loss
+        Its constant a is (3/2)^r.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If `r` is outside its range or not a number.
+
+    Notes
+    -----
+    Cost: less than a microsecond.
 
     Examples
     --------
@@ -153,15 +218,26 @@ def power(r: float) -> Loss:
 
 
 def huber(gamma: float) -> Loss:
-    """Huber's loss: t²/2 for t ≤ γ, γ(t − γ/2) beyond; a = 9/4.
+    """Huber's loss: t²/2 for t ≤ γ, and γ(t − γ/2) beyond.
 
     Parameters
     ----------
     gamma : float
-        Where the square ends, γ > 0.
+        γ > 0, where the loss changes from quadratic to linear.
+
+    Returns
+    -------
+    Loss
+        Its constant a is 9/4.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If `gamma` is outside its range or not a number.
 
     Notes
     -----
+    Cost: less than a microsecond.
     Source: Steinberger (2019), Aufgabe 3.2.
 
     Examples
@@ -174,7 +250,7 @@ def huber(gamma: float) -> Loss:
 
 
 def as_loss(loss: Loss | str) -> Loss:
-    """Give the loss that a word stands for.
+    """Turn the name of a loss into the loss.
 
     Parameters
     ----------
@@ -188,7 +264,11 @@ def as_loss(loss: Loss | str) -> Loss:
     Raises
     ------
     ParameterError, ParameterTypeError
-        If it is neither.
+        If `loss` is neither.
+
+    Notes
+    -----
+    Cost: less than a microsecond.
 
     Examples
     --------
@@ -204,7 +284,7 @@ def as_loss(loss: Loss | str) -> Loss:
 
 
 def loss_constant(loss: Loss | str) -> float:
-    """Give the regularity constant a of a loss: l(3t/2) ≤ a·l(t).
+    """Return the constant a of a loss, with l(3t/2) ≤ a·l(t) for all t.
 
     Parameters
     ----------
@@ -214,12 +294,16 @@ def loss_constant(loss: Loss | str) -> float:
     Returns
     -------
     float
-        3/2 for the absolute loss, 9/4 for the squared one and Huber's, (3/2)^r for t^r.
+        3/2 for absolute loss, 9/4 for squared loss and Huber's, (3/2)^r for t^r.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If it is no loss.
+        If `loss` is neither a loss nor the name of one.
+
+    Notes
+    -----
+    Cost: less than a microsecond.
 
     Examples
     --------
@@ -228,3 +312,7 @@ def loss_constant(loss: Loss | str) -> float:
     (1.5, 2.25)
     """
     return as_loss(loss).constant
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -13,7 +13,7 @@ from dpcore.distributions.perturbed import perturbed_masses
 from dpcore.distributions.series import orthogonal_series, series_scale
 from dpcore.distributions.smoothed import smoothed_codes
 from dpcore.distributions.tuning import Tuning
-from dpcore.minimax.risk.simulation import draw_counts
+from dpcore.minimax import draw_counts
 from dpcore.reproduce.densities import Cosines, Density, Law, Linear
 from dpcore.rng import Stream
 

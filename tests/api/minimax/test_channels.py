@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
 from dpcore.minimax import Certificate, Model, dp_level, modulus_hellinger, modulus_tv, optimal_channel
-from dpcore.minimax.programs.programs import Program
+from dpcore.minimax.programs.program import Program
 from dpcore.minimax.spaces import channels
 from support.minimax_models import NAMES, model
 
@@ -149,7 +149,7 @@ def test_a_constant_functional_is_refused():
 
 def test_a_channel_without_a_certificate_is_not_given_out(monkeypatch):
     monkeypatch.setattr(channels, "_directions", lambda of, own, pair: [np.where(np.arange(of.size) % 2 == 0, 1.0, -1.0)])
-    with pytest.raises(DpcoreError, match="no channel was certified"):
+    with pytest.raises(DpcoreError, match="no channel could be proved optimal"):
         optimal_channel(model("moment 2"), 1.0, n=5_000)
 
 
@@ -192,3 +192,37 @@ def test_the_question_does_not_turn_back_beyond_the_hard_members(sign, n):
     assert (np.diff(phi) >= 0).all()
     assert phi[0] < -0.9
     assert phi[-1] > 0.9
+
+
+# Records as they are, progress, and notebooks
+
+
+def test_a_channel_for_records_is_the_channel_at_the_points_and_a_line_between_them():
+    model = Model.moment(np.array([3.0, -2.0, 0.0, 1.0, -1.0]), kappa=2.0, C=1.0)  # in no order
+    optimal = optimal_channel(model, 0.8, n=50)
+    channel = optimal.for_records()
+    assert channel.privacy == optimal.privacy == optimal.channel.privacy
+    assert channel.channel(model.points).tolist() == optimal.channel.channel().tolist()
+    ends = optimal.channel.channel()[[2, 3]]
+    assert channel.channel([0.25])[0] == pytest.approx(0.75 * ends[0] + 0.25 * ends[1], rel=1e-14)
+    assert channel.channel([1e9, -1e9]).tolist() == optimal.channel.channel()[[0, 1]].tolist()
+    assert channel == optimal.for_records()
+
+
+@pytest.mark.parametrize("points", [None, np.zeros((3, 2))])
+def test_a_channel_for_records_needs_points_that_are_numbers(points):
+    optimal = optimal_channel(Model([0.0, 1.0, 2.0], points=points), 1.0, n=50)
+    with pytest.raises(ParameterError, match="points that are numbers"):
+        optimal.for_records()
+
+
+def test_finding_a_channel_reports_its_progress():
+    seen: list[tuple[int, int]] = []
+    optimal_channel(model("moment 2"), 1.0, n=100, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 6), (2, 6), (3, 6), (6, 6)]
+
+
+def test_notebooks_see_what_is_proved():
+    shown = optimal_channel(model("moment 2"), 1.0, n=12_345)._repr_html_()
+    assert "12,345" in shown
+    assert "<td>yes</td>" in shown

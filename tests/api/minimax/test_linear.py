@@ -229,7 +229,7 @@ def test_risk_bounds_of_other_losses_hold(loss, bias):
 
 
 def test_a_risk_needs_a_bias():
-    with pytest.raises(ParameterError, match="bias must be given"):
+    with pytest.raises(ParameterError, match="bias is not known"):
         LinearEstimator([-1.0, 1.0], EPSILON).risk_bound(n=10)
 
 
@@ -244,8 +244,13 @@ def test_estimates_from_reports_and_from_counts_agree():
     assert found.value == pytest.approx(estimator.estimate_counts(count, n=999), rel=1e-14)
     assert found.value == pytest.approx(estimator.estimate_counts([[999 - count, count]], n=999)[0], rel=1e-14)
     assert found.value == pytest.approx(2 + (2 * count / 999 - 1) / T, rel=1e-12)
-    plain = estimator.channel.estimate(reports)
-    assert (found.interval() - plain.interval()).tolist() == pytest.approx([2 - 0.125, 2 + 0.125])
+    plain = LinearEstimator([-1.0, 0.25, 1.0], EPSILON).estimate(reports)
+    for confidence in (0.5, 0.95, 0.999):
+        assert np.subtract(found.interval(confidence), plain.interval(confidence)).tolist() == pytest.approx([2 - 0.125, 2 + 0.125])
+    assert (found.n, found.privacy) == (999, estimator.channel.privacy)
+    assert found.stderr == estimator.channel.estimate(reports).stderr
+    with pytest.raises(ParameterError, match="confidence must be in"):
+        found.interval(0.0)
     assert estimator.estimate(estimator.channel.aggregate(reports)).value == found.value
 
 
@@ -253,14 +258,16 @@ def test_means_are_unbiased_for_the_function():
     x = np.linspace(-3, 3, 200_001)
     estimator = LinearEstimator(np.sin, 3.0, bound=1.0, center=0.5)
     estimate = estimator.estimate(estimator.privatize(np.abs(x), rng=KeyedRandom(KEY)))
-    assert estimate.interval(1 - 1e-6)[0] <= 0.5 + float(np.sin(np.abs(x)).mean()) <= estimate.interval(1 - 1e-6)[1]
+    low, high = estimate.interval(1 - 1e-6)
+    assert low <= 0.5 + float(np.sin(np.abs(x)).mean()) <= high
 
 
 def test_records_of_several_numbers():
     estimator = covariance(8.0, n=10_000, kappa=4.0, C=1.0)
     xy = np.stack([np.tile([0.5, -0.5], 50_000), np.tile([0.75, -0.75], 50_000)], axis=1)
     estimate = estimator.estimate(estimator.privatize(xy, rng=KeyedRandom(KEY)))
-    assert estimate.interval(1 - 1e-6)[0] <= 0.375 <= estimate.interval(1 - 1e-6)[1]
+    low, high = estimate.interval(1 - 1e-6)
+    assert low <= 0.375 <= high
     assert estimate.value == pytest.approx(0.375, abs=0.05)
     assert estimator.privatize(xy[:6].reshape(2, 3, 2)).shape == (2, 3)
     points = xy[:4]
@@ -297,7 +304,7 @@ def test_estimators_are_values():
     ("make", "error", "message"),
     [
         (lambda: LinearEstimator(np.sin, 1.0), ParameterError, "bound is required"),
-        (lambda: LinearEstimator([1.0, 2.0], 1.0, dimension=2), ParameterError, "dimension is for a callable"),
+        (lambda: LinearEstimator([1.0, 2.0], 1.0, dimension=2), ParameterError, "dimension is for a function"),
         (lambda: LinearEstimator([1.0, 2.0], 1.0, bias=-1.0), ParameterError, "bias must be in"),
         (lambda: LinearEstimator([1.0, 2.0], 1.0, center=math.inf), ParameterError, "center must be in"),
         (lambda: LinearEstimator([0.0, 0.0], 1.0), ParameterError, "not all zero"),
@@ -328,5 +335,5 @@ def test_what_is_refused(make, error, message):
 
 @pytest.mark.parametrize("counts", [[11], [-1], [[4, 5]], [[-1, 11]]])
 def test_counts_that_cannot_be(counts):
-    with pytest.raises(DataError, match=r"counts must be in \[0, 10\] and sum to 10; those at index \(0,\) are not"):
+    with pytest.raises(DataError, match=r"counts must be in \[0, 10\] and sum to 10; those at index \(0,\) do not"):
         uniform_scale(1.0, M=1.0).estimate_counts(counts, n=10)

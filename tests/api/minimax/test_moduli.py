@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpcore import local
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
 from dpcore.minimax import Model, apply, hellinger, lower_bound, modulus_hellinger, modulus_tv, optimal_channel, tv
-from dpcore.minimax.programs.programs import Program, Solution
+from dpcore.minimax.programs.program import Program, Solution
 from dpcore.minimax.spaces import moduli
 from dpcore.minimax.spaces.certified import dual_bound, largest
 from support.minimax_models import NAMES, model

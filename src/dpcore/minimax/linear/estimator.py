@@ -1,4 +1,4 @@
-"""Linear estimators under local privacy: the mean of one-bit reports about a bounded function ℓ_h, with bias and variance bounds."""
+"""Linear estimators under local privacy: means of one-bit reports about a bounded function, with bounds of bias and variance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.float64]
 
 CELLS = 4096
-"""Cells of the integral that bounds a risk."""
+"""Number of cells of the integral that bounds a risk."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OfRecords:
-    """A function of records of several numbers, for a channel that takes records as items."""
+    """A function of records of several numbers, in the form that a channel of single items takes."""
 
     ell: Callable[[Any], Any]
 
@@ -43,29 +43,32 @@ class _OfRecords:
 
 @dataclass(frozen=True)
 class LinearEstimator:
-    r"""The mean of ±z0 reports about a bounded function ℓ of a record, which is unbiased for E ℓ and estimates θ with bias E ℓ − θ.
+    r"""Estimate θ by the mean of one-bit reports about a bounded function ℓ of a record.
+
+    The mean of the reports is unbiased for E ℓ, so its bias for θ is E ℓ − θ. The functions `truncated_moment`, `covariance`, `density_at`,
+    `uniform_scale` and `event_probability` choose ℓ for you.
 
     Parameters
     ----------
     ell : sequence of float, or callable
-        Table on codes, or vectorised function of records.
+        ℓ: a table on codes, or a vectorized function of records.
     epsilon : float
         Privacy loss ε of one report, in [2^−20, 700].
     bound : float, optional
-        ‖ℓ‖∞: values are clamped to [−bound, bound]. Required for a callable; by default the largest magnitude of a table.
+        ‖ℓ‖∞. Values of ℓ are clamped to [−bound, bound]. Required for a function; for a table, the default is its largest magnitude.
     bias : float, optional
-        Bound of \|center + E ℓ − θ\| over the model of interest, if it is known; for `risk_bound` and intervals.
+        Bound of \|center + E ℓ − θ\| over your model, if you know it. `risk_bound` requires it, and intervals use it.
     center : float, default 0.0
-        What is added to every estimate: a function that is centred has a smaller bound.
+        Added to every estimate. Subtracting the middle of the range of ℓ, and adding it here, makes `bound` smaller.
     dimension : int, optional
-        Numbers of a record, which lie along the last axis of the data; by default a record is one number, or one code.
+        Number of numbers in a record, which lie along the last axis of the records. By default a record is one number or one code.
     h : float, optional
-        The bandwidth or inverse clipping level behind `ell`, for information.
+        The bandwidth, or the inverse of the clipping level, that `ell` was made with. For information only.
 
     Attributes
     ----------
     channel : BinaryChannel
-        What privatises a record: ±z0 with probability ½(1 ± ℓ/z0), z0 = bound·(e^ε + 1)/(e^ε − 1).
+        Reports ±z0 with probability ½(1 ± ℓ/z0), where z0 = bound·(e^ε + 1)/(e^ε − 1).
 
     Raises
     ------
@@ -74,9 +77,10 @@ class LinearEstimator:
 
     Notes
     -----
-    With t = (e^ε − 1)/(e^ε + 1), the variance of the estimate is (z0² − (E ℓ)²)/n ≤ bound²/(n t²): of ℓ only its largest magnitude counts,
-    not its variance. Hence the squared risk is at most bias² + bound²/(n t²), which the ready-made estimators minimise in h.
-    Steinberger (2019) announces these estimators in Section 3.2.3, which is empty; source: Rohde & Steinberger (2020), Section 4.
+    Guarantee: P(report | x) ≤ e^ε·P(report | x') for all records x, x', exactly.
+    With t = (e^ε − 1)/(e^ε + 1), the variance of the estimate is (z0² − (E ℓ)²)/n ≤ bound²/(n t²). It depends on the largest magnitude of
+    ℓ, not on the variance of ℓ. Hence the squared risk is at most bias² + bound²/(n t²).
+    Source: Rohde & Steinberger (2020), Section 4. Steinberger (2019) announces these estimators in Section 3.2.3, which is empty.
 
     Examples
     --------
@@ -115,7 +119,7 @@ class LinearEstimator:
 
     def _of_table(self) -> BinaryChannel:
         if self.dimension is not None:
-            raise ParameterError("dimension is for a callable ell; a table is of codes, one a record")
+            raise ParameterError("dimension is for a function ell only; a table takes one code a record")
         values = check_array("ell", self.ell, REAL_DTYPES).astype(np.float64)
         if self.bound is not None:
             bound = check_positive("bound", self.bound)
@@ -125,30 +129,42 @@ class LinearEstimator:
         return channel
 
     def privatize(
-        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
+        self, records: npt.ArrayLike, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
     ) -> Any:
-        """Report one bit about every record.
+        """Report one bit about each record.
 
         Parameters
         ----------
         records : array_like
-            Records, any shape; with `dimension` the numbers of a record along the last axis.
+            Records of any shape. With `dimension`, the numbers of a record lie along the last axis.
         rng : Stream, optional
-            None is the secure source.
+            None is the secure source; `dpcore.testing.KeyedRandom` for tests.
         out : ndarray of bool, optional
-            Of the records' shape.
+            Written in place; of the shape of the records.
         threads : int, optional
-            Number of threads; None picks.
+            Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
         Returns
         -------
         bool or ndarray of bool
-            True stands for +z0; see `BinaryChannel.privatize`, also for errors.
+            True stands for +z0.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument is outside its range or of the wrong type.
+        DataError
+            If ℓ of a record is NaN, or a code is outside the table. Nothing was released.
+
+        Notes
+        -----
+        Guarantee: P(report | x) ≤ e^ε·P(report | x') for all records x, x', exactly.
+        Cost: about 5 ns a record, and the evaluation of ℓ.
         """
         return self.channel.privatize(self._records(records), rng=rng, out=out, threads=threads)
 
     def _records(self, records: Any) -> Any:
-        """The data as the channel takes them: with `dimension`, an item for each record."""
+        """Return the records as the channel takes them: with `dimension`, one item for each."""
         if self.dimension is None:
             return records
         values = check_array("records", records, REAL_DTYPES)
@@ -163,91 +179,112 @@ class LinearEstimator:
         Parameters
         ----------
         reports : array_like of bool, or Aggregate
-            What `privatize` made, or what `channel.aggregate` made of it.
+            Reports from `privatize`, or their `channel.aggregate(reports)`.
 
         Returns
         -------
         Estimate
-            center + mean of Z, its standard error, and an interval: the normal one for center + E ℓ, wider on both sides by the bias if it
-            is known, so that it covers θ.
+            center + mean of the reports ±z0, with its standard error, which does not include the bias. Its intervals are those of
+            center + E ℓ, extended on both sides by the bias if it is known.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If there are no reports, or they are not of this estimator.
+
+        Notes
+        -----
+        Cost: that of counting bits.
         """
         return moved(self.channel.estimate(reports), self.center, margin=self.bias or 0.0)
 
+    @overload
+    def estimate_counts(self, counts: int, *, n: int) -> float: ...
+    @overload
+    def estimate_counts(self, counts: npt.ArrayLike, *, n: int) -> Any: ...
     def estimate_counts(self, counts: Any, *, n: int) -> Any:
-        """Estimate θ from the numbers of +z0 among n reports, of many data sets at once.
+        """Estimate θ of many data sets from the counts of their reports.
 
         Parameters
         ----------
         counts : array_like of int, shape (...) or (..., 2)
-            Counts of True; with a last axis of 2, of False and of True, as the channel's columns are.
+            Counts of True. With a last axis of 2, counts of False and of True.
         n : int
-            Number of reports.
+            Number of reports of a data set.
 
         Returns
         -------
         float or ndarray of float64, shape (...)
+            A float for a single data set.
 
         Raises
         ------
-        DataError, ParameterError
-            If counts are not in [0, n], or do not sum to n.
+        DataError, ParameterError, ParameterTypeError
+            If counts are not in [0, n], or do not sum to n, or `n` is outside its range.
         """
         n = check_integer("n", n, low=1, high=MOST_REPORTS)
         return mean_of_signs(plus_counts(counts, n), n, self.channel.z0) + self.center
 
     def risk_bound(self, *, n: int, loss: Loss | str = "squared") -> float:
-        """Bound the risk at n reports over the model that `bias` speaks of.
+        """Bound the expected loss with n reports, for all distributions for which `bias` holds.
 
         Parameters
         ----------
         n : int
             Number of reports.
-        loss : Loss or str, default "squared"
-            As in `dpcore.minimax.losses`.
+        loss : Loss or {"absolute", "squared"}, default "squared"
+            Loss of the absolute error.
 
         Returns
         -------
         float
-            bias² + z0²/n for squared loss; see `risk_of`.
+            bias² + z0²/n for squared loss; its square root bounds the root mean square error.
 
         Raises
         ------
-        ParameterError
-            If `bias` is not known.
+        ParameterError, ParameterTypeError
+            If `bias` is not known, or an argument is outside its range or of the wrong type.
         """
         if self.bias is None:
-            raise ParameterError("bias must be given to the estimator before its risk can be bounded; `on(model, n=n)` computes it")
+            raise ParameterError(
+                "bias is not known, so the risk has no bound: give the estimator `bias`, or use on(model, n=n), which computes it"
+            )
         n = check_integer("n", n, low=1, high=MOST_REPORTS)
         return risk_of(as_loss(loss), self.bias, self.channel.z0 / math.sqrt(n), 2 * self.channel.z0)
 
     def on(self, model: Model, *, n: int) -> LinearOnModel:
-        """Look at the estimator on a model on finitely many points, with n reports.
+        """Combine the estimator with a model on finitely many points and a number of reports.
 
         Parameters
         ----------
         model : Model
-            Its points are the records; a table ℓ needs a value for each point.
+            Its points are the records. A table ℓ needs one value for each point.
         n : int
             Number of reports.
 
         Returns
         -------
         LinearOnModel
-            For `simulate_risk`, `worst_distribution`, and a risk bound with the bias that the estimator has there.
+            An estimator for `simulate_risk` and `worst_distribution`. Its risk bound uses the bias over the model.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If ℓ cannot be evaluated at the points of the model, or `n` is outside its range.
         """
         return LinearOnModel(self, model, check_integer("n", n, low=1, high=MOST_REPORTS))
 
 
 @dataclass(frozen=True, eq=False)
 class LinearOnModel:
-    """A linear estimator from n reports about records of a model; made by `LinearEstimator.on`.
+    """A linear estimator from n reports about records of a model, made by `LinearEstimator.on`.
 
     Attributes
     ----------
     linear : LinearEstimator
         The estimator.
     model : Model
-        The distributions, on finitely many points.
+        The distributions that the records may have.
     n : int
         Number of reports.
     """
@@ -261,14 +298,16 @@ class LinearOnModel:
 
     @cached_property
     def weights(self) -> Array:
-        """ℓ at the model's points, shape (X,): values of a callable at the points, clamped, or a table of that length."""
+        """ℓ at the points of the model, clamped, shape (X,)."""
         linear, model = self.linear, self.model
         if isinstance(linear.ell, tuple):
             if len(linear.ell) != model.size:
-                raise ParameterError(f"model must have {len(linear.ell)} points, as many as the table of the estimator, got {model.size}")
+                raise ParameterError(
+                    f"model must have {len(linear.ell)} points, one for each entry of the estimator's table, got {model.size}"
+                )
             return np.array(linear.ell)
         if model.points is None:
-            raise ParameterError("model must have points where the function of the estimator is evaluated")
+            raise ParameterError("model must have points, at which the function of the estimator is evaluated")
         ell: Any = linear.ell
         found = np.asarray(ell(model.points), np.float64)
         if found.shape != (model.size,) or np.isnan(found).any():
@@ -277,31 +316,53 @@ class LinearOnModel:
 
     @cached_property
     def channel(self) -> Array:
-        """The channel at the model's points, shape (X, 2): P(−z0) and P(+z0)."""
+        """The channel at the points of the model, shape (X, 2): P(−z0) and P(+z0)."""
         tilt = self.weights / self.linear.channel.z0
         return np.stack([(1 - tilt) / 2, (1 + tilt) / 2], axis=1)
 
     @cached_property
     def bias(self) -> float:
-        r"""The largest \|center + E ℓ − θ\| over the model, by two linear programmes, rounded up by weak duality."""
+        r"""The largest \|center + E ℓ − θ\| over the model, from two linear programs, rounded up by weak duality."""
         difference, maximise = self.linear.center + self.weights - self.model.f, Maximiser(self.model)
         return max(0.0, maximise(difference)[0], maximise(-difference)[0])
 
     def estimate(self, counts: Any) -> Any:
-        """Estimate θ from counts; see `LinearEstimator.estimate_counts`."""
+        """Estimate θ from counts.
+
+        Parameters
+        ----------
+        counts : array_like of int, shape (...) or (..., 2)
+            As in `LinearEstimator.estimate_counts`.
+
+        Returns
+        -------
+        float or ndarray of float64, shape (...)
+            A float for a single data set.
+        """
         return self.linear.estimate_counts(counts, n=self.n)
 
     def risk_bound(self, loss: Loss | str = "squared") -> float:
-        """Bound the risk over the model; see `LinearEstimator.risk_bound`."""
+        """Bound the expected loss, for every distribution of the model.
+
+        Parameters
+        ----------
+        loss : Loss or {"absolute", "squared"}, default "squared"
+            Loss of the absolute error.
+
+        Returns
+        -------
+        float
+            As in `LinearEstimator.risk_bound`, with the bias over the model.
+        """
         z0 = self.linear.channel.z0
         return risk_of(as_loss(loss), self.bias, z0 / math.sqrt(self.n), 2 * z0)
 
 
-# What both share
+# Shared by both
 
 
 def plus_counts(counts: Any, n: int) -> npt.NDArray[np.int64]:
-    """Return the counts of +z0 as int64, shape (...), if they are such counts."""
+    """Return the counts of +z0 as int64, shape (...), or raise if they are not valid."""
     array = check_array("counts", counts, INTEGER_DTYPES)
     pairs = array.ndim > 1 and array.shape[-1] == 2
     plus = array[..., 1] if pairs else array
@@ -310,18 +371,18 @@ def plus_counts(counts: Any, n: int) -> npt.NDArray[np.int64]:
         bad |= array[..., 0] != n - plus.astype(np.int64)
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise DataError(f"counts must be in [0, {n}] and sum to {n}; those at index {index} are not")
+        raise DataError(f"counts must be in [0, {n}] and sum to {n}; those at index {index} do not")
     return plus.astype(np.int64)
 
 
 def mean_of_signs(plus: npt.NDArray[np.int64], n: int, z0: float) -> Any:
-    """The mean of n reports ±z0, `plus` of which are +z0."""
+    """Return the mean of n reports ±z0, of which `plus` are +z0."""
     means = z0 * ((2 * plus - n) / n)
     return float(means) if means.ndim == 0 else means
 
 
 def risk_of(loss: Loss, bias: float, spread: float, reach: float) -> float:
-    r"""Bound E l(\|e\|) for an error e = b + Y, \|b\| ≤ bias, of which Y is a mean of ±z0 reports less its expectation.
+    r"""Bound E l(\|e\|) for an error e = b + Y with \|b\| ≤ bias, where Y is a mean of reports ±z0 minus its expectation.
 
     Parameters
     ----------
@@ -330,16 +391,16 @@ def risk_of(loss: Loss, bias: float, spread: float, reach: float) -> float:
     bias : float
         Bound of b.
     spread : float
-        z0/√n, which the standard deviation of Y does not exceed.
+        z0/√n, a bound of the standard deviation of Y.
     reach : float
-        2 z0, which \|Y\| does not exceed.
+        2 z0, a bound of \|Y\|.
 
     Returns
     -------
     float
-        bias² + spread² for squared loss. For others the smaller of two bounds: by Jensen's inequality l(√(bias² + spread²)), if l is a
-        concave function of the square; and ∫ P(\|Y\| > y) dl(bias + y) with Hoeffding's P(\|Y\| > y) ≤ 2 exp(−y²/(2 spread²)), the
-        integral as an upper sum.
+        bias² + spread² for squared loss. For other losses the smaller of two bounds: l(√(bias² + spread²)) by Jensen's inequality, if l is
+        a concave function of the square; and ∫ P(\|Y\| > y) dl(bias + y) with Hoeffding's P(\|Y\| > y) ≤ 2 exp(−y²/(2 spread²)), where
+        the integral is an upper sum.
     """
     if loss == squared():
         return bias**2 + spread**2

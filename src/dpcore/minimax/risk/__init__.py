@@ -1,1 +1,1 @@
-"""Risks of estimators, exact or simulated, and the distributions where they are largest."""
+"""Risks of estimators, exact or simulated, and the distributions at which they are largest."""

@@ -1,4 +1,4 @@
-"""Binomial laws as tables of all that can happen, for exact risks and for draws by inversion."""
+"""Binomial laws as tables, for exact risks and for draws by inversion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 NEGLIGIBLE = 46.0
-"""Both tails beyond a table have probabilities below exp(−46) < 2^-66, less than a 64-bit word can tell from 0."""
+"""Each tail beyond a table has a probability below exp(−46) < 2^-66, which a 64-bit word cannot tell from 0."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -20,9 +20,9 @@ class Binomial:
     Attributes
     ----------
     first : int
-        The least number in the table.
+        The smallest number in the table.
     masses : ndarray of float64
-        P(first), P(first + 1), …; together 1.
+        P(first), P(first + 1), …; their sum is 1.
     """
 
     first: int
@@ -39,7 +39,10 @@ class Binomial:
         return np.arange(self.first, self.last + 1)
 
     def thresholds(self) -> npt.NDArray[np.uint64]:
-        """P(X ≤ first), P(X ≤ first + 1), … in units of 2^-64, each from the tail where nothing cancels; those that are 1 are left out."""
+        """Return P(X ≤ first), P(X ≤ first + 1), … in units of 2^-64, without those that are 1.
+
+        Each is computed from the smaller tail, so that no digits cancel.
+        """
         below = np.cumsum(self.masses[:-1])
         above = np.cumsum(self.masses[:0:-1])[::-1]
         unit = 2.0**64
@@ -50,10 +53,10 @@ class Binomial:
 
 
 def binomial(n: int, q: float) -> Binomial:
-    """The number of successes in n ≥ 0 trials, each with probability q in [0, 1].
+    """Return the law of the number of successes in n ≥ 0 trials with probability q in [0, 1] each.
 
-    Masses are products of ratios from the mode outwards: their relative error is below 2^-52 times the distance from the mode.
-    The table has some 20 standard deviations: ten million numbers at n = 2^40.
+    Masses are products of ratios, from the mode outwards. Their relative error is below 2^-52 times the distance from the mode.
+    The table covers about 20 standard deviations: ten million numbers for n = 2^40.
     """
     if q <= 0 or q >= 1 or n == 0:
         return Binomial(n if q >= 1 else 0, np.ones(1))
@@ -71,21 +74,21 @@ def binomial(n: int, q: float) -> Binomial:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Step:
-    """One outcome's share of the trials that are left, `least` of them or more.
+    """Tables for the number of one outcome among the trials that earlier outcomes left.
 
     Attributes
     ----------
     least : int
-        The least number of trials.
+        The smallest number of trials that can be left.
     tables : list of (int, ndarray of uint64)
-        Least number of successes, and thresholds: of `least` trials first, then of 1, 2, 4, … trials.
+        Smallest number of successes, and thresholds: for `least` trials first, then for 1, 2, 4, … trials.
     """
 
     least: int
     tables: list[tuple[int, npt.NDArray[np.uint64]]]
 
     def draw(self, trials: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Successes among these trials; one column of words for each table."""
+        """Draw the numbers of successes among these trials, with one column of words for each table."""
         found = _inverted(self.tables[0], words[:, 0])
         rest = trials - self.least
         for bit, table in enumerate(self.tables[1:]):
@@ -100,7 +103,7 @@ def _inverted(table: tuple[int, npt.NDArray[np.uint64]], words: npt.NDArray[np.u
 
 
 class Multinomial:
-    """Tables for the outcomes but the last, which takes the trials that are left."""
+    """Tables for all outcomes except the last, whose number is that of the trials left."""
 
     def __init__(self, q: Array, n: int) -> None:
         tails = np.cumsum(q[::-1])[::-1]
@@ -116,11 +119,11 @@ class Multinomial:
 
     @property
     def words(self) -> int:
-        """Words that a data set takes."""
+        """Number of words for one data set."""
         return sum(len(step.tables) for step in self.steps)
 
     def fill(self, counts: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]) -> None:
-        """Write one data set a row."""
+        """Write one data set into each row."""
         left, column = np.full(len(counts), self.n), 0
         for outcome, step in enumerate(self.steps):
             width = len(step.tables)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpcore import _backend
 from dpcore.minimax import _binomial
 from dpcore.minimax.programs.frames import STANDARD, Frame
-from dpcore.minimax.search.searched import Searched, outcome_of_empty
+from dpcore.minimax.search.search import Search, outcome_of_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ def step_counts(n: int, intervals: int, zero: Ranges, one: Ranges) -> Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class CountSearch(Searched):
+class CountSearch(Search):
     """The search for one step Δ.
 
     Attributes

@@ -22,14 +22,15 @@ import scipy.sparse as sp
 from dpcore import _backend
 from dpcore.errors import DpcoreError, ParameterError
 from dpcore.minimax.programs.frames import STANDARD, Frame
-from dpcore.minimax.programs.programs import Program
-from dpcore.minimax.search.searched import Searched, outcome_of_empty
+from dpcore.minimax.programs.program import Program
+from dpcore.minimax.search.search import Search, outcome_of_empty
 from dpcore.minimax.spaces.certified import Maximiser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcore.minimax.programs.programs import ConeRows, Expression
+    from dpcore.minimax._progress import Steps
+    from dpcore.minimax.programs.program import ConeRows, Expression
     from dpcore.minimax.spaces.models import Model
 
 Array = npt.NDArray[np.float64]
@@ -172,7 +173,7 @@ class Projections:
         return np.log(rates[0] / rates[1]) / 2, 2.0 * duals[split:] / self._unit, 2.0 * duals[:split].reshape(2, -1)
 
 
-class FiniteSearch(Searched):
+class FiniteSearch(Search):
     """The search for one step Δ; tests are computed when a data set first comes to them, and kept.
 
     Parameters
@@ -322,15 +323,19 @@ def risk_of_tails(tails: Array, step: float, reach: float, loss: Callable[[Array
     return float(losses[0] + np.diff(losses) @ tails)
 
 
-def tuned_intervals(projections: Projections, n: int, loss: Callable[[Array], Array], most: int) -> int:
-    """Find the N whose step R/(N − ½) has the least bound of the risk, from affinities at some distances with interpolation between."""
+def tuned_intervals(projections: Projections, n: int, loss: Callable[[Array], Array], most: int, steps: Steps) -> int:
+    """Find the N whose step R/(N − ½) has the smallest risk bound. Affinities between computed distances are interpolated."""
     low, high = projections.theta_range
     reach = high - low
     distances = reach * np.linspace(0.0, 1.0, COARSE + 1) ** 2
-    rates = -np.log(np.maximum([projections.affinity(d) for d in distances], LEAST))
+    affinities = np.empty(len(distances))
+    for index, distance in enumerate(distances):
+        affinities[index] = projections.affinity(float(distance))
+        steps.advance()
+    rates = -np.log(np.maximum(affinities, LEAST))
     bounds = {2: float(loss(np.array([reach / 2]))[0])}
     for count in range(3, most + 1):
         step = reach / (count - 0.5)
-        affinities = np.exp(-np.interp(np.arange(1, count - 1) * step, distances, rates))
-        bounds[count] = risk_of_tails(two_sided_tails(affinities, n), step, reach, loss)
+        between = np.exp(-np.interp(np.arange(1, count - 1) * step, distances, rates))
+        bounds[count] = risk_of_tails(two_sided_tails(between, n), step, reach, loss)
     return min(bounds, key=lambda count: bounds[count])

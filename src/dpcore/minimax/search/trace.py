@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dpcore.minimax.search.searched import Searched
+    from dpcore.minimax.search.search import Search
 
 EXTRA_MISSING = "plots need the extra `report`: pip install 'dpcore[report]'"
 KEPT, REMOVED, INK, SOFT = "#2a6f97", "#d08c60", "#22262a", "#c9ced3"
@@ -52,7 +52,7 @@ class Trace:
     estimate: float
 
 
-def trace_search(search: Searched, counts: npt.NDArray[np.int64]) -> Trace:
+def trace_search(search: Search, counts: npt.NDArray[np.int64]) -> Trace:
     """Follow one data set, shape (K,), through the tests."""
     low = search.theta_range[0]
     steps, place = [], 1
@@ -68,7 +68,7 @@ def trace_search(search: Searched, counts: npt.NDArray[np.int64]) -> Trace:
     return Trace(tuple(steps), search.frame.point(low + float(search.grid[place - 1])))
 
 
-def plot_trace(trace: Trace, search: Searched, target: Any) -> Any:
+def plot_trace(trace: Trace, search: Search, target: Any) -> Any:
     """Draw a trace on axes, or into a file; returns the axes or the path."""
     if hasattr(target, "plot"):
         _draw(trace, search, target)
@@ -84,7 +84,7 @@ def plot_trace(trace: Trace, search: Searched, target: Any) -> Any:
     return path
 
 
-def _draw(trace: Trace, search: Searched, axes: Any) -> None:
+def _draw(trace: Trace, search: Search, axes: Any) -> None:
     low, step = search.frame.point(search.theta_range[0]), search.frame.difference(search.step)
     last = len(trace.intervals) + 1
     for level in range(1, last + 1):

@@ -1,4 +1,4 @@
-"""Bounds of the private minimax risk: what no ε-private method can do better, and what one can do."""
+"""Bounds of the private minimax risk: a risk that no ε-private method can go below, and one that some method attains."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ from dpcore.minimax.spaces.moduli import (
 )
 
 ETAS: Array = np.linspace(0.0, 1.0, 4097)[1:-1]
-"""Error sums η among which the best is sought."""
+"""Error sums η that the search tries."""
 CLOSE = 1e-4
-"""The search ends where no other η can be better by more than this, relatively."""
+"""The search ends when no other η can be better by more than this, relatively."""
 MOST_PROGRAMS = 16
 ROUNDING = 1e-12
-"""Far more than the rounding of the formulas."""
+"""An allowance for rounding, far larger than the rounding errors of the formulas."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerBound:
-    """No sequentially interactive ε-private method has a smaller worst-case risk over the model.
+    """A risk that no sequentially interactive ε-private method can go below in the worst case over the model.
 
     Attributes
     ----------
     value : float
-        l(ω/2)·η/2.
+        The bound, l(ω/2)·η/2.
     eta : float
-        The sum of errors η at which two members are told apart no better.
+        η: no test tells the two members of `modulus` apart with a smaller sum of error probabilities.
     radius_tv, radius_hellinger : float
-        Members closer than this, in one distance or the other, are told apart no better than that.
+        Within either radius, no test of two members has a sum of error probabilities below η.
     modulus : Modulus
-        The larger of the two moduli at their radii, and the members that attain it.
+        The larger of the two moduli ω at these radii, with the members that attain it.
     distance : {"tv", "hellinger"}
-        Which one that is. Total variation means that privacy is what makes the problem hard, Hellinger that the sample's size is.
+        Which of the two it is. "tv" means that privacy limits the precision, "hellinger" that the number of records does.
     """
 
     value: float
@@ -68,18 +68,18 @@ class LowerBound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpperBound:
-    """Some ε-private method, a binary channel and a binary search of tests, has at most this worst-case risk over the model.
+    """A worst-case risk that some ε-private method attains: a binary channel with a binary search of tests.
 
     Attributes
     ----------
     value : float
-        C0·l(ω(radius)).
+        The bound, C0·l(ω(radius)).
     C0 : float
-        (1 + 16a)·a^⌈2 ln C / ln 1.5⌉ with C = √(2 ln 2a) + 2 and the loss's constant a.
+        (1 + 16a)·a^⌈2 ln C / ln 1.5⌉ with C = √(2 ln 2a) + 2 and the constant a of the loss.
     radius : float
         √2 (e^ε + 1)/((e^ε − 1)√n).
     modulus : Modulus
-        The total variation modulus there.
+        The total variation modulus at this radius.
     """
 
     value: float
@@ -90,16 +90,16 @@ class UpperBound:
 
 @dataclass(frozen=True, slots=True)
 class _Distance:
-    """One of the two routes to a lower bound.
+    """One of the two distances that give a lower bound.
 
     Attributes
     ----------
     name : str
-        Of the distance.
+        Name of the distance.
     solve : callable
-        Pair within a radius.
+        Finds a pair within a radius.
     radius : callable
-        Radius at an η, vectorised.
+        Gives the radius for an η; vectorized.
     power : int
         The modulus is concave in radius^power.
     """
@@ -111,7 +111,7 @@ class _Distance:
 
 
 def lower_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squared") -> LowerBound:
-    r"""A worst-case risk that no ε-private method with n records stays below, whatever its channels and its estimator.
+    r"""Compute a worst-case risk that no ε-private method with n records can go below, with any channels and any estimator.
 
     Parameters
     ----------
@@ -122,27 +122,29 @@ def lower_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     n : int
         Number of records, in [1, 2^53].
     loss : Loss or {"absolute", "squared"}, default "squared"
-        Loss of the absolute error.
+        Loss of the absolute error. The risk is the expected loss.
 
     Returns
     -------
     LowerBound
-        η/2·l(½ max(ω_H(r_H), ω_TV(r_TV))), the largest over η ∈ (0, 1) that was found; it holds whichever η that is.
+        η/2·l(½ max(ω_H(r_H), ω_TV(r_TV))), maximized over η ∈ (0, 1). It is valid for every η, so also for the one found.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is outside its range.
+        If an argument is outside its range or of the wrong type.
     ModuleNotFoundError
-        Without the extra `minimax`.
+        If the extra `minimax` is not installed.
 
     Notes
     -----
-    For channels that are sequentially interactive (Definition 1.9), r_TV = (1 − η)/(min(√2, e^ε/√2)(e^ε − 1)√n) by inequality (2.3.5),
-    which for ε < ln 2 is sharper than the radius printed in Korollar 3.4; r_H = √(2(1 − η0^{1/(2n)})) with η0 = η(2 − η), from the proof
-    of Satz 3.3, where Korollar 3.4 goes on to the smaller √(η0\|ln η0\|/n). Every number is rounded down: moduli are those that members
-    attain; in a model without an inside, whose conditions leave no room at all, members satisfy them to 1e-10 of their scale.
-    Source: Steinberger (2019), Korollar 3.4. Cost: about ten linear and ten conic programmes.
+    The bound holds for sequentially interactive channels (Definition 1.9). r_TV = (1 − η)/(min(√2, e^ε/√2)(e^ε − 1)√n) comes from
+    inequality (2.3.5); for ε < ln 2 it is larger than the radius printed in Korollar 3.4. r_H = √(2(1 − η0^{1/(2n)})) with
+    η0 = η(2 − η) comes from the proof of Satz 3.3; Korollar 3.4 has the smaller √(η0\|ln η0\|/n). All numbers are rounded down: the
+    moduli are attained by members of the model. If the conditions of a model leave no interior, members satisfy them to 1e-10 of their
+    scale.
+    Cost: about ten linear and ten conic programs; 0.2 s for 500 points.
+    Source: Steinberger (2019), Korollar 3.4.
 
     Examples
     --------
@@ -167,11 +169,11 @@ def lower_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     radii = [float(route.radius(eta)) * (1 - ROUNDING) for route in routes]
     modulus = modulus_tv(model, radii[0]) if name == "tv" else modulus_hellinger(model, radii[1])
     value = times_power_of_two(_risk(loss, eta, _safe(model, modulus.value)), power)
-    return LowerBound(value, eta, radii[0], radii[1], modulus.brought(frame), name)
+    return LowerBound(value, eta, radii[0], radii[1], modulus.in_units(frame), name)
 
 
 def upper_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squared") -> UpperBound:
-    r"""A worst-case risk that some ε-private method with n records stays below.
+    r"""Compute a worst-case risk that some ε-private method with n records attains, by a theorem.
 
     Parameters
     ----------
@@ -182,7 +184,7 @@ def upper_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     n : int
         Number of records, in [1, 2^53].
     loss : Loss or {"absolute", "squared"}, default "squared"
-        Loss of the absolute error.
+        Loss of the absolute error. The risk is the expected loss.
 
     Returns
     -------
@@ -192,12 +194,13 @@ def upper_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is outside its range.
+        If an argument is outside its range or of the wrong type.
 
     Notes
     -----
-    It has the lower bound's rate in n, and constants that a proof needs and practice does not: of an estimator at hand the `risk_bound`
-    is far smaller. Source: Steinberger (2019), Satz 3.10 and Korollar 3.14. Cost: three linear programmes.
+    The bound has the same rate in n as the lower bound, but a large constant. The `risk_bound` of a given estimator is far smaller.
+    Cost: three linear programs; 0.05 s for 500 points.
+    Source: Steinberger (2019), Satz 3.10 and Korollar 3.14.
 
     Examples
     --------
@@ -215,7 +218,7 @@ def upper_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     C = math.sqrt(2 * math.log(2 * a)) + 2
     C0 = (1 + 16 * a) * a ** math.ceil(2 * math.log(C) / math.log(1.5))
     value = times_power_of_two(C0 * float(loss(max(modulus.upper, 0.0))) * (1 + ROUNDING), power)
-    return UpperBound(value, C0, radius, modulus.brought(frame))
+    return UpperBound(value, C0, radius, modulus.in_units(frame))
 
 
 def _check(model: object, epsilon: object, n: object, loss: Loss | str) -> tuple[int, float, Loss]:
@@ -225,8 +228,8 @@ def _check(model: object, epsilon: object, n: object, loss: Loss | str) -> tuple
 
 
 def _radius_hellinger(eta: Any, n: int) -> Any:
-    """√(2(1 − η0^{1/(2n)})), η0 = η(2 − η): no closer, n records with a sum of errors of η are possible without privacy."""
-    # η0 = 1 − (1 − η)², written so that its logarithm keeps its digits where η is near 1.
+    """√(2(1 − η0^{1/(2n)})), η0 = η(2 − η): within this distance, no test of n open records has a sum of errors below η."""
+    # η0 = 1 − (1 − η)², in a form that keeps the digits of its logarithm if η is near 1.
     return np.sqrt(-2 * np.expm1(np.log1p(-np.square(1 - eta)) / (2 * n)))
 
 
@@ -235,17 +238,17 @@ def _risk(loss: Loss, eta: Any, modulus: Any) -> Any:
 
 
 def _safe(model: Model, value: float) -> float:
-    """A modulus that members attain, rounded down by the solver's tolerance where that could not be repaired."""
+    """Round a modulus down by the solver's tolerance if its members could not be repaired."""
     if certified.has_inside(model):
         return value
     return max(value * (1 - ENOUGH) - 10 * TOLERANCE * float(np.abs(model.f).max()), 0.0)
 
 
 def _best_eta(model: Model, loss: Loss, route: _Distance, floor: float) -> tuple[float, float]:
-    """The largest bound of one route and its η; (0, ½) if none exceeds the floor.
+    """Find the largest bound for one distance and its η; (0, ½) if none exceeds the floor.
 
-    The modulus is concave in a power of the radius, so its tangents at the radii that were solved lie above it: the next η is where
-    they leave room for most, and the search ends when they leave room for nothing better.
+    The modulus is concave in a power of the radius, so its tangents at solved radii lie above it. The next η is the one for which the
+    tangents allow the largest bound. The search ends when they allow nothing better.
     """
     places = np.asarray(route.radius(ETAS)) ** route.power
     above = np.full(len(ETAS), whole_range(model))
@@ -264,5 +267,5 @@ def _best_eta(model: Model, loss: Loss, route: _Distance, floor: float) -> tuple
 
 
 def _steepness(pair: Pair, place: float, power: int) -> float:
-    """The modulus's derivative in radius^power."""
+    """Return the derivative of the modulus in radius^power."""
     return pair.slope if power == 1 else pair.slope / math.sqrt(place)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dpcore.errors import DpcoreError
 from dpcore.minimax.programs.frames import Frame, frame_of, moves
-from dpcore.minimax.programs.programs import Expression, Program, Region, Solution
+from dpcore.minimax.programs.program import Expression, Program, Region, Solution
 from dpcore.minimax.spaces.matrices import Array
 from dpcore.minimax.spaces.models import Model
 

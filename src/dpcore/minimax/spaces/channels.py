@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -14,33 +15,54 @@ from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
 from dpcore.local import BinaryChannel
 from dpcore.local._one_bit import expansion
 from dpcore.local._parameters import check_epsilon
+from dpcore.minimax._progress import Progress, Steps
 from dpcore.minimax.programs.frames import Frame
 from dpcore.minimax.spaces import certified
 from dpcore.minimax.spaces.matrices import Array
 from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.moduli import Modulus, Pair, largest_difference_tv, modulus_of, nearest_pair, whole_range
+from dpcore.privacy import Privacy
 
 MOST_RECORDS = 2**53
 CONSTANT = 1e-13
-"""A modulus below this share of the functional's largest value is rounding."""
+"""A modulus below this share of the functional's largest value counts as 0."""
 FLAT = 1e-9
-"""A slope that adds less than this of the modulus over the whole radius counts as none."""
+"""A slope that adds less than this share of the modulus over the whole radius counts as 0."""
 SLACK = 1e-6
-"""How far Φ_φ(2η) may be above ω(η), relatively."""
+"""How far Φ_φ(2η) may exceed ω(η), relatively."""
+STAGES = 3
+"""Programs, or small groups of them, that one attempt at a channel solves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpolated:
+    """A function of a number that is linear between the points of a model and constant beyond them.
+
+    Attributes
+    ----------
+    points, values : tuple of float
+        Ascending points, and the values there.
+    """
+
+    points: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def __call__(self, records: Array) -> Array:
+        return np.asarray(np.interp(records, self.points, self.values), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    r"""What proves a binary channel optimal: Φ_φ(2η) ≤ ω(η), Steinberger (2019), Satz 3.13.
+    r"""The proof that a binary channel is optimal: Φ_φ(2η) ≤ ω(η), Steinberger (2019), Satz 3.13.
 
     Attributes
     ----------
     radius : float
         η = n^{−1/2}(e^ε + 1)/(e^ε − 1).
     modulus : float
-        ω(η), the total variation modulus, as attained by two members.
+        A lower bound of ω(η), the total variation modulus: two members of the model attain it. No ε-private channel resolves less.
     attained : float
-        Φ_φ(2η) = max{θ(p1) − θ(p0): \|E_p1 φ − E_p0 φ\| ≤ 2η}, from above, by weak duality.
+        An upper bound of Φ_φ(2η) = max{θ(p1) − θ(p0): \|E_p1 φ − E_p0 φ\| ≤ 2η}, by weak duality: what this channel cannot resolve.
     """
 
     radius: float
@@ -49,69 +71,142 @@ class Certificate:
 
     @property
     def ratio(self) -> float:
-        """attained/modulus, at least 1 but for rounding."""
+        """attained/modulus, at least 1 up to rounding."""
         return self.attained / self.modulus
 
     @property
     def holds(self) -> bool:
-        """Whether attained ≤ modulus·(1 + 1e-6)."""
+        """Whether attained ≤ modulus·(1 + 1e-6), that is, whether the channel is proved optimal."""
         return self.attained <= self.modulus * (1 + SLACK)
 
-    def brought(self, frame: Frame) -> Certificate:
-        """The same in the units of a model that is not in its standard form; bounds stay bounds."""
+    def in_units(self, frame: Frame) -> Certificate:
+        """Convert a certificate of a model's standard form to the units of the model.
+
+        Parameters
+        ----------
+        frame : Frame
+            The model's `frame`.
+
+        Returns
+        -------
+        Certificate
+            Its bounds are rounded outwards.
+        """
         return Certificate(self.radius, frame.difference(self.modulus), frame.difference(self.attained) * (1 + 2.0**-50))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptimalChannel:
-    """A binary channel that is optimal for n records of a model, and why.
+    """A binary channel that is optimal for n records of a model, with the proof.
 
     Attributes
     ----------
     channel : BinaryChannel
-        What privatises the codes 0 … X − 1 of the model's points; its table φ has the norm 1.
+        Privatizes codes 0 … X − 1 of the points of the model (`Model.codes`). The largest magnitude of its table φ is 1.
     certificate : Certificate
         The proof.
     p0, p1 : ndarray of float64, shape (X,)
-        The members at total variation distance at most η whose θ differ most: what the channel has to tell apart.
+        The two members at total variation distance at most η whose θ differ most. They are the hardest to tell apart.
+    n : int
+        Number of records the channel is optimal for.
+    points : ndarray of float64, or None
+        The points of the model.
     """
 
     channel: BinaryChannel
     certificate: Certificate
     p0: Array = field(repr=False)
     p1: Array = field(repr=False)
+    n: int
+    points: Array | None = field(repr=False)
+
+    @property
+    def privacy(self) -> Privacy:
+        """The guarantee of one report, (ε, 0)."""
+        return self.channel.privacy
+
+    def for_records(self) -> BinaryChannel:
+        """Make the channel that takes records as they are, instead of codes of points.
+
+        Returns
+        -------
+        BinaryChannel
+            Its φ is linear between the points of the model and constant beyond them. Its reports fit the estimators of this channel.
+
+        Raises
+        ------
+        ParameterError
+            If the points of the model are unknown, or are not numbers.
+
+        Notes
+        -----
+        Between two neighbouring points, a report has the law that it would have if the record moved to one of them at random, with
+        probabilities that keep its mean. So a distribution of records becomes one on the grid with the same mean. Rounding records to the
+        nearest point (`Model.codes`) moves the mean by up to half a spacing instead.
+        Guarantee: as that of `channel`, e^ε, whatever the records are.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcore.minimax import Model, optimal_channel
+        >>> optimal = optimal_channel(Model.moment(np.linspace(-8.0, 8.0, 33), kappa=2.0, C=1.0), 1.0, n=1000)
+        >>> optimal.for_records().privatize([0.1, -0.3, 12.0]).shape
+        (3,)
+        """
+        if self.points is None or self.points.ndim != 1:
+            raise ParameterError("the model must have points that are numbers; use `channel` with the codes of its points")
+        order = np.argsort(self.points, kind="stable")
+        phi = np.array(self.channel.phi)
+        table = Interpolated(tuple(self.points[order].tolist()), tuple(phi[order].tolist()))
+        return BinaryChannel(self.channel.epsilon, table, bound=self.channel.norm)
+
+    def _repr_html_(self) -> str:
+        certificate, phi = self.certificate, np.array(self.channel.phi)
+        rows = (
+            ("privacy of one report", f"ε = {self.channel.epsilon:g}"),
+            ("records", f"{self.n:,}"),
+            ("φ", f"{len(phi)} values from {phi.min():.4g} to {phi.max():.4g}"),
+            ("no private channel resolves differences of θ below", f"{certificate.modulus:.4g}"),
+            ("this channel resolves all above", f"{certificate.attained:.4g}"),
+            ("proved optimal", "yes" if certificate.holds else "no"),
+        )
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+        return f"<table><caption>Optimal binary channel</caption><tbody>{cells}</tbody></table>"
 
 
-def optimal_channel(model: Model, epsilon: float, *, n: int) -> OptimalChannel:
-    r"""The binary channel whose reports are, for this functional and n records, the most that ε-privacy allows.
+def optimal_channel(model: Model, epsilon: float, *, n: int, progress: Progress | None = None) -> OptimalChannel:
+    r"""Find the binary channel whose reports say most about θ for n records under ε-privacy, and prove it.
 
     Parameters
     ----------
     model : Model
-        The model; its functional is not constant.
+        The model. Its functional must not be constant.
     epsilon : float
         Privacy loss of one report, in [2^−20, 700].
     n : int
         Number of records, in [1, 2^53].
+    progress : callable, optional
+        Called as progress(done, total) as programs are solved.
 
     Returns
     -------
     OptimalChannel
-        The channel of a function φ with values in [−1, 1], and a certificate that holds.
+        The channel, given by a function φ with values in [−1, 1], and a certificate that holds.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is outside its range, or the functional is constant.
+        If an argument is outside its range or of the wrong type, or if the functional is constant.
     DpcoreError
-        If the linear programmes are too badly scaled for a certificate to 1e-6.
+        If no certificate was found, because the linear programs are badly scaled. A channel without a certificate is never returned.
 
     Notes
     -----
-    With z0 = (e^ε + 1)/(e^ε − 1), η = z0 n^{−1/2} and the duals w of p1 − p0 ≤ t and λ of Σt ≤ η in the programme of `modulus_tv`,
-    φ = 2w/λ − 1. Then every pair with \|E_p1 φ − E_p0 φ\| ≤ 2η has θ(p1) − θ(p0) ≤ ω(η), and so the Hellinger modulus of the reports,
-    at n^{−1/2}, is at most the total variation modulus of the records, at η. Source: Steinberger (2019), Satz 3.13, whose proof shows that
-    such a φ exists. Cost: five linear programmes.
+    Let z0 = (e^ε + 1)/(e^ε − 1) and η = z0 n^{−1/2}. In the program of `modulus_tv`, let w be the duals of p1 − p0 ≤ t and λ that of
+    Σt ≤ η. Then φ = 2w/λ − 1. Every pair with \|E_p1 φ − E_p0 φ\| ≤ 2η has θ(p1) − θ(p0) ≤ ω(η), so the Hellinger modulus of the reports
+    at n^{−1/2} is at most the total variation modulus of the records at η.
+    Cost: five linear programs, and five larger ones if the first do not give a certificate; 0.1 s for 500 points.
+    Source: Steinberger (2019), Satz 3.13, whose proof shows that such a φ exists.
 
     Examples
     --------
@@ -124,58 +219,64 @@ def optimal_channel(model: Model, epsilon: float, *, n: int) -> OptimalChannel:
         raise ParameterTypeError(f"model must be a Model, got {type(model).__name__}")
     n = check_integer("n", n, low=1, high=MOST_RECORDS)
     radius = expansion(check_epsilon(epsilon)) / math.sqrt(n)
-    frame, own, model = model.frame, model.f, model.standard
-    found = _found(model, own, radius, refined=False)
+    steps = Steps(progress, 2 * STAGES)
+    standard = model.standard
+    found = _found(standard, model.f, radius, steps, refined=False)
     if not found.certificate.holds:
-        found = _found(model, own, radius, refined=True)
+        found = _found(standard, model.f, radius, steps, refined=True)
     if not found.certificate.holds:
         raise DpcoreError(
-            f"no channel was certified: the best one attains {found.certificate.ratio!r} times the modulus, not 1 + {SLACK:.0e}"
+            f"no channel could be proved optimal: the best one attains {found.certificate.ratio!r} times the modulus, which must be at "
+            f"most 1 + {SLACK:.0e}; scale f and the rows of A to similar sizes"
         )
-    phi, modulus = found.phi, found.modulus
-    return OptimalChannel(BinaryChannel(epsilon, tuple(phi.tolist())), found.certificate.brought(frame), modulus.p0, modulus.p1)
+    steps.finish()
+    channel, certificate = BinaryChannel(epsilon, tuple(found.phi.tolist())), found.certificate.in_units(model.frame)
+    return OptimalChannel(channel, certificate, found.modulus.p0, found.modulus.p1, n, model.points)
 
 
 class _Found(NamedTuple):
-    """A channel's φ, what it has to tell apart, and what proves it."""
+    """φ of a channel, the modulus with its members, and the certificate."""
 
     phi: Array
     modulus: Modulus
     certificate: Certificate
 
 
-def _found(model: Model, own: Array, radius: float, *, refined: bool) -> _Found:
-    """The best φ; programmes that are `refined` cost four times as much, and decide where 1e-10 is not a small distance."""
+def _found(model: Model, own: Array, radius: float, steps: Steps, *, refined: bool) -> _Found:
+    """Find the best φ. Programs that are `refined` cost four times as much; they help if 1e-10 is not a small distance."""
     pair = largest_difference_tv(model, radius, refined=refined)
+    steps.advance()
     modulus = modulus_of(model, radius, pair, refined=refined)
     if not modulus.value > CONSTANT * np.abs(model.f).max():
-        raise ParameterError("the model's functional must not be constant: there is nothing to tell apart")
+        raise ParameterError("the functional of the model must not be constant: every distribution then has the same θ")
+    steps.advance()
     if pair.slope * min(radius, 1.0) < FLAT * modulus.value:
-        # The radius reaches all of θ's range: the pair that does so at the least distance is what has to be told apart.
+        # The radius allows the whole range of θ. The hardest pair is then the closest one that spans it.
         pair = nearest_pair(model, modulus.value * (1 - FLAT), refined=refined)
     tried = [
         _Found(phi, modulus, _certificate(model, modulus, phi, pair.slope / 2, refined=refined)) for phi in _directions(model, own, pair)
     ]
+    steps.advance()
     return next((each for each in tried if each.certificate.holds), min(tried, key=lambda each: each.certificate.attained))
 
 
 def _directions(model: Model, own: Array, pair: Pair) -> list[Array]:
-    """Functions φ that the duals give, with norm 1, the preferred first."""
+    """Return the functions φ that the duals give, with norm 1, the preferred one first."""
     vertex = np.clip(2 * pair.weights / pair.slope - 1, -1.0, 1.0)
     found = [_in_the_middle(model, own, pair, vertex), vertex]
     return [phi / np.abs(phi).max() for phi in found]
 
 
 def _in_the_middle(model: Model, own: Array, pair: Pair, phi: Array) -> Array:
-    """The φ in the middle of what the multipliers leave open: for moments the clipped line, where a vertex of the dual need not rise.
+    """Return the φ in the middle of the range that the multipliers allow. For moments, that is the clipped line.
 
-    Dual feasible are the φ with f − μφ ≤ c1 + Aᵀy1 and μφ − f ≤ c0 + Aᵀy0 at every point. Clipping stays between the two bounds, because
-    they let one φ in [−1, 1] through. Where no mass is possible, everything is. `own` is the functional in the model's own units.
+    A φ is dual feasible if f − μφ ≤ c1 + Aᵀy1 and μφ − f ≤ c0 + Aᵀy0 at every point. Clipping to [−1, 1] stays between the two bounds,
+    because they allow one φ in [−1, 1]. At points without mass, every value is allowed. `own` is the functional in the model's own units.
     """
     region, half = model.region, pair.slope / 2
     size = model.size
     if region.image.shape[1] < size or (region.image[:, :size] - sp.eye_array(size)).nnz:
-        return phi  # mixtures: the conditions are not about single points
+        return phi  # a mixture: its conditions are not about single points
     behind, ahead = ((region.below.T @ duals)[:size] for duals in pair.costs)
     rest = model.f - half * phi
     lower = (model.f - ahead - (rest - ahead).max()) / half
@@ -185,10 +286,10 @@ def _in_the_middle(model: Model, own: Array, pair: Pair, phi: Array) -> Array:
 
 
 def _rising(f: Array, phi: Array, lower: Array, upper: Array) -> Array:
-    """A φ between the bounds that does not fall where f rises, if there is one, and φ itself where that does not.
+    """Return a φ between the bounds that never falls where f rises, if there is one, and otherwise φ.
 
-    Far beyond the hard members the bounds leave everything open, and the middle may fall back: within the model that costs nothing, but
-    records of a distribution outside it lie there, and so does the code of all that is beyond the grid.
+    Far from the hard members, the bounds allow every value, and the middle may fall. That costs nothing within the model, but records of
+    other distributions lie there, and records beyond the grid get the last code.
     """
     order = np.argsort(f, kind="stable")
     least = np.maximum.accumulate(lower[order])
@@ -201,6 +302,6 @@ def _rising(f: Array, phi: Array, lower: Array, upper: Array) -> Array:
 
 
 def _certificate(model: Model, modulus: Modulus, phi: Array, slope: float, *, refined: bool) -> Certificate:
-    """Φ_φ(2η) ≤ 2ημ + max (f − μφ)·p1 + max (μφ − f)·p0 for every μ ≥ 0; and never more than the whole range."""
+    """Bound Φ_φ(2η) by 2ημ + max (f − μφ)·p1 + max (μφ − f)·p0, which holds for every μ ≥ 0, and by the whole range."""
     attained = 2 * min(modulus.radius, 1.0) * slope + certified.spread(model, model.f - slope * phi, refined=refined)
     return Certificate(modulus.radius, modulus.value, min(attained, whole_range(model, refined=refined)))

@@ -1,7 +1,7 @@
-"""Distances between distributions on finite spaces, what channels do to them, and how private a channel is.
+"""Distances between distributions on finite spaces, the effect of a channel on them, and the privacy level of a channel.
 
-All functions take stacks of distributions: shapes (..., X) that broadcast against each other give results of shape (...), and a Python
-float for two vectors. Between the distances the inequalities of Steinberger (2019), Satz 2.4 hold::
+All functions accept stacks of distributions. Shapes (..., X) broadcast against each other and give results of shape (...); two vectors give
+a Python float. The distances satisfy the inequalities of Steinberger (2019), Satz 2.4::
 
     tv ≤ √(kl/2)        hellinger² = 2(1 − hellinger_affinity)        hellinger²/2 ≤ tv ≤ hellinger ≤ √kl
     testing_affinity = 1 − tv ≤ hellinger_affinity ≤ √(testing_affinity·(2 − testing_affinity))
@@ -10,21 +10,29 @@ float for two vectors. Between the distances the inequalities of Steinberger (20
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore._validation import REAL_DTYPES, check_array, check_real
 from dpcore.errors import ParameterError
 from dpcore.minimax.spaces.matrices import Array, channel_matrix, check_distributions, check_inputs
 
+Vector: TypeAlias = Sequence[float]
+"""One distribution. Of an array, the type does not say how many axes it has."""
 EPSILON_HIGH = 700.0
 NEAR = 2.0**-8
-"""Relative difference of two masses below which their part of the Kullback-Leibler divergence is summed as a series."""
+"""Below this relative difference of two masses, a series gives their term of the Kullback-Leibler divergence."""
 
 
+@overload
+def kl(p: Vector, q: Vector) -> float: ...
+@overload
+def kl(p: npt.ArrayLike, q: npt.ArrayLike) -> float | Array: ...
 def kl(p: Any, q: Any) -> Any:
-    """Kullback-Leibler divergence D(p‖q) = Σ p ln(p/q), in nats; ∞ if p has mass where q has none.
+    """Return the Kullback-Leibler divergence D(p‖q) = Σ p ln(p/q), in nats. It is ∞ if p has mass where q has none.
 
     Parameters
     ----------
@@ -34,16 +42,17 @@ def kl(p: Any, q: Any) -> Any:
     Returns
     -------
     float or ndarray of float64, shape (...)
-        Summed as Σ (p ln(p/q) − p + q), whose terms are ≥ 0: the result never is negative.
+        Never negative: it is summed as Σ (p ln(p/q) − p + q), whose terms are all ≥ 0.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is no distribution, or the shapes do not fit.
+        If an argument is not a distribution, or the shapes do not broadcast.
 
     Notes
     -----
-    Source: Steinberger (2019), Definition 2.3 a. Cost: about 20 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 a.
+    Cost: about 20 ns a pair of masses.
 
     Examples
     --------
@@ -54,18 +63,22 @@ def kl(p: Any, q: Any) -> Any:
     p, q = _pair(p, q)
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
         logarithm = np.log(p / q)
-        # A quotient that leaves the range of float64 is the difference of two logarithms, which do not.
+        # If the quotient leaves the range of float64, the difference of the two logarithms does not.
         logarithm = np.where(np.isfinite(logarithm), logarithm, np.log(p) - np.log(q))
         terms = np.where(p > 0, p * logarithm - p + q, q)
-        # q((1 + r) ln(1 + r) − r), whose parts cancel where p is near q: there its series, with an error below r^6/20 of its first term.
+        # The parts of q((1 + r) ln(1 + r) − r) cancel if p is near q. Its series has an error below r^6/20 of the first term.
         r = (p - q) / q
         series = q * r * r * (1 / 2 + r * (-1 / 6 + r * (1 / 12 + r * (-1 / 20 + r * (1 / 30 - r / 42)))))
         terms = np.where(np.abs(r) < NEAR, series, terms)
     return _plain(np.maximum(terms, 0.0).sum(axis=-1))
 
 
+@overload
+def tv(p: Vector, q: Vector) -> float: ...
+@overload
+def tv(p: npt.ArrayLike, q: npt.ArrayLike) -> float | Array: ...
 def tv(p: Any, q: Any) -> Any:
-    r"""Total variation distance sup \|p(A) − q(A)\| = ½Σ\|p − q\|.
+    r"""Return the total variation distance sup \|p(A) − q(A)\| = ½Σ\|p − q\|.
 
     Parameters
     ----------
@@ -75,16 +88,17 @@ def tv(p: Any, q: Any) -> Any:
     Returns
     -------
     float or ndarray of float64, shape (...)
-        In [0, 1], but for the masses' own deviation from a sum of 1.
+        In [0, 1], up to the deviation of the sums from 1.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is no distribution, or the shapes do not fit.
+        If an argument is not a distribution, or the shapes do not broadcast.
 
     Notes
     -----
-    Source: Steinberger (2019), Definition 2.3 b and Aufgabe 2.3. Cost: about 2 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 b and Aufgabe 2.3.
+    Cost: about 2 ns a pair of masses.
 
     Examples
     --------
@@ -96,8 +110,12 @@ def tv(p: Any, q: Any) -> Any:
     return _plain(np.abs(p - q).sum(axis=-1) / 2)
 
 
+@overload
+def hellinger(p: Vector, q: Vector) -> float: ...
+@overload
+def hellinger(p: npt.ArrayLike, q: npt.ArrayLike) -> float | Array: ...
 def hellinger(p: Any, q: Any) -> Any:
-    """Hellinger distance (Σ(√p − √q)²)^{1/2}, in [0, √2].
+    """Return the Hellinger distance (Σ(√p − √q)²)^{1/2}, in [0, √2].
 
     Parameters
     ----------
@@ -111,12 +129,14 @@ def hellinger(p: Any, q: Any) -> Any:
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is no distribution, or the shapes do not fit.
+        If an argument is not a distribution, or the shapes do not broadcast.
 
     Notes
     -----
-    Without the factor ½ that other authors put before the sum. Accurate also where p and q nearly agree, unlike √(2 − 2·affinity).
-    Source: Steinberger (2019), Definition 2.3 c. Cost: about 5 ns a pair of masses.
+    Some authors put a factor ½ before the sum; this function does not. The result is accurate even if p and q nearly agree, where
+    √(2 − 2·affinity) is not.
+    Source: Steinberger (2019), Definition 2.3 c.
+    Cost: about 5 ns a pair of masses.
 
     Examples
     --------
@@ -126,13 +146,17 @@ def hellinger(p: Any, q: Any) -> Any:
     """
     p, q = _pair(p, q)
     roots = np.sqrt(p) + np.sqrt(q)
-    # √p − √q = (p − q)/(√p + √q): the difference is taken before the roots round it away.
+    # √p − √q = (p − q)/(√p + √q): subtract before the roots round the difference away.
     difference = np.divide(p - q, roots, out=np.zeros_like(roots), where=roots > 0)
     return _plain(np.sqrt(np.square(difference).sum(axis=-1)))
 
 
+@overload
+def hellinger_affinity(p: Vector, q: Vector) -> float: ...
+@overload
+def hellinger_affinity(p: npt.ArrayLike, q: npt.ArrayLike) -> float | Array: ...
 def hellinger_affinity(p: Any, q: Any) -> Any:
-    """Hellinger affinity ρ_H = Σ√(p q) = 1 − hellinger²/2; that of products is the product.
+    """Return the Hellinger affinity ρ_H = Σ√(p q) = 1 − hellinger²/2. The affinity of product distributions is the product.
 
     Parameters
     ----------
@@ -146,11 +170,12 @@ def hellinger_affinity(p: Any, q: Any) -> Any:
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is no distribution, or the shapes do not fit.
+        If an argument is not a distribution, or the shapes do not broadcast.
 
     Notes
     -----
-    Source: Steinberger (2019), Definition 2.3 d and Satz 2.4 (2), (3). Cost: about 4 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 d and Satz 2.4 (2), (3).
+    Cost: about 4 ns a pair of masses.
 
     Examples
     --------
@@ -162,8 +187,12 @@ def hellinger_affinity(p: Any, q: Any) -> Any:
     return _plain((np.sqrt(p) * np.sqrt(q)).sum(axis=-1))
 
 
+@overload
+def testing_affinity(p: Vector, q: Vector) -> float: ...
+@overload
+def testing_affinity(p: npt.ArrayLike, q: npt.ArrayLike) -> float | Array: ...
 def testing_affinity(p: Any, q: Any) -> Any:
-    """Testing affinity ρ_T = min over tests φ of E_p φ + E_q(1 − φ) = Σ min(p, q) = 1 − tv.
+    """Return the testing affinity ρ_T = Σ min(p, q) = 1 − tv, the minimum of E_p φ + E_q(1 − φ) over all tests φ.
 
     Parameters
     ----------
@@ -173,16 +202,17 @@ def testing_affinity(p: Any, q: Any) -> Any:
     Returns
     -------
     float or ndarray of float64, shape (...)
-        The least sum of the two errors of a test of p against q.
+        The smallest sum of the two error probabilities of a test of p against q.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is no distribution, or the shapes do not fit.
+        If an argument is not a distribution, or the shapes do not broadcast.
 
     Notes
     -----
-    Source: Steinberger (2019), Definition 2.3 e and Satz 2.4 (5). Cost: about 2 ns a pair of masses.
+    Source: Steinberger (2019), Definition 2.3 e and Satz 2.4 (5).
+    Cost: about 2 ns a pair of masses.
 
     Examples
     --------
@@ -194,28 +224,31 @@ def testing_affinity(p: Any, q: Any) -> Any:
     return _plain(np.minimum(p, q).sum(axis=-1))
 
 
-def apply(channel: Any, p: Any) -> Any:
-    r"""The distribution of a report, Q p(z) = Σ p(x) Q(z\|x).
+def apply(channel: Any, p: npt.ArrayLike) -> Array:
+    r"""Return the distribution of a report, Q p(z) = Σ p(x) Q(z\|x).
 
     Parameters
     ----------
     channel : array_like of float, shape (X, K), or a mechanism with `channel`
-        Rows of conditional probabilities.
+        Row x holds the probabilities of the outcomes for input x.
     p : array_like of float, shape (..., X)
         Distributions of a record.
 
     Returns
     -------
     ndarray of float64, shape (..., K)
+        Distributions of its report.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If the rows or `p` are no distributions, or their sizes differ.
+        If a row of the channel or of `p` is not a distribution, or their sizes differ.
 
     Notes
     -----
-    It contracts every distance of this module: d(Qp, Qq) ≤ d(p, q). Source: Steinberger (2019), Satz 2.8 and Aufgabe 2.5.
+    A channel never increases a distance of this module: d(Qp, Qq) ≤ d(p, q).
+    Cost: a matrix product.
+    Source: Steinberger (2019), Satz 2.8 and Aufgabe 2.5.
 
     Examples
     --------
@@ -225,30 +258,33 @@ def apply(channel: Any, p: Any) -> Any:
     [0.7311, 0.2689]
     """
     masses = check_distributions("p", p)
-    return masses @ check_inputs(channel_matrix(channel), masses.shape[-1])
+    reports: Array = masses @ check_inputs(channel_matrix(channel), masses.shape[-1])
+    return reports
 
 
 def dp_level(channel: Any) -> float:
-    r"""The least ε for which a channel is ε-differentially private: max ln Q(z\|x)/Q(z\|x').
+    r"""Return the smallest ε for which a channel is ε-differentially private, max ln Q(z\|x)/Q(z\|x').
 
     Parameters
     ----------
     channel : array_like of float, shape (X, K), or a mechanism with `channel`
-        Rows of conditional probabilities.
+        Row x holds the probabilities of the outcomes for input x.
 
     Returns
     -------
     float
-        ∞ if an outcome is possible for one input and not for another.
+        ∞ if an outcome is possible for one input and impossible for another.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If the rows are no distributions.
+        If a row is not a distribution.
 
     Notes
     -----
-    Exact for the probabilities given but for the rounding of two logarithms. Source: Steinberger (2019), Definition 1.1.
+    The result is exact for the given probabilities, up to the rounding of two logarithms.
+    Cost: two logarithms an outcome.
+    Source: Steinberger (2019), Definition 1.1.
 
     Examples
     --------
@@ -264,8 +300,14 @@ def dp_level(channel: Any) -> float:
         return float((np.log(largest[possible]) - np.log(smallest[possible])).max())
 
 
+@overload
+def contraction_bound(epsilon: float, tv: float) -> float: ...
+@overload
+def contraction_bound(epsilon: float, tv: npt.ArrayLike) -> float | Array: ...
 def contraction_bound(epsilon: float, tv: Any) -> Any:
-    """What privacy leaves of a distance: D(Qp‖Qq) + D(Qq‖Qp) ≤ min(4, e^{2ε})(e^ε − 1)²·tv(p, q)² for every ε-private channel Q.
+    """Bound the divergences that remain after an ε-private channel Q.
+
+    D(Qp‖Qq) + D(Qq‖Qp) ≤ min(4, e^{2ε})(e^ε − 1)²·tv(p, q)² for every such channel.
 
     Parameters
     ----------
@@ -277,7 +319,7 @@ def contraction_bound(epsilon: float, tv: Any) -> Any:
     Returns
     -------
     float or ndarray of float64, of the shape of `tv`
-        ∞ where it leaves the range of float64.
+        The bound; ∞ where it exceeds the range of float64.
 
     Raises
     ------
@@ -286,7 +328,8 @@ def contraction_bound(epsilon: float, tv: Any) -> Any:
 
     Notes
     -----
-    n records under a sequentially interactive channel: each divergence is at most the sum of their bounds, both together at most twice it.
+    For n records behind a sequentially interactive channel, each of the two divergences is at most the sum of the n bounds.
+    Cost: a few operations an entry.
     Source: Steinberger (2019), Satz 2.9 and Korollar 2.10 (Duchi, Jordan & Wainwright, 2013).
 
     Examples
@@ -298,7 +341,7 @@ def contraction_bound(epsilon: float, tv: Any) -> Any:
     epsilon = check_real("epsilon", epsilon, low=0.0, high=EPSILON_HIGH)
     distances = check_array("tv", tv, REAL_DTYPES).astype(np.float64, copy=False)
     if not ((distances >= 0) & (distances <= 1)).all():
-        raise ParameterError("tv must be in [0, 1] everywhere, and is not")
+        raise ParameterError("tv must hold numbers in [0, 1], and one is outside")
     with np.errstate(over="ignore"):
         return _plain(np.square(min(2.0, math.exp(epsilon)) * math.expm1(epsilon) * distances))
 
@@ -306,7 +349,7 @@ def contraction_bound(epsilon: float, tv: Any) -> Any:
 def _pair(p: Any, q: Any) -> tuple[Array, Array]:
     first, second = check_distributions("p", p), check_distributions("q", q)
     if first.shape[-1] != second.shape[-1]:
-        raise ParameterError(f"p and q must have equally many masses, got {first.shape[-1]} and {second.shape[-1]}")
+        raise ParameterError(f"p and q must have the same number of masses, got {first.shape[-1]} and {second.shape[-1]}")
     try:
         np.broadcast_shapes(first.shape, second.shape)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Distributions and channels of finite spaces as checked arrays."""
+"""Checks of distributions and channels on finite spaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpcore.errors import ParameterError, ParameterTypeError
 
 Array = npt.NDArray[np.float64]
 SLACK = 1e-9
-"""How far masses may be from a sum of 1, times their number."""
+"""Tolerance of a sum of masses, per mass."""
 
 
 def check_distributions(name: str, value: Any) -> Array:
@@ -32,18 +32,18 @@ def check_distributions(name: str, value: Any) -> Array:
 def _refuse(name: str, what: str, bad: npt.NDArray[np.bool_]) -> None:
     if bad.any():
         where = f" at index {tuple(int(i) for i in np.argwhere(bad)[0])}" if bad.ndim else ""
-        raise ParameterError(f"{name} must have {what}, and has not{where}")
+        raise ParameterError(f"{name} must have {what}, which it does not{where}")
 
 
 def channel_matrix(channel: Any, points: Any = None) -> Array:
-    """Give the rows of conditional probabilities of a channel.
+    """Return the matrix of a channel, one row of outcome probabilities for each input.
 
     Parameters
     ----------
     channel : array_like of float, shape (X, K), or object with `channel`
-        A matrix, a mechanism of `dpcore.local`, or an object that holds one under the name `channel`.
+        A matrix, a mechanism of `dpcore.local`, or an object with such an attribute `channel`.
     points : array_like, optional
-        Inputs for mechanisms whose `channel` needs them.
+        Inputs at which a mechanism's `channel` is evaluated, if it takes any.
 
     Returns
     -------
@@ -64,13 +64,14 @@ def _rows(channel: Any, inner: Any, points: Any) -> Any:
         return inner(points)
     if any(parameter.default is inspect.Parameter.empty for parameter in parameters.values()):
         raise ParameterTypeError(
-            f"channel must list its rows without arguments, and {type(channel).__name__} needs {', '.join(parameters)}"
+            f"channel must be known at the points of the model, but {type(channel).__name__}.channel needs {', '.join(parameters)}; "
+            "give the model `points`, or pass the matrix"
         )
     return inner()
 
 
 def check_inputs(matrix: Array, size: int) -> Array:
-    """Return the channel's rows if there is one for each of `size` points, else raise."""
+    """Return the channel if it has `size` rows, else raise."""
     if len(matrix) != size:
         raise ParameterError(f"channel must have {size} rows, one for each point, got {len(matrix)}")
     return matrix

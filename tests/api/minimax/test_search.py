@@ -314,7 +314,7 @@ def test_threads_may_share_an_estimator():
         ({"step": 0.0}, ParameterError, "step must be in"),
         ({"step": -1.0}, ParameterError, "step must be in"),
         ({"step": math.nan}, ParameterError, "step must be in"),
-        ({"step": 1e-6}, ParameterError, "step must be at least the range of θ divided by"),
+        ({"step": 1e-6}, ParameterError, "step must be at least 0.000122.*, which is the range of θ divided by"),
         ({"step": None}, ParameterTypeError, "step must be a real number"),
         ({"loss": "cubed"}, ParameterError, "loss must be one of"),
         ({"loss": 2}, ParameterTypeError, "loss must be"),
@@ -336,11 +336,11 @@ def test_bad_parameters(change, error, message):
 @pytest.mark.parametrize(
     ("counts", "error", "message"),
     [
-        ([1, 404], DataError, r"counts must be in \[0, n\]; the one at index 1 is not"),
+        ([1, 404], DataError, r"counts must be in \[0, 403\]; the one at index 1 is not"),
         ([-1], DataError, "index 0"),
         (404, DataError, "index 0"),
-        ([[3, 400], [4, 400]], DataError, "sum to n; those of row 1 do not"),
-        ([[-1, 404]], DataError, "those of row 0 do not"),
+        ([[3, 400], [4, 400]], DataError, "sum to 403; row 1 does not"),
+        ([[-1, 404]], DataError, "row 0 does not"),
         ([[2**62, -(2**62) + 403]], DataError, "row 0"),
         ([[1, 2, 400]], ParameterError, r"counts must have shape \(B, 2\) or \(B,\), got \(1, 3\)"),
         (np.zeros((2, 2, 2), int), ParameterError, "shape"),
@@ -359,9 +359,9 @@ def test_bad_counts_of_more_outcomes(kary):
         kary.estimate([1, 2, 3])
     with pytest.raises(DataError, match="row 1"):
         kary.estimate([[403, 0, 0, 0], [402, 0, 0, 0]])
-    with pytest.raises(ParameterError, match="one data set"):
+    with pytest.raises(ParameterError, match="single data set"):
         kary.trace([[403, 0, 0, 0]])
-    with pytest.raises(ParameterError, match="thresholds are those of binary channels"):
+    with pytest.raises(ParameterError, match="thresholds exist for channels with 2 outcomes only"):
         _ = kary.thresholds
 
 
@@ -383,7 +383,7 @@ def test_bad_reports(binary, z, packed, error, message):
 
 
 def test_bits_are_for_two_outcomes(kary):
-    with pytest.raises(ParameterTypeError, match="reports must hold codes of outcomes for a channel with 4, got bools"):
+    with pytest.raises(ParameterTypeError, match="reports must hold codes of outcomes, as the channel has 4 of them, got bools"):
         kary.estimate_reports(np.zeros(403, bool))
     with pytest.raises(ParameterTypeError, match="got packed bits"):
         kary.estimate_reports(np.zeros(51, np.uint8), packed=True)
@@ -445,3 +445,62 @@ def test_without_the_solver_binary_channels_need_only_a_step(monkeypatch):
         BinarySearchEstimator(MODEL, CHANNEL, n=100, step="theory")
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
         BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, k=4), n=100, step=0.4).estimate([25, 25, 25, 25])
+
+
+# The default step, margins and progress
+
+
+def test_the_tuned_step_is_the_default():
+    assert BinarySearchEstimator(MODEL, CHANNEL, n=500).step == BinarySearchEstimator(MODEL, CHANNEL, n=500, step="tuned").step
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(1, 1.0), (20, 0.01), (3, 2.0**-20)])
+def test_with_too_few_reports_tuning_gives_the_middle_and_bounds_that_hold(n, epsilon):
+    optimal = optimal_channel(MODEL, epsilon, n=n)
+    estimator = BinarySearchEstimator(MODEL, optimal, n=n)
+    assert optimal.certificate.holds
+    low, high = estimator.theta_range
+    if estimator.N <= 2:
+        assert set(estimator.estimate(np.arange(n + 1))) == {estimator.values[0]}
+        assert estimator.margin(0.999) == pytest.approx((high - low) / 2)
+    assert estimator.risk_bound() >= worst_distribution(estimator).risk * (1 - 1e-9)
+    assert estimator.interval(estimator.estimate(0), 0.999) == pytest.approx((low, high), abs=1e-9)
+
+
+@pytest.mark.parametrize("which", ["binary", "kary"])
+def test_a_margin_is_the_first_that_the_bound_allows(which, request):
+    estimator = request.getfixturevalue(which)
+    for confidence in (0.5, 0.95, 0.999, 1 - 1e-9):
+        steps = round(estimator.margin(confidence) / estimator.step)
+        assert estimator.error_bound(steps - 1) <= 1 - confidence
+        assert steps == 1 or estimator.error_bound(steps - 2) > 1 - confidence * (1 + 1e-12)
+    with pytest.raises(ParameterError, match="confidence must be in"):
+        estimator.margin(1.0)
+
+
+def test_intervals_are_cut_to_the_range(binary):
+    low, high = binary.theta_range
+    margin = binary.margin(0.9)
+    assert binary.interval(0.0, 0.9) == (max(-margin, low), min(margin, high))
+    found = binary.interval([low, 0.1], confidence=0.9)
+    assert found.shape == (2, 2)
+    assert found[0].tolist() == [low, min(low + margin, high)]
+
+
+@pytest.mark.parametrize("channel", [CHANNEL, np.random.default_rng(0).dirichlet(np.ones(3), 25)], ids=["binary", "three"])
+def test_construction_reports_its_progress(channel):
+    seen: list[tuple[int, int]] = []
+    silent = BinarySearchEstimator(MODEL, channel, n=200)
+    told = BinarySearchEstimator(MODEL, channel, n=200, progress=lambda done, total: seen.append((done, total)))
+    assert told.step == silent.step
+    assert len({total for _, total in seen}) == 1
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1][0] == seen[-1][1] > 30
+    with pytest.raises(ParameterTypeError, match="progress must be a function"):
+        BinarySearchEstimator(MODEL, channel, n=200, progress=True)
+
+
+def test_notebooks_see_a_table(binary):
+    shown = binary._repr_html_()
+    assert shown.startswith("<table>")
+    assert "403" in shown
