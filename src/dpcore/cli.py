@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -16,6 +15,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from dpcore import _backend
+from dpcore._extras import absent, advice
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, ParameterError, ParameterTypeError
 from dpcore.rng import STREAM_VERSION
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 DONE, BUG, REFUSED, BAD_ROWS, SYSTEM, PUBLISHED = 0, 1, 2, 3, 4, 5
 INTERRUPTED, TERMINATED, HUNG_UP = 128 + signal.SIGINT, 128 + signal.SIGTERM, 129
 STANDARD = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
-BATCH_EXTRA = ("click", "duckdb", "pyarrow", "pydantic", "rich")
 
 
 class Terminated(BaseException):
@@ -151,10 +150,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str], signals: _Signals) -> int:
-    absent = [name for name in BATCH_EXTRA if importlib.util.find_spec(name) is None]
-    if absent:
-        print(f"dpcore: the command line needs the extra `batch` (not installed: {', '.join(absent)}):", file=sys.stderr)
-        print("    pip install 'dpcore[batch]'", file=sys.stderr)
+    missing = absent("batch")
+    if missing:
+        print(f"dpcore: {advice('the command line', 'batch', missing)}", file=sys.stderr)
         return REFUSED
 
     def action() -> object:

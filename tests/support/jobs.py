@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,10 @@ class Workplace:
         """Run the job."""
         return self.dpcore("privatize", self.job, *arguments)
 
+    def run(self, *arguments: object) -> Finished:
+        """Run the job, of whichever kind it is."""
+        return self.privatize(*arguments)
+
     def estimate(self, *arguments: object) -> Finished:
         """Estimate from the job's output."""
         return self.dpcore("estimate", self.target, *arguments)
@@ -224,6 +228,25 @@ class Workplace:
     def left_behind(self) -> list[str]:
         """Everything beside the output, hidden files included."""
         return sorted(path.name for path in self.target.parent.iterdir()) if self.target.parent.exists() else []
+
+
+def refused(place: Workplace, *words: str, arguments: Sequence[object] = ()) -> None:
+    """Check that the job ends with exit code 2 and all of `words` in its message, and that it writes nothing."""
+    before = sorted(place.folder.rglob("*"))
+    done = place.run(*arguments)
+    assert done.code == 2, done.said
+    for word in words:
+        assert word in done.err, (word, done.err)
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert sorted(place.folder.rglob("*")) == before
+
+
+def edit(place: Workplace, old: str, new: str) -> None:
+    """Replace a text of the job file, which must be there."""
+    text = place.job.read_text(encoding="utf-8")
+    assert old in text
+    place.job.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
 def start(

@@ -156,6 +156,10 @@ class Counter(Workplace):
         """Run the job."""
         return self.dpcore("release", self.job, *arguments)
 
+    def run(self, *arguments: object) -> Finished:
+        """Run the job."""
+        return self.release(*arguments)
+
     def answers(self, *arguments: object) -> dict[str, Any]:
         """Run the job, and give its document; it must succeed."""
         done = self.release("--overwrite", *arguments)

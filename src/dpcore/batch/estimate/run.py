@@ -14,7 +14,7 @@ from dpcore._backend import default_threads
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore._version import __version__
 from dpcore.batch.estimate.described import Described, Whole, column_described, describe, tables_checked
-from dpcore.batch.jobfile.near_names import near_name
+from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables.columns import fitted
 from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.pieces import Cut
@@ -255,8 +255,7 @@ def _chosen(described: list[Described], names: Iterable[str] | None) -> list[Noi
 def _no_reports(described: Described, name: str) -> str:
     if name in described.info.names:
         return f"{described.path}: column {name!r} was kept as it is: it holds no reports to estimate from"
-    near = near_name(name, described.fields)
-    guess = "" if near is None else f" Did you mean {near!r}?"
+    guess = suggestion(name, described.fields)
     return f"{described.path}: there are no reports named {name!r}.{guess} The columns of reports are: {', '.join(described.fields)}"
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpcore.errors import JobError, StorageError, reason
+from dpcore.errors import JobError, ParameterTypeError, StorageError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,8 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
 
 def load(path: str | Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
     """Read a TOML file and hand it to `parse`, whose `JobError` then says which file it is about."""
+    if not isinstance(path, str | PathLike):
+        raise ParameterTypeError(f"path must be that of a job file, a str or Path, got {path!r}")
     try:
         with Path(path).open("rb") as file:
             content = file.read(MAX_JOB_BYTES + 1)

@@ -1,4 +1,4 @@
-"""Turns pydantic's findings about a job file into lines that a newcomer can act on."""
+"""Explains what is wrong with a job file: one line for each finding of pydantic, with the key's path and what to write."""
 
 from __future__ import annotations
 
@@ -50,8 +50,40 @@ WANTED = {
 """What belongs in the place of a value of the wrong kind."""
 MOST_LINES = 20
 """Mistakes that are listed."""
-RENAMED = {"variant": "method", "rows": "draws", "calibration": "method", "quantile": "q", "levels": "q", "cuts": "edges"}
+RENAMED = {
+    "variant": "method",
+    "calibration": "method",
+    "rows": "draws",
+    "quantile": "q",
+    "levels": "q",
+    "cuts": "edges",
+    "eps": "epsilon",
+    "min": "lower",
+    "max": "upper",
+}
 """Keys of earlier versions, and words for the same thing elsewhere, with the keys that jobs have."""
+MEANT = {
+    "average": 'kind = "mean"',
+    "avg": 'kind = "mean"',
+    "frequencies": 'kind = "histogram"',
+    "frequency": 'kind = "histogram"',
+    "median": 'kind = "quantile" with q = 0.5',
+    "mode": 'kind = "top_s" with s = 1',
+    "percentile": 'kind = "quantile" with q = 0.9 for the 90th percentile',
+    "quartiles": 'kind = "quantile" with q = [0.25, 0.5, 0.75]',
+    "total": 'kind = "sum"',
+    "bool": 'mechanism = "binary"',
+    "boolean": 'mechanism = "binary"',
+    "geometric": 'mechanism = "discrete_laplace"',
+    "grr": 'mechanism = "kary"',
+    "normal": 'mechanism = "gaussian"',
+    "olh": 'mechanism = "hashing"',
+    "oue": 'mechanism = "unary"',
+    "randomised_response": 'mechanism = "binary" for two answers, or "kary" for more',
+    "randomized_response": 'mechanism = "binary" for two answers, or "kary" for more',
+    "rappor": 'mechanism = "unary"',
+}
+"""Words of other programs for kinds of queries and mechanisms."""
 COMMANDS = {"column": "dpcore privatize", "query": "dpcore release"}
 """Whose jobs have which repeated table."""
 
@@ -93,12 +125,9 @@ def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
         case "extra_forbidden":
             return _unknown_key(location, sections, entries)
         case "missing":
-            return f"{path} is required"
-        case "union_tag_not_found":
-            return f"{path}.{entries.tag} is required: one of {_words(entries.models)}"
-        case "union_tag_invalid":
-            given = value.get(entries.tag) if isinstance(value, dict) else None
-            return f"{path}.{entries.tag} = {given!r} is unknown: must be one of {_words(entries.models)}{_guess(given, entries.models)}"
+            return _missing(path, sections, entries)
+        case "union_tag_not_found" | "union_tag_invalid":
+            return _unknown_tag(path, value, entries)
         case "literal_error":
             return f"{path} = {_shown(value)}: must be {details['ctx']['expected']}"
         case "too_short":
@@ -108,7 +137,42 @@ def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
         case "string_pattern_mismatch":
             return f"{path}: must be {WANTED[kind]}"
         case _:
-            return f"{path} = {_shown(value)}: must be {WANTED.get(kind, details['msg'])}"
+            return _brackets(path, value, sections, entries) or f"{path} = {_shown(value)}: must be {WANTED.get(kind, details['msg'])}"
+
+
+def _brackets(path: str, value: object, sections: Sections, entries: Entries) -> str:
+    """What to say of a table that has the brackets of the other kind, "" of others."""
+    if path == entries.table and isinstance(value, dict):
+        return f"[{path}] has single brackets; write [[{path}]] above each {path}: a job may have several"
+    if path in sections and isinstance(value, list):
+        return f"[[{path}]] has double brackets; write [{path}]: a job has one"
+    return ""
+
+
+def _unknown_tag(path: str, entry: object, entries: Entries) -> str:
+    """An entry whose mechanism or kind is missing or unknown."""
+    given = entry.get(entries.tag) if isinstance(entry, dict) else None
+    if given is None:
+        return f"{path}.{entries.tag} is required: one of {_words(entries.models)}"
+    hint = _meant(given, entries.tag) or _guess(given, entries.models)
+    return f"{path}.{entries.tag} = {_shown(given)} is unknown: must be one of {_words(entries.models)}{hint}"
+
+
+def _missing(path: str, sections: Sections, entries: Entries) -> str:
+    if path == "version":
+        return "version is required: write version = 1 at the top of the file"
+    if path == entries.table:
+        return f"[[{path}]] is required: a job has one for each {path}"
+    if path in sections:
+        needed = [name for name, field in sections[path].model_fields.items() if field.is_required()]
+        return f"[{path}] is required: a table with {' and '.join(needed)}"
+    return f"{path} is required"
+
+
+def _meant(given: object, tag: str) -> str:
+    """What a word from another program is called here."""
+    meant = MEANT.get(given.lower().replace("-", "_").replace(" ", "_")) if isinstance(given, str) else None
+    return f"; write {meant}" if meant is not None and meant.startswith(f"{tag} = ") else ""
 
 
 def dotted_path(location: Location, entries: Entries) -> str:
@@ -129,7 +193,7 @@ def _unknown_key(location: Location, sections: Sections, entries: Entries) -> st
     if not table and key in COMMANDS:
         return f"{line}; a job with [[{key}]] is for {COMMANDS[key]}"
     if RENAMED.get(str(key)) in model.model_fields:
-        return f"{line}; {key} is now called {RENAMED[str(key)]}"
+        return f"{line}; write {RENAMED[str(key)]} in its place"
     guess = _guess(key, list(model.model_fields))
     elsewhere = [name for name, section in sections.items() if key in section.model_fields]
     if guess or not elsewhere:

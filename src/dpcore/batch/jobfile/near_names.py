@@ -12,8 +12,12 @@ MOST_NAMES = 10_000
 """That are looked at: a file may have any number."""
 
 
-def near_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the first name that is nearly `name`, or None.
+MOST_SHOWN = 3
+"""Names that are suggested."""
+
+
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that are nearly `name`, the nearest first.
 
     A name that comes out of a file is shown only if it tells little beyond what was typed: names of four letters or more may have one
     slip, of eight or more two, and shorter ones may differ in capitals only.
@@ -21,8 +25,14 @@ def near_name(name: str, names: Iterable[str]) -> str | None:
     allowed = 0 if len(name) < 4 else 1 if len(name) < 8 else 2
     candidates = (each for each in islice(names, MOST_NAMES) if abs(len(each) - len(name)) <= allowed)
     near = ((slips(name.casefold(), each.casefold(), allowed), each) for each in candidates)
-    found = min((pair for pair in near if pair[0] <= allowed), default=None, key=lambda pair: pair[0])
-    return None if found is None else found[1]
+    found = sorted((pair for pair in near if pair[0] <= allowed), key=lambda pair: pair[0])
+    return [each for _, each in found[:MOST_SHOWN]]
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """A sentence that asks for the names that are nearly `name`, with a space before it; "" if there are none."""
+    near = near_names(name, names)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def slips(one: str, two: str, most: int) -> int:

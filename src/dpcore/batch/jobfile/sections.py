@@ -111,12 +111,6 @@ class TestingSection(Section):
     key_hex: Annotated[str, Field(pattern=f"^[0-9a-fA-F]{{{2 * KEY_BYTES}}}$")]
 
 
-def refuse_keyed_spend(ledger: LedgerSection | None, testing: TestingSection | None) -> None:
-    """Raise `ValueError` if a job names both."""
-    if ledger is not None and testing is not None:
-        raise ValueError("testing: a ledger pays for private noise, and that of a [testing] key is not; leave out [ledger] or [testing]")
-
-
 def key_of(testing: TestingSection | None) -> KeyedRandom | None:
     """The keyed source of a job that asks for one."""
     if testing is None:
@@ -124,6 +118,26 @@ def key_of(testing: TestingSection | None) -> KeyedRandom | None:
     from dpcore.testing import KeyedRandom  # Only a keyed job may hold the class whose output is not private.
 
     return KeyedRandom(bytes.fromhex(testing.key_hex))
+
+
+class JobTables(Section):
+    """The tables that every job file may have."""
+
+    version: Literal[1]
+    input: InputSection
+    ledger: LedgerSection | None = None
+    testing: TestingSection | None = None
+
+    @model_validator(mode="after")
+    def _no_ledger_pays_for_keyed_noise(self) -> Self:
+        if self.ledger is not None and self.testing is not None:
+            raise ValueError("testing: a ledger pays for private noise, and noise from a [testing] key is not private; remove one of them")
+        return self
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise comes from the operating system's randomness."""
+        return self.testing is None
 
 
 class JobFile(Protocol):

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from dpcore.batch.jobfile.budget import refuse_overspending
 from dpcore.batch.jobfile.columns import COLUMN_SECTIONS, JobColumn
-from dpcore.batch.jobfile.fields import Name, Section
+from dpcore.batch.jobfile.fields import Name
 from dpcore.batch.jobfile.loading import load
-from dpcore.batch.jobfile.mistakes import Entries, explain
-from dpcore.batch.jobfile.sections import InputSection, LedgerSection, OutputSection, PrivacySection, TestingSection, refuse_keyed_spend
-from dpcore.errors import JobError
+from dpcore.batch.jobfile.mistakes import Entries
+from dpcore.batch.jobfile.parsing import parse
+from dpcore.batch.jobfile.sections import JobTables, OutputSection, PrivacySection
 from dpcore.privacy import Privacy, composed
-
-if TYPE_CHECKING:
-    pass
 
 
 class LocalPrivacy(PrivacySection):
@@ -37,7 +34,7 @@ class LocalPrivacy(PrivacySection):
         return self.unit != "row" and not (self.refuses_units and self.null_rows_are_units)
 
 
-class Job(Section):
+class Job(JobTables):
     """A whole job file.
 
     Attributes
@@ -56,13 +53,9 @@ class Job(Section):
         The `[[column]]` entries, at least one.
     """
 
-    version: Literal[1]
     keep: list[Name] = Field(default_factory=list)
-    input: InputSection
     output: OutputSection
     privacy: LocalPrivacy
-    ledger: LedgerSection | None = None
-    testing: TestingSection | None = None
     column: list[Annotated[JobColumn, Field(discriminator="mechanism")]] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -79,16 +72,6 @@ class Job(Section):
         if self.privacy.unit in self.keep:
             raise ValueError(f"keep: {self.privacy.unit!r} is the privacy unit; publishing it would name whose data each row holds")
         return self
-
-    @model_validator(mode="after")
-    def _no_ledger_pays_for_keyed_noise(self) -> Self:
-        refuse_keyed_spend(self.ledger, self.testing)
-        return self
-
-    @property
-    def secure(self) -> bool:
-        """Whether the noise comes from the operating system's randomness."""
-        return self.testing is None
 
     @property
     def total(self) -> Privacy:
@@ -117,18 +100,7 @@ def parse_job(document: dict[str, Any]) -> Job:
     BudgetError
         If the columns spend more than `[privacy]` allows.
     """
-    sections: dict[str, type[Section]] = {
-        "": Job,
-        "input": InputSection,
-        "output": OutputSection,
-        "privacy": LocalPrivacy,
-        "ledger": LedgerSection,
-        "testing": TestingSection,
-    }
-    try:
-        job = Job.model_validate(document)
-    except ValidationError as error:
-        raise JobError(explain(error, document, sections, Entries("column", "mechanism", COLUMN_SECTIONS))) from None
+    job = parse(Job, document, Entries("column", "mechanism", COLUMN_SECTIONS))
     check_budget(job)
     return job
 

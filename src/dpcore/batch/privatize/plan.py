@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcore.batch.privatize.job import Job
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import Charge, Spend
 from dpcore.batch.tables.checks import (
     check_curator,
     check_inputs_are_tables,
+    check_is,
     check_names,
     check_output_is_free,
     check_places,
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcore.batch.jobfile.sections import Format
-    from dpcore.batch.privatize.job import Job
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place
 
@@ -104,6 +105,7 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
     StorageError
         If the input or the ledger cannot be read.
     """
+    check_is("job", job, Job, "load_job or parse_job")
     check_curator(job, curator=curator)
     inputs = discover(job.input.path, job.input.format)
     check_inputs_are_tables(job, inputs.paths, others)

@@ -10,7 +10,9 @@ import pyarrow as pa
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch.jobfile.sections import key_of
+from dpcore.batch.privatize.plan import Plan
 from dpcore.batch.tables import metadata
+from dpcore.batch.tables.checks import check_is
 from dpcore.batch.tables.columns import NoisyColumn
 from dpcore.batch.tables.kept import kept
 from dpcore.batch.tables.output import Output
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dpcore.batch.privatize.plan import Plan
     from dpcore.batch.tables.units import Kept
     from dpcore.testing import KeyedRandom
 
@@ -65,6 +66,7 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
     PublishedError
         If something fails after the output was published, which its cause tells.
     """
+    check_is("plan", plan, Plan, "make_plan")
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = Silent() if progress is None else progress
     with plan.publication.truth(), plan.publication as publication, _output(plan) as output:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from dpcore._version import __version__
 from dpcore.batch.jobfile.budget import refuse_overspending
 from dpcore.batch.jobfile.fields import Name, Section
 from dpcore.batch.jobfile.loading import load
-from dpcore.batch.jobfile.mistakes import Entries, explain
-from dpcore.batch.jobfile.sections import InputSection, LedgerSection, PrivacySection, RowCount, TestingSection, refuse_keyed_spend
+from dpcore.batch.jobfile.mistakes import Entries
+from dpcore.batch.jobfile.parsing import parse
+from dpcore.batch.jobfile.sections import JobTables, PrivacySection, RowCount
 from dpcore.batch.release.queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, CountQuery, JobQuery
-from dpcore.errors import JobError
 from dpcore.privacy import Privacy, Relation, composed
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ReleasePrivacy(PrivacySection):
         return self
 
 
-class ReleaseJob(Section):
+class ReleaseJob(JobTables):
     """A whole release job.
 
     Attributes
@@ -64,12 +64,8 @@ class ReleaseJob(Section):
         The `[[query]]` entries, at least one.
     """
 
-    version: Literal[1]
-    input: InputSection
     output: ReleaseOutput
     privacy: ReleasePrivacy
-    ledger: LedgerSection | None = None
-    testing: TestingSection | None = None
     query: list[JobQuery] = Field(min_length=1, max_length=MAX_QUERIES)
 
     @model_validator(mode="after")
@@ -77,11 +73,6 @@ class ReleaseJob(Section):
         for name, times in Counter(query.name for query in self.query).items():
             if times > 1:
                 raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a name of its own")
-        return self
-
-    @model_validator(mode="after")
-    def _no_ledger_pays_for_keyed_noise(self) -> Self:
-        refuse_keyed_spend(self.ledger, self.testing)
         return self
 
     @model_validator(mode="after")
@@ -94,11 +85,6 @@ class ReleaseJob(Section):
     @property
     def _groupings(self) -> set[tuple[str, tuple[Category, ...]]]:
         return {query.grouping for query in self.query if query.grouping is not None}
-
-    @property
-    def secure(self) -> bool:
-        """Whether the noise comes from the operating system's randomness."""
-        return self.testing is None
 
     @property
     def n_is_public(self) -> bool:
@@ -151,18 +137,7 @@ def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
     BudgetError
         If the queries spend more than `[privacy]` allows.
     """
-    sections: dict[str, type[Section]] = {
-        "": ReleaseJob,
-        "input": InputSection,
-        "output": ReleaseOutput,
-        "privacy": ReleasePrivacy,
-        "ledger": LedgerSection,
-        "testing": TestingSection,
-    }
-    try:
-        job = ReleaseJob.model_validate(document)
-    except ValidationError as error:
-        raise JobError(explain(error, document, sections, Entries("query", "kind", QUERY_SECTIONS, PARTS))) from None
+    job = parse(ReleaseJob, document, Entries("query", "kind", QUERY_SECTIONS, PARTS))
     check_budget(job)
     return job
 

@@ -21,6 +21,7 @@ from dpcore.batch.release.answers import (
 from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.job import ReleaseJob
 from dpcore.batch.release.queries import (
     BoundedQuery,
     CellsSection,
@@ -43,6 +44,7 @@ from dpcore.batch.tables.charge import Charge, Spend
 from dpcore.batch.tables.checks import (
     check_curator,
     check_inputs_are_tables,
+    check_is,
     check_names,
     check_output_is_free,
     check_places,
@@ -60,7 +62,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcore.batch.release.cells import Cells
-    from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.queries import Query
     from dpcore.batch.tables.categories import Categories
     from dpcore.batch.tables.pieces import FileInfo
@@ -131,6 +132,7 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     StorageError
         If the input, the ledger or a file of categories cannot be read.
     """
+    check_is("job", job, ReleaseJob, "load_release_job or parse_release_job")
     check_curator(job, curator=curator)
     inputs = discover(job.input.path, job.input.format)
     check_inputs_are_tables(job, inputs.paths, others)

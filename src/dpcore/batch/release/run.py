@@ -12,9 +12,11 @@ from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch.jobfile.sections import key_of
 from dpcore.batch.release.cells import read_column
+from dpcore.batch.release.plan import ReleasePlan
 from dpcore.batch.release.queries import MAX_QUERIES
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import open_table, write_rows
+from dpcore.batch.tables.checks import check_is
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.tables.progress import Progress, Silent
@@ -25,7 +27,6 @@ from dpcore.pages.numbers import json_text
 
 if TYPE_CHECKING:
     from dpcore._files import AtomicFile
-    from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.output import Output
     from dpcore.batch.tables.units import Kept
     from dpcore.rng import StreamPosition
@@ -70,6 +71,7 @@ def run(
     PublishedError
         If something fails after the outputs were published, which its cause tells.
     """
+    check_is("plan", plan, ReleasePlan, "make_release_plan")
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = Silent() if progress is None else progress
     with plan.publication.truth(), plan.publication as publication, contextlib.ExitStack() as opened:

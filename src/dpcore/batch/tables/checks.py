@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from dpcore.batch.jobfile.near_names import near_name
+from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import declared_files, settings_of
 from dpcore.batch.tables.places import REPORT, check_distinct, ledger_places
-from dpcore.errors import JobError
+from dpcore.errors import JobError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place
 
+Wanted = TypeVar("Wanted")
 LISTED_FOR_CURATORS = "With --curator, who may see the data, the columns are listed"
+
+
+def check_is(name: str, value: object, kind: type[Wanted], made_by: str) -> Wanted:
+    """Return `value` if it is of a kind, else raise `ParameterTypeError` that says how such an object is made."""
+    if not isinstance(value, kind):
+        raise ParameterTypeError(f"{name} must be a {kind.__name__}, which {made_by} makes, got {reprlib.repr(value)}")
+    return value
 
 
 def check_inputs_are_tables(job: JobFile, inputs: Iterable[Path], others: Sequence[Place]) -> None:
@@ -73,8 +82,7 @@ def check_names(info: FileInfo, path: Path, wanted: Iterable[str], *, curator: b
     present = set(info.names)
     for name in asked:
         if name not in present:
-            near = near_name(name, info.names)
-            guess = "" if near is None else f" Did you mean {near!r}?"
+            guess = suggestion(name, info.names)
             if not public:
                 raise JobError(f"{path}: there is no column {name!r} in the header, which is the first line.{guess} {LISTED_FOR_CURATORS}")
             listed = ", ".join(info.names[:30]) + (", …" if len(info.names) > 30 else "")

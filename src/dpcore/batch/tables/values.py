@@ -23,6 +23,9 @@ FLOAT_DTYPES = {pa.float16(): np.float16, pa.float32(): np.float32, pa.float64()
 """A DataType's own to_pandas_dtype needs pandas in older pyarrow."""
 
 
+IN_WORDS = 'If the answers are words, declare them, for example categories = ["no", "yes"]: the second one counts as true'
+NO_ANSWER = f"neither true nor false, and the job declares no `missing` for this column. {IN_WORDS}"
+"""Of a cell of a CSV; what is written in it, if anything, makes no difference to the message."""
 NULL = "null, and the job declares no `missing` for this column"
 
 
@@ -148,7 +151,7 @@ class Answers:
     @property
     def wanted(self) -> str:
         """The types, in words."""
-        return "bool, or an integer type with 0 and 1; for other columns declare categories = [false_value, true_value]"
+        return f"bool, or an integer type with 0 and 1. {IN_WORDS}"
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether it is one of them."""
@@ -160,23 +163,25 @@ class Answers:
 
     def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
         """The answers, nulls filled."""
+        text = cells
         cells = texts.answers(cells) if cells.type == pa.binary() else cells
         answers = _unpacked(cells) if cells.type == pa.bool_() else _signed(cells)
         absent = _either(null_mask(cells), suppressed)
         if absent is None:
             return answers
         if self.missing is None:
-            raise self.refused(cells) or CellError(int(absent.argmax()), NULL)
+            raise self.refused(text) or CellError(int(absent.argmax()), NULL)
         return np.where(absent, answers.dtype.type(self.missing), answers)
 
     def refused(self, cells: pa.Array) -> CellError | None:
         """The first null or other integer that nothing stands for."""
+        null = NO_ANSWER if cells.type == pa.binary() else NULL
         cells = texts.answers(cells) if cells.type == pa.binary() else cells
         absent = null_mask(cells)
         nulls = np.zeros(len(cells), np.bool_) if absent is None else absent
         other = np.zeros(len(cells), np.bool_) if cells.type == pa.bool_() else ~np.isin(_signed(cells), (0, 1)) & ~nulls
         problem = "neither 0 nor 1, and the job declares no `unknown` for this column"
-        return _first(nulls if self.missing is None else None, other if self.unknown is None else None, problem)
+        return _first(nulls if self.missing is None else None, other if self.unknown is None else None, problem, null)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +243,13 @@ def _either(nulls: Mask | None, suppressed: Mask | None) -> Mask | None:
     return nulls | suppressed
 
 
-def _first(nulls: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | None, problem: str) -> CellError | None:
+def _first(nulls: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | None, problem: str, null: str = NULL) -> CellError | None:
     """The first of the cells in either mask."""
-    null = int(nulls.argmax()) if nulls is not None and nulls.any() else None
+    first = int(nulls.argmax()) if nulls is not None and nulls.any() else None
     odd = int(other.argmax()) if other is not None and other.any() else None
-    if odd is not None and (null is None or odd < null):
+    if odd is not None and (first is None or odd < first):
         return CellError(odd, problem)
-    return None if null is None else CellError(null, NULL)
+    return None if first is None else CellError(first, null)
 
 
 def _view(cells: pa.Array) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ import pytest
 from dpcore.accounting import Ledger, rho_pure
 from dpcore.batch.release.job import load_release_job
 from dpcore.batch.release.plan import make_release_plan
-from support.jobs import write_table
+from support.jobs import edit, refused, write_table
 from support.releases import QUERIES, Counter, clinic
 
 ALL_VISITS = {"kind": "count", "column": "visits", "lower": 0, "upper": 100}
@@ -26,29 +26,11 @@ def place(tmp_path, capsys):
     return place
 
 
-def refused(place, *words, arguments=()):
-    """Exit code 2 with all of `words` in the message, and nothing written."""
-    before = sorted(place.folder.rglob("*"))
-    done = place.release(*arguments)
-    assert done.code == 2, done.said
-    for word in words:
-        assert word in done.err, (word, done.err)
-    assert done.out == ""
-    assert "Traceback" not in done.err
-    assert sorted(place.folder.rglob("*")) == before
-
-
-def edit(place, old, new):
-    text = place.job.read_text(encoding="utf-8")
-    assert old in text
-    place.job.write_text(text.replace(old, new, 1), encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("version = 1", "version = 2", ["version = 2", "must be 1"]),
-        ("version = 1", "version = 1\nkeep = []", ["keep: unknown key", "allowed here: version, input, output, privacy, ledger, testing"]),
+        ("version = 1", "version = 1\nkeep = []", ["keep: unknown key", "allowed here: version, input, ledger, testing, output, privacy"]),
         ("[input]", "[input]\nformt = 'csv'", ["input.formt: unknown key", "did you mean 'format'"]),
         ("[output]", "[output]\ncompression = 'zstd'", ["output.compression: unknown key; allowed here: path"]),
         ("[output]", "[output]\nrelation = 'replace'", ["output.relation: unknown key", "relation belongs in [privacy]"]),
@@ -66,13 +48,16 @@ def edit(place, old, new):
         (
             'kind = "count"',
             'kind = "average"',
-            ["query[0].kind = 'average' is unknown: must be one of 'count', 'histogram', 'sum', 'mean'"],
+            ["query[0].kind = 'average' is unknown: must be one of 'count', 'histogram', 'sum', 'mean'", '; write kind = "mean"'],
         ),
         ('kind = "count"', 'kind = "topk"', ["query[0].kind = 'topk' is unknown", "'quantile', 'top_s'", "did you mean 'top_s'?"]),
+        ('kind = "count"', 'kind = "median"', ['; write kind = "quantile" with q = 0.5']),
+        ('kind = "count"', 'kind = "laplace"', ["query[0].kind = 'laplace' is unknown"]),
+        ("epsilon = 1.0", "eps = 1.0", ["query[0].eps: unknown key", "; write epsilon in its place", "query[0].epsilon is required"]),
         ('kind = "count"\n', "", ["query[0].kind is required: one of 'count'"]),
         ('name = "rows"\n', "", ["query[0].name is required"]),
         ('name = "rows"', 'name = "visits"', ["2 [[query]] entries are named 'visits'"]),
-        ("epsilon = 1.0", "epsilon = 0", ["query[0].epsilon", "epsilon must be in", "got 0", "(query 'rows')"]),
+        ("epsilon = 1.0", "epsilon = 0", ["query[0].epsilon", "epsilon must be positive, got 0", "(query 'rows')"]),
         ("epsilon = 1.0", "epsilon = 1.0\ndelta = 1.0", ["query[0].delta", "delta must be in [0.0, 1.0)"]),
         (
             "epsilon = 1.0",

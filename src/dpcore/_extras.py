@@ -1,0 +1,25 @@
+"""Which optional packages are installed, and what to say when they are not."""
+
+from __future__ import annotations
+
+import importlib.util
+
+PACKAGES = {"batch": ("click", "duckdb", "pyarrow", "pydantic", "rich")}
+"""What each extra must bring for its modules to be imported."""
+
+
+def absent(extra: str) -> list[str]:
+    """Names of the packages of an extra that are not installed."""
+    return [name for name in PACKAGES[extra] if importlib.util.find_spec(name) is None]
+
+
+def advice(what: str, extra: str, missing: list[str]) -> str:
+    """What to install, as two lines."""
+    return f"{what} needs the extra `{extra}` (not installed: {', '.join(missing)}):\n    pip install 'dpcore[{extra}]'"
+
+
+def require(what: str, extra: str) -> None:
+    """Raise `ModuleNotFoundError` with the pip line if a package of the extra is not installed."""
+    missing = absent(extra)
+    if missing:
+        raise ModuleNotFoundError(advice(what, extra, missing), name=missing[0])
