@@ -13,18 +13,22 @@ from rich.text import Text
 from dpcore.pages.printable import printable, printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import Any
+
+    Command = Callable[..., Any]
 
 PIPE_WIDTH = 240
 """Columns of a table that goes into a pipe, which has no width of its own."""
 
-form_option = click.option(
-    "--json/--table",
-    "as_json",
-    default=None,
-    help="Print JSON, or a table. Default: a table on a terminal, JSON into a pipe or a file.",
-)
-"""Option of every command that prints a result. Its value `as_json` is True, False, or None if neither was given."""
+
+def form_option(command: Command) -> Command:
+    """Give a command `--json` and `--table`.
+
+    The command gets a keyword argument `as_json`, which is True, False, or None if neither was given.
+    """
+    text = "Print JSON, or a table. Default: a table on a terminal, JSON into a pipe or a file."
+    return click.option("--json/--table", "as_json", default=None, help=text)(command)
 
 
 def on_terminal() -> bool:
