@@ -75,7 +75,8 @@ def run(page: Path) -> list[tuple[Program, str]]:
 
 def words_of(text: str) -> list[str]:
     """What two runs have in common: the words, and where numbers stand."""
-    return re.sub(r"-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", "0", text).split()
+    text = re.sub(r"-?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?", "0", text)
+    return re.sub(r"\[ +| +(?=\])", lambda found: found[0].strip(), text).split()  # NumPy pads within brackets
 
 
 def prints(shown: str, printed: str) -> bool:

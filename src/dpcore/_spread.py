@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Literal
 
 from dpcore._validation import check_real
+from dpcore.accounting import _calibration
 from dpcore.noise import default_grid
 
 Law = Literal["laplace", "gaussian", "discrete_laplace"]
-
-_UP = 1 + 2.0**-40
-"""Outweighs the rounding of logarithms and quantiles."""
 
 
 def check_confidence(confidence: object) -> float:
@@ -30,13 +27,11 @@ def standard_deviation(law: Law, scale: float) -> float:
 
 
 def half_width(law: Law, scale: float, confidence: float) -> float:
-    """A number h with P(|released − exact| ≤ h) ≥ confidence, rounding to the grid of the noise included.
-
-    Laplace: b·ln(1/(1 − c)). Gaussian: σ·Φ⁻¹((1 + c)/2). Discrete Laplace with p = e^(−1/b): P(|X| > h) = 2p^(h + 1)/(1 + p) for whole h.
-    """
-    beta = 1.0 - confidence  # exact for a confidence of 1/2 or more; off by 2^-54 otherwise, which _UP covers
+    """A number h with P(|released − exact| ≤ h) ≥ confidence, rounding to the grid of the noise included."""
+    # 1 − confidence is exact from 1/2 on; below, the next smaller number is on the safe side
+    tail = 1.0 - confidence if confidence >= 0.5 else math.nextafter(1.0 - confidence, 0.0)
+    p = _calibration.tail_probability(tail, 1)
     if law == "discrete_laplace":
-        p = math.exp(-1 / scale)
-        return float(max(0, math.ceil((scale * math.log(2 / (beta * (1 + p)))) * _UP - 1)))
-    reach = -math.log(beta) if law == "laplace" else -NormalDist().inv_cdf(beta / 2)
-    return scale * reach * _UP + default_grid(scale)
+        return float(_calibration.discrete_laplace_width(scale, p))
+    width = _calibration.laplace_width if law == "laplace" else _calibration.gaussian_width
+    return width(scale, p, default_grid(scale) / 2)

@@ -1,7 +1,7 @@
 """Private inference: means, sparse means, regression, tests of distributions, and answers to adaptively chosen queries.
 
-The number of records is public: neighbouring data sets differ by the value of one record. Sums are exact (`dpcore.sums`), so that the
-sensitivities hold in the arithmetic that is used. docs/inference.md.
+Neighbouring data sets differ by the value of one record; the number of records is public. Sums are exact (`dpcore.sums`), so the
+sensitivities hold for the computed numbers. docs/inference.md has a guide.
 """
 
 from dpcore.inference.adaptive import AdaptiveQueries

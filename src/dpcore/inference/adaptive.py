@@ -1,4 +1,4 @@
-"""Answers to statistical queries that an analyst chooses one by one, each after seeing the answers before it (Stemmer, lecture 6)."""
+"""Answers to statistical queries that an analyst chooses one after the other, each after the previous answers (Stemmer, lecture 6)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MOST_QUERIES = 10**9
 class AdaptiveQueries:
     r"""Up to k statistical queries on one data set, each with Laplace noise of scale 1/(γn), γ = ε/√(8k ln(1/δ)).
 
-    A query is a function of the data that gives one number in [0, 1] for each record; the answer is the noisy mean of these numbers. The
-    analyst may choose each query after seeing the answers before it.
+    A query is a function of the data that gives one number in [0, 1] for each record; the answer is the noisy mean of these numbers. You
+    may choose each query after you have seen the previous answers.
 
     Parameters
     ----------
@@ -44,28 +44,29 @@ class AdaptiveQueries:
     uses : int
         Number k of queries, in [1, 10^9].
     ledger : accounting.Ledger, optional
-        The whole (ε, δ) is reserved in it at once, before anything is answered; `best_of` reserves its own ε before it draws. A draw that
-        raises leaves its spend as failed, with the class of the failure; nothing is given back.
+        Reserves the whole (ε, δ) at once, before any answer; `best_of` reserves its own ε before it draws. If a draw raises an error, its
+        spend stays in the ledger as failed, with the class of the error.
     rng : Stream, optional
         None is the secure source. A keyed stream together with a ledger is refused.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is out of range or of the wrong type, or a ledger is to pay for keyed noise.
+        If a parameter is out of range or of the wrong type, or a ledger and a keyed stream are combined.
     BudgetError
-        If the ledger has not enough left.
+        If the budget left in the ledger is too small.
 
     Notes
     -----
     Guarantee: all answers together are (ε, δ)-differentially private: each is γ-private, and by Theorem 2 they compose to
-    2kγ² + √(2k ln(1/δ))γ = ε²/(4 ln(1/δ)) + ε/2, which is at most ε just if ε ≤ 2 ln(1/δ). The document's corollary leaves this condition
-    out; it is checked here. The mean is an exact sum over n, so that its sensitivity really is 1/n.
+    2kγ² + √(2k ln(1/δ))γ = ε²/(4 ln(1/δ)) + ε/2, which is at most ε if and only if ε ≤ 2 ln(1/δ). The corollary in the lecture omits this
+    condition; the constructor checks it. The mean is an exact sum over n, so its sensitivity is exactly 1/n.
 
-    The count of answers is this process's: in a child of fork, as in a copy, nothing is answered.
+    The object counts the answers of its own process, so it answers nothing in a child of fork, and it cannot be copied.
 
-    Two things are the caller's: a query must look at each record by itself (``lambda x: x > x.mean()`` does not, and its answer is not
-    private), and what else it does is not noticed, an exception that tells of the data for instance. A query that raises counts as asked.
+    You must make sure of two things. A query must look at each record by itself: ``lambda x: x > x.mean()`` does not, and its answer is
+    not private. And a query must not reveal data in another way, for instance by an exception. A query that raises counts as asked.
+    Cost: that of the query, and one pass over its numbers.
 
     References
     ----------
@@ -136,8 +137,8 @@ class AdaptiveQueries:
         Parameters
         ----------
         query : callable
-            Called once with the data; gives an array of n real numbers or bools, one for each record and a function of that record alone.
-            Numbers outside [0, 1] are clamped, NaN counts as 0.
+            Called once with the data. It must return n real numbers or bools, one for each record and a function of that record alone.
+            Numbers outside [0, 1] are clamped; NaN counts as 0.
 
         Returns
         -------
@@ -147,10 +148,10 @@ class AdaptiveQueries:
         Raises
         ------
         BudgetError
-            If k queries were asked, a ledger pays and the first draw failed, or another process made this object; the query is not called
-            then.
+            If k queries were asked, the first draw failed with a ledger, or another process made this object. The query is then not
+            called.
         ParameterError, ParameterTypeError
-            If the query does not give n numbers.
+            If the query does not return n numbers.
         EntropyError
             If the operating system gives no randomness.
         """
@@ -159,10 +160,10 @@ class AdaptiveQueries:
         self._refuse_elsewhere()
         with self._lock:
             if self._asked >= self.uses:
-                raise BudgetError(f"uses = {self.uses} queries were asked; there is no budget for another one")
+                raise BudgetError(f"uses = {self.uses} queries were asked, and there is no budget for another one")
             if self._failed:
                 raise BudgetError(
-                    "the first answer failed and so did its spend in the ledger: make another object, with a budget of its own"
+                    "the first answer failed, and its spend in the ledger with it: make another object, with a budget of its own"
                 )
             self._asked += 1
         total = self._total(query)
@@ -177,7 +178,7 @@ class AdaptiveQueries:
         queries : sequence of callables
             T ≥ 1 queries as in `answer`; they do not count towards k.
         epsilon : float
-            Privacy loss ε' of this choice, positive and finite, on top of (ε, δ): it is added to `privacy`.
+            Privacy loss ε' of this choice, positive and finite. It is added to `privacy`.
 
         Returns
         -------
@@ -188,13 +189,14 @@ class AdaptiveQueries:
         Raises
         ------
         BudgetError
-            If the ledger has not enough left, or another process made this object; nothing is drawn then.
+            If the budget left in the ledger is too small, or another process made this object. Nothing is drawn then.
         ParameterError, ParameterTypeError, EntropyError
             As in `answer`.
 
         Notes
         -----
-        Guarantee: (ε', 0)-differential privacy. Source: Stemmer (lecture 6), NoisyArgmax, Theorem 7 and Claim 8.
+        Guarantee: (ε', 0)-differential privacy.
+        Source: Stemmer (lecture 6), NoisyArgmax, Theorem 7 and Claim 8.
         """
         epsilon = check_positive("epsilon", epsilon)
         given: object = queries
@@ -213,7 +215,7 @@ class AdaptiveQueries:
     # Accuracy
 
     def empirical_accuracy(self, beta: float) -> float:
-        r"""Give α with which all k answers are within α of the means over the data, with probability at least 1 − β.
+        r"""Give an α such that all k answers are within α of the means over the data, with probability at least 1 − β.
 
         Parameters
         ----------
@@ -238,10 +240,10 @@ class AdaptiveQueries:
         Parameters
         ----------
         beta : float
-            In (0, 1): share of the probability that the noise takes.
+            In (0, 1): probability that the noise is larger than α allows.
         constant : float, default 1.0
-            C in the condition n ≥ C·ln(1/δ)/ε² of the theorem, which the document writes as n = Ω(ln(1/δ)/ε²): it gives no number, and
-            the default stands for none better. Proofs in the literature need other constants, in front of ε as well.
+            C in the condition n ≥ C·ln(1/δ)/ε² of the theorem. The lecture writes n = Ω(ln(1/δ)/ε²) without a number, and the default is
+            not proved. Proofs in the literature need other constants, also in front of ε.
 
         Returns
         -------
@@ -262,7 +264,7 @@ class AdaptiveQueries:
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
         needed = check_positive("constant", constant) * -math.log(self.delta) / self.epsilon**2
         if self.n < needed:
-            raise ParameterError(f"the data must have at least constant·ln(1/delta)/epsilon² = {needed!r} records, got {self.n}")
+            raise ParameterError(f"records must be at least constant·ln(1/delta)/epsilon² = {needed!r}, got {self.n}")
         return self.empirical_accuracy(beta) + 10 * self.epsilon, min(1.0, beta + self.uses * self.delta / self.epsilon)
 
     # Parts
@@ -297,10 +299,12 @@ class AdaptiveQueries:
 
     def _refuse_elsewhere(self) -> None:
         if os.getpid() != self._process:
-            raise BudgetError("queries are answered by the process that made this object: a child of fork would answer k more of them")
+            raise BudgetError("queries must be asked in the process that made this object: a child of fork would answer as many again")
 
     def __reduce__(self) -> NoReturn:
-        raise ParameterTypeError("AdaptiveQueries must not be copied or pickled: two copies would answer 2k queries with the budget of k")
+        raise ParameterTypeError(
+            "AdaptiveQueries must not be copied or pickled: two copies would answer twice as many queries as the budget allows"
+        )
 
     def __repr__(self) -> str:
         return f"AdaptiveQueries(<{self.n} records>, epsilon={self.epsilon!r}, delta={self.delta!r}, uses={self.uses})"

@@ -1,6 +1,6 @@
 """Private tests of whether records are uniform signs, or normal with a given mean: Private inference (chapter 9), Section 9.3.
 
-docs/exactness-tests.md proves the guarantees, with the constants as they are computed here.
+docs/exactness-tests.md proves the guarantees with the constants of this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
-from dpcore._validation import check_integer, check_real, check_threads
+from dpcore._validation import check_integer, check_positive, check_real, check_threads
 from dpcore.inference._parameters import check_records
 from dpcore.inference._sample_size import least_sample_size, p_value_bound
 from dpcore.inference._signs import SignRows, Sums, check_signs
@@ -33,24 +33,24 @@ _UNIFORM_ROWS = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class TestOutcome:
-    """What a private test of a distribution says.
+    """Result of a private test of a distribution.
 
     Attributes
     ----------
     reject : bool
         Whether the null hypothesis is rejected.
     statistic : float
-        The noisy statistic that was compared with n(n − 1)α²/4 (or with the limit of the step that rejected): private like `reject`. Its
-        mean is n(n − 1)‖ν‖² where nothing was filtered. inf if a step before it rejected.
+        The noisy statistic, which is compared with n(n − 1)α²/4 (or with the limit of the step that rejected); private like `reject`. Its
+        mean is n(n − 1)‖ν‖² if nothing was filtered. inf if an earlier step rejected.
     privacy : Privacy
-        (ε, δ) of both together, for data sets that differ by the value of one record.
+        Guarantee of all attributes together, for data sets that differ by the value of one record.
     sample_size_needed : int
-        Records from which on the test is wrong with probability at most 1/3 on either side; with `level`, at most that under the null
-        hypothesis, for any number of records, and at most 1/3 under the alternative, from this number on.
+        Number of records from which on the test errs with probability at most 1/3 under either hypothesis. With `level`, the error is at
+        most `level` under the null hypothesis for any number of records, and at most 1/3 under the alternative from this number on.
     p_value : float or None
-        Bound of a p-value: under the null hypothesis it is at most t with probability at most t, for every t, in the randomness of records
-        and noise together. It is at least the probability with which the first two steps fail, up to δ. Post-processing of `statistic`.
-        None where no bound is derived.
+        Bound of a p-value, computed from `statistic`: under the null hypothesis it is at most t with probability at most t, for every t,
+        over records and noise together. It is at least the probability, up to δ, that one of the first two steps fails. None for a test
+        without such a bound.
     """
 
     __test__ = False  # the name is no test class of pytest's
@@ -87,10 +87,10 @@ def uniformity_test(
     alpha : float
         Separation in [2^-40, √d]. It does not enter the noise.
     level : float, optional
-        Reject if and only if `p_value` is at most this, in (δ, 1): the size is then at most `level` for any number of records. By default
-        the document's rule, z₃ > n(n − 1)α²/4, whose size is at most 1/3 from `sample_size_needed` records on.
+        Reject if and only if `p_value` is at most this, in (δ, 1): the size is then at most `level` for any number of records. None is
+        the rule of Algorithm 9.3.3, z₃ > n(n − 1)α²/4, whose size is at most 1/3 from `sample_size_needed` records on.
     columns : int, optional
-        d, for packed bits only; the bits beyond are not looked at.
+        d, for packed bits only; later bits are ignored.
     rng : Stream, optional
         Source of randomness; None is the secure source.
     threads : int, optional
@@ -112,16 +112,16 @@ def uniformity_test(
 
     Notes
     -----
-    Guarantee: (ε, δ)-differential privacy of decision and statistic, proved with these constants in docs/exactness-tests.md; it holds for
-    any data, whatever their law. With e = ε/4, f = min(δ/5, 1/32) and T(X) = ‖Σ_j X^(j)‖² − nd:
+    Guarantee: (ε, δ)-differential privacy of decision and statistic, for all data, proved with these constants in
+    docs/exactness-tests.md. With e = ε/4, f = min(δ/5, 1/32) and T(X) = ‖Σ_j X^(j)‖² − nd, X the records:
 
     1. reject if max_i \|X̄_i\| + Lap(2/e) > √(2n ln(d/f)) + (2/e)·ln(1/f);
     2. X̃ = X̄ + N(0, σ²), σ = √(8d·ln(5/4f))/e, rounded to integers; reject if more than ln(1/f)/e records, counted with noise Lap(1/e),
-       have \|⟨X^(j), X̃⟩\| beyond Δ_f + ρ, ρ = (4d/e)·√(ln(5/4f)·ln(n/f)); uniform records take the place of those that have;
+       have \|⟨X^(j), X̃⟩\| beyond Δ_f + ρ, ρ = (4d/e)·√(ln(5/4f)·ln(n/f)); uniform records replace those that have;
     3. reject if T of the records as filtered, plus Lap((4Δ_f + 12ρ)/e), exceeds n(n − 1)α²/4.
 
-    All sums and products are integers, so that the sensitivities hold for what is computed.
-    Cost: O(nd) in two passes. Time tells whether steps 1 and 2 rejected, which `statistic` tells as well.
+    All sums and products are integers, so the sensitivities hold for the computed numbers.
+    Cost: O(nd) in two passes. The running time shows whether steps 1 and 2 rejected, and so does `statistic`.
 
     References
     ----------
@@ -197,16 +197,16 @@ def identity_test(
 
     Notes
     -----
-    Guarantee: that of `uniformity_test`. Each record is whitened, y = L⁻¹(x − μ*) with LL' = Σ, and mapped to the signs of y. It is a
-    function of that record alone, bit for bit, whichever records stand beside it; a zero gets a fair random sign of its own, independent of
-    all else. So data sets that differ in one record still do so as signs.
+    Guarantee: that of `uniformity_test`. Each record is whitened, y = L⁻¹(x − μ*) with LL' = Σ, and mapped to the signs of y. These are a
+    function of that record alone, bit for bit, for any other records; a zero gets an independent fair random sign. So data sets that
+    differ in one record also differ in one record as signs.
 
     The signs have mean ν_i = erf(m_i/√2), m = L⁻¹(μ − μ*), and ‖ν‖₂ ≥ 0.84·min(‖m‖₂/√2, 1): they are tested at α' = 0.84·min(α/√2, 1).
     Cost: O(nd²) for whitening, O(nd) if Σ is diagonal, and n·d/8 bytes for the signs.
 
     References
     ----------
-    Private inference (chapter 9), Theorem 9.3.1, whose proof has the sign of erf wrong, and min(·, d) where min(·, 1) holds.
+    Private inference (chapter 9), Theorem 9.3.1, corrected: the proof has the wrong sign of erf, and min(·, d) instead of min(·, 1).
 
     Examples
     --------
@@ -234,7 +234,7 @@ def identity_test(
 
 
 def sign_separation(alpha: float) -> float:
-    """Give the ‖ν‖₂ that signs of N(m, I) with ‖m‖₂ ≥ α have at least: 0.84·min(α/√2, 1).
+    """Give a lower bound of ‖ν‖₂ for the signs of N(m, I) with ‖m‖₂ ≥ α: 0.84·min(α/√2, 1).
 
     Parameters
     ----------
@@ -246,17 +246,23 @@ def sign_separation(alpha: float) -> float:
     float
         In (0, 0.84].
 
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If `alpha` is not positive and finite.
+
     Notes
     -----
     erf is concave on [0, ∞) and erf(1) ≥ 0.84, so that erf(t) ≥ 0.84·min(t, 1); and Σ min(m_i²/2, 1) ≥ min(‖m‖²/2, 1).
     Source: Private inference (chapter 9), proof of Theorem 9.3.1, corrected.
+    Cost: a few operations.
 
     Examples
     --------
     >>> sign_separation(10.0)
     0.84
     """
-    return 0.84 * min(alpha / math.sqrt(2.0), 1.0)
+    return 0.84 * min(check_positive("alpha", alpha) / math.sqrt(2.0), 1.0)
 
 
 def sample_size_needed(epsilon: float, delta: float, *, d: int, alpha: float, level: float | None = None) -> int:
@@ -288,8 +294,9 @@ def sample_size_needed(epsilon: float, delta: float, *, d: int, alpha: float, le
     Notes
     -----
     Both bounds are derived from the algorithm's own constants in docs/exactness-tests.md: union bounds for the first two steps and the
-    filter, Cantelli's inequality with the exact variance of T, and the exact tail of the noise. Since that noise decides almost alone, the
-    true size at this n is only a little below 1/3. The order is `sample_size_order`, times logarithms. Cost: some 30 ms, then cached.
+    filter, Cantelli's inequality with the exact variance of T, and the exact tail of the noise. The noise dominates, so the true size at
+    this n is only a little below 1/3. The order is `sample_size_order`, times logarithms.
+    Cost: about 30 ms, then cached.
 
     Examples
     --------
@@ -303,7 +310,7 @@ def sample_size_needed(epsilon: float, delta: float, *, d: int, alpha: float, le
 
 
 def sample_size_order(epsilon: float, *, d: int, alpha: float) -> float:
-    """Give √d/α² + d^¼/(αε): the order of Theorem 9.3.4, without its logarithms and constant.
+    """Give √d/α² + d^¼/(αε): the order of Private inference (chapter 9), Theorem 9.3.4, without its logarithms and constant.
 
     Parameters
     ----------
@@ -324,6 +331,10 @@ def sample_size_order(epsilon: float, *, d: int, alpha: float) -> float:
     ParameterError, ParameterTypeError
         If a parameter is out of range or of the wrong type.
 
+    Notes
+    -----
+    Cost: a few operations.
+
     Examples
     --------
     >>> sample_size_order(1.0, d=16, alpha=0.5)
@@ -340,7 +351,7 @@ def _check_alpha(alpha: object, largest: float) -> float:
 
 
 def _check_level(level: object, budget: tuple[float, float]) -> float | None:
-    """Return a level that can be reached: the first steps fail with a probability of up to δ."""
+    """Return a level above δ, which bounds the probability that the first steps fail."""
     return None if level is None else check_real("level", level, low=budget[1], high=1.0, include_low=False, include_high=False)
 
 

@@ -1,4 +1,4 @@
-"""The private test of uniformity by Lipschitz extension, for data that can be enumerated.
+"""The private test of uniformity by Lipschitz extension, for data sets so small that all of them can be enumerated.
 
 Private inference (chapter 9), Algorithms 9.3.1 and 9.3.2.
 """
@@ -37,7 +37,7 @@ def lipschitz_uniformity_test(
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> TestOutcome:
-    r"""Test uniformity on {±1}^d with pure differential privacy, by enumerating every data set there is.
+    r"""Test uniformity on {±1}^d with pure differential privacy, by enumerating all possible data sets.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def lipschitz_uniformity_test(
     max_states : int, default 2**22
         Largest number 2^(nd) of data sets to enumerate, at most 2^28.
     constants : tuple of three floats, default (1000, 11, 10)
-        Factors of Δ*, of the next Δ and of n√d in the loop's limits, positive. With the document's no loop runs on data that can be
-        enumerated; smaller ones make it run. The guarantee does not depend on them.
+        Factors of Δ*, of the next Δ and of n√d in the loop's limits, positive. With the default, which is that of the chapter, no loop
+        runs on data that can be enumerated; smaller factors make it run. The guarantee does not depend on them.
     progress : callable, optional
         Called as ``progress(done, total)`` while data sets are enumerated, with the number that are done out of 2^(nd). The numbers do not
         depend on the data.
@@ -64,8 +64,8 @@ def lipschitz_uniformity_test(
     -------
     TestOutcome
         The decision. `statistic` is the noisy T̂ of the comparison that decided. `sample_size_needed` is the n from which on the
-        comparisons with the document's constants err with probability at most 1/3 on data that lie in every C(Δ), as Theorem 9.3.2 has
-        it: never one that can be enumerated.
+        comparisons with the default constants err with probability at most 1/3 on data that lie in every C(Δ), as in Theorem 9.3.2. Such
+        an n is always too large to enumerate.
 
     Raises
     ------
@@ -82,9 +82,10 @@ def lipschitz_uniformity_test(
 
     T̂(X) = min over X' in C(Δ) of T(X') + 4Δ·d_H(X, X'),  C(Δ) = {X: \|⟨X^(j), X̄⟩\| ≤ Δ for all j},
 
-    with noise Lap(4Δ/ε'). T̂ moves by at most 4Δ with one record, whatever C(Δ) is, as every term of the minimum does. On C(Δ) it is T for
-    all n and d that can be enumerated here, but not for all: docs/exactness-tests.md has a counterexample (n = 18, d = 16), which the
-    document overlooks. If C(Δ) is empty, T̂ is 0. Cost: O(2^(nd)·nd) time and 24 bytes for every data set.
+    with noise Lap(4Δ/ε'). T̂ moves by at most 4Δ with one record for any C(Δ), as every term of the minimum does. On C(Δ), T̂ = T for
+    all n and d that can be enumerated here, but not for all n and d: docs/exactness-tests.md has a counterexample (n = 18, d = 16), which
+    the chapter overlooks. If C(Δ) is empty, T̂ is 0.
+    Cost: O(2^(nd)·nd) time and 24 bytes for every data set.
 
     References
     ----------
@@ -109,7 +110,7 @@ def lipschitz_uniformity_test(
     if n * d >= max_states.bit_length():
         raise ParameterError(
             f"max_states={max_states} must be at least 2^(n·d), the number of all data sets, got n·d = {n}·{d}: this test enumerates them "
-            "and is for tiny data only; dpcore.inference.uniformity_test takes time n·d"
+            "all; for data of this size use dpcore.inference.uniformity_test, which takes time n·d"
         )
     comparisons = steps(n, d, epsilon, alpha, factors)
     needed = least_sample_size(d, alpha, epsilon)

@@ -1,4 +1,4 @@
-"""Means of bounded or clipped records: dense (Private inference, chapter 9, Algorithm 9.2.1) and sparse (Algorithm 9.2.2)."""
+"""Means of clipped records: dense (Private inference, chapter 9, Algorithm 9.2.1) and sparse (Algorithm 9.2.2)."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class MeanEstimate:
     Attributes
     ----------
     value : float or ndarray of float64, shape (d,)
-        Unbiased for the mean of the clipped records.
+        An unbiased estimate of the mean of the clipped records.
     privacy : Privacy
         (ε, δ), for data sets that differ by the value of one record.
     stderr : float
-        Standard deviation of each coordinate's noise: the standard error about the mean of the clipped records, exactly.
+        Standard deviation of the noise in each coordinate: the exact standard error about the mean of the clipped records.
     population_stderr : float
         Upper bound of the standard error about the expectation of a clipped record, for independent records: √(stderr² + v/n) with
         v = min(R², 2σ²), or R² if no σ was given.
@@ -104,7 +104,7 @@ class SparseMeanEstimate:
     Attributes
     ----------
     value : scipy.sparse.coo_array, shape (d,)
-        The chosen coordinates, in order of selection; each is unbiased for the clipped mean of that coordinate, whichever were chosen.
+        The chosen coordinates, in order of selection. Given the choice, each is an unbiased estimate of the clipped mean of its coordinate.
     privacy : Privacy
         (ε, δ) of choice and values together, for data sets that differ by the value of one record.
     stderr : float
@@ -118,7 +118,7 @@ class SparseMeanEstimate:
     scale, value_scale : float
         Scale of the noise that chose, and Laplace scale of the values, both for sums of the records.
     rule : str
-        Rule of composition that shows (ε, δ).
+        Rule of composition that proves (ε, δ).
     n : int
         Number of records.
     """
@@ -187,9 +187,9 @@ def mean(
     epsilon : float
         Privacy loss ε, positive and finite.
     delta : float
-        Failure mass δ in [0, 1). Positive: Gaussian noise. 0: Laplace noise.
+        Failure mass δ in [0, 1). The noise is Gaussian if δ > 0, else Laplace.
     radius : float or "sqrt_log_n"
-        Clipping radius R in [2^-900, 2^900], or K·σ·√(ln n) of Theorem 9.2.2. It must not be chosen by looking at the data.
+        Clipping radius R in [2^-900, 2^900], or K·σ·√(ln n) of Theorem 9.2.2. Do not choose it by looking at the data.
     sigma : float, optional
         Sub-Gaussian parameter σ of each coordinate, E e^(λ(X−EX)) ≤ e^(λ²σ²); needed for "sqrt_log_n", else only for `population_stderr`.
     constant : float, default 2.0
@@ -216,10 +216,11 @@ def mean(
     Notes
     -----
     Guarantee: (ε, δ)-differential privacy, for the released floats. Replacing a record moves each exact sum by at most 2R, so all of them
-    by 2R√d in ℓ2 and 2Rd in ℓ1 norm; the noise is calibrated to that by `accounting.analytic_gaussian_scale` or
-    `accounting.laplace_scale` and added to the exact sums; the division by n comes after. Cost: one pass over the data.
+    by 2R√d in ℓ2 and 2Rd in ℓ1 norm. `accounting.analytic_gaussian_scale` or `accounting.laplace_scale` calibrates the noise to that. It
+    is added to the exact sums; the division by n comes after.
+    Cost: one pass over the data.
 
-    The variance 4R²d·ln(1/δ)/(n²ε²) that the document prints is too small: at ε = 0.5 and δ = 10⁻⁶ its δ really is 4.16·10⁻⁶.
+    The variance 4R²d·ln(1/δ)/(n²ε²) that the chapter prints is too small: at ε = 0.5 and δ = 10⁻⁶ the true δ is 4.16·10⁻⁶.
 
     References
     ----------
@@ -279,7 +280,7 @@ def sparse_mean(
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> SparseMeanEstimate:
-    r"""Release the s coordinates of a mean that are likely the largest in magnitude; the others are 0.
+    r"""Release the s coordinates of a mean that are likely the largest in magnitude; all others are 0.
 
     Parameters
     ----------
@@ -294,9 +295,9 @@ def sparse_mean(
     s : int
         Number of coordinates to release, in [1, d].
     method : {"peeling", "gumbel"}, default "peeling"
-        Algorithm 9.2.2 step by step, or its one-shot variant with Gumbel noise, which is smaller.
+        Algorithm 9.2.2 step by step, or its one-shot variant with Gumbel noise, which needs less noise.
     scale : float or "calibrated", optional
-        As in `dpcore.selection.top_s`; None is the document's b = 2λ√(3 s ln(1/δ))/ε for "peeling", checked.
+        As in `dpcore.selection.top_s`; for "peeling", None is b = 2λ√(3 s ln(1/δ))/ε of Algorithm 9.2.2, after a check.
     sigma : float, optional
         As in `mean`.
     constant : float, default 2.0
@@ -314,7 +315,7 @@ def sparse_mean(
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is out of range or of the wrong type, or composition does not show (ε, δ) for the scale.
+        If a parameter is out of range or of the wrong type, or composition does not prove (ε, δ) for the scale.
     DataError
         If a number is NaN; the message has its index.
     EntropyError
@@ -322,8 +323,8 @@ def sparse_mean(
 
     Notes
     -----
-    Guarantee: (ε, δ)-differential privacy. Scores and values are `ExactSum.rounded`: float64 numbers that one record moves by at most
-    λ = 2R, which is rounded up with them, by less than n·2⁻⁵² of it.
+    Guarantee: (ε, δ)-differential privacy of choice and values together. Scores and values are made of `ExactSum.rounded`: float64 numbers
+    that one record moves by at most λ = 2R, rounded up by less than n·2⁻⁵² of it.
     Cost: one pass over the data and `dpcore.selection.top_s` on d scores.
 
     References

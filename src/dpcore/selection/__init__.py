@@ -1,8 +1,8 @@
-"""Noisy selection: which of many scores is largest, without saying how large any of them is.
+"""Noisy selection: which of many scores is largest.
 
-Each function adds noise to every score and releases the index of the largest sum, or of the s largest. The sums are compared as real
-numbers: two contenders whose floating-point sums are too close are told apart by further random bits, so what is released is the choice of
-the ideal mechanism. The noisy scores themselves are never released; `top_s(..., values=True)` draws fresh noise for the numbers it gives.
+Each function adds noise to every score and releases the index (or the label) of the largest sum, or of the s largest. The sums are compared
+as real numbers: where two floating-point sums are too close, further random bits decide, so the choice is that of the ideal mechanism. The
+noisy scores themselves are never released; `top_s(..., values=True)` draws fresh noise for the numbers it returns.
 
 Sensitivity is Δ = ``max |u_i(x) − u_i(x')|`` over indices i and neighbours x, x': the ℓ∞ sensitivity of the scores. docs/selection.md
 compares the functions; docs/exactness-selection.md derives what the kernels rely on.

@@ -1,34 +1,63 @@
-"""What all selections share: their scores, and the noise that is put on them."""
+"""What all selections share: their scores, the labels of these, and the noise that is added."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact.pending import SelectionNoise
-from dpcore._validation import (
-    REAL_DTYPES,
-    check_array,
-    check_threads,
-)
-from dpcore.errors import ParameterError
+from dpcore._series import is_series
+from dpcore._validation import REAL_DTYPES, check_array, check_threads
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.rng import Stream, resolve
 
 Noise = SelectionNoise
+Label = TypeVar("Label")
 
 
-def check_scores(scores: npt.ArrayLike) -> npt.NDArray[Any]:
+def check_scores(scores: object) -> npt.NDArray[Any]:
+    """Give the scores as a vector with at least one entry; whether they are finite is checked later, in the pass over them."""
     array = check_array("scores", scores, REAL_DTYPES)
     if array.ndim != 1 or array.size == 0:
         raise ParameterError(f"scores must be one-dimensional with at least one score, got shape {array.shape}")
     return array
 
 
+def check_labels(labels: object, scores: object, size: int) -> Sequence[Any] | None:
+    """Give what names the scores by position: `labels`, or the index of a Series of scores, or None."""
+    given: Any = scores.index if labels is None and is_series(scores) else labels  # type: ignore[attr-defined]
+    if given is None:
+        return None
+    if is_series(given):
+        given = given.iloc
+        length = len(labels)  # type: ignore[arg-type]
+    else:
+        length = _length(given)
+    if length != size:
+        raise ParameterError(f"labels must have one label for each of the {size} scores, got {length}")
+    return given  # type: ignore[no-any-return]
+
+
+def _length(labels: Any) -> int:
+    is_vector = getattr(labels, "ndim", 1) == 1 and hasattr(labels, "__len__") and hasattr(labels, "__getitem__")
+    if not is_vector or isinstance(labels, (str, bytes, Mapping)):
+        raise ParameterTypeError(f"labels must be a sequence with one label for each score, got {type(labels).__name__}")
+    return len(labels)
+
+
+def named(indices: npt.NDArray[np.int64], labels: Sequence[Label]) -> tuple[Label, ...]:
+    """Give the labels at these positions."""
+    return tuple(labels[index] for index in indices.tolist())
+
+
 def open_selection(
     noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None
 ) -> _backend.Selection:
+    """Check what remains, take a position of the stream, and set up the kernels' call."""
     check_threads(threads)
     stream = resolve(rng)
     return _backend.Selection(noise, scores, scale, keep, stream.position(), threads=threads)

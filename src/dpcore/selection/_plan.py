@@ -1,4 +1,4 @@
-"""How much noise a top-s selection needs: from what was asked to scales that composition shows to suffice."""
+"""Scales of a top-s selection: from its parameters to the least noise that composition shows to be enough."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Relat
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `top_s` was asked for, checked."""
+    """The parameters of `top_s`, checked."""
 
     s: int
     epsilon: float
@@ -81,7 +81,7 @@ class Request:
         return uses
 
     def is_within_basic(self, scale: float, value_scale: float) -> bool:
-        """Whether the ε of all picks and values sum to the request's at most: exactly, without the roundings of `uses`."""
+        """Whether the ε of all picks and values sum to at most the given one: exactly, without the roundings of `uses`."""
         from fractions import Fraction
 
         spent = Fraction(self.spread) / Fraction(scale) + (1 / Fraction(value_scale) if self.has_values else 0)
@@ -90,7 +90,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The scales, and the rule that shows that they suffice."""
+    """The scales, and the rule that shows that they are enough."""
 
     scale: float
     value_scale: float
@@ -136,7 +136,7 @@ def _checked_plan(method: Method, scale: float, request: Request, what: str) -> 
 
 
 def _calibrated_plan(method: Method, request: Request) -> Plan:
-    """The least noise: for "gumbel" picks and values share each use's ε as asked, "peeling" has one b for both."""
+    """The least noise: "gumbel" splits each ε between picks and values by `value_share`, "peeling" has one b for both."""
     share = request.value_share if request.has_values and method == "gumbel" else 0.0
 
     def scales(size: float) -> tuple[float, float]:
@@ -156,7 +156,7 @@ def _calibrated_plan(method: Method, request: Request) -> Plan:
 
 
 def _basic_size(method: Method, request: Request, scales: Callable[[float], tuple[float, float]]) -> float:
-    """The size at which the ε of all picks and values sum to the request's, rounded up."""
+    """The size at which the ε of all picks and values sum to the given one, rounded up."""
     in_shares = method == "gumbel" and request.has_values  # a pick and a value then cost Δ/size together
     factor = request.s * (1 if in_shares else request.spread + request.has_values)
     size = quotient(factor, request.sensitivity, request.epsilon)
@@ -168,9 +168,9 @@ def _basic_size(method: Method, request: Request, scales: Callable[[float], tupl
 def _oneshot_plan(scale: object, request: Request, d: int) -> Plan:
     """Scale of Qiao, Su & Zhang (2021); values take their share of ε and of δ."""
     if scale is not None:
-        raise ParameterError(f"scale must be None for method='oneshot_laplace', whose theorem fixes it, got {scale!r}")
+        raise ParameterError(f"scale must be None for method='oneshot_laplace', whose theorem gives it, got {scale!r}")
     if request.spread != 2:
-        raise ParameterError("monotone must be False for method='oneshot_laplace', whose theorem knows no such saving, got True")
+        raise ParameterError("monotone must be False for method='oneshot_laplace', whose theorem does not use it, got True")
     if not request.epsilon < ONESHOT_EPSILON:
         raise ParameterError(f"epsilon must be in (0, {ONESHOT_EPSILON}) for method='oneshot_laplace', got {request.epsilon!r}")
     if not 0.0 < request.delta < ONESHOT_DELTA:
@@ -178,7 +178,7 @@ def _oneshot_plan(scale: object, request: Request, d: int) -> Plan:
     share = request.value_share if request.has_values else 0.0
     epsilon, delta = math.nextafter(request.epsilon * (1 - share), 0.0), math.nextafter(request.delta * (1 - share), 0.0)
     b = 8 * request.sensitivity * math.sqrt(request.s * math.log(d / delta)) / epsilon
-    b = check_scale(b * (1 + 2.0**-45), request.epsilon, request.sensitivity)  # above the rounding of the line before
+    b = check_scale(b * (1 + 2.0**-45), request.epsilon, request.sensitivity)  # more than the rounding of the line before
     if not share:
         return Plan(b, b, "qiao-su-zhang")
     rest = Privacy(math.nextafter(request.epsilon * share, 0.0), math.nextafter(request.delta * share, 0.0), request.relation)

@@ -2,47 +2,65 @@
 
 from __future__ import annotations
 
-from typing import overload
+from collections.abc import Hashable, Sequence
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
-from dpcore._validation import (
-    check_choice,
-    check_integer,
-)
+from dpcore._series import Series
+from dpcore._validation import check_choice, check_integer
 from dpcore.privacy import Relation
 from dpcore.rng import Stream
-from dpcore.selection._calls import Noise, check_scores, open_selection
+from dpcore.selection._calls import Label, Noise, check_labels, check_scores, named, open_selection
 from dpcore.selection._plan import argmax_scale
 
 MOST_DRAWS = 2**40
 
 
+@overload
 def noisy_argmax(
-    scores: npt.ArrayLike,
+    scores: Series, epsilon: float, sensitivity: float, *, noise: Noise = ..., labels: None = ..., relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
+) -> Hashable: ...  # fmt: skip
+@overload
+def noisy_argmax(
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, noise: Noise = ..., labels: None = ..., relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
+) -> int: ...  # fmt: skip
+@overload
+def noisy_argmax(
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, noise: Noise = ..., labels: Sequence[Label], relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
+) -> Label: ...  # fmt: skip
+def noisy_argmax(
+    scores: object,
     epsilon: float,
     sensitivity: float,
     *,
     noise: Noise = "laplace",
+    labels: Sequence[Any] | None = None,
     relation: Relation = "replace",
     monotone: bool = False,
     rng: Stream | None = None,
     threads: int | None = None,
-) -> int:
-    r"""Release the index of the largest score plus noise, and nothing else.
+) -> Any:
+    r"""Release the index of the largest noisy score.
 
     Parameters
     ----------
     scores : array_like, shape (d,)
-        Finite scores u, d ≥ 1: floats, or integers up to int64, which enter exactly. Magnitudes beyond 2^1000 are clamped to it.
+        Finite scores u, d ≥ 1: floats, or integers up to int64, which enter exactly. Magnitudes beyond 2^1000 count as 2^1000.
     epsilon : float
         Privacy loss ε, positive and finite.
     sensitivity : float
         ℓ∞ sensitivity Δ of the scores, positive and finite.
     noise : {"laplace", "gumbel", "exponential"}, default "laplace"
         "laplace": NoisyArgmax. "gumbel": the exponential mechanism. "exponential": permute-and-flip, never worse than "gumbel".
+    labels : sequence, optional
+        Names of the d scores; the name of the chosen one is returned. Default: the index of `scores` if they are a pandas Series, else
+        none. Fix the labels before you look at the records: a label that exists only because of one record reveals it.
     relation : {"replace", "add_remove"}, default "replace"
         The neighbours that `sensitivity` was computed for.
     monotone : bool, default False
@@ -50,17 +68,17 @@ def noisy_argmax(
     rng : Stream, optional
         None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
     Returns
     -------
-    int
+    int, or the type of the labels
         argmax of u_i + b·N_i with independent N_i of unit scale, b = 2Δ/ε rounded up, or Δ/ε if monotone.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type; ``monotone=True`` under replacement in particular.
+        If a parameter is outside its range or of the wrong type; in particular for ``monotone=True`` under replacement.
     DataError
         If a score is NaN or infinite.
     EntropyError
@@ -68,9 +86,12 @@ def noisy_argmax(
 
     Notes
     -----
-    Guarantee: P(M(x) = i) ≤ e^ε P(M(x') = i) for neighbours x, x' and every i. Ties of scores are broken by the noise.
-    Why monotone needs add/remove: Laplace(Δ/ε) at ε = 1 on scores (0, 8) and (1, 7), neighbours under replacement, loses 1.78.
-    Cost: one pass, a quarter of a random word a score; O(1) memory. Running time depends on the scores through the few contenders.
+    Guarantee: P(M(x) = i) ≤ e^ε P(M(x') = i) for neighbours x, x' and every i. The noise breaks ties of scores.
+
+    `monotone` needs add/remove: Laplace(Δ/ε) at ε = 1 on scores (0, 8) and (1, 7), neighbours under replacement, loses 1.78.
+
+    Cost: one pass, a quarter of a random word a score; O(1) memory. The running time depends on the scores through the few contenders.
+
     Source: Stemmer (lecture 6), NoisyArgmax, Theorem 7; Wasserman & Zhou (2010) and Private inference (chapter 9), Definition 9.1.5
     ("gumbel"); McKenna & Sheldon (2020) and Ding et al. (2021) ("exponential").
 
@@ -78,46 +99,73 @@ def noisy_argmax(
     --------
     >>> noisy_argmax([3.0, 1000.0, 5.0], epsilon=1.0, sensitivity=1.0)
     1
+    >>> noisy_argmax([3.0, 1000.0, 5.0], epsilon=1.0, sensitivity=1.0, labels=["bus", "tram", "bicycle"])
+    'tram'
     """
     check_choice("noise", noise, tuple(_backend.NOISES))
     array = check_scores(scores)
+    names = check_labels(labels, scores, array.size)
     scale = argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)
-    return open_selection(noise, array, scale, 1, rng, threads).winner(0)
+    index = open_selection(noise, array, scale, 1, rng, threads).winner(0)
+    return index if names is None else names[index]
 
 
 @overload
 def exponential_mechanism(
-    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, draws: None = ..., relation: Relation = ..., monotone: bool = ...,
-    rng: Stream | None = ..., threads: int | None = ...,
+    scores: Series, epsilon: float, sensitivity: float, *, draws: None = ..., labels: None = ..., relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
+) -> Hashable: ...  # fmt: skip
+@overload
+def exponential_mechanism(
+    scores: Series, epsilon: float, sensitivity: float, *, draws: int, labels: None = ..., relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
+) -> tuple[Hashable, ...]: ...  # fmt: skip
+@overload
+def exponential_mechanism(
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, draws: None = ..., labels: None = ..., relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
 ) -> int: ...  # fmt: skip
 @overload
 def exponential_mechanism(
-    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, draws: int, relation: Relation = ..., monotone: bool = ...,
-    rng: Stream | None = ..., threads: int | None = ...,
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, draws: int, labels: None = ..., relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
 ) -> npt.NDArray[np.int64]: ...  # fmt: skip
+@overload
 def exponential_mechanism(
-    scores: npt.ArrayLike,
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, draws: None = ..., labels: Sequence[Label], relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
+) -> Label: ...  # fmt: skip
+@overload
+def exponential_mechanism(
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, draws: int, labels: Sequence[Label], relation: Relation = ...,
+    monotone: bool = ..., rng: Stream | None = ..., threads: int | None = ...,
+) -> tuple[Label, ...]: ...  # fmt: skip
+def exponential_mechanism(
+    scores: object,
     epsilon: float,
     sensitivity: float,
     *,
     draws: int | None = None,
+    labels: Sequence[Any] | None = None,
     relation: Relation = "replace",
     monotone: bool = False,
     rng: Stream | None = None,
     threads: int | None = None,
-) -> int | npt.NDArray[np.int64]:
+) -> Any:
     r"""Draw an index with probability proportional to e^(ε u_i / 2Δ).
 
     Parameters
     ----------
     scores : array_like, shape (d,)
-        Finite utilities u, d ≥ 1. Magnitudes beyond 2^1000 are clamped to it.
+        Finite utilities u, d ≥ 1. Magnitudes beyond 2^1000 count as 2^1000.
     epsilon : float
         Privacy loss ε of the whole call, positive and finite.
     sensitivity : float
         ℓ∞ sensitivity Δ of the utilities, positive and finite.
     draws : int, optional
-        m independent draws, with replacement, each with ε/m. None is one draw, returned as an int.
+        m independent draws, with replacement, each with ε/m. None is one draw, returned by itself.
+    labels : sequence, optional
+        Names of the d scores, as in `noisy_argmax`.
     relation : {"replace", "add_remove"}, default "replace"
         The neighbours that `sensitivity` was computed for.
     monotone : bool, default False
@@ -125,12 +173,12 @@ def exponential_mechanism(
     rng : Stream, optional
         None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
     Returns
     -------
     int, or ndarray of int64 of shape (draws,)
-        The index drawn, or the indices.
+        The index drawn, or the indices. With labels: the label, or a tuple of labels.
 
     Raises
     ------
@@ -140,7 +188,9 @@ def exponential_mechanism(
     Notes
     -----
     Guarantee: ε-differential privacy; one draw is ε-bounded-range, hence ε²/8-zCDP.
+
     Cost: one pass over the scores for a draw, and about a sixth of that for each further one.
+
     Source: Private inference (chapter 9), Definition 9.1.5; Wasserman & Zhou (2010), Section 3; McSherry & Talwar (2007). Drawn as the
     argmax of u_i + (2Δ/ε)·G_i with Gumbel noise G, which has the same law.
 
@@ -152,32 +202,55 @@ def exponential_mechanism(
     array([1, 1, 1])
     """
     array = check_scores(scores)
+    names = check_labels(labels, scores, array.size)
     count = 1 if draws is None else check_integer("draws", draws, low=1, high=MOST_DRAWS)
     scale = argmax_scale(epsilon, sensitivity, count, relation, monotone=monotone)
     call = open_selection("gumbel", array, scale, 1, rng, threads)
-    return call.winner(0) if draws is None else call.winners(count)
+    if draws is None:
+        index = call.winner(0)
+        return index if names is None else names[index]
+    indices = call.winners(count)
+    return indices if names is None else named(indices, names)
 
 
+@overload
 def permute_and_flip(
-    scores: npt.ArrayLike,
+    scores: Series, epsilon: float, sensitivity: float, *, labels: None = ..., relation: Relation = ..., monotone: bool = ...,
+    rng: Stream | None = ..., threads: int | None = ...,
+) -> Hashable: ...  # fmt: skip
+@overload
+def permute_and_flip(
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, labels: None = ..., relation: Relation = ..., monotone: bool = ...,
+    rng: Stream | None = ..., threads: int | None = ...,
+) -> int: ...  # fmt: skip
+@overload
+def permute_and_flip(
+    scores: npt.ArrayLike, epsilon: float, sensitivity: float, *, labels: Sequence[Label], relation: Relation = ..., monotone: bool = ...,
+    rng: Stream | None = ..., threads: int | None = ...,
+) -> Label: ...  # fmt: skip
+def permute_and_flip(
+    scores: Any,
     epsilon: float,
     sensitivity: float,
     *,
+    labels: Any = None,
     relation: Relation = "replace",
     monotone: bool = False,
     rng: Stream | None = None,
     threads: int | None = None,
-) -> int:
+) -> Any:
     r"""Release the index that permute-and-flip chooses: never worse than the exponential mechanism at the same ε.
 
     Parameters
     ----------
     scores : array_like, shape (d,)
-        Finite utilities u, d ≥ 1. Magnitudes beyond 2^1000 are clamped to it.
+        Finite utilities u, d ≥ 1. Magnitudes beyond 2^1000 count as 2^1000.
     epsilon : float
         Privacy loss ε, positive and finite.
     sensitivity : float
         ℓ∞ sensitivity Δ of the utilities, positive and finite.
+    labels : sequence, optional
+        Names of the d scores, as in `noisy_argmax`.
     relation : {"replace", "add_remove"}, default "replace"
         The neighbours that `sensitivity` was computed for.
     monotone : bool, default False
@@ -185,12 +258,12 @@ def permute_and_flip(
     rng : Stream, optional
         None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
     Returns
     -------
-    int
-        argmax of u_i + (2Δ/ε)·E_i with independent exponential noise E, which has permute-and-flip's law.
+    int, or the type of the labels
+        argmax of u_i + (2Δ/ε)·E_i with independent exponential noise E, which has the law of permute-and-flip.
 
     Raises
     ------
@@ -199,7 +272,10 @@ def permute_and_flip(
 
     Notes
     -----
-    Guarantee: ε-differential privacy. It is not ε-bounded-range: only ε²/2-zCDP may be claimed.
+    Guarantee: ε-differential privacy. It is not ε-bounded-range: only ε²/2-zCDP holds in general.
+
+    Cost: as `noisy_argmax`.
+
     Source: McKenna & Sheldon (2020); Ding et al. (2021), for the equality with exponential noise.
 
     Examples
@@ -207,4 +283,6 @@ def permute_and_flip(
     >>> permute_and_flip([0.0, 5000.0], epsilon=1.0, sensitivity=1.0)
     1
     """
-    return noisy_argmax(scores, epsilon, sensitivity, noise="exponential", relation=relation, monotone=monotone, rng=rng, threads=threads)
+    return noisy_argmax(
+        scores, epsilon, sensitivity, noise="exponential", labels=labels, relation=relation, monotone=monotone, rng=rng, threads=threads
+    )

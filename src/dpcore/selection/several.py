@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -23,13 +25,13 @@ from dpcore.errors import ParameterError
 from dpcore.noise import laplace
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream, resolve
-from dpcore.selection._calls import check_scores, open_selection
+from dpcore.selection._calls import check_labels, check_scores, named, open_selection
 from dpcore.selection._plan import METHODS, Method, Request, check_given_scale, make_plan, spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """What `top_s` chose.
+    """What `top_s` chose. A notebook shows it as a table.
 
     Attributes
     ----------
@@ -45,6 +47,8 @@ class Selection:
         Scale of the Laplace noise in `values`.
     rule : str
         How the guarantee follows: the rule of composition ("basic", "advanced", "optimal", "zcdp"), or "qiao-su-zhang".
+    labels : tuple, or None
+        Labels of the chosen, in the same order, if the scores had labels.
     """
 
     indices: npt.NDArray[np.int64]
@@ -53,6 +57,18 @@ class Selection:
     scale: float
     value_scale: float | None
     rule: str
+    labels: tuple[Any, ...] | None = None
+
+    def _repr_html_(self) -> str:
+        columns: dict[str, list[object]] = {"index": self.indices.tolist()}
+        if self.labels is not None:
+            columns["label"] = list(self.labels)
+        if self.values is not None:
+            columns["noisy value"] = [f"{value:.6g}" for value in self.values.tolist()]
+        head = "".join(f"<th>{name}</th>" for name in columns)
+        rows = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in zip(*columns.values(), strict=True))
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><caption>{escape(repr(self.privacy))}</caption><tr>{head}</tr>{body}</table>"
 
 
 def top_s(
@@ -66,17 +82,18 @@ def top_s(
     scale: float | Literal["calibrated"] | None = None,
     values: bool | npt.ArrayLike = False,
     value_share: float = 0.5,
+    labels: Sequence[Any] | None = None,
     relation: Relation = "replace",
     monotone: bool = False,
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> Selection:
-    r"""Release the indices of s large scores, and noisy values of the chosen if asked.
+    r"""Release the indices of s large scores, and on request noisy values of the chosen.
 
     Parameters
     ----------
     scores : array_like, shape (d,)
-        Finite scores u. Magnitudes beyond 2^1000 are clamped to it.
+        Finite scores u. Magnitudes beyond 2^1000 count as 2^1000.
     epsilon : float
         Privacy loss ε of the whole call, values included; positive and finite.
     sensitivity : float
@@ -91,12 +108,15 @@ def top_s(
         "oneshot_laplace": the s largest of u + Laplace(8Δ√(s ln(d/δ))/ε); only for ε < 0.2 and 0 < δ < 0.05.
     scale : float or "calibrated", optional
         Scale b of the noise, for "gumbel" and "peeling". None: for "peeling" with δ > 0 the formula 2Δ√(3 s ln(1/δ))/ε, checked; else as
-        "calibrated": the smallest b that composition allows. A float is checked: refused where composition does not show (ε, δ).
+        "calibrated": the smallest b that composition allows. A number is refused where composition does not show (ε, δ).
     values : bool or array_like of shape (d,), default False
         True releases the chosen scores plus fresh Laplace noise; an array releases its numbers at the chosen indices instead.
     value_share : float, default 0.5
         Share of each use's ε that goes to the values where their noise is chosen here, in (0, 1). "peeling" and a given `scale` use the
         same b for both.
+    labels : sequence, optional
+        Names of the d scores, from which `Selection.labels` takes those of the chosen. Default: the index of `scores` if they are a pandas
+        Series, else none. Fix them before you look at the records: a label that exists only because of one record reveals it.
     relation : {"replace", "add_remove"}, default "replace"
         The neighbours that `sensitivity` was computed for.
     monotone : bool, default False
@@ -104,12 +124,12 @@ def top_s(
     rng : Stream, optional
         None is the secure source.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
     Returns
     -------
     Selection
-        Indices (in order of selection; ascending for "oneshot_laplace"), values or None, the guarantee, and the scales used.
+        Indices (in order of selection; ascending for "oneshot_laplace"), values, labels, the guarantee, and the scales of the noise.
 
     Raises
     ------
@@ -124,8 +144,10 @@ def top_s(
     -----
     Guarantee: (ε, δ)-differential privacy. A pick of "gumbel" is 2Δ/b-bounded-range, a round of "peeling" 2Δ/b-private, a value Δ/b-private
     (Laplace); `accounting.compose` adds them up by the best rule. With δ = 0 the sum is basic: ε/s for each pick.
+
     Cost: "gumbel" one pass and O(s) memory; "peeling" s passes over a quarter of a random word a score, with the largest score of each
     block kept: O(s + d/512) memory. The noisy scores that made the choice are never released.
+
     Source: Private inference (chapter 9), Algorithm 9.2.2 ("peeling"); Durfee & Rogers (2019) ("gumbel"); Qiao, Su & Zhang (2021).
 
     Examples
@@ -135,8 +157,11 @@ def top_s(
     array([1, 3])
     >>> chosen.privacy
     Privacy(epsilon=1.0, delta=0.0, relation='replace')
+    >>> top_s([5.0, 9e5, 1.0, 8e4], epsilon=1.0, sensitivity=1.0, s=2, labels=["ant", "bee", "fly", "wasp"]).labels
+    ('bee', 'wasp')
     """
     array = check_scores(scores)
+    names = check_labels(labels, scores, array.size)
     s = check_integer("s", s, low=1, high=array.size)
     released = _check_values(values, array)
     request = Request(
@@ -153,7 +178,8 @@ def top_s(
     indices = _choose(method, array, plan.scale, s, stream, threads)
     noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
     value_scale = None if noisy is None else plan.value_scale
-    return Selection(indices, noisy, Privacy(request.epsilon, request.delta, relation), plan.scale, value_scale, plan.rule)
+    chosen = None if names is None else named(indices, names)
+    return Selection(indices, noisy, Privacy(request.epsilon, request.delta, relation), plan.scale, value_scale, plan.rule, chosen)
 
 
 def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.NDArray[Any] | None:

@@ -95,12 +95,13 @@ def test_the_method_of_top_s_is_gumbel_by_default():
 
 def test_signatures_are_those_of_the_contract():
     shown = {
-        "noisy_argmax": "(scores, epsilon, sensitivity, *, noise='laplace', relation='replace', monotone=False, rng=None, threads=None)",
-        "exponential_mechanism": "(scores, epsilon, sensitivity, *, draws=None, relation='replace', monotone=False, rng=None, "
+        "noisy_argmax": "(scores, epsilon, sensitivity, *, noise='laplace', labels=None, relation='replace', monotone=False, "
+        "rng=None, threads=None)",
+        "exponential_mechanism": "(scores, epsilon, sensitivity, *, draws=None, labels=None, relation='replace', monotone=False, rng=None, "
         "threads=None)",
-        "permute_and_flip": "(scores, epsilon, sensitivity, *, relation='replace', monotone=False, rng=None, threads=None)",
+        "permute_and_flip": "(scores, epsilon, sensitivity, *, labels=None, relation='replace', monotone=False, rng=None, threads=None)",
         "top_s": "(scores, epsilon, sensitivity, *, s, delta=0.0, method='gumbel', scale=None, values=False, value_share=0.5, "
-        "relation='replace', monotone=False, rng=None, threads=None)",
+        "labels=None, relation='replace', monotone=False, rng=None, threads=None)",
     }
     for name, expected in shown.items():
         signature = inspect.signature(getattr(selection, name))
