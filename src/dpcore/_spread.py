@@ -6,7 +6,6 @@ import math
 from typing import Literal
 
 from dpcore._validation import check_real
-from dpcore.accounting import _calibration
 from dpcore.noise import default_grid
 
 Law = Literal["laplace", "gaussian", "discrete_laplace"]
@@ -28,6 +27,8 @@ def standard_deviation(law: Law, scale: float) -> float:
 
 def half_width(law: Law, scale: float, confidence: float) -> float:
     """A number h with P(|released − exact| ≤ h) ≥ confidence, rounding to the grid of the noise included."""
+    from dpcore.accounting import _calibration  # loads interval arithmetic
+
     # 1 − confidence is exact from 1/2 on; below, the next smaller number is on the safe side
     tail = 1.0 - confidence if confidence >= 0.5 else math.nextafter(1.0 - confidence, 0.0)
     p = _calibration.tail_probability(tail, 1)

@@ -82,7 +82,6 @@ SECTIONS_LEFT = {
     "dpcore.sums",
     "dpcore.mechanisms",
     "dpcore.local",
-    "dpcore.accounting",
     "dpcore.privacy",
     "dpcore.rng",
     "dpcore.testing",

@@ -1,4 +1,4 @@
-"""Checks of what the functions of `dpcore.accounting` take, and exact sums of it."""
+"""Checks of the parameters of `dpcore.accounting`, and exact sums of them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def check_nonnegative(name: str, value: object) -> float:
 
 
 def check_loss(name: str, value: object, *, high: float = math.inf) -> float:
-    """Return what has been lost already, in [0, high), as a float rounded up, else raise; what is to be kept to is rounded down."""
+    """Return a privacy loss of a release, in [0, high), as a float rounded up, else raise. Limits are rounded down instead."""
     return check_real(name, value, low=0.0, high=high, include_high=False, rounding="up")
 
 
 def check_noise_scale(scale: object) -> float:
-    """Return the scale of noise that is given, positive and normal, as a float rounded down, else raise: less noise protects less."""
+    """Return the scale of given noise, positive and normal, as a float rounded down, else raise: less noise protects less."""
     return check_real("scale", scale, low=TINY_NORMAL, high=math.inf, include_high=False, rounding="down")
 
 
@@ -56,7 +56,7 @@ def check_privacy(name: str, value: object) -> Privacy:
 
 
 def check_parts(parts: Iterable[Privacy]) -> tuple[tuple[Privacy, ...], Relation]:
-    """Return guarantees that speak of the same neighbours, and that relation."""
+    """Return guarantees and their relation, else raise if they have different ones."""
     checked = tuple(check_privacy(f"parts[{i}]", part) for i, part in enumerate(parts))
     relations = sorted({part.relation for part in checked})
     if len(relations) > 1:
@@ -65,7 +65,7 @@ def check_parts(parts: Iterable[Privacy]) -> tuple[tuple[Privacy, ...], Relation
 
 
 def total_delta(total: Fraction, what: str) -> float:
-    """Round a sum of failure masses up; at 1 or more nothing is guaranteed, and that is an error."""
+    """Round a sum of failure masses up, and raise if it is 1 or more, where nothing is guaranteed."""
     from dpcore._exact.intervals import fraction_up
 
     rounded = fraction_up(total)

@@ -1,4 +1,4 @@
-"""From a target back to the mechanism: the least noise, the most uses."""
+"""The least noise, and the largest number of uses, that meet a target."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ CLOSENESS = 2.0**-31
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A parameter that meets a target, and why.
+    """A parameter that meets a target, and the rule that proves it.
 
-    Parameters
+    Attributes
     ----------
     parameter : float
-        The scale of the noise, or ε of one use, as the function that made this says.
-    rule : str
-        The rule of `compose` that shows it.
+        Scale of the noise, or ε of one use, as the function that returned it says.
+    rule : {"basic", "advanced", "optimal", "zcdp", "gaussian"}
+        Rule of `compose` that proves the guarantee.
     privacy : Privacy
-        The guarantee of all uses together, by that rule; not above the target.
+        Guarantee of all uses together by that rule. It is not above the target.
     """
 
     parameter: float
@@ -43,42 +43,42 @@ class Calibration:
 
 
 def _meets(uses: tuple[Uses, ...], target: Privacy) -> bool:
-    """Whether some rule shows the target; the cheap rules are asked first."""
+    """Whether some rule proves the target. Cheap rules are evaluated first."""
     from dpcore.accounting import _rules
 
     return any(rule.delta(target.epsilon) <= target.delta for rule in _rules.applicable(uses))
 
 
 def least_scale(uses_of: Callable[[float], Sequence[Uses] | Uses], target: Privacy, *, start: float = 1.0) -> Calibration:
-    r"""Find the smallest scale b at which some uses meet a target together.
+    """Find the smallest scale b at which given uses meet a target together.
 
     Parameters
     ----------
     uses_of : callable
-        Gives, for a scale b > 0, the uses that share it. Larger scales must not cost more.
+        Function that returns, for a scale b > 0, the uses that share it. A larger scale must not cost more.
     target : Privacy
-        What all uses together may have, ε finite.
+        Guarantee that all uses together must have, with finite ε.
     start : float, default 1.0
-        A scale of about the right size, to begin with; any positive one finds the result.
+        First scale to try, positive. A good guess makes the search faster.
 
     Returns
     -------
     Calibration
-        With the scale as `parameter`, at most 10^−9 above the smallest that the best rule allows, and certified: `compose` of its uses at
-        the target's δ has at most the target's ε.
+        The scale as `parameter`, at most 10^−9 (relative) above the smallest one that the best rule allows. It is certified: `compose` of
+        its uses at the target's δ has at most the target's ε.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is wrong, or no scale up to 2^1000 meets the target (Gaussian noise at δ = 0, say).
+        If an argument is wrong, or no scale up to 2^1000 meets the target, as for Gaussian noise at δ = 0.
 
     Notes
     -----
-    Cost: some 40 evaluations of the rules.
+    Cost: about 40 evaluations of the rules, some 20 ms for a hundred uses.
 
     Examples
     --------
-    Ten noisy maxima with Gumbel noise and Laplace noise on what they chose, all of one scale, for sensitivity 1:
+    Ten noisy maxima with Gumbel noise, each followed by Laplace noise on the chosen value, all of one scale, for sensitivity 1:
 
     >>> def uses_of(b):
     ...     return [Uses("bounded_range", uses=10, epsilon=2 / b), Uses("laplace", uses=10, epsilon=1 / b)]
@@ -111,7 +111,7 @@ def _bracket(meets: Callable[[float], bool], start: float) -> tuple[float, float
         while not meets(high := high * 2):
             low = high
             if high > 2.0**1000:
-                raise ParameterError("target must be within reach of some scale up to 2^1000, and is not")
+                raise ParameterError("target must be met by some scale up to 2^1000, and it is not")
     return low, high
 
 
@@ -126,32 +126,34 @@ def _certified(uses_of: Callable[[float], Sequence[Uses] | Uses], target: Privac
 
 
 def calibrate(target: Privacy, mechanism: str, *, uses: int, sensitivity: float = 1.0) -> Calibration:
-    r"""Find the least noise with which k uses of a mechanism meet a target, under the best rule that `compose` knows.
+    """Find the least noise with which several uses of a mechanism meet a target together, under the best rule of `compose`.
 
     Parameters
     ----------
     target : Privacy
-        What all k uses together may have, ε positive and finite.
+        Guarantee that all uses together must have, with ε positive and finite.
     mechanism : {"pure", "bounded_range", "laplace", "gaussian"}
-        As in `Uses`.
+        Kind of mechanism, as in `Uses`.
     uses : int
         Number of uses, in [1, 10^18].
     sensitivity : float, default 1.0
-        Sensitivity of one use, ℓ1 for "laplace" and ℓ2 for "gaussian". The others have none: leave it at 1.
+        Sensitivity of one use: ℓ1 for "laplace", ℓ2 for "gaussian". The other mechanisms take no sensitivity; leave it at 1.
 
     Returns
     -------
     Calibration
-        With the scale of the noise as `parameter` for "laplace" and "gaussian", and ε of one use for "pure" and "bounded_range"; within
-        10^−9 of the best that the rules allow, for "gaussian" within 10^−13.
+        The scale of the noise as `parameter` for "laplace" and "gaussian", and the ε of one use for "pure" and "bounded_range". It is
+        within 10^−9 (relative) of the best that the rules allow, and for "gaussian" within 10^−13.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is wrong; for "gaussian" with δ = 0 in particular.
+        If an argument is wrong, for instance δ = 0 for "gaussian".
 
     Notes
     -----
+    Cost: 20 ms for a hundred uses, 0.2 s for "gaussian".
+
     Source: `compose`, which certifies the result.
 
     Examples
@@ -167,7 +169,7 @@ def calibrate(target: Privacy, mechanism: str, *, uses: int, sensitivity: float 
     if mechanism == "gaussian" and not target.delta:
         raise ParameterError("target must have delta > 0 for mechanism='gaussian', got 0.0")
     if mechanism in {"pure", "bounded_range"} and sensitivity != 1.0:
-        raise ParameterError(f"sensitivity must be left at 1 for mechanism={mechanism!r}, which has none, got {sensitivity!r}")
+        raise ParameterError(f"sensitivity must be left at 1 for mechanism={mechanism!r}, which takes none, got {sensitivity!r}")
 
     if mechanism == "gaussian":  # k Gaussians are one, of √k times the sensitivity
         scale = analytic_gaussian_scale(epsilon, target.delta, sensitivity * math.sqrt(k))
@@ -207,24 +209,28 @@ def _if_basic(found: Calibration, uses_of: Callable[[float], Uses], target: Priv
 
 
 def max_queries(target: Privacy, use: Uses) -> int:
-    r"""Find the largest k for which k uses of a mechanism meet a target, under the best rule that `compose` knows.
+    """Find the largest number of queries that meet a target together, under the best rule of `compose`.
 
     Parameters
     ----------
     target : Privacy
-        What all k uses together may have.
+        Guarantee that all queries together must have.
     use : Uses
-        One use; its `uses` count as the size of one query.
+        What one query uses; its `uses` are the uses of one query.
 
     Returns
     -------
     int
-        In [0, 10^18]: 0 if not even one use fits.
+        In [0, 10^18]. It is 0 if a single query does not fit.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If an argument is of the wrong type.
+        If an argument has the wrong type.
+
+    Notes
+    -----
+    Cost: 5 ms for some hundreds of queries; some seconds for 10^7.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Privacy loss distributions, and amplification by sampling, through Google's dp-accounting (the extra `accounting`)."""
+"""Privacy loss distributions and amplification by sampling, through Google's dp-accounting (the extra `accounting`)."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ EXTRA_MISSING = "pld needs the extra `accounting`: pip install 'dpcore[accountin
 
 @dataclass(frozen=True, slots=True)
 class LossDistribution:
-    """What dp-accounting says about some uses; made by `pld`.
+    """The privacy loss of several uses as dp-accounting computes it; `pld` returns it.
 
-    Parameters
+    Attributes
     ----------
     uses : tuple of Uses
         What is used.
     sampling : {"none", "poisson", "without_replacement"}
         How the records of every use are drawn.
     relation : {"replace", "add_remove"}
-        Which neighbours the answers are about.
+        Relation of neighbours.
     method : {"pld", "rdp"}
         Privacy loss distributions, or Rényi divergences.
     accountant : object
-        dp-accounting's object.
+        The object of dp-accounting.
     """
 
     uses: tuple[Uses, ...]
@@ -46,12 +46,12 @@ class LossDistribution:
     accountant: Any = field(repr=False, compare=False)
 
     def epsilon(self, delta: float) -> float:
-        """Give ε at a total δ.
+        """Return ε at a total δ.
 
         Parameters
         ----------
         delta : float
-            In [0, 1).
+            Total failure mass δ, in [0, 1).
 
         Returns
         -------
@@ -61,19 +61,19 @@ class LossDistribution:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If δ is outside its range or no number.
+            If δ is outside its range or is not a real number.
         """
         delta = check_delta("delta", delta)
         ask = self.accountant.get_epsilon_for_delta if self.method == "pld" else self.accountant.get_epsilon
         return max(float(ask(delta)), 0.0)
 
     def delta(self, epsilon: float) -> float:
-        """Give δ at a total ε.
+        """Return δ at a total ε.
 
         Parameters
         ----------
         epsilon : float
-            In [0, ∞).
+            Total privacy loss ε, in [0, ∞).
 
         Returns
         -------
@@ -83,7 +83,7 @@ class LossDistribution:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If ε is outside its range or no number.
+            If ε is outside its range or is not a real number.
         """
         epsilon = check_nonnegative("epsilon", epsilon)
         ask = self.accountant.get_delta_for_epsilon if self.method == "pld" else self.accountant.get_delta
@@ -100,45 +100,49 @@ def pld(
     relation: Relation = "replace",
     discretization: float = 1e-4,
 ) -> LossDistribution:
-    r"""Compose uses by their privacy loss distributions, which also account for sampling.
+    """Compose uses by their privacy loss distributions, which also account for amplification by sampling.
 
     Parameters
     ----------
     uses : Uses or sequence of Uses
-        What is used, each use on a sample of its own if there is sampling. Their ε and ρ are those of the mechanism on its sample, for
+        What is used. If there is sampling, every use has a sample of its own, and the ε and ρ are those of the mechanism on its sample for
         neighbours of this `relation`.
     sampling : {"none", "poisson", "without_replacement"}
-        How the records of every use are drawn, secretly and independently of everything else. There is no default: to claim amplification
-        is to have sampled so.
+        How the records of every use are drawn, secretly and independently of everything else. There is no default, because the result holds
+        only if you draw them so.
     rate : float, optional
-        For "poisson" and required there: the probability, in (0, 1], with which every record takes part.
+        Probability, in (0, 1], with which every record takes part. For "poisson" only, and required there.
     sample_size, population : int, optional
-        For "without_replacement" and required there: how many records are drawn, out of how many.
+        How many records are drawn, out of how many. For "without_replacement" only, and required there.
     relation : {"replace", "add_remove"}, default "replace"
-        "poisson" is for "add_remove" only, "without_replacement" for "replace" only.
+        Relation of neighbours. "poisson" needs "add_remove", and "without_replacement" needs "replace".
     discretization : float, default 1e-4
-        Width of dp-accounting's grid of losses, in [1e-7, 1].
+        Step of the grid of privacy losses, in [1e-7, 1].
 
     Returns
     -------
     LossDistribution
-        With methods `epsilon(delta)` and `delta(epsilon)`.
+        With the methods `epsilon(delta)` and `delta(epsilon)`.
 
     Raises
     ------
     ModuleNotFoundError
         If dp-accounting is not installed.
     ParameterError, ParameterTypeError
-        If an argument is wrong, or dp-accounting has no answer: "concentrated" uses have no loss distribution; only "laplace" and
-        "gaussian" can be sampled, and only "gaussian" without replacement.
+        If an argument is wrong, or dp-accounting does not support the combination: "concentrated" uses have no loss distribution; only
+        "laplace" and "gaussian" can be sampled, and only "gaussian" without replacement.
 
     Notes
     -----
-    dp-accounting's pessimistic estimates: upper bounds but for the rounding of float64, which is not accounted for as it is elsewhere in
-    this module; do not rely on a δ below 10^−10. "pure", "approximate" and "bounded_range" count as the worst mechanism of their (ε, δ).
-    Sampling without replacement goes by Rényi divergences, since a loss distribution of one use, composed with itself, need not
-    dominate there (Lebeda et al., 2024): Wang, Balle & Kasiviswanathan (2019), Theorem 27.
-    Poisson sampling: Zhu, Dong & Wang (2022), Theorem 11.
+    The results are dp-accounting's pessimistic estimates. They are upper bounds except for the rounding of float64, which the other
+    functions of this module include and this one does not; do not rely on a δ below 10^−10. "pure", "approximate" and "bounded_range" count
+    as the worst mechanism of their (ε, δ).
+
+    Cost: 10 ms to some seconds; grows with the losses divided by `discretization`.
+
+    Source: Zhu, Dong & Wang (2022), Theorem 11 for Poisson sampling. Sampling without replacement is computed by Rényi divergences (Wang,
+    Balle & Kasiviswanathan, 2019, Theorem 27), since a loss distribution of one use, composed with itself, need not dominate there (Lebeda
+    et al., 2024).
 
     Examples
     --------
@@ -196,7 +200,7 @@ def _check_draw(sampling: Sampling, sample_size: object, population: object) -> 
 
 
 def _noise_multiplier(rho: float) -> float:
-    """Give σ/Δ = 1/√(2ρ), rounded down."""
+    """Return σ/Δ = 1/√(2ρ), rounded down."""
     return 1 / math.sqrt(2 * rho) * (1 - 2.0**-50)
 
 

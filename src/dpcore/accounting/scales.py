@@ -1,8 +1,7 @@
-"""From a guarantee to the scale of noise on one answer, and from a scale to the guarantee it really has.
+"""The scale of noise on one answer that a guarantee needs, and the guarantee that a scale gives.
 
-Each function rounds against its user: a δ or ε is never below, a scale never too small for, the true value. The last step of each is
-done in interval arithmetic, so the rounding is proven and not estimated. The guarantees hold for either relation of neighbours: it enters
-through the sensitivity alone.
+Every result is rounded towards privacy. The last step of each function is done in interval arithmetic, so the direction of the rounding is
+proven. The guarantees hold for either relation of neighbours, which enters through the sensitivity alone.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ MAX_INTEGER_SENSITIVITY = 2**53
 
 
 def laplace_scale(epsilon: float, sensitivity: float) -> float:
-    r"""Give the scale b = Δ₁/ε of ε-private Laplace noise, continuous or discrete, rounded up.
+    r"""Return the scale b = Δ₁/ε of ε-private Laplace noise, continuous or discrete, rounded up.
 
     Parameters
     ----------
@@ -27,16 +26,20 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
     Returns
     -------
     float
-        The smallest float64 ≥ Δ₁/ε, exactly; inf if there is none.
+        The smallest float64 ≥ Δ₁/ε, or inf if there is none.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or no real number.
+        If a parameter is outside its range or is not a real number.
 
     Notes
     -----
-    Guarantee of the mechanism: \|ln p(y | x) − ln p(y | x')\| ≤ Δ₁/b ≤ ε. Source: Private inference (chapter 9), Definition 9.1.3.
+    Guarantee: noise of this scale satisfies \|ln p(y | x) − ln p(y | x')\| ≤ Δ₁/b ≤ ε for all neighbours x, x' and outputs y.
+
+    Cost: 10 µs.
+
+    Source: Private inference (chapter 9), Definition 9.1.3.
 
     Examples
     --------
@@ -52,7 +55,7 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
 
 
 def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
-    r"""Give the least δ for which Gaussian noise is (ε, δ)-private, rounded up.
+    """Return the least δ for which Gaussian noise is (ε, δ)-private, rounded up.
 
     δ = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ).
 
@@ -63,25 +66,27 @@ def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
     scale : float
         Standard deviation σ of the noise, positive and finite.
     sensitivity : float
-        ℓ2 sensitivity Δ of the whole answer, positive and finite, in the units of `scale`.
+        ℓ2 sensitivity Δ of the whole answer, positive and finite, in the unit of `scale`.
 
     Returns
     -------
     float
-        In (0, 1]: at most a few units in the last place above the true value, never below it.
+        In (0, 1]. At most a few units in the last place above the true value, never below it.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or no real number.
+        If a parameter is outside its range or is not a real number.
 
     Notes
     -----
-    Cost: about 1 ms. Source: Balle & Wang (2018), Theorem 8.
+    Cost: 1 ms.
+
+    Source: Balle & Wang (2018), Theorem 8.
 
     Examples
     --------
-    The classical formula at ε = 8, far outside the range ε ≤ 1 of its proof, misses its δ = 10⁻³:
+    The classical formula at ε = 8 is far outside the range ε ≤ 1 of its proof. Its noise does not reach δ = 10⁻³:
 
     >>> import math
     >>> print(f"{gaussian_delta(8.0, math.sqrt(2 * math.log(1.25 / 1e-3)) / 8.0, 1.0):.3g}")
@@ -97,7 +102,7 @@ def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
 
 
 def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
-    r"""Give the least standard deviation of (ε, δ)-private Gaussian noise, rounded up.
+    """Return the least standard deviation of (ε, δ)-private Gaussian noise, rounded up.
 
     Parameters
     ----------
@@ -111,17 +116,21 @@ def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) ->
     Returns
     -------
     float
-        σ with `gaussian_delta(epsilon, σ, sensitivity)` ≤ δ, shown for this very float64; within 2 units in the last place of the least.
+        A σ with `gaussian_delta(epsilon, σ, sensitivity)` ≤ δ, which is proven for this float64. Within 2 units in the last place of the
+        least.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or no real number.
+        If a parameter is outside its range or is not a real number.
 
     Notes
     -----
-    Rounding up is safe: δ falls as σ grows. Cost: about 20 ms for a new (ε, δ), then cached.
-    Source: Balle & Wang (2018), Algorithm 1; corrects Private inference (chapter 9), Definition 9.1.4 and Algorithm 9.2.1.
+    Rounding up is safe, because δ falls as σ grows.
+
+    Cost: 10 to 20 ms for a new (ε, δ), then cached.
+
+    Source: Balle & Wang (2018), Algorithm 1, which corrects Private inference (chapter 9), Definition 9.1.4 and Algorithm 9.2.1.
 
     Examples
     --------
@@ -135,7 +144,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) ->
 
 
 def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
-    r"""Give the classical σ = Δ√(2 ln(1.25/δ))/ε, rounded up; only for ε ≤ 1, where its proof holds.
+    """Return the classical scale σ = Δ√(2 ln(1.25/δ))/ε of Gaussian noise, rounded up, for ε ≤ 1.
 
     Parameters
     ----------
@@ -149,15 +158,19 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
     Returns
     -------
     float
-        At most 1 unit in the last place above the formula's value, never below it; inf above the range of float64.
+        At most 1 unit in the last place above the value of the formula, never below it; inf beyond the range of float64.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range; ε > 1 in particular: at ε = 8 and δ = 10⁻³ the formula's noise has δ = 1.31·10⁻³.
+        If a parameter is outside its range. The proof does not cover ε > 1: at ε = 8 and δ = 10⁻³ the formula's noise has δ = 1.31·10⁻³.
 
     Notes
     -----
+    `analytic_gaussian_scale` is smaller and holds for every ε.
+
+    Cost: 30 µs.
+
     Source: Private inference (chapter 9), Definition 9.1.4; Dwork & Roth (2014), Theorem A.1.
 
     Examples
@@ -169,12 +182,12 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
 
     epsilon, delta, sensitivity = check_positive("epsilon", epsilon), check_open_delta("delta", delta), check_sensitivity(sensitivity)
     if epsilon > 1:
-        raise ParameterError(f"epsilon must be in (0, 1] for method='classical', whose proof fails beyond, got {epsilon!r}")
+        raise ParameterError(f"epsilon must be in (0, 1] for method='classical', whose proof needs it, got {epsilon!r}")
     return _calibration.classical_gaussian_scale(epsilon, delta, sensitivity)
 
 
 def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> float:
-    r"""Give the least δ for which one integer answer plus discrete Gaussian noise is (ε, δ)-private, rounded up.
+    """Return the least δ for which one integer answer plus discrete Gaussian noise is (ε, δ)-private, rounded up.
 
     δ = Σ_z (p(z) − e^ε p(z−Δ))₊ with p(z) ∝ e^(−z²/2σ²), z ∈ ℤ.
 
@@ -185,7 +198,7 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
     scale : float
         Parameter σ of the noise, in (2^−20, 2^40].
     sensitivity : int
-        Sensitivity Δ of the one answer, in [1, 2^53]. Smaller shifts have a smaller δ, so Δ alone counts.
+        Sensitivity Δ of the answer, in [1, 2^53]. Smaller shifts have a smaller δ, so only Δ counts.
 
     Returns
     -------
@@ -195,11 +208,14 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type.
+        If a parameter is outside its range or has the wrong type.
 
     Notes
     -----
-    Not monotone in σ, and for σ < 1 up to some five times the continuous Gaussian's δ. Cost: 1 to 60 ms, whatever the scale.
+    δ is not monotone in σ. For σ < 1 it is up to about five times the δ of the continuous Gaussian.
+
+    Cost: 1 to 60 ms, whatever the scale.
+
     Source: Canonne, Kamath & Steinke (2020), Theorem 7.
 
     Examples
@@ -216,7 +232,7 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
 
 
 def exact_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: int) -> float:
-    r"""Give the smallest scale found at which discrete Gaussian noise on one integer answer is (ε, δ)-private.
+    """Return the smallest scale found at which discrete Gaussian noise on one integer answer is (ε, δ)-private.
 
     Parameters
     ----------
@@ -225,22 +241,25 @@ def exact_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: int
     delta : float
         Failure mass δ, in (0, 1).
     sensitivity : int
-        Sensitivity Δ of the one answer, in [1, 2^53].
+        Sensitivity Δ of the answer, in [1, 2^53].
 
     Returns
     -------
     float
-        σ with `discrete_gaussian_delta(epsilon, σ, sensitivity)` ≤ δ, shown for this very float64. At a larger σ it may fail: do not round.
+        A σ with `discrete_gaussian_delta(epsilon, σ, sensitivity)` ≤ δ, which is proven for this float64. Do not round it: a larger σ may
+        fail.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or of the wrong type.
+        If a parameter is outside its range or has the wrong type.
 
     Notes
     -----
-    Never above `zcdp_discrete_gaussian_scale`. Below σ = 32 a grid of ratio 1.008 is searched from below, so that a dip of δ(σ) narrower
-    than that can be missed. Cost: 10 to 300 ms for new parameters, then cached.
+    The result is never above `zcdp_discrete_gaussian_scale`. Below σ = 32 the search walks up a grid of ratio 1.008, so it can miss a dip
+    of δ(σ) that is narrower.
+
+    Cost: 10 to 300 ms for new parameters, then cached.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What accounting needs to know about the uses of a mechanism, and what it says about them together."""
+"""The uses of a mechanism as accounting describes them, and the guarantee of several together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY_RHO = ("gaussian", "concentrated")
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    r"""k uses of one kind of mechanism, as far as accounting needs to know it.
+    """A number of uses of one kind of mechanism, with the privacy parameters that accounting needs.
 
     Parameters
     ----------
@@ -28,22 +28,22 @@ class Uses:
           randomised response;
         - "approximate": anything (ε, δ)-private;
         - "laplace": continuous Laplace noise of scale Δ₁/ε, rounded or not;
-        - "bounded_range": the exponential mechanism, which is the noisy maximum with Gumbel noise, at ε;
+        - "bounded_range": the exponential mechanism at ε, which is the noisy maximum with Gumbel noise;
         - "gaussian": continuous Gaussian noise, rounded or not, by its ρ = Δ²/2σ² (`rho_gaussian`);
         - "concentrated": anything ρ-zCDP, such as discrete Gaussian noise.
     uses : int, default 1
         Number of uses, in [1, 10^18].
     epsilon : float, default 0.0
-        ε of one use, in [0, ∞); not for "gaussian" and "concentrated".
+        ε of one use, in [0, ∞). Not for "gaussian" and "concentrated".
     delta : float, default 0.0
-        δ of one use, in [0, 1); for "approximate" only.
+        δ of one use, in [0, 1). For "approximate" only.
     rho : float, optional
-        ρ of one use, in [0, ∞); for "gaussian" and "concentrated" only, and required there.
+        ρ of one use, in [0, ∞). For "gaussian" and "concentrated" only, and required there.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a value is outside its range, missing, or does not belong to the mechanism.
+        If a value is outside its range, is missing, or does not belong to the mechanism.
 
     Examples
     --------
@@ -78,14 +78,14 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The guarantee of several uses together.
+    """The guarantee of several uses together; `compose` returns it.
 
-    Parameters
+    Attributes
     ----------
     privacy : Privacy
         The guarantee.
-    rule : str
-        Which rule gives it: "basic", "advanced", "optimal", "zcdp", or "gaussian" (Gaussian noise alone, exactly).
+    rule : {"basic", "advanced", "optimal", "zcdp", "gaussian"}
+        The rule that gives it. "gaussian" is the exact δ of Gaussian noise alone.
     """
 
     privacy: Privacy
@@ -93,7 +93,7 @@ class Composition:
 
 
 def check_all_uses(uses: object) -> tuple[Uses, ...]:
-    """Return `uses` as a tuple; one alone is accepted."""
+    """Return `uses` as a tuple, else raise. A single `Uses` is accepted."""
     every = (uses,) if isinstance(uses, Uses) else tuple(uses)  # type: ignore[arg-type]
     for i, use in enumerate(every):
         if not isinstance(use, Uses):

@@ -148,7 +148,7 @@ def test_epsilon_and_delta_are_inverse_to_one_another(uses, delta):
         (
             lambda: accounting.least_scale(lambda b: Uses("gaussian", rho=1 / b), Privacy(1.0)),
             ParameterError,
-            r"within reach of some scale",
+            r"met by some scale",
         ),
         (lambda: accounting.least_scale(lambda b: [b], Privacy(1.0)), ParameterTypeError, r"uses\[0\] must be"),
         (lambda: accounting.max_queries(Privacy(1.0), "pure"), ParameterTypeError, "use must be a dpcore.accounting.Uses"),

@@ -23,12 +23,36 @@ class Reservation:
     "failed" if the block raises. A spend that was sealed before the exception stays "sealed": its outputs are complete, and the next
     process that opens the ledger publishes them. One reservation pays for one block.
 
+    Parameters
+    ----------
+    id : int
+        Number of the spend in its ledger.
+    advance : callable
+        Function of the ledger that records what happened to the spend.
+
     Attributes
     ----------
     id : int
         Number of the spend in its ledger.
     state : {"reserved", "sealed", "published", "done", "failed"}
         State that this process last recorded.
+
+    Raises
+    ------
+    ParameterError
+        On entering a second block.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpcore import Privacy
+    >>> from dpcore.accounting import Ledger
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/survey.ledger", epsilon=1.0)
+    ...     with ledger.spend(Privacy(0.5), what="income histogram") as reservation:
+    ...         pass  # draw the noise here
+    >>> reservation
+    Reservation(id=1, state='done')
     """
 
     id: int
