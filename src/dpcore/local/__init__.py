@@ -7,7 +7,8 @@ random bits are compared with the binary expansion of the real probability, as m
 from dpcore.local._support import Support
 from dpcore.local.additive import LocalDiscreteGaussian, LocalDiscreteLaplace, LocalGaussian, LocalLaplace
 from dpcore.local.binary import BinaryResponse
-from dpcore.local.bounded import BinaryChannel, BoundedMean
+from dpcore.local.bounded import BoundedMean
+from dpcore.local.channel import BinaryChannel
 from dpcore.local.estimates import Aggregate, Estimate, project_to_simplex
 from dpcore.local.hadamard import HadamardResponse
 from dpcore.local.hashing import LocalHashing

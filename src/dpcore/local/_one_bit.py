@@ -114,3 +114,10 @@ def check_bounds(lower: object, upper: object, missing: object) -> tuple[float, 
     if not high - low >= 2.0**-960:
         raise ParameterError(f"lower must be less than upper, and by at least 2**-960, got lower {low!r} and upper {high!r}")
     return low, high, None if missing is None else check_real("missing", missing, low=low, high=high)
+
+
+def vector_of(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the inputs of a channel as a vector; a single one may be a scalar."""
+    if points.ndim > 1:
+        raise ParameterError(f"points must be a single one or a vector, got shape {points.shape}")
+    return points.reshape(-1)

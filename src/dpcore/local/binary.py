@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from dpcore import _backend
 from dpcore._exact.probability import complement, logistic_complement
+from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
-from dpcore.local._mechanism import check_packed, open_stream, place, separate, support_variance_of
+from dpcore.local._mechanism import check_packed, open_stream, place, separate
 from dpcore.local._one_bit import OneBit
+from dpcore.local._oracle import support_variance_of
 from dpcore.local._parameters import check_epsilon
 from dpcore.local._support import Support
 from dpcore.local.estimates import Aggregate, Estimate, frequencies
@@ -20,6 +22,7 @@ from dpcore.local.estimates import Aggregate, Estimate, frequencies
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpcore.local._mechanism import Answer
     from dpcore.local.estimates import Target
     from dpcore.rng import Stream
 
@@ -94,9 +97,15 @@ class BinaryResponse(OneBit):
         replaced: npt.NDArray[np.bool_] = values != 0 if self.unknown else values == 1
         return replaced
 
+    @overload
+    def privatize(self, records: Answer, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> bool: ...
+    @overload
+    def privatize(self, records: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
+    @overload
     def privatize(
-        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
-    ) -> Any:
+        self, records: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.bool_] | None = ..., threads: int | None = ...
+    ) -> npt.NDArray[np.bool_]: ...
+    def privatize(self, records: Any, *, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
         """Flip every answer with probability 1/(1 + e^ε).
 
         Parameters
@@ -128,7 +137,9 @@ class BinaryResponse(OneBit):
         values = separate(self._booleans(answers, threads), result)
         flip = logistic_complement(self.epsilon)
         reports = _backend.flip_bools(values, flip, stream.position(), threads=threads, out=result)
-        return bool(reports) if np.ndim(records) == 0 and out is None else reports
+        if out is not None:
+            return reports
+        return bool(reports) if reports.ndim == 0 else like(records, reports)
 
     def privatize_packed(
         self, records: Any, *, n: int, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None

@@ -6,24 +6,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact.probability import complement, logistic_complement
-from dpcore._validation import INTEGER_DTYPES, check_array, check_threads
-from dpcore.local._categories import check_call
-from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_unknown
-from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
+from dpcore.local._oracle import FrequencyOracle
+from dpcore.local._parameters import check_channel_size
+from dpcore.local._reports import check_structured
 from dpcore.local._support import Support
-from dpcore.local.estimates import Aggregate
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpcore.rng import Stream
+    from dpcore.local.estimates import Aggregate
+    from dpcore.rng import StreamPosition
 
 
 @dataclass(frozen=True, slots=True)
-class HadamardResponse(FrequencyOracle):
+class HadamardResponse(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     r"""Hadamard response: a uniform row of the Hadamard matrix, and the sign in the category's column, randomised.
 
     Parameters
@@ -34,6 +32,8 @@ class HadamardResponse(FrequencyOracle):
         Number of categories, in [2, 2^24].
     unknown : int, optional
         Category that stands for codes outside [0, k); without it such a code raises.
+    categories : sequence of str, optional
+        Labels of the k categories; see `from_categories`.
 
     Attributes
     ----------
@@ -66,11 +66,10 @@ class HadamardResponse(FrequencyOracle):
     epsilon: float
     k: int = field(kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
+    categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "k", check_categories(self.k))
-        object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
+        self._settle()
 
     @property
     def rows(self) -> int:
@@ -83,63 +82,20 @@ class HadamardResponse(FrequencyOracle):
         flip = logistic_complement(self.epsilon)
         return Support(float(complement(flip)), 0.5, float(flip))
 
-    def privatize(self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
-        """Randomise every code.
+    def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
+        return codes.shape, _backend.HADAMARD_REPORT
 
-        Parameters
-        ----------
-        records : array_like of int
-            Codes in [0, k), any shape; a scalar gives an array of shape ().
-        rng : Stream, optional
-            None is the secure source.
-        out : ndarray, optional
-            Of the shape of `records` and dtype [("row", "<u4"), ("bit", "?")], C-contiguous.
-        threads : int, optional
-            Number of threads; None picks.
-
-        Returns
-        -------
-        ndarray
-            Rows and signs, of the shape of `records`.
-
-        Raises
-        ------
-        ParameterError, ParameterTypeError
-            If an argument does not fit.
-        DataError
-            If a code is outside [0, k) and `unknown` is not set; nothing is written then.
-        """
-        codes = check_array("records", records, INTEGER_DTYPES)
-        result = None if out is None else check_report_out(out, _backend.HADAMARD_REPORT, codes.shape)
-        codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
+    def _respond(
+        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any]:
         flip = logistic_complement(self.epsilon)
-        return _backend.hadamard_response(codes, self.k, flip, self.unknown, stream.position(), threads=threads, out=result)
+        return _backend.hadamard_response(codes, self.k, flip, self.unknown, position, threads=threads, out=out)
 
-    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
-        """Sum the signs of each row.
+    def _check_reports(self, reports: object) -> npt.NDArray[Any]:
+        return check_structured(reports, _backend.HADAMARD_REPORT)
 
-        Parameters
-        ----------
-        reports : ndarray
-            What `privatize` made, any shape.
-        threads : int, optional
-            Number of threads; None picks.
-
-        Returns
-        -------
-        Aggregate
-            counts[r] is the sum of the signs reported for row r, shape (K,).
-
-        Raises
-        ------
-        ParameterError
-            If the reports have another dtype.
-        DataError
-            If a row is not below K.
-        """
-        check_threads(threads)
-        signs = check_structured(reports, _backend.HADAMARD_REPORT)
-        return Aggregate(self, signs.size, _backend.sign_sums(signs, self.rows, threads=threads))
+    def _count(self, reports: npt.NDArray[Any], threads: int | None) -> npt.NDArray[np.int64]:
+        return _backend.sign_sums(reports, self.rows, threads=threads)
 
     def _support_counts(self, counted: Aggregate) -> npt.NDArray[np.float64]:
         agreement = _backend.walsh_hadamard(np.asarray(counted.counts, np.int64))[: self.k]

@@ -9,21 +9,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact.probability import complement, logistic_complement, one_of
-from dpcore._validation import INTEGER_DTYPES, check_array, check_integer, check_threads
+from dpcore._validation import check_integer
 from dpcore.errors import ParameterError
-from dpcore.local._categories import check_call, fraction, least_variance
-from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_structured, check_unknown
-from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
+from dpcore.local._categories import fraction, least_variance
+from dpcore.local._oracle import FrequencyOracle
+from dpcore.local._parameters import check_channel_size
+from dpcore.local._reports import check_structured
 from dpcore.local._support import Support
-from dpcore.local.estimates import Aggregate
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpcore.rng import Stream
+    from dpcore.rng import StreamPosition
 
 
 def collision(g: int, prime: int = _backend.HASH_PRIME) -> Fraction:
@@ -51,7 +50,7 @@ def best_codes(epsilon: float, k: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalHashing(FrequencyOracle):
+class LocalHashing(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     r"""Local hashing: hashes the category onto g codes by a function of its own, then gives a g-ary randomised response.
 
     Parameters
@@ -62,6 +61,8 @@ class LocalHashing(FrequencyOracle):
         Number of categories, in [2, 2^24].
     unknown : int, optional
         Category that stands for codes outside [0, k); without it such a code raises.
+    categories : sequence of str, optional
+        Labels of the k categories; see `from_categories`.
 
     Attributes
     ----------
@@ -95,12 +96,11 @@ class LocalHashing(FrequencyOracle):
     epsilon: float
     k: int = field(kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
+    categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
     g: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "k", check_categories(self.k))
-        object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
+        self._settle()
         object.__setattr__(self, "g", best_codes(self.epsilon, self.k))
 
     @property
@@ -109,66 +109,19 @@ class LocalHashing(FrequencyOracle):
         p, q = _support(self.epsilon, self.g)
         return Support(float(p), float(q), float(1 - p))
 
-    def privatize(self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
-        """Randomise every code.
+    def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
+        return codes.shape, _backend.HASHING_REPORT
 
-        Parameters
-        ----------
-        records : array_like of int
-            Codes in [0, k), any shape; a scalar gives an array of shape ().
-        rng : Stream, optional
-            None is the secure source.
-        out : ndarray, optional
-            Of the shape of `records` and dtype [("seed", "<u8"), ("code", "<u4")], C-contiguous.
-        threads : int, optional
-            Number of threads; None picks.
+    def _respond(
+        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any]:
+        return _backend.hashing_response(codes, self.epsilon, self.k, self.g, self.unknown, position, threads=threads, out=out)
 
-        Returns
-        -------
-        ndarray
-            Seeds and codes, of the shape of `records`.
+    def _check_reports(self, reports: object) -> npt.NDArray[Any]:
+        return check_structured(reports, _backend.HASHING_REPORT)
 
-        Raises
-        ------
-        ParameterError, ParameterTypeError
-            If an argument does not fit.
-        DataError
-            If a code is outside [0, k) and `unknown` is not set; nothing is written then.
-        """
-        codes = check_array("records", records, INTEGER_DTYPES)
-        result = None if out is None else check_report_out(out, _backend.HASHING_REPORT, codes.shape)
-        codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
-        return _backend.hashing_response(codes, self.epsilon, self.k, self.g, self.unknown, stream.position(), threads=threads, out=result)
-
-    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
-        """Count the reports that support each category.
-
-        Parameters
-        ----------
-        reports : ndarray
-            What `privatize` made, any shape.
-        threads : int, optional
-            Number of threads; None picks.
-
-        Returns
-        -------
-        Aggregate
-            counts[v] is the number of reports with h(v) = code, shape (k,).
-
-        Raises
-        ------
-        ParameterError
-            If the reports have another dtype.
-        DataError
-            If a seed or a code is not one that `privatize` can make.
-
-        Notes
-        -----
-        Cost: n·k comparisons.
-        """
-        check_threads(threads)
-        rows = check_structured(reports, _backend.HASHING_REPORT)
-        return Aggregate(self, rows.size, _backend.support_counts(rows, self.g, self.k, threads=threads))
+    def _count(self, reports: npt.NDArray[Any], threads: int | None) -> npt.NDArray[np.int64]:
+        return _backend.support_counts(reports, self.g, self.k, threads=threads)
 
     def channel(self, seed: int) -> npt.NDArray[np.float64]:
         """Give the matrix P(code|x) under one hash function: k rows x, g columns.

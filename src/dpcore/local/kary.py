@@ -6,25 +6,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact.probability import complement, one_of
-from dpcore._validation import INTEGER_DTYPES, check_array, check_out, check_threads
+from dpcore._series import like
+from dpcore._validation import INTEGER_DTYPES, check_array, check_out
 from dpcore.errors import ParameterError
-from dpcore.local._categories import check_call
-from dpcore.local._mechanism import FrequencyOracle, check_unknown
-from dpcore.local._parameters import check_categories, check_channel_size, check_epsilon
+from dpcore.local._oracle import FrequencyOracle
+from dpcore.local._parameters import check_channel_size
 from dpcore.local._support import Support
-from dpcore.local.estimates import Aggregate
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpcore.rng import Stream
+    from dpcore.rng import StreamPosition
 
 
 @dataclass(frozen=True, slots=True)
-class KaryResponse(FrequencyOracle):
+class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
     r"""k-ary randomised response: tells the truth with probability e^ε/(e^ε + k − 1), else one of the other categories at random.
 
     Parameters
@@ -35,6 +33,8 @@ class KaryResponse(FrequencyOracle):
         Number of categories, in [2, 2^24]; categories are the codes 0 … k − 1.
     unknown : int, optional
         Category that stands for codes outside [0, k); without it such a code raises.
+    categories : sequence of str, optional
+        Labels of the k categories; see `from_categories`.
 
     Attributes
     ----------
@@ -68,11 +68,10 @@ class KaryResponse(FrequencyOracle):
     epsilon: float
     k: int = field(kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
+    categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "k", check_categories(self.k))
-        object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
+        self._settle()
 
     @property
     def support(self) -> Support:
@@ -81,65 +80,29 @@ class KaryResponse(FrequencyOracle):
         miss = q.times(self.k - 1)
         return Support(float(complement(miss)), float(q), float(miss))
 
-    def privatize(self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[Any] | None = None, threads: int | None = None) -> Any:
-        """Randomise every code.
-
-        Parameters
-        ----------
-        records : array_like of int
-            Codes in [0, k), any shape, of a dtype that holds k − 1.
-        rng : Stream, optional
-            None is the secure source.
-        out : ndarray, optional
-            Of the shape and dtype of `records`; may be `records` itself.
-        threads : int, optional
-            Number of threads; None picks.
-
-        Returns
-        -------
-        int or ndarray
-            Codes, of the shape and dtype of `records`; a Python int for a scalar.
-
-        Raises
-        ------
-        ParameterError, ParameterTypeError
-            If an argument does not fit.
-        DataError
-            If a code is outside [0, k) and `unknown` is not set; nothing is written then.
-        """
-        codes = check_array("records", records, INTEGER_DTYPES)
+    def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
         if np.iinfo(codes.dtype).max < self.k - 1:
             raise ParameterError(f"records must have a dtype that holds k - 1 = {self.k - 1}, got {codes.dtype.name}")
-        result = None if out is None else check_out(out, codes.dtype.type, codes.shape)
-        codes, stream = check_call(codes, self.k, self.unknown, rng=rng, out=result, threads=threads)
-        reports = _backend.kary_response(codes, self.epsilon, self.k, self.unknown, stream.position(), threads=threads, out=result)
-        return int(reports) if np.ndim(records) == 0 and out is None else reports
+        return codes.shape, codes.dtype.type
 
-    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
-        """Count the reports of each category.
+    def _check_out(self, out: object, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        return check_out(out, dtype, shape)
 
-        Parameters
-        ----------
-        reports : array_like of int
-            Codes that `privatize` made, any shape.
-        threads : int, optional
-            Number of threads; None picks.
+    def _respond(
+        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any]:
+        return _backend.kary_response(codes, self.epsilon, self.k, self.unknown, position, threads=threads, out=out)
 
-        Returns
-        -------
-        Aggregate
-            counts[v] is the number of reports v, shape (k,).
+    def _given(self, reports: npt.NDArray[Any], records: Any, *, single: bool, out: npt.NDArray[Any] | None) -> Any:
+        if out is not None:
+            return reports
+        return int(reports) if single else like(records, reports)
 
-        Raises
-        ------
-        ParameterError, ParameterTypeError
-            If an argument does not fit.
-        DataError
-            If a report is outside [0, k).
-        """
-        codes = check_array("reports", reports, INTEGER_DTYPES).reshape(-1)
-        check_threads(threads)
-        return Aggregate(self, codes.size, _backend.code_counts(codes, self.k, threads=threads))
+    def _check_reports(self, reports: object) -> npt.NDArray[Any]:
+        return check_array("reports", reports, INTEGER_DTYPES).reshape(-1)
+
+    def _count(self, reports: npt.NDArray[Any], threads: int | None) -> npt.NDArray[np.int64]:
+        return _backend.code_counts(reports, self.k, threads=threads)
 
     def channel(self) -> npt.NDArray[np.float64]:
         """Give the matrix P(y|x): k rows x, k columns y.

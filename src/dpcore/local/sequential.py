@@ -17,7 +17,8 @@ from dpcore.local._one_bit import check_bounds
 from dpcore.local._parameters import check_epsilon
 from dpcore.local.additive import LocalDiscreteGaussian, LocalDiscreteLaplace, LocalGaussian, LocalLaplace
 from dpcore.local.binary import BinaryResponse
-from dpcore.local.bounded import BinaryChannel, BoundedMean
+from dpcore.local.bounded import BoundedMean
+from dpcore.local.channel import BinaryChannel
 from dpcore.local.hadamard import HadamardResponse
 from dpcore.local.hashing import LocalHashing
 from dpcore.local.kary import KaryResponse

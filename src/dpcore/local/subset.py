@@ -10,22 +10,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact.probability import complement, inclusion, logistic_complement
-from dpcore._validation import check_threads
 from dpcore.errors import DataError, ParameterError
-from dpcore.local._categories import check_call, fraction, least_variance
-from dpcore.local._mechanism import FrequencyOracle, check_rows, check_unknown
-from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
+from dpcore.local._categories import fraction, least_variance
+from dpcore.local._oracle import FrequencyOracle
+from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS
+from dpcore.local._reports import check_rows, packed_type
 from dpcore.local._support import Support
-from dpcore.local.estimates import Aggregate
-from dpcore.local.unary import vector_and_rows
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpcore.rng import Stream
+    from dpcore.rng import StreamPosition
 
 BLOCK = 1 << 16
 
@@ -54,7 +51,7 @@ def _first_of_other_size(rows: npt.NDArray[np.uint8], w: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SubsetSelection(FrequencyOracle):
+class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]):
     r"""Subset selection: reports w of the k categories, the true one among them with probability w·e^ε/(w·e^ε + k − w).
 
     Given whether the true category is in, the subset is uniform.
@@ -67,6 +64,8 @@ class SubsetSelection(FrequencyOracle):
         Number of categories, in [2, 2^24].
     unknown : int, optional
         Category that stands for codes outside [0, k); without it such a code raises.
+    categories : sequence of str, optional
+        Labels of the k categories; see `from_categories`.
 
     Attributes
     ----------
@@ -99,12 +98,11 @@ class SubsetSelection(FrequencyOracle):
     epsilon: float
     k: int = field(kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
+    categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
     w: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "k", check_categories(self.k))
-        object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
+        self._settle()
         object.__setattr__(self, "w", best_size(self.epsilon, self.k))
 
     @property
@@ -114,67 +112,27 @@ class SubsetSelection(FrequencyOracle):
         _, q = _support(self.epsilon, self.k, self.w)
         return Support(float(p), float(q), float(complement(p)))
 
-    def privatize(
-        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None
-    ) -> Any:
-        """Randomise every code.
+    def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
+        return packed_type(codes, self.k)
 
-        Parameters
-        ----------
-        records : array_like of int, shape (n,)
-            Codes in [0, k); a scalar gives one report.
-        rng : Stream, optional
-            None is the secure source.
-        out : ndarray of uint8, shape (n, ⌈k/8⌉), optional
-            Written in place; C-contiguous.
-        threads : int, optional
-            Number of threads; None picks.
-
-        Returns
-        -------
-        ndarray of uint8, shape (n, ⌈k/8⌉) or (⌈k/8⌉,)
-            Packed bits with w ones; those beyond k are 0.
-
-        Raises
-        ------
-        ParameterError, ParameterTypeError
-            If an argument does not fit.
-        DataError
-            If a code is outside [0, k) and `unknown` is not set; nothing is written then.
-        """
-        vector, result = vector_and_rows(records, self.k, out)
-        codes, stream = check_call(vector, self.k, self.unknown, rng=rng, out=result, threads=threads)
+    def _respond(
+        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any]:
         p = inclusion(self.epsilon, self.k, self.w)
-        reports = _backend.subset_response(codes, self.k, self.w, p, self.unknown, stream.position(), threads=threads, out=result)
-        return reports.reshape(-1) if np.ndim(records) == 0 else reports
+        return _backend.subset_response(codes.reshape(-1), self.k, self.w, p, self.unknown, position, threads=threads, out=out)
 
-    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
-        """Count the reports that hold each category.
+    def _given(self, reports: npt.NDArray[Any], records: Any, *, single: bool, out: npt.NDArray[Any] | None) -> Any:  # noqa: ARG002
+        return reports.reshape(-1) if single else reports
 
-        Parameters
-        ----------
-        reports : ndarray of uint8, shape (n, ⌈k/8⌉)
-            What `privatize` made.
-        threads : int, optional
-            Number of threads; None picks.
+    def _check_reports(self, reports: object) -> npt.NDArray[Any]:
+        return check_rows(reports, self.k)
 
-        Returns
-        -------
-        Aggregate
-            counts[v] is the number of reports with bit v, shape (k,).
-
-        Raises
-        ------
-        ParameterError, ParameterTypeError, DataError
-            If the reports have another shape or type, bits beyond k, or not w ones each on average; the row is named.
-        """
-        check_threads(threads)
-        rows = check_rows(reports, self.k)
-        counts = _backend.column_counts(rows, self.k, threads=threads)
-        if int(counts.sum()) != self.w * len(rows):
-            row = _first_of_other_size(rows, self.w)
+    def _count(self, reports: npt.NDArray[Any], threads: int | None) -> npt.NDArray[np.int64]:
+        counts = _backend.column_counts(reports, self.k, threads=threads)
+        if int(counts.sum()) != self.w * len(reports):
+            row = _first_of_other_size(reports, self.w)
             raise DataError(f"reports must have w = {self.w} of k = {self.k} bits set in every row; row {row} has not")
-        return Aggregate(self, len(rows), counts)
+        return counts
 
     def channel(self) -> npt.NDArray[np.float64]:
         """Give the matrix P(S|x): k rows x, a column for each subset S of size w in lexicographic order.

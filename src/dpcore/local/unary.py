@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact.probability import HALF, Probability, complement, logistic_complement
-from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_threads
+from dpcore._validation import check_choice
 from dpcore.errors import ParameterError
-from dpcore.local._categories import check_call, fraction
-from dpcore.local._mechanism import FrequencyOracle, check_report_out, check_rows, check_unknown
-from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_categories, check_epsilon
+from dpcore.local._categories import fraction
+from dpcore.local._oracle import FrequencyOracle
+from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS
+from dpcore.local._reports import check_rows, packed_type
 from dpcore.local._support import Support
-from dpcore.local.estimates import Aggregate
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from collections.abc import Iterable
 
-    from dpcore.rng import Stream
+    from dpcore.rng import StreamPosition
 
 Method = Literal["optimal", "symmetric"]
 
 
 @dataclass(frozen=True, slots=True)
-class UnaryEncoding(FrequencyOracle):
+class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]):
     r"""Unary encoding: a bit for each category, the true one set with probability p, each other one with probability q.
 
     Parameters
@@ -39,6 +40,8 @@ class UnaryEncoding(FrequencyOracle):
         "optimal": p = ½, q = 1/(e^ε + 1). "symmetric" (basic RAPPOR): p = 1 − q, q = 1/(e^(ε/2) + 1).
     unknown : int, optional
         Category that stands for codes outside [0, k); without it such a code raises.
+    categories : sequence of str, optional
+        Labels of the k categories; see `from_categories`.
 
     Attributes
     ----------
@@ -73,12 +76,33 @@ class UnaryEncoding(FrequencyOracle):
     k: int = field(kw_only=True)
     method: Method = field(default="optimal", kw_only=True)
     unknown: int | None = field(default=None, kw_only=True)
+    categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "k", check_categories(self.k))
+        self._settle()
         check_choice("method", self.method, ("optimal", "symmetric"))
-        object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
+
+    @classmethod
+    def from_categories(cls, epsilon: float, categories: Iterable[str], *, method: Method = "optimal", unknown: str | None = None) -> Self:
+        """Make the mechanism for labelled categories, whose records are strings.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy loss ε of one report, in [2^−20, 700].
+        categories : iterable of str
+            The labels, distinct, between 2 and 2^24 of them; see `KaryResponse.from_categories`.
+        method : {"optimal", "symmetric"}, default "optimal"
+            See the class.
+        unknown : str, optional
+            The label that stands for all others and for missing values; without it they raise.
+
+        Returns
+        -------
+        UnaryEncoding
+            The mechanism with k = number of labels.
+        """
+        return cls._labelled(epsilon, categories, unknown, method=method)
 
     def _probabilities(self) -> tuple[Probability, Probability]:
         q = logistic_complement(self.epsilon, halved=self.method == "symmetric")
@@ -90,63 +114,23 @@ class UnaryEncoding(FrequencyOracle):
         p, q = self._probabilities()
         return Support(float(p), float(q), float(complement(p)))
 
-    def privatize(
-        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None
-    ) -> Any:
-        """Randomise every code.
+    def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
+        return packed_type(codes, self.k)
 
-        Parameters
-        ----------
-        records : array_like of int, shape (n,)
-            Codes in [0, k); a scalar gives one report.
-        rng : Stream, optional
-            None is the secure source.
-        out : ndarray of uint8, shape (n, ⌈k/8⌉), optional
-            Written in place; C-contiguous.
-        threads : int, optional
-            Number of threads; None picks.
-
-        Returns
-        -------
-        ndarray of uint8, shape (n, ⌈k/8⌉) or (⌈k/8⌉,)
-            Packed bits; those beyond k are 0.
-
-        Raises
-        ------
-        ParameterError, ParameterTypeError
-            If an argument does not fit.
-        DataError
-            If a code is outside [0, k) and `unknown` is not set; nothing is written then.
-        """
-        vector, result = vector_and_rows(records, self.k, out)
-        codes, stream = check_call(vector, self.k, self.unknown, rng=rng, out=result, threads=threads)
+    def _respond(
+        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any]:
         p, q = self._probabilities()
-        reports = _backend.unary_response(codes, self.k, p, q, self.unknown, stream.position(), threads=threads, out=result)
-        return reports.reshape(-1) if np.ndim(records) == 0 else reports
+        return _backend.unary_response(codes.reshape(-1), self.k, p, q, self.unknown, position, threads=threads, out=out)
 
-    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
-        """Count the reports that set each bit.
+    def _given(self, reports: npt.NDArray[Any], records: Any, *, single: bool, out: npt.NDArray[Any] | None) -> Any:  # noqa: ARG002
+        return reports.reshape(-1) if single else reports
 
-        Parameters
-        ----------
-        reports : ndarray of uint8, shape (n, ⌈k/8⌉)
-            What `privatize` made.
-        threads : int, optional
-            Number of threads; None picks.
+    def _check_reports(self, reports: object) -> npt.NDArray[Any]:
+        return check_rows(reports, self.k)
 
-        Returns
-        -------
-        Aggregate
-            counts[v] is the number of reports with bit v, shape (k,).
-
-        Raises
-        ------
-        ParameterError, ParameterTypeError, DataError
-            If the reports have another shape or type, or bits beyond k.
-        """
-        check_threads(threads)
-        rows = check_rows(reports, self.k)
-        return Aggregate(self, len(rows), _backend.column_counts(rows, self.k, threads=threads))
+    def _count(self, reports: npt.NDArray[Any], threads: int | None) -> npt.NDArray[np.int64]:
+        return _backend.column_counts(reports, self.k, threads=threads)
 
     def channel(self) -> npt.NDArray[np.float64]:
         """Give the matrix P(y|x): k rows x, 2^k columns y, bit v of the column's number being the bit of category v.
@@ -173,12 +157,3 @@ class UnaryEncoding(FrequencyOracle):
         own = np.stack([outputs >> v & 1 for v in range(self.k)])
         matrix: npt.NDArray[np.float64] = entry[own, np.minimum(ones - own, self.k - 1)]
         return matrix
-
-
-def vector_and_rows(records: object, k: int, out: object) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8] | None]:
-    """Return codes as a vector, and `out` if it is given and has a row of packed bits for each."""
-    codes = check_array("records", records, INTEGER_DTYPES)
-    if codes.ndim > 1:
-        raise ParameterError(f"records must be a scalar or a vector, got shape {codes.shape}")
-    vector = codes.reshape(-1)
-    return vector, None if out is None else check_report_out(out, np.uint8, (vector.size, (k + 7) // 8))

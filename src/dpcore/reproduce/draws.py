@@ -25,7 +25,7 @@ def fair_bits(shape: tuple[int, ...], rng: Stream) -> npt.NDArray[np.bool_]:
         A keyed stream.
     """
     zeros = np.zeros(shape, np.bool_)
-    return local.BinaryResponse(FAIR).privatize(zeros, rng=rng, out=zeros)  # type: ignore[no-any-return]
+    return local.BinaryResponse(FAIR).privatize(zeros, rng=rng, out=zeros)
 
 
 def signs(shape: tuple[int, ...], mean: float, rng: Stream) -> npt.NDArray[np.int8]:

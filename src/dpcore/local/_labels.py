@@ -1,0 +1,128 @@
+"""Labels of categories: how strings and categoricals of pandas become codes.
+
+Codes are written to memory that is wiped, and so are the scratch arrays on the way to them. Python's own strings are beyond that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore import _backend
+from dpcore._validation import INTEGER_DTYPES, check_array, check_unmasked
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.local._parameters import MAX_CATEGORIES
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Codes = npt.NDArray[np.int64]
+
+BLOCK = 1 << 14
+UNKNOWN = -1
+"""The code of what is none of the labels."""
+
+
+def check_labels(categories: object) -> tuple[str, ...]:
+    """Return the labels as a tuple of strings if they are distinct and at least two, else raise."""
+    if isinstance(categories, str) or not isinstance(categories, Iterable):
+        raise ParameterTypeError(f"categories must be a sequence of strings, got {type(categories).__name__}")
+    labels = tuple(categories)
+    for position, label in enumerate(labels):
+        if not isinstance(label, str):
+            raise ParameterTypeError(f"categories must be strings, got {type(label).__name__} at position {position}")
+    if not 2 <= len(labels) <= MAX_CATEGORIES:
+        raise ParameterError(f"categories must be between 2 and 2**24 = {MAX_CATEGORIES}, got {len(labels)}")
+    if len(set(labels)) < len(labels):
+        raise ParameterError(f"categories must be distinct, got {len(set(labels))} different ones of {len(labels)}: list each one once")
+    return tuple(map(str, labels))
+
+
+def check_categories_of(categories: object, k: int) -> tuple[str, ...] | None:
+    """Return the labels of k categories, or None if there are none."""
+    if categories is None:
+        return None
+    labels = check_labels(categories)
+    if len(labels) != k:
+        raise ParameterError(f"categories must be k = {k}, got {len(labels)}")
+    return labels
+
+
+def unknown_code(unknown: object, labels: tuple[str, ...]) -> int | None:
+    """Return the code of the label that stands for unknown ones, or None."""
+    if unknown is None:
+        return None
+    if not isinstance(unknown, str):
+        raise ParameterTypeError(f"unknown must be one of the categories, got {unknown!r} of type {type(unknown).__name__}")
+    if unknown not in labels:
+        raise ParameterError(f"unknown must be one of the categories, got {unknown!r}")
+    return labels.index(unknown)
+
+
+def codes_of(records: Any, labels: tuple[str, ...] | None) -> npt.NDArray[Any]:
+    """Return records as an array of codes: as they are if they are integers, else by their labels, with `UNKNOWN` for all others."""
+    if labels is None:
+        return check_array("records", records, INTEGER_DTYPES)
+    known = getattr(getattr(records, "dtype", None), "categories", None)
+    if known is not None:
+        return _of_categorical(records, known, labels)
+    array = _array(records)
+    if array.dtype.kind == "U":
+        return _of_strings(array, labels)
+    if array.dtype.kind in "OT":
+        return _of_objects(array, labels)
+    if array.dtype.kind not in "iu":
+        raise ParameterTypeError(f"records must hold labels, which are strings, or codes, which are integers, got {array.dtype.name}")
+    return check_array("records", array, INTEGER_DTYPES)
+
+
+def _array(records: Any) -> npt.NDArray[Any]:
+    check_unmasked("records", records)
+    found = np.asarray(records) if isinstance(records, str) or hasattr(records, "__array__") else np.asarray(records, object)
+    if found.dtype.kind == "O" and found.size and all(isinstance(item, int) and not isinstance(item, bool) for item in found.flat):
+        return np.asarray(records)  # a list of codes
+    return found
+
+
+def _of_categorical(records: Any, known: Any, labels: tuple[str, ...]) -> Codes:
+    """Codes of a categorical: its own, renumbered. A missing entry has the code −1 there, which finds the last place of the table."""
+    index = {label: code for code, label in enumerate(labels)}
+    table = np.array([*(index.get(label, UNKNOWN) if isinstance(label, str) else UNKNOWN for label in known), UNKNOWN], np.int64)
+    own = _backend.wiped_copy(np.asarray(records.cat.codes if hasattr(records, "cat") else records.codes), np.int64)
+    codes = _backend.wiped_empty(own.shape, np.int64)
+    np.take(table, own, out=codes, mode="wrap")
+    return codes
+
+
+def _of_strings(array: npt.NDArray[np.str_], labels: tuple[str, ...]) -> Codes:
+    """Codes of an array of strings, by a search among the sorted labels."""
+    texts = np.array(labels)
+    order = np.argsort(texts)
+    texts = texts[order]
+    flat, codes = _backend.contiguous(array).reshape(-1), _backend.wiped_empty(array.size, np.int64)
+    for start in range(0, flat.size, BLOCK):
+        block, found = flat[start : start + BLOCK], codes[start : start + BLOCK]
+        places = np.searchsorted(texts, block)
+        np.minimum(places, len(texts) - 1, out=places)
+        nearest = texts[places]
+        other = nearest != block
+        np.take(order, places, out=found)
+        found[other] = UNKNOWN
+        for scratch in (places, nearest, other):
+            scratch[...] = np.zeros((), scratch.dtype)
+    return codes.reshape(array.shape)
+
+
+def _of_objects(array: npt.NDArray[Any], labels: tuple[str, ...]) -> Codes:
+    """Codes of an array of Python objects, of which only strings can be labels."""
+    index = {label: code for code, label in enumerate(labels)}
+    flat, codes = array.reshape(-1), _backend.wiped_empty(array.size, np.int64)
+    for start in range(0, flat.size, BLOCK):
+        block = flat[start : start + BLOCK].tolist()
+        found = (index.get(item, UNKNOWN) if isinstance(item, str) else UNKNOWN for item in block)
+        scratch = np.fromiter(found, np.int64, len(block))
+        codes[start : start + BLOCK] = scratch
+        scratch.fill(0)
+    return codes.reshape(array.shape)

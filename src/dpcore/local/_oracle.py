@@ -1,0 +1,225 @@
+"""Frequency oracles: mechanisms for one of k categories. The way of a call stands here; an oracle gives its law, kernel and report."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+import numpy as np
+
+from dpcore._validation import check_choice, check_out, check_real, check_threads
+from dpcore.errors import ParameterError
+from dpcore.local._labels import check_categories_of, check_labels, codes_of, unknown_code
+from dpcore.local._mechanism import LocalMechanism, check_codes, check_unknown, open_stream, separate
+from dpcore.local._parameters import check_categories, check_epsilon
+from dpcore.local._support import Support, support_variance
+from dpcore.local.estimates import TARGETS, Aggregate, Estimate, frequencies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from dpcore.local.estimates import Target
+    from dpcore.rng import Stream, StreamPosition
+
+Single = TypeVar("Single")
+"""The report of a single record."""
+Many = TypeVar("Many", bound="npt.NDArray[Any]")
+"""Reports of an array of records."""
+
+
+class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
+    """A mechanism for one of k categories, each of whose reports supports some of them."""
+
+    __slots__ = ()
+
+    k: int
+    unknown: int | None
+    categories: tuple[str, ...] | None
+
+    @classmethod
+    def from_categories(cls, epsilon: float, categories: Iterable[str], *, unknown: str | None = None) -> Self:
+        """Make the mechanism for labelled categories, whose records are strings.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy loss ε of one report, in [2^−20, 700].
+        categories : iterable of str
+            The labels, distinct, between 2 and 2^24 of them. Their order is that of the codes and of the estimates. List them from what you
+            know of the subject, never from the data: a list that is read off the data reveals which labels occur.
+        unknown : str, optional
+            The label that stands for all others and for missing values; without it they raise.
+
+        Returns
+        -------
+        FrequencyOracle
+            The mechanism with k = number of labels. `privatize` takes strings, arrays of strings or of objects, and categoricals of pandas;
+            codes as well. Estimates carry the labels in `categories`.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If a parameter is outside its range or of the wrong type.
+
+        Examples
+        --------
+        >>> from dpcore.local import KaryResponse
+        >>> mechanism = KaryResponse.from_categories(2.0, ["north", "south", "other"], unknown="other")
+        >>> reports = mechanism.privatize(["north", "south", "south", "west"])
+        >>> reports.shape, mechanism.estimate(reports).categories
+        ((4,), ('north', 'south', 'other'))
+        """
+        return cls._labelled(epsilon, categories, unknown)
+
+    @classmethod
+    def _labelled(cls, epsilon: float, categories: object, unknown: object, **options: Any) -> Self:
+        labels = check_labels(categories)
+        make: Any = cls
+        mechanism: Self = make(epsilon, k=len(labels), unknown=unknown_code(unknown, labels), categories=labels, **options)
+        return mechanism
+
+    def _settle(self) -> None:
+        """Check the parameters that all oracles have."""
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "k", check_categories(self.k))
+        object.__setattr__(self, "unknown", check_unknown(self.unknown, self.k))
+        object.__setattr__(self, "categories", check_categories_of(self.categories, self.k))
+
+    # What an oracle gives
+
+    @property
+    @abstractmethod
+    def support(self) -> Support:
+        """Probabilities that a report supports the true category and another one."""
+
+    @abstractmethod
+    def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype of the reports of these codes; raises if the codes do not suit the mechanism."""
+
+    @abstractmethod
+    def _respond(
+        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any]:
+        """Call the kernel."""
+
+    @abstractmethod
+    def _check_reports(self, reports: object) -> npt.NDArray[Any]:
+        """Return reports as an array whose first axis has an entry for each, else raise."""
+
+    @abstractmethod
+    def _count(self, reports: npt.NDArray[Any], threads: int | None) -> npt.NDArray[np.int64]:
+        """What `aggregate` counts."""
+
+    def _given(self, reports: npt.NDArray[Any], records: Any, *, single: bool, out: npt.NDArray[Any] | None) -> Any:  # noqa: ARG002
+        """Reports as `privatize` returns them."""
+        return reports
+
+    def _support_counts(self, counted: Aggregate) -> Any:
+        """How many reports support each category."""
+        return counted.counts
+
+    # What all of them do
+
+    @overload
+    def privatize(  # type: ignore[overload-overlap]  # a string is an array, too
+        self, records: int | np.integer[Any] | str, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+    ) -> Single: ...
+    @overload
+    def privatize(
+        self, records: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[Any] | None = ..., threads: int | None = ...
+    ) -> Many: ...
+    def privatize(self, records: Any, *, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
+        """Randomise every record.
+
+        Parameters
+        ----------
+        records : array_like of int or of str
+            Codes in [0, k); or labels, of a mechanism made by `from_categories`: strings, an array of them, a categorical of pandas.
+        rng : Stream, optional
+            None is the secure source.
+        out : ndarray, optional
+            Array that the reports are written to, of their shape and dtype, C-contiguous but for a k-ary response.
+        threads : int, optional
+            Number of threads; None picks.
+
+        Returns
+        -------
+        int or ndarray
+            The reports; their shape and dtype stand in the notes of the mechanism.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument does not fit.
+        DataError
+            If a code is outside [0, k), or a label is none of the categories, and `unknown` is not set. The message names its position,
+            never its value. Nothing is written then.
+        """
+        codes = codes_of(records, self.categories)
+        shape, dtype = self._report_type(codes)
+        result = None if out is None else self._check_out(out, shape, dtype)
+        stream = open_stream(rng, threads)
+        codes = separate(check_codes(codes, self.k, self.unknown, threads, labelled=self.categories is not None), result)
+        reports = self._respond(codes, stream.position(), threads=threads, out=result)
+        return self._given(reports, records, single=codes.ndim == 0, out=result)
+
+    def _check_out(self, out: object, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        array = check_out(out, dtype, shape)
+        if not array.flags.c_contiguous:
+            raise ParameterError("out must be C-contiguous for this mechanism, got a strided array")
+        return array
+
+    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
+        """Count reports; counts of several sets of reports can be added.
+
+        Parameters
+        ----------
+        reports : array_like
+            What `privatize` made.
+        threads : int, optional
+            Number of threads; None picks.
+
+        Returns
+        -------
+        Aggregate
+            counts[v] is the number of reports that support category v, shape (k,); of a Hadamard response counts[r] is the sum of the signs
+            reported for row r.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If the reports have another shape or dtype.
+        DataError
+            If a report is not one that the mechanism can make; the message names it by its position.
+        """
+        check_threads(threads)
+        checked = self._check_reports(reports)
+        return Aggregate(self, len(checked), self._count(checked, threads))
+
+    def variance(self, f: float = 0.0, target: Target = "sample") -> float:
+        """Give the variance of one user's contribution to the estimated frequency of a category.
+
+        Parameters
+        ----------
+        f : float, default 0.0
+            The category's frequency, in [0, 1].
+        target : {"sample", "population"}, default "sample"
+            Of the records themselves, or of what they were drawn from.
+
+        Returns
+        -------
+        float
+            The standard error for n users is its root divided by √n.
+        """
+        return support_variance_of(f, self.support, target)
+
+    def _estimate(self, counted: Aggregate, target: str) -> Estimate:
+        counts = self._support_counts(counted)
+        return frequencies(counts, counted.n, self.support, target=target, privacy=self.privacy, categories=self.categories)
+
+
+def support_variance_of(f: object, support: Support, target: object) -> float:
+    """Check f and the target, and give the variance of one user's contribution."""
+    return float(support_variance(check_real("f", f, low=0.0, high=1.0), support, check_choice("target", target, TARGETS)))
