@@ -189,7 +189,7 @@ def _chosen() -> list[Drawing]:
     weights = [3, 1, 4, 1, 5]
     winners = selection.exponential_mechanism
     return [
-        Drawing("exponential_mechanism, rounds", lambda n, e, rng: winners(scores, 1.0, 1.0, size=n, rng=rng), places=False),  # type: ignore[return-value]
+        Drawing("exponential_mechanism, rounds", lambda n, e, rng: winners(scores, 1.0, 1.0, draws=n, rng=rng), places=False),  # type: ignore[return-value]
         Drawing("draw_codes", lambda n, e, rng: _choices.draw_codes(weights, n, rng=rng)),
         Drawing("uniform_integers", lambda n, e, rng: _urn.uniform_integers(10**6 + 3, n, rng=rng)),
         Drawing("unit_floats", lambda n, e, rng: _choices.unit_floats((n,), rng=rng)),

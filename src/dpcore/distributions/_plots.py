@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._html import facts_table
 from dpcore.distributions._boxes import Box
 from dpcore.distributions._cells import Cells
 from dpcore.errors import ParameterError
@@ -102,18 +103,12 @@ def _draw_image(axes: Any, release: Drawable) -> None:
 # For notebooks
 
 
-def html_table(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """A table of facts, everything escaped."""
-    body = "".join(f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
-    return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table>"
-
-
 def density_html(release: Drawable, rows: Sequence[tuple[str, str]]) -> str:
     """Facts of a release, and its density on one axis."""
     box = release.box
     bounds = " × ".join(f"[{low:g}, {high:g}]" for low, high in zip(box.low, box.high, strict=True))
     facts = [("privacy", str(release.privacy)), ("records n", f"{release.n:,}"), ("bounds", bounds), *rows]
-    table = html_table(type(release).__name__, facts)
+    table = facts_table(type(release).__name__, facts)
     return table + _density_svg(release) if release.dimension == 1 else table
 
 

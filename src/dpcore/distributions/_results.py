@@ -182,19 +182,19 @@ class HistogramRelease(Release):
         """Standard deviation of the noise in each of `noisy_counts`."""
         return standard_deviation(self.noise, self.scale)
 
-    def interval(self, confidence: float = 0.95) -> tuple[Reals, Reals]:
-        """Give intervals for the true counts of the cells.
+    def interval(self, confidence: float = 0.95) -> Reals:
+        """Give an interval for the true count of each cell.
 
         Parameters
         ----------
         confidence : float, default 0.95
-            Probability, in (0, 1).
+            Coverage of each interval on its own, in (0, 1).
 
         Returns
         -------
-        low, high : ndarray of float64, shape (m,)
-            `noisy_counts` minus and plus the same half-width. For each cell alone, the number of records in it lies between the two
-            with probability at least `confidence`. This holds for every data set; the probability is that of the noise.
+        ndarray of float64, shape (m, 2)
+            The lower and upper ends: `noisy_counts` minus and plus the same half-width. The number of records in a cell lies in its
+            interval with probability at least `confidence`. This holds for every data set; the probability is that of the noise.
 
         Raises
         ------
@@ -208,7 +208,7 @@ class HistogramRelease(Release):
         """
         half = half_width(self.noise, self.scale, check_confidence(confidence))
         counts = self.noisy_counts.astype(np.float64)
-        return np.nextafter(counts - half, -np.inf), np.nextafter(counts + half, np.inf)
+        return np.stack([np.nextafter(counts - half, -np.inf), np.nextafter(counts + half, np.inf)], axis=-1)
 
     def sample(self, draws: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
         """Draw records from the released histogram.

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._html import columns_table
 from dpcore._validation import check_integer
 from dpcore.distributions._boxes import Reals
-from dpcore.distributions._plots import html_table
 from dpcore.distributions.distances import Distribution, ks_distance
 from dpcore.errors import ParameterError
 
@@ -59,8 +59,8 @@ class Consistency:
         return np.asarray((self.distances > distance).mean(axis=1))
 
     def _repr_html_(self) -> str:
-        rows = [(f"n = {n:,}", f"{mean:.4g} ± {stderr:.2g}") for n, mean, stderr in zip(self.sizes, self.mean, self.stderr, strict=True)]
-        return html_table("Kolmogorov-Smirnov distance: mean ± standard error", rows)
+        columns = {"records n": list(self.sizes), "mean distance": self.mean.tolist(), "standard error": self.stderr.tolist()}
+        return columns_table("Kolmogorov-Smirnov distance", columns)
 
 
 def consistency(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, selection
+from dpcore._html import columns_table
 from dpcore._spread import check_confidence, half_width
 from dpcore._validation import check_choice, check_integer, check_positive, check_threads
 from dpcore.errors import ParameterError
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from dpcore.rng import Stream
 
 Array = npt.NDArray[np.float64]
-Value: TypeAlias = float | Array
-T = TypeVar("T", float, Array, float | Array)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,19 +69,19 @@ class MeanEstimate:
     scale: float
     n: int
 
-    def interval(self, confidence: float = 0.95) -> tuple[Value, Value]:
-        """Give an interval for the mean of the clipped records.
+    def interval(self, confidence: float = 0.95) -> Array:
+        """Give an interval for each coordinate of the mean of the clipped records.
 
         Parameters
         ----------
         confidence : float, default 0.95
-            Probability, in (0, 1).
+            Coverage of each interval on its own, in (0, 1).
 
         Returns
         -------
-        low, high : float or ndarray of float64, shape (d,)
-            `value` minus and plus the same half-width. For each coordinate alone, the mean of the clipped records of this data set lies
-            between the two with probability at least `confidence`. This holds for every data set; the probability is that of the noise.
+        ndarray of float64, shape (2,) or (d, 2)
+            The lower and upper ends: `value` minus and plus the same half-width. The mean of the clipped records of this data set lies in
+            the interval with probability at least `confidence`. This holds for every data set; the probability is that of the noise.
 
         Raises
         ------
@@ -95,6 +94,17 @@ class MeanEstimate:
         `population_stderr`. To cover all d coordinates at once, ask for the confidence 1 − (1 − c)/d.
         """
         return _interval(self.value, half_width(self.noise, self.scale, check_confidence(confidence)) / self.n)
+
+    def _repr_html_(self) -> str:
+        value = np.atleast_1d(self.value)
+        interval = self.interval().reshape(-1, 2)
+        columns = {
+            "coordinate": list(range(len(value))),
+            "mean": value.tolist(),
+            "from": interval[:, 0].tolist(),
+            "to": interval[:, 1].tolist(),
+        }
+        return columns_table(f"Mean of {self.n:,} records and 95 % intervals of the noise, {self.privacy}", columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,19 +144,19 @@ class SparseMeanEstimate:
     rule: str
     n: int
 
-    def interval(self, confidence: float = 0.95) -> tuple[Array, Array]:
-        """Give intervals for the chosen coordinates of the mean of the clipped records.
+    def interval(self, confidence: float = 0.95) -> Array:
+        """Give an interval for each chosen coordinate of the mean of the clipped records.
 
         Parameters
         ----------
         confidence : float, default 0.95
-            Probability, in (0, 1).
+            Coverage of each interval on its own, in (0, 1).
 
         Returns
         -------
-        low, high : ndarray of float64, shape (s,)
-            In the order of `indices`. Whichever coordinates were chosen, for each alone the mean of the clipped records lies between the
-            two with probability at least `confidence`: the noise in the values is independent of the choice.
+        ndarray of float64, shape (s, 2)
+            The lower and upper ends, in the order of `indices`. For any choice of coordinates, the mean of the clipped records lies in the
+            interval with probability at least `confidence`: the noise in the values is independent of the choice.
 
         Raises
         ------
@@ -160,11 +170,21 @@ class SparseMeanEstimate:
         half = half_width("laplace", self.value_scale, check_confidence(confidence)) / self.n
         return _interval(self.value.data, half + self.radius * 2.0**-50)  # the sums were rounded to multiples of one number
 
+    def _repr_html_(self) -> str:
+        interval = self.interval()
+        columns = {
+            "coordinate": self.indices.tolist(),
+            "mean": self.value.data.tolist(),
+            "from": interval[:, 0].tolist(),
+            "to": interval[:, 1].tolist(),
+        }
+        return columns_table(f"Sparse mean of {self.n:,} records and 95 % intervals of the noise, {self.privacy}", columns)
 
-def _interval(value: T, half: float) -> tuple[T, T]:
-    """Give value ∓ half, widened by what the division by n and these additions round."""
+
+def _interval(value: float | Array, half: float) -> Array:
+    """Stack value ∓ half, widened by what the division by n and these additions round."""
     half += 4 * float(np.spacing(np.abs(value).max()))
-    return value - half, value + half
+    return np.stack([value - half, value + half], axis=-1)
 
 
 def mean(

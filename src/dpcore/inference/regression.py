@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting
+from dpcore._html import columns_table
 from dpcore._validation import check_positive, check_real, check_threads
 from dpcore.errors import ParameterError
 from dpcore.inference import _gram
@@ -58,6 +59,10 @@ class RegressionEstimate:
     residual_scale: float
     scales: tuple[float, float, float]
     n: int
+
+    def _repr_html_(self) -> str:
+        columns = {"column": list(range(len(self.value))), "coefficient": self.value.tolist(), "standard error": self.stderr.tolist()}
+        return columns_table(f"Linear regression on {self.n:,} records, ridge {self.ridge:.4g}, {self.privacy}", columns)
 
 
 def linear_regression(

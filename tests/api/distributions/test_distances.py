@@ -279,5 +279,5 @@ def test_a_curve_reports_each_release_and_shows_a_table():
         lambda x: x, lambda n: np.full(n, 0.25), uniform_cdf, sizes=[1, 10], repeats=3, progress=lambda *at: seen.append(at)
     )
     assert seen == [(done, 6) for done in range(1, 7)]
-    assert "n = 10" in curve._repr_html_()
+    assert "<td>10</td>" in curve._repr_html_()
     assert "0.75" in curve._repr_html_()

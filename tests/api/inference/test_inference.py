@@ -226,13 +226,12 @@ def test_intervals_of_means_cover_the_clipped_mean(delta):
     exact = np.clip(x, -1, 1).mean(axis=0)
     estimate = mean(x, 1.0, delta, 1.0, rng=rng())
     for confidence in (0.5, 0.95):
-        low, high = estimate.interval(confidence)
+        low, high = estimate.interval(confidence).T
         covered = np.mean((low <= exact) & (exact <= high))
         # a share of 2,000 independent coordinates, five standard deviations apart
         assert abs(covered - confidence) < 5 * math.sqrt(confidence * (1 - confidence) / 2000)
-    low, high = mean([0.5, 0.7], 1.0, delta, 1.0).interval()
-    assert isinstance(low, float)
-    assert low < high
+    assert estimate.interval().shape == (2000, 2)
+    assert mean([0.5, 0.7], 1.0, delta, 1.0).interval().shape == (2,)
     with pytest.raises(ParameterError, match="confidence must be in"):
         estimate.interval(0.0)
 
@@ -243,7 +242,19 @@ def test_intervals_of_sparse_means_cover_the_chosen_coordinates():
     covered = 0
     for run in range(20):
         estimate = sparse_mean(x, 50.0, 1e-6, 1.0, s=100, method="gumbel", rng=KeyedRandom(bytes([run]) * 32))
-        low, high = estimate.interval(0.9)
+        low, high = estimate.interval(0.9).T
         true = x.mean(axis=0)[estimate.indices]
         covered += int(np.count_nonzero((low <= true) & (true <= high)))
     assert abs(covered / 2000 - 0.9) < 5 * math.sqrt(0.9 * 0.1 / 2000)
+
+
+def test_notebooks_show_tables():
+    x = np.random.default_rng(2).standard_normal((500, 30))
+    dense = mean(x, 1.0, 1e-6, 1.0)._repr_html_()
+    assert "… 10 more" in dense
+    assert "Mean of 500 records" in dense
+    few = sparse_mean(x, 1.0, 1e-6, 1.0, s=3)._repr_html_()
+    assert few.count("<tr>") == 4
+    fit = linear_regression(x[:, :2], x[:, 2], 1.0, 1e-6, x_radius=3.0, y_radius=3.0)._repr_html_()
+    assert "standard error" in fit
+    assert fit.count("<tr>") == 3
