@@ -1,4 +1,4 @@
-"""Checks of parameters: each names the parameter, its value and the allowed range."""
+"""Checks of parameters. Each error names the parameter, its value and the allowed range, and never a value of the data."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Rounding = Literal["down", "up", "nearest"]
 _WORDS = re.compile("[a-z]+")
 _ROUNDED_DOWN = {"epsilon", "delta", "rho"}
 _ROUNDED_UP = {"sensitivity", "scale"}
-"""Which words of a parameter's name say that a smaller, or a larger, number protects more."""
+"""Words in the names of parameters of which a smaller, or a larger, number protects more."""
 NO_NUMBERS = (bool, np.bool_, np.timedelta64)
-"""What Python or NumPy takes for integers, and is none of ours."""
+"""Types that Python or NumPy counts as integers, but that are not numbers here."""
 TINY_NORMAL = 2.0**-1022
 MOST_THREADS = 4096
 _SEARCHED = 2**16
-"""Entries looked at together where the first bad one is searched for."""
+"""Entries examined at once in a search for the first bad one."""
 
 
 def check_real(
@@ -40,16 +40,22 @@ def check_real(
 ) -> float:
     """Return `value` as a float if it is a real number in the interval, else raise.
 
-    A number that float64 does not hold is rounded in the direction that the parameter's name demands, towards more privacy; `rounding`
-    says so where a name does not.
+    A number that float64 does not hold is rounded towards more privacy. The words of the parameter's name give the direction; `rounding`
+    replaces it.
     """
     if type(value) is not float:
         value = _rounded(name, value, _direction(name) if rounding is None else rounding)
     inside = (low <= value if include_low else low < value) and (value <= high if include_high else value < high)
     if not inside:
-        left, right = "[" if include_low else "(", "]" if include_high else ")"
-        raise ParameterError(f"{name} must be in {left}{low!r}, {high!r}{right}, got {value!r}")
+        raise ParameterError(f"{name} must be {_demand(value, low, high, include_low, include_high)}, got {value!r}")
     return value
+
+
+def _demand(value: float, low: float, high: float, include_low: bool, include_high: bool) -> str:
+    """The range, in words where every positive number will do."""
+    if high == math.inf and (low == TINY_NORMAL or (low == 0 and not include_low)) and not 0 < value < math.inf:
+        return "positive" if value <= 0 else "positive and finite"
+    return f"in {'[' if include_low else '('}{low!r}, {high!r}{']' if include_high else ')'}"
 
 
 def _direction(name: str) -> Rounding:
@@ -63,11 +69,11 @@ def _nearest(exact: Any) -> float | None:
         number = float(exact)
     except (OverflowError, ValueError):
         return None
-    return None if math.isinf(number) and exact not in (math.inf, -math.inf) else number  # a decimal becomes infinite without a word
+    return None if math.isinf(number) and exact not in (math.inf, -math.inf) else number  # a decimal becomes infinite without an error
 
 
 def _rounded(name: str, value: object, rounding: Rounding) -> float:
-    """A real number of any type as a float: decimals, fractions and large integers are compared exactly with what they become."""
+    """A real number of any type as a float; decimals, fractions and large integers are compared exactly with the result."""
     if isinstance(value, NO_NUMBERS) or not isinstance(value, (numbers.Real, Decimal)):
         raise ParameterTypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
     exact: Any = int(value) if isinstance(value, numbers.Integral) else value  # NumPy would compare its integers with a float as floats
@@ -124,22 +130,29 @@ REAL_DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8
 INTEGER_DTYPES = REAL_DTYPES[3:]
 
 
-def check_array(name: str, value: object, dtypes: Sequence[str]) -> npt.NDArray[Any]:
+def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str = "") -> npt.NDArray[Any]:
     """Return `value` as an array if its dtype is among `dtypes`, in native byte order.
 
-    Masked arrays are refused wherever they hide, and so are object arrays and integers that would lose digits on their way into an array.
-    What is given back is a plain array: other classes index, reduce and multiply by rules of their own.
+    Masked arrays are refused at any depth, and so are object arrays and integers that would lose digits in an array. The result is a plain
+    array, because subclasses index, reduce and multiply by rules of their own. `advice` ends the message about floats given for integers.
     """
     if type(value) is not np.ndarray:
         value = _as_array(name, value)
     if value.dtype.name not in dtypes or not value.dtype.isnative:
         order = "" if value.dtype.isnative else " in foreign byte order"
         found = {"U": "str", "S": "bytes"}.get(value.dtype.kind, value.dtype.name)  # the names say how long the longest text is
+        if value.dtype.kind == "f" and set(dtypes) <= set(INTEGER_DTYPES):
+            raise ParameterTypeError(f"{name} must hold integers, got {found}{advice or _WHOLE}")
         raise ParameterTypeError(f"{name} must have one of the dtypes {', '.join(dtypes)}, got {found}{order}")
     return value
 
 
+_WHOLE = "; convert whole numbers with .astype(np.int64)"
+
+
 def _as_array(name: str, value: object) -> npt.NDArray[Any]:
+    if value is None:
+        raise ParameterTypeError(f"{name} must be a number or an array of numbers, got None")
     check_unmasked(name, value)
     try:
         array = np.asanyarray(value)
@@ -152,12 +165,12 @@ def _as_array(name: str, value: object) -> npt.NDArray[Any]:
 
 
 def check_unmasked(name: str, value: object) -> None:
-    """Raise if `value` is a masked array, or has one among its items: filling it is the caller's choice, for its mask would be lost."""
+    """Raise if `value` is a masked array or holds one: its mask would be lost, so the caller has to fill it."""
     if type(value) is np.ndarray:
         return
     for item in _leaves(value):
         if _is_masked(item):
-            raise ParameterTypeError(f"{name} must not be a masked array nor hold one: fill it first, its mask would be lost")
+            raise ParameterTypeError(f"{name} must not be a masked array or hold one; its mask would be lost, so fill it first")
 
 
 def _is_masked(item: object) -> bool:
@@ -169,7 +182,7 @@ def _is_masked(item: object) -> bool:
     try:
         return _is_masked(np.asanyarray(item))
     except (ValueError, TypeError, OverflowError):
-        return False  # the conversion of the whole will say so
+        return False  # the conversion of the whole raises the error
 
 
 _MOST_DIMENSIONS = 64
@@ -177,9 +190,9 @@ _PLAIN = (int, float, complex, str, bytes, bytearray, memoryview, np.generic)
 
 
 def _leaves(value: object) -> Iterator[object]:
-    """What NumPy would make items of, down through lists and other sequences."""
+    """The items that NumPy would take from lists and other sequences, at any depth."""
     pending = [iter((value,))]
-    while pending and len(pending) <= _MOST_DIMENSIONS + 1:  # what lies deeper stays an object, which nothing accepts
+    while pending and len(pending) <= _MOST_DIMENSIONS + 1:  # deeper items stay objects, which are refused
         for item in pending[-1]:
             if type(item) is float or type(item) is int:
                 yield item
@@ -201,7 +214,7 @@ def _is_nested(item: object) -> bool:
 
 
 def _check_digits(name: str, value: object, dtype: np.dtype[Any]) -> None:
-    """Raise if an integer has become another number: beside floats, or beside integers of another sign, it is made a float."""
+    """Raise if an integer has become another number: NumPy makes it a float beside floats or beside integers of another sign."""
     for position, item in enumerate(_leaves(value)):
         if isinstance(item, (float, np.floating)):
             continue
@@ -211,7 +224,7 @@ def _check_digits(name: str, value: object, dtype: np.dtype[Any]) -> None:
         given = [int(v) for v in whole.ravel().tolist() if isinstance(v, int)]
         if any(abs(v) > 2**53 and (abs(v) >= 2**1023 or int(dtype.type(v)) != v) for v in given):
             raise ParameterTypeError(
-                f"{name} must hold integers of at most 64 bits, and beside floats only ones that a float holds; item {position} is another"
+                f"{name} must hold integers of at most 64 bits, and next to floats only ones that float64 holds; item {position} is not"
             )
 
 
@@ -226,7 +239,7 @@ def check_out(out: object, dtype: type, shape: tuple[int, ...]) -> npt.NDArray[A
     if not out.flags.writeable:
         raise ParameterError("out must be writable, got a read-only array")
     if any(stride == 0 and n > 1 for stride, n in zip(out.strides, shape, strict=True)):
-        raise ParameterError("out must have a place of its own for every element, got a broadcast array")
+        raise ParameterError("out must have its own memory for every element, got a broadcast array")
     return out
 
 

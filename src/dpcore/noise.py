@@ -35,6 +35,7 @@ DISCRETE_SCALE = (2.0**-20, 2.0**40)
 FINEST_GRID_BITS = 40
 INT64 = np.iinfo(np.int64)
 _GRID_RANGE = (2.0**-1000, 2.0**1023)
+_REAL_VALUES = "; use a mechanism for real numbers (laplace, gaussian), or convert whole numbers with .astype(np.int64)"
 
 
 def default_grid(scale: float) -> float:
@@ -350,7 +351,7 @@ def _int_noise(kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any
         t = check_real("scale", scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], include_low=False)
         stream = resolve(rng)
         return _backend.scalar_int_noise(kind, values, t, stream.position())
-    array = check_array("values", values, INTEGER_DTYPES)
+    array = check_array("values", values, INTEGER_DTYPES, advice=_REAL_VALUES)
     scales = check_scale(scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], shape=array.shape, include_low=False)
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
     result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads)

@@ -260,7 +260,7 @@ def test_what_cannot_be_enumerated_is_refused():
         ({"alpha": 1.5}, ParameterError, "alpha must be in"),
         ({"max_states": 2**29}, ParameterError, "max_states must be in"),
         ({"constants": (1.0, 2.0)}, ParameterTypeError, "three positive numbers"),
-        ({"constants": (1.0, 0.0, 2.0)}, ParameterError, r"constants\[1\] must be in"),
+        ({"constants": (1.0, 0.0, 2.0)}, ParameterError, r"constants\[1\] must be positive"),
     ],
 )
 def test_parameters_are_checked(options, error, message):

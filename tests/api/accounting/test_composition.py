@@ -176,7 +176,11 @@ def test_lecture_form_is_theorems_1_and_2_of_document_002(epsilon, k):
             ParameterError,
             "tolerance must be larger",
         ),
-        (lambda: accounting.optimal_heterogeneous([Privacy(1.0)], delta_total=0.5, tolerance=0.0), ParameterError, "tolerance must be in"),
+        (
+            lambda: accounting.optimal_heterogeneous([Privacy(1.0)], delta_total=0.5, tolerance=0.0),
+            ParameterError,
+            "tolerance must be positive",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(call, error, message):

@@ -71,7 +71,7 @@ def test_only_public_numbers_refuse():
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"epsilon": -1.0}, ParameterError, "epsilon must be in"),
+        ({"epsilon": -1.0}, ParameterError, "epsilon must be positive"),
         ({"epsilon": 1e308}, ParameterError, "epsilon·n must be at most"),
         ({"draws": 0}, ParameterError, "draws must be in"),
         ({"draws": 2**23 + 1}, ParameterError, "draws must be in"),
@@ -160,8 +160,8 @@ def test_batches_grow_to_a_public_size_and_go_on(monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"epsilon": 0}, ParameterError, "epsilon must be in"),
-        ({"sensitivity": 0.0}, ParameterError, "sensitivity must be in"),
+        ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
+        ({"sensitivity": 0.0}, ParameterError, "sensitivity must be positive"),
         ({"threads": 0}, ParameterError, r"threads must be in \[1, 4096\], got 0"),
         ({"largest": None}, ParameterError, "largest its public upper bound"),
         ({"score": [1.0, 2.0]}, ParameterError, "score must be callable"),

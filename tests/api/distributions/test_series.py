@@ -209,7 +209,7 @@ def test_the_scale_is_rounded_up():
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"epsilon": 0.0}, ParameterError, "epsilon must be in"),
+        ({"epsilon": 0.0}, ParameterError, "epsilon must be positive"),
         ({"epsilon": 1e-300}, ParameterError, "epsilon must give a noise scale"),
         ({"terms": 0}, ParameterError, "terms must be in"),
         ({"terms": 2**16 + 1}, ParameterError, "terms must be in"),

@@ -279,7 +279,7 @@ def test_other_arguments():
             made.best_of(wrong, 0.5)
     with pytest.raises(ParameterError, match="at least one query"):
         made.best_of([], 0.5)
-    with pytest.raises(ParameterError, match="epsilon must be in"):
+    with pytest.raises(ParameterError, match="epsilon must be positive"):
         made.best_of(EVERY, 0.0)
     assert made.privacy == Privacy(0.5, 1e-6)
     assert made.remaining == 3
