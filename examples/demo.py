@@ -142,14 +142,14 @@ def central(console: Console) -> None:
     output, ledger = Path(job.output.path), Path(job.ledger.path)
     # Only for the demo: without its ledger, what was published is forgotten.
     (ROOT / ledger).unlink(missing_ok=True)
-    print(dpcore("ledger", "create", ledger, "--epsilon", BUDGET))
+    print(dpcore("ledger", "create", ledger, "--epsilon", BUDGET, "--table"))
     released = json.loads(dpcore("release", RELEASE, "--overwrite", "--report", output.parent))
     console.print(f"\nThe answers are in {output}, the page about them is {output.with_suffix('.html')}.\n")
     console.print(released_comparison(released["queries"]))
     console.print(
         f"\nε = {job.total.epsilon:g} for all answers together, where the private rows above took {load_job(ROOT / JOB).total.epsilon:g}.\n"
     )
-    print(dpcore("ledger", "show", ledger))
+    print(dpcore("ledger", "show", ledger, "--table"))
     print("Once more would exceed the budget, so it is refused:")
     print(dpcore("release", RELEASE, "--overwrite", expected=REFUSED), flush=True)
 

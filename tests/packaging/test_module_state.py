@@ -34,7 +34,6 @@ ALLOWED = {
     },
     "accounting/ledger/database.py": {"APPLICATION": CONSTANT},
     "accounting/_optimal.py": {"_stirling_coefficient()": CACHE, "optimal_epsilon()": CACHE},
-    "batch/commands/terminal.py": {"form_option": "an option that commands are decorated with"},
     "batch/jobfile/sections.py": {"OutputSection.COMPRESSIONS": CONSTANT},
     "batch/release/answers.py": {"_width()": CACHE},
     "batch/tables/reports.py": {"HEX": CONSTANT},

@@ -1,4 +1,4 @@
-"""What a ledger says about itself, for JSON: in `dpcore ledger show`, and beside the answers that a job paid for with it."""
+"""A ledger as JSON shows it: in `dpcore ledger show`, and beside the answers of a job that it paid for."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ FORMAT = 2
 
 
 def ledger_summary(ledger: Ledger, path: str | Path) -> dict[str, Any]:
-    """Budget, what is spent of it, and what remains.
+    """Return the budget of a ledger, what is spent of it, and what remains.
 
     Parameters
     ----------
     ledger : Ledger
-        The ledger, as it is now.
+        The ledger.
     path : str or Path
-        What its user calls it.
+        Its name, as the user gave it.
 
     Returns
     -------
     dict
-        `path`, `kind`, `relation`, `unit`, `dataset`, and `budget`, `spent`, `remaining`, each with `delta` and what the kind adds up,
-        `epsilon` or `rho`.
+        `path`, `kind`, `relation`, `unit`, `dataset`, and `budget`, `spent`, `remaining`, each with `delta` and with `epsilon` (kind
+        "basic") or `rho` (kind "zcdp").
     """
     about = {"path": str(path), "kind": ledger.kind, "relation": ledger.relation, "unit": ledger.unit, "dataset": ledger.dataset}
     return about | {"budget": _amount(ledger.budget), "spent": _amount(ledger.spent), "remaining": _amount(ledger.remaining)}
 
 
 def ledger_state(ledger: Ledger, path: str | Path) -> dict[str, Any]:
-    """The summary with what is unfinished and what failed, and all entries."""
+    """Return the summary with what is unfinished and what failed, and all entries."""
     entries = list(ledger.entries())
     summary = ledger_summary(ledger, path)
     remaining = summary.pop("remaining")
@@ -46,18 +46,18 @@ def ledger_state(ledger: Ledger, path: str | Path) -> dict[str, Any]:
     unfinished = _sums((entry for entry in entries if entry.state in ("reserved", "sealed", "published")), keys)
     failed = _sums((entry for entry in entries if entry.state == "failed"), keys)
     parts = {"unfinished": unfinished, "failed": failed, "remaining": remaining}
-    return {"format": FORMAT} | summary | parts | {"entries": [_entry(entry) for entry in entries]}
+    return {"format": FORMAT} | summary | parts | {"entries": [entry_state(entry) for entry in entries]}
 
 
 def exported(path: Path) -> dict[str, Any]:
-    """All that a ledger of either format holds."""
+    """Return everything that a ledger of either format holds."""
     from dpcore.accounting import Ledger
     from dpcore.accounting.ledger import old_format
 
     try:
         old = old_format.read(path)
     except ParameterError:
-        return ledger_state(Ledger(path), path)  # which says what is wrong, if it is none of today's format either
+        return ledger_state(Ledger(path), path)  # raises the error that fits, if it is not a ledger of the current format either
     about = {"format": 1, "path": str(path), "accounting": old.accounting, "relation": old.budget.relation, "unit": old.unit}
     entries = [
         {
@@ -90,7 +90,8 @@ def _sums(entries: Iterable[Entry], keys: list[str]) -> dict[str, float]:
     return {key: written_sum(getattr(entry, key) or 0.0 for entry in every) for key in keys}
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def entry_state(entry: Entry) -> dict[str, Any]:
+    """Return one spend."""
     keys = ("epsilon", "delta", "rho", "job", "run", "version", "relation", "unit", "dataset", "secure")
     named = {"id": entry.id, "what": entry.what, "when": entry.when.strftime("%Y-%m-%dT%H:%M:%SZ")}
     return named | {"state": entry.state, "reason": entry.reason} | {key: getattr(entry, key) for key in keys}

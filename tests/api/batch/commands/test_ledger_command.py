@@ -21,10 +21,10 @@ def place(tmp_path, capsys, monkeypatch):
 
 
 def test_a_ledger_is_made_and_shown(place):
-    done = place.dpcore("ledger", "create", "deep/folder/b.ledger", "--epsilon", 3, "--delta", 1e-6)
+    done = place.dpcore("ledger", "create", "deep/folder/b.ledger", "--epsilon", 3, "--delta", 1e-6, "--table")
     assert done.code == 0, done.err
-    assert "deep/folder/b.ledger: a ledger with a budget of epsilon 3, delta 1e-06; kind basic, relation replace, unit row, " in done.out
-    shown = place.dpcore("ledger", "show", "deep/folder/b.ledger")
+    assert "deep/folder/b.ledger: a ledger with a budget of epsilon 3, delta 1e-06; kind basic; relation replace; unit row; " in done.out
+    shown = place.dpcore("ledger", "show", "deep/folder/b.ledger", "--table")
     assert shown.code == 0, shown.err
     assert re.search(r"^budget +epsilon 3, delta 1e-06$", shown.out, re.MULTILINE)
     assert re.search(r"^spent +epsilon 0, delta 0$", shown.out, re.MULTILINE)
@@ -35,14 +35,14 @@ def test_a_ledger_is_made_and_shown(place):
 
 def test_what_is_said_is_kept(place):
     kept = ("--relation", "add_remove", "--unit", "person", "--dataset", "claims-2026")
-    done = place.dpcore("ledger", "create", "z", "--zcdp", "--epsilon", 3, "--delta", 1e-6, "--failure-delta", 1e-7, *kept)
+    done = place.dpcore("ledger", "create", "z", "--zcdp", "--epsilon", 3, "--delta", 1e-6, "--failure-delta", 1e-7, *kept, "--table")
     assert done.code == 0, done.err
-    assert "All that it pays for is (epsilon 3, delta 1e-06)-private together." in done.out
+    assert "Everything that it pays for is together (epsilon 3, delta 1e-06)-private." in done.out
     ledger = Ledger("z")
     assert (ledger.kind, ledger.relation, ledger.unit, ledger.dataset) == ("zcdp", "add_remove", "person", "claims-2026")
     assert ledger.budget == Budget(None, 1e-7, zcdp_rho(3.0, 1e-6, failure_delta=1e-7))
     about = "kind zcdp: rho and the delta of failures add up; relation add_remove; unit person; data set claims-2026)"
-    assert about in place.dpcore("ledger", "show", "z").out
+    assert about in place.dpcore("ledger", "show", "z", "--table").out
     assert place.dpcore("ledger", "create", "r", "--rho", 0.5).code == 0
     assert Ledger("r").budget == Budget(None, 0.0, 0.5)
 
@@ -57,10 +57,12 @@ def spent(place):
 
 
 def test_spends_are_listed_with_what_is_reserved(spent):
-    shown = spent.dpcore("ledger", "show", "b.ledger").out
+    shown = spent.dpcore("ledger", "show", "b.ledger", "--table").out
     # Sums of decimal numbers: 0.1 + 0.2 is 0.3.
     assert re.search(r"^spent +epsilon 0\.3, delta 1e-07$", shown, re.MULTILINE)
-    assert re.search(r"^unfinished +epsilon 0\.2, delta 1e-07 \(part of spent: jobs that run or were killed\)$", shown, re.MULTILINE)
+    assert re.search(
+        r"^unfinished +epsilon 0\.2, delta 1e-07 \(part of spent: jobs that are running or were killed\)$", shown, re.MULTILINE
+    )
     assert re.search(r"^remaining +epsilon 0\.2, delta 9e-07$", shown, re.MULTILINE)
     assert re.search(r"^when +id +epsilon +delta +state +what +job +dpcore", shown, re.MULTILINE)
     when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -92,6 +94,12 @@ def test_the_same_as_json(spent):
     assert (second["state"], second["job"]) == ("reserved", None)
 
 
+def test_commands_print_json_where_nobody_looks(place):
+    made = place.dpcore("ledger", "create", "b.ledger", "--epsilon", 1)
+    assert json.loads(made.out) == json.loads(place.dpcore("ledger", "show", "b.ledger").out)
+    assert json.loads(made.out)["remaining"] == {"epsilon": 1.0, "delta": 0.0}
+
+
 def test_rho_is_shown_where_it_adds_up(place):
     ledger = Ledger.create("z", rho=0.5, failure_delta=1e-7)
     ledger.spend(0.01, what="gauss").done()
@@ -104,7 +112,7 @@ def test_rho_is_shown_where_it_adds_up(place):
     assert state["remaining"] == {"rho": 0.44, "delta": 1e-7}
     assert [entry["rho"] for entry in state["entries"]] == [0.01, 0.02, 0.03]
     assert [entry["epsilon"] for entry in state["entries"]] == [None, None, None]
-    shown = place.dpcore("ledger", "show", "z").out
+    shown = place.dpcore("ledger", "show", "z", "--table").out
     assert re.search(r"^unfinished +rho 0\.02, delta 0 \(part of spent", shown, re.MULTILINE)
     assert re.search(r"^failed +rho 0\.03, delta 0 \(part of spent\)", shown, re.MULTILINE)
     assert re.search(r"Z +1 +0\.01 +0 +done +– +gauss", shown)
@@ -115,18 +123,19 @@ def test_a_terminal_is_shown_what_was_written_and_obeys_none_of_it(place):
     wild = "\x1b[2J\x1b]0;title\x07\n\u202e"
     ledger = Ledger.create("w", epsilon=1.0, dataset=wild, unit=wild)
     ledger.spend(Privacy(0.5), what=wild, job=wild, run=wild)
-    for arguments in (("show", "w"), ("show", "w", "--json"), ("complete", "w"), ("export", "w")):
+    for arguments in (("show", "w", "--table"), ("show", "w"), ("complete", "w", "--table"), ("complete", "w"), ("export", "w")):
         done = place.dpcore("ledger", *arguments)
         assert done.code == 0, done.err
         assert not set(done.out + done.err) & set("\x1b\x07\u202e")
-    done = place.dpcore("ledger", "create", "v", "--epsilon", 1, "--dataset", wild)
-    assert done.code == 0, done.err
-    assert not set(done.out + done.err) & set("\x1b\x07\u202e")
+    for name, form in (("v", "--table"), ("u", "--json")):
+        done = place.dpcore("ledger", "create", name, "--epsilon", 1, "--dataset", wild, form)
+        assert done.code == 0, done.err
+        assert not set(done.out + done.err) & set("\x1b\x07\u202e")
 
 
 def test_showing_changes_nothing(spent):
     before = (spent.folder / "b.ledger").read_bytes()
-    spent.dpcore("ledger", "show", "b.ledger")
+    spent.dpcore("ledger", "show", "b.ledger", "--table")
     spent.dpcore("ledger", "show", "b.ledger", "--json")
     assert (spent.folder / "b.ledger").read_bytes() == before
     assert sorted(path.name for path in spent.folder.iterdir()) == ["b.ledger"]
@@ -136,7 +145,7 @@ def test_what_exists_is_never_replaced(spent):
     before = (spent.folder / "b.ledger").read_bytes()
     done = spent.dpcore("ledger", "create", "b.ledger", "--epsilon", 100)
     assert done.code == 2
-    assert "b.ledger exists already: a ledger is never replaced" in done.err
+    assert "b.ledger exists already, and a ledger is never replaced" in done.err
     assert (spent.folder / "b.ledger").read_bytes() == before
     (spent.folder / "notes.txt").write_text("mine")
     assert spent.dpcore("ledger", "create", "notes.txt", "--epsilon", 100).code == 2
@@ -147,7 +156,7 @@ def test_a_ledger_that_another_process_made_just_now(place, monkeypatch):
     Ledger.create("b", epsilon=1.0)
     monkeypatch.setattr("pathlib.Path.exists", lambda _: False)
     done = place.dpcore("ledger", "create", "b", "--epsilon", 2)
-    assert (done.code, "made just now by another process" in done.err) == (2, True)
+    assert (done.code, "another process has just made it" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -203,15 +212,15 @@ def test_the_help_teaches(place):
         for name in ((), ("create",), ("show",), ("complete",), ("export",))
     }
     for words in (
-        "reserves what it is about to spend before any noise is drawn",
+        "reserves its cost before it draws any noise",
         "[ledger] path =",
-        "no access control",
+        "not an access control",
         "dpcore ledger show",
     ):
         assert words in shown[()], words
     for words in ("--rho", "basic", "zcdp", "--dataset", "Exit codes: 0 made; 2"):
         assert words in shown[("create",)], words
-    for words in ("reserved", "it was killed", "--json", "Exit codes: 0 shown; 2"):
+    for words in ("reserved", "was killed", "--json", "Exit codes: 0 shown; 2"):
         assert words in shown[("show",)], words
     assert "--abandon ID" in shown[("complete",)]
     assert "(epsilon, 2 delta)" in shown[("export",)]
@@ -234,23 +243,35 @@ def killed(place):
 
 
 def test_sealed_runs_are_completed(killed):
-    done = killed.dpcore("ledger", "complete", "b.ledger")
+    done = killed.dpcore("ledger", "complete", "b.ledger", "--table")
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [f"b.ledger: entry {i} is published: run of {name}" for i, name in ((1, "first"), (2, "second"))]
     assert (killed.folder / "first").read_bytes() == (killed.folder / "second").read_bytes() == b"content"
-    assert killed.dpcore("ledger", "complete", "b.ledger").out == ""
+    assert killed.dpcore("ledger", "complete", "b.ledger", "--table").out == ""
+
+
+def test_what_is_completed_as_json(killed):
+    (killed.folder / "second").write_text("mine")
+    done = killed.dpcore("ledger", "complete", "b.ledger")
+    said = json.loads(done.out)
+    assert (done.code, said["path"], said["abandoned"]) == (4, "b.ledger", [])
+    assert "runs stay sealed in b.ledger (id 2): their names are taken" in done.err
+    assert [[entry["what"] for entry in said[key]] for key in ("published", "sealed")] == [["run of first"], ["run of second"]]
+    said = json.loads(killed.dpcore("ledger", "complete", "b.ledger", "--abandon", 2).out)
+    assert [(entry["id"], entry["state"]) for entry in said["abandoned"]] == [(2, "failed")]
+    assert said["published"] == said["sealed"] == []
 
 
 def test_what_cannot_be_completed_is_said(killed):
     (killed.folder / "second").write_text("mine")
-    done = killed.dpcore("ledger", "complete", "b.ledger")
+    done = killed.dpcore("ledger", "complete", "b.ledger", "--table")
     assert (done.code, done.out) == (4, "b.ledger: entry 1 is published: run of first\n")
     assert "b.ledger: entry 2 stays sealed: run of second" in done.err
     assert "their names are taken" in done.err
     assert (killed.folder / "second").read_text() == "mine"
     assert "second" in killed.dpcore("ledger", "show", "b.ledger").out
-    given_up = killed.dpcore("ledger", "complete", "b.ledger", "--abandon", 2)
-    assert (given_up.code, given_up.out) == (0, "b.ledger: entry 2 is given up; its charge stays\n")
+    given_up = killed.dpcore("ledger", "complete", "b.ledger", "--abandon", 2, "--table")
+    assert (given_up.code, given_up.out) == (0, "b.ledger: entry 2 is given up; its cost stays spent\n")
     assert killed.dpcore("ledger", "complete", "b.ledger").code == 0
     assert killed.dpcore("ledger", "complete", "b.ledger", "--abandon", 7).code == 2
     state = json.loads(killed.dpcore("ledger", "show", "b.ledger", "--json").out)
@@ -307,7 +328,7 @@ def test_old_ledgers_are_refused_with_the_command_that_carries_them_over(place):
 
 def test_an_old_basic_ledger_is_carried_over_as_it_is(place):
     before = old_ledger(place.folder / "old", "basic", BASIC)
-    done = place.dpcore("ledger", "export", "old", "--into", "new", "--dataset", "claims-2026")
+    done = place.dpcore("ledger", "export", "old", "--into", "new", "--dataset", "claims-2026", "--table")
     assert done.code == 0, done.err
     assert "remaining  epsilon 0.7, delta 9e-07" in done.out
     new = Ledger("new")
@@ -363,6 +384,7 @@ def test_ledgers_of_either_format_are_printed_as_json(place):
         (("old", "--into", "old"), 2, "exists already"),
         (("old", "--into", "no/folder"), 4, "the folder of the ledger does not exist"),
         (("old", "--dataset", "x"), 2, "--failure-delta and --dataset are for --into"),
+        (("old", "--table"), 2, "--table is for --into"),
         (("old", "--into", "new", "--failure-delta", 1e-7), 2, "failure_delta must be left out for a ledger with accounting 'basic'"),
         (("none", "--into", "new"), 4, "no ledger of this name"),
         (("text", "--into", "new"), 2, "no SQLite file"),
