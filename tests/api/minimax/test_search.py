@@ -481,7 +481,7 @@ def test_a_margin_is_the_first_that_the_bound_allows(which, request):
 def test_intervals_are_cut_to_the_range(binary):
     low, high = binary.theta_range
     margin = binary.margin(0.9)
-    assert binary.interval(0.0, 0.9) == (max(-margin, low), min(margin, high))
+    assert binary.interval(0.0, 0.9).tolist() == [max(-margin, low), min(margin, high)]
     found = binary.interval([low, 0.1], confidence=0.9)
     assert found.shape == (2, 2)
     assert found[0].tolist() == [low, min(low + margin, high)]

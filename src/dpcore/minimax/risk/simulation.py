@@ -119,7 +119,7 @@ class SimulatedRisk:
     replicates: int
     errors: Array = field(repr=False)
 
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+    def interval(self, confidence: float = 0.95) -> Array:
         """Return a confidence interval of the risk, by the normal approximation.
 
         Parameters
@@ -129,7 +129,7 @@ class SimulatedRisk:
 
         Returns
         -------
-        tuple of float
+        ndarray of float64, shape (2,)
             Lower and upper end.
 
         Raises
@@ -139,7 +139,7 @@ class SimulatedRisk:
         """
         check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
         reach = -float(special.ndtri((1 - confidence) / 2)) * self.stderr
-        return max(self.value - reach, 0.0), self.value + reach
+        return np.array([max(self.value - reach, 0.0), self.value + reach])
 
     @overload
     def tail(self, beyond: float) -> float: ...

@@ -364,11 +364,7 @@ class BinarySearchEstimator:
             first, last = (first, middle) if self.error_bound(middle) <= allowed else (middle + 1, last)
         return (first + 1) * self.step
 
-    @overload
-    def interval(self, estimate: float, confidence: float = ...) -> tuple[float, float]: ...
-    @overload
-    def interval(self, estimate: npt.ArrayLike, confidence: float = ...) -> Any: ...
-    def interval(self, estimate: Any, confidence: float = 0.95) -> Any:
+    def interval(self, estimate: npt.ArrayLike, confidence: float = 0.95) -> Array:
         """Return the confidence interval of an estimate: the estimate ± `margin(confidence)`, cut to `theta_range`.
 
         Parameters
@@ -380,8 +376,8 @@ class BinarySearchEstimator:
 
         Returns
         -------
-        tuple of float, or ndarray of float64, shape (..., 2)
-            Lower and upper end; a tuple for a single estimate.
+        ndarray of float64, shape (..., 2)
+            Lower and upper ends.
 
         Raises
         ------
@@ -390,8 +386,7 @@ class BinarySearchEstimator:
         """
         values = check_array("estimate", estimate, REAL_DTYPES).astype(np.float64)
         margin, (low, high) = self.margin(confidence), self.theta_range
-        found = np.stack([np.maximum(values - margin, low), np.minimum(values + margin, high)], axis=-1)
-        return (float(found[0]), float(found[1])) if values.ndim == 0 else found
+        return np.stack([np.maximum(values - margin, low), np.minimum(values + margin, high)], axis=-1)
 
     def risk_bound(self, loss: Loss | str | None = None) -> float:
         r"""Bound the expected loss E loss(\|θ̂ − θ\|), for every distribution of the model.
