@@ -1,13 +1,13 @@
-"""The figures, tables and theorems of the five sources of dpcore, measured again on simulated data.
+"""Figures, tables and theorems of the five sources of dpcore, measured again on simulated data.
 
-`dpcore reproduce` is a thin shell over these names::
+The command `dpcore reproduce` uses these names::
 
     from dpcore.reproduce import Setting, run
 
     findings = run(["overfitting"], Setting(seed=1, quick=True))
 
-A study is one module in `dpcore.reproduce.studies` that defines `STUDY`; nothing else has to know it. Data and noise come from a seed, so
-a run repeats bit for bit on every machine, and nothing in it is private: documents say `secure = false`.
+A study is one module in `dpcore.reproduce.studies` that defines `STUDY`. Data and noise come from a seed, so a run repeats bit for bit on
+every machine. Nothing in it is private: documents have `secure = false`.
 """
 
 from dpcore.reproduce.registry import Study, known_studies

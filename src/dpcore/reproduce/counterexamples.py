@@ -93,9 +93,9 @@ def _same_regions() -> tuple[Check, ...]:
     found = [is_sufficient(*pair).problem for pair in (THREE, THREE[::-1], ONE_SIDED, ONE_SIDED[::-1])]
     gains = [0.0 if problem is None else problem.risk_P - problem.risk_Q for problem in found]
     return (
-        Check("the testing regions of all pairs are equal", f"corners at most {scientific(off)} apart", "0", off <= ROUNDING),
-        Check("the unions over both orders are equal", f"corners at most {scientific(union)} apart", "0", union <= ROUNDING),
-        Check("none is a garbling of the other", f"risks differ by {min(gains):.4f} at least", "more than 0", min(gains) > 0),
+        Check("the testing regions of all pairs are equal", f"corners at most {scientific(off)} apart", "0", off <= ROUNDING, "identity"),
+        Check("the unions over both orders are equal", f"corners at most {scientific(union)} apart", "0", union <= ROUNDING, "identity"),
+        Check("none is a garbling of the other", f"risks differ by {min(gains):.4f} at least", "more than 0", min(gains) > 0, "identity"),
     )
 
 
@@ -109,7 +109,7 @@ def _two_data_bases(setting: Setting) -> Check:
         smaller += bool(inside)
         differ += bool(inside) != is_sufficient(p, q).holds
     promise = f"two data bases, one order: regions are contained exactly if there is a T, for {count} random pairs"
-    return Check(promise, f"{differ} differ; contained in {smaller}", "0", differ == 0)
+    return Check(promise, f"{differ} differ; contained in {smaller}", "0", differ == 0, "identity")
 
 
 # Lemma 1
@@ -165,8 +165,8 @@ def _uniform_checks() -> tuple[Check, ...]:
     uniform = np.full((1, STATES), 1 / STATES)
     under, without = is_sufficient(_constant().under(uniform), _open().under(uniform)), is_sufficient(_constant(), _open())
     return (
-        Check("under the uniform distribution alone M₁′ ≺ M₂′", f"deficiency {scientific(under.deficiency)}", "0", under.holds),
-        Check("and yet M₁ is not sufficient for M₂", f"risks {_risks(without)}", "a separating decision", not without.holds),
+        Check("under the uniform distribution alone M₁′ ≺ M₂′", f"deficiency {scientific(under.deficiency)}", "0", under.holds, "identity"),
+        Check("and yet M₁ is not sufficient for M₂", f"risks {_risks(without)}", "a separating decision", not without.holds, "identity"),
     )
 
 
@@ -180,7 +180,7 @@ def _kept_under(setting: Setting) -> Check:
         lost += not is_sufficient(p.under(few), q.under(few)).holds
         made += is_sufficient(q, p).holds != is_sufficient(q.under(full), p.under(full)).holds
     promise = f"{count} random garblings: M₁ ≺ M₂ gives M₁′ ≺ M₂′ always; with full column rank M₂′ ≺ M₁′ holds exactly if M₂ ≺ M₁"
-    return Check(promise, f"{lost} and {made} exceptions", "0", lost == made == 0)
+    return Check(promise, f"{lost} and {made} exceptions", "0", lost == made == 0, "identity")
 
 
 # Theorem 5
@@ -218,6 +218,6 @@ def _distributions_checks() -> tuple[Check, ...]:
     outside = [not np.all(under[0].power_region(i, j).contains(under[1].power_region(i, j).vertices)) for i, j in ((0, 1), (1, 0))]
     answer = is_sufficient(COARSE, FINE)
     return (
-        Check("under the distributions R(M₁) ⊃ R(M₂)", f"{sum(outside)} of 2 orders not contained", "0", not any(outside)),
-        Check("and yet M₁ is not sufficient for M₂", f"risks {_risks(answer)}", "a separating decision", not answer.holds),
+        Check("under the distributions R(M₁) ⊃ R(M₂)", f"{sum(outside)} of 2 orders not contained", "0", not any(outside), "identity"),
+        Check("and yet M₁ is not sufficient for M₂", f"risks {_risks(answer)}", "a separating decision", not answer.holds, "identity"),
     )

@@ -1,4 +1,4 @@
-"""The page of `dpcore reproduce --report`: for each section what the source says, what was measured, and how far they agree."""
+"""The page of `dpcore reproduce --report`: statements of the documents, measurements beside them, identities and findings."""
 
 from __future__ import annotations
 
@@ -6,65 +6,123 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.pages.numbers import readable
 from dpcore.pages.page import Pages
+from dpcore.reproduce.mathematics import mathematics
 from dpcore.reproduce.setting import SIMULATED
+from dpcore.reproduce.sources import place_and_claim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dpcore.reproduce.results import Section, Slope
+    from dpcore.reproduce.results import Check, Section, Slope, Table
     from dpcore.reproduce.run import Findings
+
+KINDS = {
+    "identity": ("Identities", "These hold for every data set and seed, exactly or up to rounding. One that fails is a bug in dpcore."),
+    "finding": ("Findings", "These are measured, with a statistical error. A true one can fail, by a rare chance."),
+}
 
 
 class ReproducedPages(Pages):
-    """The files that `reproduce --report DIR` asks for; `write` takes the findings."""
+    """The files of `dpcore reproduce --report DIR`; `write` takes the findings."""
 
     template = "reproduce"
 
     def content(self, subject: Findings) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """The page of some findings."""
+        """Return the document and the content of the page.
+
+        Parameters
+        ----------
+        subject : Findings
+            The results of all studies of the page.
+
+        Returns
+        -------
+        document : mapping
+            The JSON file.
+        shown : dict
+            The studies, and the warning at the top.
+        """
         studies = [
-            {"name": study.name, "summary": study.summary, "sections": [_section(section) for section in sections]}
+            {
+                "name": study.name,
+                "summary": study.summary,
+                "source": study.source,
+                "sections": [_section(section) for section in sections],
+            }
             for study, sections in subject.studies.items()
         ]
-        _number(studies)
+        for number, section in enumerate((section for study in studies for section in _sections(study)), 1):
+            section["anchor"] = f"section-{number}"
         return subject.document(), {"studies": studies, "alarm": SIMULATED}
 
 
+def _sections(study: Mapping[str, Any]) -> list[dict[str, Any]]:
+    sections: list[dict[str, Any]] = study["sections"]
+    return sections
+
+
 def _section(section: Section) -> dict[str, Any]:
-    """What the page shows of one section."""
     from dpcore.reproduce.plots import figure_plot
 
-    place, _, claim = section.title.partition(": ")
-    figures = [{"caption": figure.caption, "plot": figure_plot(figure)} for figure in section.figures]
-    slopes = [slope_row(slope) for slope in section.slopes]
-    kept = sum(check.holds for check in section.checks)
+    place, claim = place_and_claim(section.title)
     return {
-        "title": section.title,
         "place": place,
-        "claim": claim,
-        "section": section,
-        "figures": figures,
-        "slopes": slopes,
+        "claim": formulas(claim),
+        "statement": formulas(section.statement),
+        "setup": formulas(section.setup),
+        "remark": formulas(section.remark),
+        "figures": [{"caption": formulas(figure.caption), "plot": figure_plot(figure)} for figure in section.figures],
+        "tables": [_table(table) for table in section.tables],
+        "slopes": [slope_row(slope) for slope in section.slopes],
         "own": any(slope.own is not None for slope in section.slopes),
-        "verdict": f"{kept} of {len(section.checks)}" if section.checks else "–",
+        "checks": [kind for kind in (_kind(kind, section.checks) for kind in KINDS) if kind["rows"]],
+        "verdicts": {kind: _verdict(kind, section.checks) for kind in KINDS},
     }
 
 
-def slope_row(slope: Slope) -> dict[str, str]:
-    """One line of the table of slopes."""
+def formulas(text: str) -> Any:
+    """Return a text with its formulas as markup for a template."""
+    from markupsafe import Markup
+
+    return Markup(mathematics(text))  # noqa: S704 - everything else is escaped
+
+
+def _table(table: Table) -> dict[str, Any]:
+    rows = [[formulas(cell) for cell in row] for row in table.rows]
+    return {"caption": formulas(table.caption), "header": [formulas(name) for name in table.header], "rows": rows}
+
+
+def _kind(kind: str, checks: Sequence[Check]) -> dict[str, Any]:
+    name, meaning = KINDS[kind]
+    rows = [
+        {"claim": formulas(check.claim), "measured": formulas(check.measured), "limit": formulas(check.limit), "holds": check.holds}
+        for check in checks
+        if check.kind == kind
+    ]
+    return {"kind": kind, "name": name, "meaning": meaning, "rows": rows}
+
+
+def _verdict(kind: str, checks: Sequence[Check]) -> Mapping[str, Any]:
+    """How many checks of a kind hold, as text, and whether all do."""
+    every = [check.holds for check in checks if check.kind == kind]
+    return {"text": f"{sum(every)} of {len(every)}" if every else "–", "holds": all(every)}
+
+
+def slope_row(slope: Slope) -> dict[str, Any]:
+    """Return one line of the table of slopes.
+
+    Parameters
+    ----------
+    slope : Slope
+        The slope.
+    """
     measured, error = readable([slope.measured, slope.stderr], slope.stderr, percent=False)
     theory, own = (None if value is None else f"{value:.2f}".replace("-", "−") for value in (slope.theory, slope.own))
     return {
-        "part": slope.part,
-        "variable": slope.variable,
+        "part": formulas(slope.part),
+        "variable": formulas(slope.variable),
         "measured": measured,
         "stderr": error,
         "theory": theory or "",
         "own": own or "–",
     }
-
-
-def _number(studies: Sequence[Mapping[str, Any]]) -> None:
-    sections = [section for study in studies for section in study["sections"]]
-    for number, section in enumerate(sections, 1):
-        section["anchor"] = f"section-{number}"

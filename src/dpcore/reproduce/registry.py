@@ -1,4 +1,4 @@
-"""Which studies there are: every module of `dpcore.reproduce.studies` that defines `STUDY`."""
+"""The known studies: every module of `dpcore.reproduce.studies` that defines `STUDY`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from dpcore.errors import ParameterError
 from dpcore.reproduce import studies as _package
 from dpcore.reproduce.results import Section
 from dpcore.reproduce.setting import Setting
+from dpcore.reproduce.sources import Source, source_of
 
 ALL = "all"
-"""Stands for every study."""
+"""Name that stands for every study."""
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What `dpcore reproduce NAME` runs.
+    """A study: the work of `dpcore reproduce NAME`.
 
     Attributes
     ----------
     name : str
-        On the command line.
+        Name on the command line.
     summary : str
         One line of help.
     titles : tuple of str
-        Of its sections, in order: document and number, then what is claimed.
+        Titles of its sections, in order: document and number, then the claim. All sections are about one document.
     sections : callable
-        Measures them, one after the other.
+        Takes a `Setting` and yields the sections, one after the other.
     extra : tuple of str, optional
-        The extra of dpcore that it needs, and the package in it.
+        The extra of dpcore that the study needs, and a package in it.
     """
 
     name: str
@@ -41,9 +42,28 @@ class Study:
     sections: Callable[[Setting], Iterator[Section]]
     extra: tuple[str, str] | None = None
 
+    @property
+    def source(self) -> Source:
+        """The document that the study is about."""
+        return source_of(self.titles[0])
+
 
 def known_studies() -> dict[str, Study]:
-    """Find all studies, by name, in the order of their titles.
+    """Return all studies by name, in the order of their titles.
+
+    Returns
+    -------
+    dict
+        From the name to the `Study`.
+
+    Raises
+    ------
+    ImportError
+        If a module of a study cannot be imported.
+
+    Notes
+    -----
+    Cost: the first call imports the modules of all studies, which takes about a second.
 
     Examples
     --------
@@ -57,17 +77,17 @@ def known_studies() -> dict[str, Study]:
 
 
 def chosen_studies(names: Sequence[str]) -> list[Study]:
-    """Look studies up.
+    """Return studies by their names.
 
     Parameters
     ----------
     names : sequence of str
-        Names of studies; "all" stands for every one.
+        Names of studies; "all" stands for every study.
 
     Raises
     ------
     ParameterError
-        If there is no study of a name, or one of them needs an extra that is not installed.
+        If no study has one of the names, or a study needs an extra that is not installed.
     """
     known = known_studies()
     for name in names:
@@ -80,9 +100,9 @@ def chosen_studies(names: Sequence[str]) -> list[Study]:
 
 
 def _check_installed(study: Study) -> None:
-    """Before anything is measured: with `all`, the study that cannot run may be the last one."""
+    """Raise if the extra of a study is missing, before any study runs: with `all`, it may be the last one."""
     if study.extra is None:
         return
     extra, package = study.extra
     if importlib.util.find_spec(package) is None:
-        raise ParameterError(f"the experiment {study.name} needs the extra `{extra}`: pip install 'dpcore[{extra}]'")
+        raise ParameterError(f"the study {study.name} needs the extra `{extra}`: pip install 'dpcore[{extra}]'")

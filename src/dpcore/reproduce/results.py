@@ -1,4 +1,4 @@
-"""What a study finds: sections with figures, slopes and checks. Plain numbers and words, the same in the JSON file and on the page."""
+"""Results of studies: sections with figures, slopes and checks. The JSON file and the page have the same numbers and words."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+Kind = Literal["identity", "finding"]
+"""An identity holds for every data set and seed, exactly or up to rounding; a finding is measured, with a statistical error."""
 Role = Literal["measured", "second", "third", "fourth", "theory", "second theory"]
-"""Which marker or line a series has on the page; theories are lines."""
+"""Marker or line of a series on the page; theories are lines."""
 Form = Literal["line", "points", "pairs", "area"]
-"""Drawn as a line through all points, as points, as a line from each second point to the next one, or as the area that they enclose."""
+"""How points are drawn: as a line through all, as points, as a line from each second point to the next one, or as the enclosed area."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +21,11 @@ class Series:
     Attributes
     ----------
     name : str
-        What it shows, as in the legend.
+        Text of the legend.
     x, y : tuple of float
-        Its points.
+        Coordinates of the points.
     stderr : tuple of float or None
-        Standard error of each y; None for what is computed and not measured.
+        Standard error of each y; None for computed values.
     role : str
         "measured", "second", "third", "fourth", "theory" or "second theory".
     form : str
@@ -45,15 +47,15 @@ class Panel:
     Attributes
     ----------
     x_label, y_label : str
-        Beside the axes.
+        Labels of the axes.
     series : tuple of Series
-        What is drawn.
+        Series to draw.
     log : str
         Which axes are logarithmic: "", "x", "y" or "xy".
     limits : tuple of float or None
-        Ends of the y axis.
+        Ends of the y axis; None chooses them.
     title : str
-        Above the axes, where panels would not be told apart otherwise.
+        Title above the axes, where the panels of a figure need one.
     """
 
     x_label: str
@@ -66,16 +68,16 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Panels beside each other, and what they show.
+    """Panels beside each other, with a caption.
 
     Attributes
     ----------
     caption : str
-        In words.
+        What the panels show, in words.
     panels : tuple of Panel
-        From left to right; series of one name look alike.
+        Panels from left to right. Series with one name look alike.
     square : bool
-        Whether panels are squares on which both axes have one scale.
+        Whether panels are squares with one scale for both axes.
     """
 
     caption: str
@@ -85,16 +87,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of words and numbers, for what is no curve.
+    """Rows of words and numbers.
 
     Attributes
     ----------
     caption : str
-        In words.
+        What the table shows, in words.
     header : tuple of str
-        Of the columns.
+        Names of the columns.
     rows : tuple of tuple of str
-        As long as the header.
+        Cells of each row.
     """
 
     caption: str
@@ -109,13 +111,13 @@ class Slope:
     Attributes
     ----------
     part, variable : str
-        Which part of a risk or error, in which variable.
+        The part of a risk or error, and the variable.
     measured, stderr : float
         Least-squares slope and its standard error.
     theory : float
-        Slope of the document's formula on the same points.
+        Slope of the formula of the document on the same points.
     own : float or None
-        Slope of what this estimator must have exactly, where that is known: a bound of the right order may have another constant at every
+        Slope of the exact expectation of the estimator, where it is known. A bound of the right order may have another constant at each
         point.
     """
 
@@ -129,22 +131,26 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that the document promises, and whether it held.
+    """A claim that was checked, and whether it holds.
 
     Attributes
     ----------
-    promise : str
-        In words.
+    claim : str
+        The claim in words.
     measured, limit : str
         Numbers as shown.
     holds : bool
-        Whether the promise was kept, judged with the Monte-Carlo error.
+        Whether the claim holds; for a finding, with allowance for its statistical error.
+    kind : {"finding", "identity"}
+        An identity holds for every data set and seed, exactly or up to rounding: if it fails, dpcore has a bug. A finding is measured: it
+        can fail by chance.
     """
 
-    promise: str
+    claim: str
     measured: str
     limit: str
     holds: bool
+    kind: Kind = "finding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +160,21 @@ class Section:
     Attributes
     ----------
     title : str
-        "Private inference (chapter 9), Theorem 9.2.2: …".
+        Document and number, then the claim: "Private inference (chapter 9), Theorem 9.2.2: …".
     statement : str
-        What the document says.
+        The statement of the document.
     setup : str
-        What was measured.
+        What was measured, and how.
     figures : tuple of Figure
-        At least one.
+        At least one figure.
     slopes : tuple of Slope
-        Exponents beside the theory's.
+        Measured exponents beside those of the theory.
     checks : tuple of Check
-        Promises.
+        Identities and findings.
     remark : str
-        How to read what differs from the theory.
+        How to read differences from the theory.
     tables : tuple of Table
-        What is no curve.
+        Tables of words and numbers.
     """
 
     title: str
@@ -181,7 +187,13 @@ class Section:
     tables: tuple[Table, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """The section as JSON has it."""
+        """Return the section for the JSON file.
+
+        Returns
+        -------
+        dict
+            The attributes, with lists for tuples.
+        """
         plain: dict[str, Any] = _lists(asdict(self))
         return plain
 
@@ -193,5 +205,5 @@ def _lists(value: Any) -> Any:
 
 
 def floats(values: Iterable[Any]) -> tuple[float, ...]:
-    """An array as what a `Series` holds."""
+    """Return the numbers of an array as a `Series` holds them."""
     return tuple(float(value) for value in values)

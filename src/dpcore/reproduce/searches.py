@@ -112,10 +112,20 @@ def _visited(estimator: BinarySearchEstimator) -> tuple[Check, ...]:
     of = (total - 1) * (total - 2) // 2
     return (
         Check(
-            "every data set visits intervals of the figure only", f"{strange} others; {len(seen)} of {of} visited", "0 others", not strange
+            "every data set visits intervals of the figure only",
+            f"{strange} others; {len(seen)} of {of} visited",
+            "0 others",
+            not strange,
+            "identity",
         ),
-        Check("every search ends after N − 2 tests", f"{', '.join(map(str, sorted(tests)))} tests", f"{total - 2}", tests == {total - 2}),
-        Check("its end is what the table of estimates says", f"{different} of {len(traces)} counts differ", "0", not different),
+        Check(
+            "every search ends after N − 2 tests",
+            f"{', '.join(map(str, sorted(tests)))} tests",
+            f"{total - 2}",
+            tests == {total - 2},
+            "identity",
+        ),
+        Check("its end is what the table of estimates says", f"{different} of {len(traces)} counts differ", "0", not different, "identity"),
     )
 
 
@@ -205,7 +215,7 @@ class _Course:
 
 def _end_to_end(courses: Sequence[_Course]) -> Check:
     off = max(abs(course.estimate - course.estimator.trace(course.plus).estimate) for course in courses)
-    return Check("estimates from raw reports are where the searches end", f"{off:.1g} apart", "0", off < 1e-12)
+    return Check("estimates from raw reports are where the searches end", f"{off:.1g} apart", "0", off < 1e-12, "identity")
 
 
 def _without_error(courses: Sequence[_Course], setting: Setting) -> tuple[Check, ...]:
@@ -225,8 +235,8 @@ def _without_error(courses: Sequence[_Course], setting: Setting) -> tuple[Check,
             early += times * (wrong is not None and error > estimator.N - wrong)
             total += times
     return (
-        Check("searches that never remove θ end within Δ of it", f"{far} of {kept_inside:,} do not", "0", far == 0),
-        Check("the others as near as their first error allows", f"{early} of {total - kept_inside:,} do not", "0", early == 0),
+        Check("searches that never remove θ end within Δ of it", f"{far} of {kept_inside:,} do not", "0", far == 0, "identity"),
+        Check("the others as near as their first error allows", f"{early} of {total - kept_inside:,} do not", "0", early == 0, "identity"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a study's randomness comes from, and how much of it there is."""
+"""The seed and the size of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpcore.testing import KeyedRandom
 
 T = TypeVar("T")
 LARGEST_SEED = 2**64 - 1
-SIMULATED = "SIMULATED: data and noise come from the seed, and nothing here protects anybody (secure = false)."
+SIMULATED = "SIMULATED: data and noise come from the seed, so nothing here is private (secure = false)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class Setting:
     Parameters
     ----------
     seed : int, default 0
-        In [0, 2^64 − 1]. Every stream of the run comes from it.
+        Seed of all data and noise of the run, in [0, 2^64 − 1].
     quick : bool, default False
-        Fewer replicates and smaller grids: for a first look and for tests.
+        Whether to use fewer replicates and smaller grids, for a first look and for tests.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If `seed` is not such an integer.
+        If `seed` is not an integer in its range.
 
     Examples
     --------
@@ -46,15 +46,31 @@ class Setting:
         object.__setattr__(self, "seed", check_integer("seed", self.seed, low=0, high=LARGEST_SEED))
 
     def stream(self, *names: object) -> KeyedRandom:
-        """Give the stream of one part of a run: parts of other names are independent, so a part can be repeated alone.
+        """Return the stream of one part of a run. Parts with different names are independent, so you can repeat a part alone.
 
         Parameters
         ----------
         *names : object
-            Whose `str` together name the part.
+            Objects whose `str` together name the part.
+
+        Returns
+        -------
+        KeyedRandom
+            A stream with a key from the seed and the names.
         """
         return KeyedRandom(hashlib.sha256("\0".join(["dpcore.reproduce", str(self.seed), *map(str, names)]).encode()).digest())
 
     def sized(self, full: T, quick: T) -> T:
-        """Choose between the size of a full run and that of a quick one."""
+        """Return the size for this run.
+
+        Parameters
+        ----------
+        full, quick : object
+            The size of a full run, and that of a quick one.
+
+        Returns
+        -------
+        object
+            One of the two.
+        """
         return quick if self.quick else full

@@ -13,6 +13,8 @@ import dpcore
 from dpcore import cli
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.reproduce import Check, Figure, Panel, Section, Series, Setting, Slope, known_studies, registry, run
+from dpcore.reproduce.mathematics import mathematics
+from dpcore.reproduce.sources import SOURCES, place_and_claim
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("clarabel")
@@ -73,10 +75,16 @@ SECTIONS = {
     ],
 }
 """Every figure, table and theorem that `dpcore reproduce all` reproduces."""
+IDENTITIES = 47
+"""Checks of a quick run that must hold exactly or up to rounding."""
 PLACE = re.compile(
     r"[A-Z][\w &]+ \(\w+( \d)?\), (Claim|Corollary|Figure|Lemma|Section|Theorem|Abbildung|Beispiel|Satz) "
     r"\d+(\.\d+)*( [AB])?(, [\w -]+)?: [^:]+"
 )
+
+
+def plain(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", markup))
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +105,14 @@ def test_every_section_is_there_and_titled_with_document_and_number(quick_run):
     code, printed, _ = quick_run
     assert code == 0
     document = json.loads("".join(printed["out"]))
-    found = {study["name"]: [section["title"] for section in study["sections"]] for study in document["experiments"]}
+    found = {study["name"]: [section["title"] for section in study["sections"]] for study in document["studies"]}
     assert found == SECTIONS == {name: list(study.titles) for name, study in known_studies().items()}
     assert all(PLACE.fullmatch(title) for titles in found.values() for title in titles)
 
 
 def test_sections_say_what_the_document_says_and_have_figures(quick_run):
     document = json.loads("".join(quick_run[1]["out"]))
-    for study in document["experiments"]:
+    for study in document["studies"]:
         for section in study["sections"]:
             assert len(section["statement"]) > 50 < len(section["setup"])
             assert section["figures"]
@@ -118,35 +126,63 @@ def test_sections_say_what_the_document_says_and_have_figures(quick_run):
             assert all(len(row) == len(table["header"]) for table in section["tables"] for row in table["rows"])
 
 
-def test_promises_are_kept(quick_run):
+def test_identities_and_findings_hold(quick_run):
     document = json.loads("".join(quick_run[1]["out"]))
-    checks = [check for study in document["experiments"] for section in study["sections"] for check in section["checks"]]
+    checks = [check for study in document["studies"] for section in study["sections"] for check in section["checks"]]
     assert len(checks) == 137
-    assert [check["promise"] for check in checks if not check["holds"]] == []
+    assert [check["claim"] for check in checks if not check["holds"]] == []
+    assert sum(check["kind"] == "identity" for check in checks) == IDENTITIES
+    assert {check["kind"] for check in checks} == {"identity", "finding"}
+    # what has a standard error in its limit is measured
+    assert not [
+        check["claim"] for check in checks if check["kind"] == "identity" and "standard error" in check["limit"] + check["measured"]
+    ]
 
 
 def test_what_a_key_made_says_so(quick_run):
     _, printed, _ = quick_run
     document = json.loads("".join(printed["out"]))
     assert (document["secure"], document["seed"], document["quick"]) == (False, 0, True)
-    assert (document["format"], document["version"]) == (1, dpcore.__version__)
+    assert (document["format"], document["version"]) == (2, dpcore.__version__)
+    assert document["command"] == "dpcore reproduce all --seed 0 --quick"
     assert printed["err"][0].startswith("warning: SIMULATED: data and noise come from the seed")
     assert not [line for line in printed["err"][1:] if "warning" in line]
 
 
+def test_progress_counts_the_sections(quick_run):
+    lines = quick_run[1]["err"][1:-1]
+    titles = [title for titles in SECTIONS.values() for title in titles]
+    assert len(lines) == len(titles)
+    for number, (line, title) in enumerate(zip(lines, titles, strict=True), 1):
+        assert re.fullmatch(rf" *{number} of {len(titles)} +\d+\.\d s  {re.escape(title)}", line)
+
+
 def test_the_report_is_one_page_and_the_json_of_standard_output(quick_run):
     _, printed, folder = quick_run
-    assert sorted(path.name for path in folder.iterdir()) == ["experiments.html", "experiments.json"]
-    assert (folder / "experiments.json").read_text(encoding="utf-8") == "".join(printed["out"]) + "\n"
-    page = (folder / "experiments.html").read_text(encoding="utf-8")
+    assert sorted(path.name for path in folder.iterdir()) == ["reproduced.html", "reproduced.json"]
+    assert (folder / "reproduced.json").read_text(encoding="utf-8") == "".join(printed["out"]) + "\n"
+    page = (folder / "reproduced.html").read_text(encoding="utf-8")
     titles = [title for titles in SECTIONS.values() for title in titles]
-    assert list(map(html.unescape, re.findall(r'id="section-\d+">\n<h2>(.*?)</h2>', page))) == titles
+    places = re.findall(r'id="section-\d+">\n<h3 class="place">(.*?)</h3>\n<p class="claim">(.*?)</p>', page)
+    assert [(html.unescape(place), plain(claim)) for place, claim in places] == [
+        (place, plain(mathematics(claim))) for place, claim in map(place_and_claim, titles)
+    ]
     document = json.loads("".join(printed["out"]))
-    sections = [section for study in document["experiments"] for section in study["sections"]]
+    sections = [section for study in document["studies"] for section in study["sections"]]
     assert page.count("<svg") == sum(len(section["figures"]) for section in sections) > len(titles)
-    assert page.count("<table>") == 1 + sum(
-        len(section["tables"]) + bool(section["slopes"]) + bool(section["checks"]) for section in sections
-    )
+    assert page.count("<table>") == sum(len(section["tables"]) for section in sections)
+    kinds = [len({check["kind"] for check in section["checks"]}) + bool(section["slopes"]) for section in sections]
+    assert page.count('<table class="stack">') == len(SECTIONS) + sum(kinds)
+    for source in SOURCES.values():
+        assert f"<cite><bdi>{html.escape(source.title)}</bdi></cite>" in page.replace("&#39;", "&#x27;")
+        assert source.authors in page
+    assert "<dd><code>dpcore reproduce all --seed 0 --quick</code></dd>" in page
+    assert f"<dd>dpcore {dpcore.__version__}, stream version" in page
+    assert "<h4>Identities</h4>" in page
+    assert "<h4>Findings</h4>" in page
+    # formulas are set: no caret, no index with an underscore is left in the words
+    words = re.sub(r"<svg.*?</svg>|<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert re.findall(r".{20}[\^√]\(.{10}|.{20}\^.{10}|\b[A-Za-zα-ω]_\w", words) == []
     assert "SIMULATED" in page
     assert re.findall(r'(?:src|href)="(?!#)[^"]*"|https?://', page) == []
     assert "mathdefault" not in page
@@ -156,12 +192,15 @@ def test_one_study_has_its_own_name(tmp_path, capsys, made_up):
     assert cli.run(["reproduce", "made-up", "--report", str(tmp_path / "new" / "folder"), "--seed", "3"]) == 0
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["made-up.html", "made-up.json"]
     out, err = capsys.readouterr()
-    assert "a promise was not kept" in err
+    assert "warning: 1 findings do not hold" in err
+    assert "warning: 1 identities do not hold, which is a bug in dpcore" in err
+    assert "1 of 1 " in err
     document = json.loads(out)
-    assert [study["name"] for study in document["experiments"]] == ["made-up"]
-    assert document["experiments"][0]["sections"][0]["setup"] == "seed 3"
+    assert [study["name"] for study in document["studies"]] == ["made-up"]
+    assert document["studies"][0]["sections"][0]["setup"] == "seed 3"
     page = (tmp_path / "new" / "folder" / "made-up.html").read_text(encoding="utf-8")
-    assert "not kept" in page
+    assert page.count('<td class="broken">does not hold</td>') == 2
+    assert page.count('<td class="holds">holds</td>') == 1
     assert "−1.98" in page
 
 
@@ -186,7 +225,7 @@ def test_a_missing_extra_is_named_before_anything_is_measured(name, monkeypatch,
     assert cli.run(["reproduce", name]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "dpcore: the experiment minimax needs the extra `minimax`: pip install 'dpcore[minimax]'\n"
+    assert err == "dpcore: the study minimax needs the extra `minimax`: pip install 'dpcore[minimax]'\n"
     assert [study.name for study in registry.chosen_studies(["blackwell"])] == ["blackwell"]
 
 
@@ -209,12 +248,13 @@ MADE_UP = """
 from dpcore.reproduce import Check, Figure, Panel, Section, Series, Slope, Study
 
 TITLE = "Wasserman & Zhou (2010), Figure 1: made up"
+CHECKS = Check("p", "1", "0", False), Check("q", "1", "1", True), Check("r", "1", "0", False, "identity")
 
 def sections(setting):
     series = Series("measured", (1.0, 10.0), (2.0, 0.2), (0.1, 0.01)), Series("theory", (1.0, 10.0), (1.0, 0.1), None, "theory")
     figure = Figure("A figure.", (Panel("n", "error", series),))
     slope = Slope("part", "n", -1.98, 0.01, -2.0)
-    yield Section(TITLE, "statement", f"seed {setting.seed}", (figure,), (slope,), (Check("p", "1", "0", False),))
+    yield Section(TITLE, "statement", f"seed {setting.seed}", (figure,), (slope,), CHECKS)
 
 STUDY = Study("made-up", "Made up.", (TITLE,), sections)
 """
@@ -234,9 +274,19 @@ def test_adding_a_study_is_adding_a_file(made_up):
     # in the order of the titles
     assert list(known_studies()) == ["blackwell", "privacy-cost", "tests", "minimax", "overfitting", "figure1", "made-up", "rates"]
     findings = run(["made-up"], Setting())
-    assert not findings.kept
+    assert not findings.hold
+    assert (findings.broken("identity"), findings.broken("finding")) == (1, 1)
+    assert findings.command == "dpcore reproduce made-up --seed 0"
     titles = [section.title for sections in findings.studies.values() for section in sections]
     assert titles == ["Wasserman & Zhou (2010), Figure 1: made up"]
+
+
+def test_progress_is_called_after_each_section(made_up):
+    seen = []
+    run(["made-up"], Setting(), progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 1)]
+    with pytest.raises(ParameterTypeError, match="progress must be a function"):
+        run([], Setting(), progress=3)
 
 
 def test_a_name_that_is_no_study_is_refused():

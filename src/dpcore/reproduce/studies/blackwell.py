@@ -140,14 +140,18 @@ def _settled(found: Mapping[str, Experiment], answers: Mapping[tuple[str, str], 
     measured = f"no entry of PT − Q beyond {scientific(residual)}; Q better by {gain:.3g} at least"
     holds = residual <= 1e-9 and gain > 0 and not wrong
     return Check(
-        f"each of {len(answers)} ordered pairs has a T or a decision problem, and never both", measured, "10⁻⁹; more than 0", holds
+        f"each of {len(answers)} ordered pairs has a T or a decision problem, and never both",
+        measured,
+        "10⁻⁹; more than 0",
+        holds,
+        "identity",
     )
 
 
 def _transitive(names: list[str], answers: Mapping[tuple[str, str], Sufficiency]) -> Check:
     chains = [(p, q, r) for p, q, r in permutations(names, 3) if answers[p, q].holds and answers[q, r].holds]
     broken = sum(not answers[p, r].holds for p, q, r in chains)
-    return Check("a garbling of a garbling is one", f"{broken} of {len(chains)} chains broken", "0", broken == 0)
+    return Check("a garbling of a garbling is one", f"{broken} of {len(chains)} chains broken", "0", broken == 0, "identity")
 
 
 def _never_worse(setting: Setting, found: Mapping[str, Experiment], answers: Mapping[tuple[str, str], Sufficiency]) -> Check:
@@ -159,7 +163,7 @@ def _never_worse(setting: Setting, found: Mapping[str, Experiment], answers: Map
         worst = max(worst, *(p.bayes_risk(loss, prior) - q.bayes_risk(loss, prior) for p, q in ordered))
     measured = f"risk of P − risk of Q at most {scientific(worst)}"
     promise = f"where PT = Q, P is never worse, in {count} random decision problems"
-    return Check(promise, measured, "0, up to rounding", worst <= ROUNDING)
+    return Check(promise, measured, "0, up to rounding", worst <= ROUNDING, "identity")
 
 
 def _deficiency_figure(setting: Setting) -> Figure:
@@ -262,12 +266,12 @@ def _profile_agrees() -> Check:
         worst = max(worst, float(np.abs(experiment.delta(grid, neighbours=pairs) - [exact(float(e)) for e in grid]).max()))
     mechanism, experiment = _gaussian()
     worst = max(worst, float(np.abs(experiment.delta(grid) - [_gaussian_profile(mechanism.scale, float(e)) for e in grid]).max()))
-    return Check("profiles are what the formulas say", f"at most {scientific(worst)} off", "rounding", worst <= ROUNDING)
+    return Check("profiles are what the formulas say", f"at most {scientific(worst)} off", "rounding", worst <= ROUNDING, "identity")
 
 
 def _claim_covers() -> Check:
     delta = _gaussian()[1].delta(EPSILON)
-    return Check("the discrete Gaussian mechanism keeps its δ", f"{delta:.3g}", f"{DELTA:g}", delta <= DELTA)
+    return Check("the discrete Gaussian mechanism keeps its δ", f"{delta:.3g}", f"{DELTA:g}", delta <= DELTA, "identity")
 
 
 def _tested() -> dict[str, tuple[Experiment, list[Pair]]]:
@@ -304,7 +308,7 @@ def _less_is_broken(tested: Mapping[str, tuple[Experiment, list[Pair]]]) -> Chec
     tight = {name: case for name, case in tested.items() if case[0].epsilon(neighbours=case[1]) > EPSILON - ROUNDING}
     largest = max(_least_sum(experiment, pairs, 0.99 * EPSILON) for experiment, pairs in tight.values())
     promise = f"the {len(tight)} of them that attain their ε break them if it were 1 % less"
-    return Check(promise, f"the least sums are at most {largest:.5f}", "below 1", largest < 1 - ROUNDING)
+    return Check(promise, f"the least sums are at most {largest:.5f}", "below 1", largest < 1 - ROUNDING, "identity")
 
 
 # Theorem 2, audited
@@ -412,7 +416,9 @@ def _regions_figure(shown: Mapping[str, tuple[Experiment, list[Pair], float, flo
 
 def _inside(shown: Mapping[str, tuple[Experiment, list[Pair], float, float]]) -> Check:
     worst = max(beyond(*case) for case in shown.values())
-    return Check("all regions lie inside R(ε, δ)", f"at most {scientific(worst)} beyond", "0, up to rounding", worst <= ROUNDING)
+    return Check(
+        "all regions lie inside R(ε, δ)", f"at most {scientific(worst)} beyond", "0, up to rounding", worst <= ROUNDING, "identity"
+    )
 
 
 def _equivalent(setting: Setting) -> Check:
@@ -425,7 +431,7 @@ def _equivalent(setting: Setting) -> Check:
         delta = experiment.delta(epsilon) * (1.001 if index % 2 else 0.999)
         differ += experiment.satisfies(epsilon, delta) != (beyond(experiment, pairs, epsilon, delta) <= ROUNDING)
     promise = f"private exactly if inside, at guarantees 0.1 % on either side of the profiles of {count} random experiments"
-    return Check(promise, f"{differ} of {count} differ", "0", differ == 0)
+    return Check(promise, f"{differ} of {count} differ", "0", differ == 0, "identity")
 
 
 STUDY = Study("blackwell", "Mechanisms as experiments: their order, profiles, testing regions and audits.", TITLES, sections)

@@ -171,7 +171,7 @@ def _between(sizes: Sequence[_Size]) -> tuple[Check, ...]:
     return (
         Check("measured risks are at least the lower bound", f"{above:.3g} times it or more", "1, with 4 standard errors", above >= 1),
         Check("and at most what is proven of the estimator", f"{below:.4f} of it or less", "1, with 4 standard errors", below <= 1),
-        Check("which for the search is at most the upper bound", f"{scientific(proven)} of it or less", "1", proven <= 1),
+        Check("which for the search is at most the upper bound", f"{scientific(proven)} of it or less", "1", proven <= 1, "identity"),
     )
 
 
@@ -278,9 +278,10 @@ def _certificate_checks(every: dict[str, list[_Certified]]) -> tuple[Check, ...]
             f"at most {scientific(max(ratio - 1, 0.0))} above it, relatively",
             "10⁻⁶",
             ratio <= 1 + SLACK,
+            "identity",
         ),
-        Check("ω_H of the reports is at most ω_TV(η)", f"{seen:.4f} of it or less", "1", seen <= 1 + SLACK),
-        Check("ω_TV is at least what Beispiele 3.6 B and 3.7 say", f"{least:.4f} times that or more", "1", least >= 1 - SLACK),
+        Check("ω_H of the reports is at most ω_TV(η)", f"{seen:.4f} of it or less", "1", seen <= 1 + SLACK, "identity"),
+        Check("ω_TV is at least what Beispiele 3.6 B and 3.7 say", f"{least:.4f} times that or more", "1", least >= 1 - SLACK, "identity"),
     )
 
 

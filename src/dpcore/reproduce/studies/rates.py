@@ -184,7 +184,7 @@ def _point_mass(curves: Curves) -> Section:
         (_beside_a_density(found, curves),),
         (),
         (
-            Check("no release comes nearer than ½ to a point mass", f"{least:.3f} or more in all runs", "½", least >= 0.5),
+            Check("no release comes nearer than ½ to a point mass", f"{least:.3f} or more in all runs", "½", least >= 0.5, "identity"),
             Check("each comes near to a Lipschitz density as n grows", f"to {falls:.3f} of its first distance", "½", falls <= CONSISTENT),
         ),
         "What is released has no point of positive probability that the data choose: its distribution function F̂ is continuous at x, and "
@@ -345,7 +345,7 @@ def _refused(n: int) -> Check:
         found = "released"
     except ParameterError:
         found = "refused"
-    return Check(f"{n:,} records are refused", found, "refused", found == "refused")
+    return Check(f"{n:,} records are refused", found, "refused", found == "refused", "identity")
 
 
 def _orthogonal(curves: Curves) -> Section:

@@ -1,0 +1,109 @@
+"""Formulas of plain text as HTML: variables in italics, exponents raised, indices lowered, roots with their bar."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+−")
+LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+WORDS = frozenset({"a", "A", "I"})
+"""Single letters that are words, or parts of labels."""
+PRODUCTS = frozenset({"PT", "nd"})
+"""Products of variables that could be words."""
+SPACES = {"L1": "<var>L</var><sub>1</sub>", "L2": "<var>L</var><sub>2</sub>"}
+
+LETTERS = r"[A-Za-zα-ωϕ]"
+TOKEN = re.compile(
+    rf"(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+)|(?P<lowered>[₀-₉]+)|(?P<script>[\^_])|(?P<root>√)|"
+    rf"(?P<space>\bL[12]\b)|(?P<name>(?<!['’A-Za-zα-ω\u00c0-\u024f]){LETTERS}[\u0300-\u0304]?(?:{LETTERS})*(?![A-Za-z0-9\u00c0-\u024f]))"
+)
+SIMPLE = re.compile(r"[−+-]?(?:\d+(?:\.\d+)?|[½¼⅓⅔⅛⅜]|[A-Za-zα-ω][A-Za-zα-ω]*)|\+")
+"""An exponent or index without parentheses."""
+LABEL = re.compile(r"\d\.\d+ $")
+"""Before the letter of a label, as in "3.6 B"."""
+EXPONENT = re.compile(r"[−+-]?\d")
+"""After the e of a number in decimal notation."""
+IDENTIFIER = re.compile(r"[A-Za-z]{2,}$")
+"""Before an underscore that belongs to a name of Python."""
+
+
+def mathematics(text: str) -> str:
+    """Set the formulas of a text as HTML.
+
+    Parameters
+    ----------
+    text : str
+        Words with formulas as in docstrings: "d² ln(1/δ)/(n²ε²)", "e^(−εn)", "P_i(y)", "√(2 ln d/n)".
+
+    Returns
+    -------
+    str
+        HTML in which everything else is escaped.
+
+    Examples
+    --------
+    >>> mathematics("at most e^(−εn/2) & x₀ ∈ S")
+    'at most <var>e</var><sup>−<var>εn</var>/2</sup> &amp; <var>x</var><sub>0</sub> ∈ <var>S</var>'
+    >>> mathematics("a sample's k-ary response, Beispiel 3.6 B")
+    'a sample&#x27;s <var>k</var>-ary response, Beispiel 3.6 B'
+    """
+    done: list[str] = []
+    place = 0
+    while (found := TOKEN.search(text, place)) is not None:
+        done.append(escape(text[place : found.start()]))
+        html, place = _token(text, found)
+        done.append(html)
+    return "".join([*done, escape(text[place:])])
+
+
+def _token(text: str, found: re.Match[str]) -> tuple[str, int]:
+    """HTML of one token, and where the text goes on."""
+    written, end = found[0], found.end()
+    if found["raised"]:
+        return f"<sup>{written.translate(RAISED)}</sup>", end
+    if found["lowered"]:
+        return f"<sub>{written.translate(LOWERED)}</sub>", end
+    if found["space"]:
+        return SPACES[written], end
+    if found["script"]:
+        return _script(text, found)
+    if found["root"]:
+        inside, after = _operand(text, end, index=False)
+        return ("√", end) if inside is None else (f'√<span class="root">{inside}</span>', after)
+    return (f"<var>{written}</var>" if _is_variable(text, found) else escape(written)), end
+
+
+def _script(text: str, found: re.Match[str]) -> tuple[str, int]:
+    index = found[0] == "_"
+    inside, after = _operand(text, found.end(), index=index)
+    if inside is None or (index and IDENTIFIER.search(text[: found.start()])):
+        return found[0], found.end()
+    name = "sub" if index else "sup"
+    return f"<{name}>{inside}</{name}>", after
+
+
+def _is_variable(text: str, found: re.Match[str]) -> bool:
+    name = found[0]
+    if any("α" <= letter <= "ω" for letter in name) or name in PRODUCTS:
+        return True
+    if name == "e" and EXPONENT.match(text, found.end()) and text[: found.start()][-1:].isdigit():
+        return False
+    single = len(name) == 1 or (len(name) == 2 and "\u0300" <= name[1] <= "\u0304")
+    return single and name not in WORDS and not LABEL.search(text[: found.start()])
+
+
+def _operand(text: str, start: int, *, index: bool) -> tuple[str | None, int]:
+    """What is raised, lowered or under a root: a group in parentheses, without them, or a number or name."""
+    if text[start : start + 1] == "(":
+        depth = 0
+        for place in range(start, len(text)):
+            depth += {"(": 1, ")": -1}.get(text[place], 0)
+            if depth == 0:
+                return mathematics(text[start + 1 : place]), place + 1
+        return None, start
+    found = SIMPLE.match(text, start)
+    if found is None or (not index and len(re.sub(r"[^A-Za-z]", "", found[0])) > 1):
+        return None, start
+    several = index and len(found[0]) > 1 and found[0].isalpha()
+    return (escape(found[0]) if several else mathematics(found[0])), found.end()
