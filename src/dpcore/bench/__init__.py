@@ -1,4 +1,4 @@
-"""Timing beside peers and bounds. Every claim of speed is a ratio measured in the same run, the two sides taking turns."""
+"""Timing beside peers and bounds. Every claim of speed is a ratio from one run in which both sides take turns."""
 
 from dpcore.bench.noise import Case, cases, check_answer
 from dpcore.bench.table import Row, as_json, as_text

@@ -1,4 +1,4 @@
-"""`python -m dpcore.bench`: throughput of this machine beside its bounds. The peers are in the repository's benchmarks/ (`make bench`)."""
+"""`python -m dpcore.bench`: the speed of dpcore on this machine beside bounds. `make bench` compares it with peers."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from dpcore.bench.timing import ROUNDS
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print the table, and write it as JSON if asked."""
+    """Measure, print the table, and write JSON with --json."""
     parser = argparse.ArgumentParser(
         prog="python -m dpcore.bench",
-        description="Nanoseconds a value of the noise functions at every CPU level of this machine, beside the time that any "
-        "implementation needs: the ChaCha20 keystream of the same words and one copy of the array. Then nanoseconds a record of the local "
-        "randomisers, beside one copy of the records; nanoseconds a score of the selection, beside an argmax without noise and the kernel "
-        "that evaluates every score; nanoseconds a value of exact sums, beside the memory's speed; "
-        "releases of distributions and private tests, beside NumPy and the time they may take; and, with the extra minimax, "
-        "nanoseconds an estimate of the minimax engine, beside NumPy's and the time it may take.",
+        description="Measures the nanoseconds for each value of the noise functions at every CPU level of this machine, beside the time "
+        "that any implementation needs: the ChaCha20 keystream of the same words and one copy of the array. It also measures the local "
+        "randomisers beside one copy of the records; selections beside an argmax without noise and the kernel that evaluates every score; "
+        "exact sums beside the speed of the memory; releases of distributions and private tests beside NumPy and a limit; and, with the "
+        "extra minimax, estimates of the minimax engine beside NumPy and a limit.",
     )
-    parser.add_argument("--quick", action="store_true", help="10^6 values instead of 10^7")
+    parser.add_argument("--quick", action="store_true", help="use 10^6 values instead of 10^7")
     parser.add_argument("--values", type=int, metavar="N", help="number of values")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows as JSON too")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
     options = parser.parse_args(arguments)
     n = options.values if options.values is not None else 10**6 if options.quick else 10**7
     if n < 1:

@@ -1,4 +1,4 @@
-"""What of the noise functions is timed, and the two bounds that any implementation has: making the words, and copying the array."""
+"""Cases of the noise functions, and two bounds of any implementation: the time to make the random words, and to copy the array."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Case:
     Attributes
     ----------
     name : str
-        How the report calls it.
+        Name in the report.
     function : callable
         A function of `dpcore.noise`.
     scale : float
-        Its scale.
+        Scale of the noise.
     variance : float
-        Variance of the noise, to check the answer.
+        Variance of the noise, for the check of the answer.
     words : float
-        64-bit words a value.
+        64-bit random words for each value.
     """
 
     name: str
@@ -50,7 +50,26 @@ class Case:
         return np.int64 if self.name.startswith("discrete") else np.float64
 
     def work(self, values: Array, out: Array, threads: int, rng: Stream | None = None) -> Work:
-        """Add noise to `values`, into `out`."""
+        """Return the work to time: noise is added to `values`, into `out`.
+
+        Parameters
+        ----------
+        values, out : ndarray
+            Input and output, of one shape.
+        threads : int
+            Number of threads.
+        rng : Stream, optional
+            None is the secure source.
+
+        Returns
+        -------
+        callable
+            A function without arguments.
+
+        Notes
+        -----
+        Guarantee: that of `function` at `scale`, for each call.
+        """
         return partial(self.function, values, self.scale, out=out, threads=threads, rng=rng)
 
 
@@ -60,7 +79,23 @@ def _geometric_variance(t: float) -> float:
 
 
 def cases() -> tuple[Case, ...]:
-    """Everything the speed table of the noise functions names."""
+    """Return the cases of the speed table of the noise functions.
+
+    Returns
+    -------
+    tuple of Case
+        One for each function and scale.
+
+    Notes
+    -----
+    Cost: some microseconds; nothing is timed.
+
+    Examples
+    --------
+    >>> from dpcore.bench import cases
+    >>> cases()[0].name
+    'laplace'
+    """
     gaussians = (Case(f"discrete_gaussian σ={s:g}", noise.discrete_gaussian, s, s * s, 1.0 if s < 8 else 1.25) for s in (3.0, 10.0, 1000.0))
     return (
         Case("laplace", noise.laplace, 1.7, 2 * 1.7**2),
@@ -71,7 +106,38 @@ def cases() -> tuple[Case, ...]:
 
 
 def check_answer(case: Case, noise_of_zeros: Array) -> None:
-    """Raise if mean or variance is more than seven standard errors off: a benchmark of a wrong answer is worth nothing."""
+    """Raise if the mean or the variance of noise is more than seven standard errors off.
+
+    Parameters
+    ----------
+    case : Case
+        The function that made the noise.
+    noise_of_zeros : ndarray
+        Noise that was added to zeros.
+
+    Returns
+    -------
+    None
+        If both agree.
+
+    Raises
+    ------
+    AssertionError
+        If one of them is off.
+
+    Notes
+    -----
+    Cost: two passes over the array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcore.bench import cases, check_answer
+    >>> check_answer(cases()[0], np.zeros(1000))
+    Traceback (most recent call last):
+    ...
+    AssertionError: laplace: mean 0.0, mean square 0.0, expected 0 and 5.779999999999999
+    """
     n = noise_of_zeros.size
     mean, variance = float(noise_of_zeros.mean()), float(np.square(noise_of_zeros, dtype=np.float64).mean())
     # the variance of the square is at most five variances squared for these laws (Laplace has the most)

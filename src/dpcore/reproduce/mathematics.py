@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+−")
+RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+−n")
 LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 WORDS = frozenset({"a", "A", "I"})
 """Single letters that are words, or parts of labels."""
@@ -15,13 +15,16 @@ SPACES = {"L1": "<var>L</var><sub>1</sub>", "L2": "<var>L</var><sub>2</sub>"}
 
 LETTERS = r"[A-Za-zα-ωϕ]"
 TOKEN = re.compile(
-    rf"(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+)|(?P<lowered>[₀-₉]+)|(?P<script>[\^_])|(?P<root>√)|"
+    rf"(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|(?P<lowered>[₀-₉]+)|(?P<script>[\^_])|(?P<root>√)|"
     rf"(?P<space>\bL[12]\b)|(?P<name>(?<!['’A-Za-zα-ω\u00c0-\u024f]){LETTERS}[\u0300-\u0304]?(?:{LETTERS})*(?![A-Za-z0-9\u00c0-\u024f]))"
 )
 SIMPLE = re.compile(r"[−+-]?(?:\d+(?:\.\d+)?|[½¼⅓⅔⅛⅜]|[A-Za-zα-ω][A-Za-zα-ω]*)|\+")
 """An exponent or index without parentheses."""
 LABEL = re.compile(r"\d\.\d+ $")
 """Before the letter of a label, as in "3.6 B"."""
+BEFORE_SIGN = re.compile(r" (?=[=≤≥≺⊃∈≈] )")
+"""A line does not begin with a sign."""
+CLOSING = {"(": ")", "{": "}"}
 EXPONENT = re.compile(r"[−+-]?\d")
 """After the e of a number in decimal notation."""
 IDENTIFIER = re.compile(r"[A-Za-z]{2,}$")
@@ -29,7 +32,7 @@ IDENTIFIER = re.compile(r"[A-Za-z]{2,}$")
 
 
 def mathematics(text: str) -> str:
-    """Set the formulas of a text as HTML.
+    r"""Set the formulas of a text as HTML.
 
     Parameters
     ----------
@@ -44,7 +47,7 @@ def mathematics(text: str) -> str:
     Examples
     --------
     >>> mathematics("at most e^(−εn/2) & x₀ ∈ S")
-    'at most <var>e</var><sup>−<var>εn</var>/2</sup> &amp; <var>x</var><sub>0</sub> ∈ <var>S</var>'
+    'at most <var>e</var><sup>−<var>εn</var>/2</sup> &amp; <var>x</var><sub>0</sub>\xa0∈ <var>S</var>'
     >>> mathematics("a sample's k-ary response, Beispiel 3.6 B")
     'a sample&#x27;s <var>k</var>-ary response, Beispiel 3.6 B'
     """
@@ -54,14 +57,14 @@ def mathematics(text: str) -> str:
         done.append(escape(text[place : found.start()]))
         html, place = _token(text, found)
         done.append(html)
-    return "".join([*done, escape(text[place:])])
+    return BEFORE_SIGN.sub("\u00a0", "".join([*done, escape(text[place:])]))
 
 
 def _token(text: str, found: re.Match[str]) -> tuple[str, int]:
     """HTML of one token, and where the text goes on."""
     written, end = found[0], found.end()
     if found["raised"]:
-        return f"<sup>{written.translate(RAISED)}</sup>", end
+        return f"<sup>{mathematics(written.translate(RAISED))}</sup>", end
     if found["lowered"]:
         return f"<sub>{written.translate(LOWERED)}</sub>", end
     if found["space"]:
@@ -94,11 +97,12 @@ def _is_variable(text: str, found: re.Match[str]) -> bool:
 
 
 def _operand(text: str, start: int, *, index: bool) -> tuple[str | None, int]:
-    """What is raised, lowered or under a root: a group in parentheses, without them, or a number or name."""
-    if text[start : start + 1] == "(":
+    """What is raised, lowered or under a root: a group in parentheses or braces, without them, or a number or name."""
+    opening = text[start : start + 1]
+    if opening in CLOSING:
         depth = 0
         for place in range(start, len(text)):
-            depth += {"(": 1, ")": -1}.get(text[place], 0)
+            depth += (text[place] == opening) - (text[place] == CLOSING[opening])
             if depth == 0:
                 return mathematics(text[start + 1 : place]), place + 1
         return None, start

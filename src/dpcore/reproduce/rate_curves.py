@@ -125,7 +125,7 @@ def as_computed(curve: Curve) -> Check:
     return Check(
         f"{curve.name}: all errors are what they must be",
         f"at most {max(map(abs, off)):.1f} standard errors off, the least p-value is {min(chances):.2g}",
-        f"{SIGNIFICANCE:g} each",
+        "10⁻⁶ each",
         bool(min(chances) > SIGNIFICANCE),
     )
 

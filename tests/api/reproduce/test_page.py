@@ -26,6 +26,8 @@ LITERATURE = Path(__file__).resolve().parents[3] / "docs" / "literature.md"
         ("(P − Q)_+", "(<var>P</var> − <var>Q</var>)<sub>+</sub>"),
         ("T̂ of F̂", "<var>T̂</var> of <var>F̂</var>"),
         ("Σ_y", "Σ<sub><var>y</var></sub>"),
+        ("Σ_{k > l} ρⁿ", "Σ<sub><var>k</var> &gt; <var>l</var></sub> <var>ρ</var><sup><var>n</var></sup>"),
+        ("ε = ½", "<var>ε</var>\u00a0= ½"),
     ],
 )
 def test_formulas_are_set(text, html):

@@ -301,6 +301,7 @@ def _all_sets(tested: Mapping[str, tuple[Experiment, list[Pair]]]) -> Check:
         f"the least sum is 1 {'+' if least >= 1 else '−'} {scientific(abs(least - 1))}",
         "at least 1, up to rounding",
         least >= 1 - ROUNDING,
+        "identity",
     )
 
 
