@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from html import escape
 
-RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+−n")
-LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+−n"
+LOWERED = "₀₁₂₃₄₅₆₇₈₉", "0123456789"
+"""Characters above and below the line, and on it."""
 WORDS = frozenset({"a", "A", "I"})
 """Single letters that are words, or parts of labels."""
 PRODUCTS = frozenset({"PT", "nd"})
 """Products of variables that could be words."""
-SPACES = {"L1": "<var>L</var><sub>1</sub>", "L2": "<var>L</var><sub>2</sub>"}
-
 LETTERS = r"[A-Za-zα-ωϕ]"
 TOKEN = re.compile(
     rf"(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|(?P<lowered>[₀-₉]+)|(?P<script>[\^_])|(?P<root>√)|"
@@ -48,8 +47,8 @@ def mathematics(text: str) -> str:
     --------
     >>> mathematics("at most e^(−εn/2) & x₀ ∈ S")
     'at most <var>e</var><sup>−<var>εn</var>/2</sup> &amp; <var>x</var><sub>0</sub>\xa0∈ <var>S</var>'
-    >>> mathematics("a sample's k-ary response, Beispiel 3.6 B")
-    'a sample&#x27;s <var>k</var>-ary response, Beispiel 3.6 B'
+    >>> mathematics("a sample's k-ary response, as in Steinberger (2019), Beispiel 3.6 B")
+    'a sample&#x27;s <var>k</var>-ary response, as in Steinberger (2019), Beispiel 3.6 B'
     """
     done: list[str] = []
     place = 0
@@ -64,11 +63,11 @@ def _token(text: str, found: re.Match[str]) -> tuple[str, int]:
     """HTML of one token, and where the text goes on."""
     written, end = found[0], found.end()
     if found["raised"]:
-        return f"<sup>{mathematics(written.translate(RAISED))}</sup>", end
+        return f"<sup>{mathematics(written.translate(str.maketrans(*RAISED)))}</sup>", end
     if found["lowered"]:
-        return f"<sub>{written.translate(LOWERED)}</sub>", end
+        return f"<sub>{written.translate(str.maketrans(*LOWERED))}</sub>", end
     if found["space"]:
-        return SPACES[written], end
+        return f"<var>L</var><sub>{written[1]}</sub>", end
     if found["script"]:
         return _script(text, found)
     if found["root"]:
