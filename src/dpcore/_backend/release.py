@@ -1,4 +1,4 @@
-"""Kernels of releases: choices among weighted codes, sums of cosines, paths inside a band, products with rows of signs."""
+"""Kernels of distributions and of their tests: choices among weighted codes, sums of cosines, paths inside a band, products with signs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COSINE_LARGEST = int(_release.COSINE_LARGEST)
 _BLOCK = 2**16
 """Records and words that are handled at a time."""
 _TERMS_AT_A_TIME = 2**26
-"""Products that are summed between two looks at the signals."""
+"""Products that are summed between two checks for signals."""
 _MOST_GUIDE = 20
 
 
@@ -125,7 +125,7 @@ def step_weights(k: int) -> tuple[Floats, Floats]:
         leading, length = leading >> excess, length + excess
         mantissa, exponent = math.frexp(((1 << 318) // leading) * 2.0**-127)  # 2^191/leading, in (1/2, 1]
         mantissas[k - c], exponents[k - c] = 2 * mantissa, exponent - length
-    mantissas.flags.writeable = exponents.flags.writeable = False  # every caller gets the same
+    mantissas.flags.writeable = exponents.flags.writeable = False  # all callers share the arrays
     return mantissas, exponents
 
 

@@ -1,4 +1,4 @@
-"""What of sums and means is timed, and what needs no peer: the memory's own speed."""
+"""Times of sums, which means are made of, compared with the speed of memory."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class SumCase:
 
     @property
     def name(self) -> str:
-        """How the report calls it."""
+        """Name in the report."""
         return "clipped_sum (n,)" if self.columns is None else f"clipped_sum (n, {self.columns})"
 
     def values(self, n: int) -> Array:
-        """Made-up values, a third of them clipped; n in all, up to a last row."""
+        """Random values, a third of them clipped; n in all, up to a last row."""
         values = np.random.default_rng(1).standard_normal(n)
         return values if self.columns is None else values[: n - n % self.columns].reshape(-1, self.columns)
 
@@ -52,12 +52,12 @@ class SumCase:
 
 
 def sum_cases() -> tuple[SumCase, ...]:
-    """Everything that is asked of the sums."""
+    """All shapes that are timed."""
     return tuple(map(SumCase, COLUMNS))
 
 
 def check_sum(case: SumCase, values: Array) -> None:
-    """Raise if the sum is wrong: a benchmark of a wrong answer is worth nothing. Each value may move by half a grid."""
+    """Raise if the sum is wrong. Each value may move by half a grid."""
     rows = values.reshape(len(values), -1)
     found = np.atleast_1d(np.asarray(sums.clipped_sum(values, RADIUS).high))
     for column in {0, rows.shape[1] - 1}:
@@ -72,26 +72,26 @@ def _row(case: SumCase, against: str, level: str, threads: int, timing: Timing, 
 
 
 def plain_sum_row(case: SumCase, values: Array, level: str, rounds: int) -> Row:
-    """Ours against NumPy's sum, which clips nothing: for one column it reads as fast as the memory gives."""
+    """Ours against NumPy's sum, which does not clip: for one column it reads at the speed of memory."""
     timing = take_turns(case.work(values), partial(values.sum, axis=0), rounds)
     return _row(case, "np.sum, not clipped", level, 1, timing, values.size, target=BANDWIDTH)
 
 
 def bandwidth_row(case: SumCase, values: Array, level: str, rounds: int) -> Row:
-    """Ours against a copy, which moves every byte twice, by bytes a second."""
+    """Ours against a copy, which moves every byte twice, in bytes a second."""
     timing = take_turns(case.work(values), copying(values), rounds)
     by_bytes = Timing(timing.ours, timing.other / 2, timing.ratio / 2)
     return _row(case, "bytes a second of a copy", level, 1, by_bytes, values.size, target=BANDWIDTH)
 
 
 def thread_row(case: SumCase, values: Array, level: str, threads: int, rounds: int) -> Row:
-    """One thread against all; beyond the memory's speed there is nothing to gain, so nothing is asked."""
+    """One thread against all. There is no target, as the speed of memory limits the gain."""
     timing = take_turns(case.work(values, threads), case.work(values), rounds)
     return _row(case, "itself on one thread", level, threads, timing, values.size)
 
 
 def means_bounds(n: int, rounds: int) -> list[Row]:
-    """The rows that need no peer, at every level of this machine."""
+    """The rows without a peer, at every level of this machine."""
     rows, threads = [], _backend.default_threads()
     for level in at_levels():
         for case in sum_cases():

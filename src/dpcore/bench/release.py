@@ -1,4 +1,4 @@
-"""What of the releases and of the private tests is timed: their kernels and whole calls beside NumPy, and beside the time they may take."""
+"""Times of `dpcore.distributions` and of private tests: kernels and whole calls compared with NumPy, or with a time limit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Array = npt.NDArray[Any]
 EPSILON = 1.0
 CELLS, TERMS, COLUMNS = 1000, 100, 1000
 KS_RECORDS, KS_SIZE, KS_SECONDS = 10**4, 200, 5.0
-"""Records, then bins and draws of the Kolmogorov-Smirnov mechanism, and how long it may take."""
+"""Records, bins and draws of the Kolmogorov-Smirnov mechanism, and its time limit."""
 TEST_RECORDS, TEST_SECONDS = 10**6, 10.0
-"""Rows of the uniformity test on two cores, and how long it may take."""
+"""Rows of the uniformity test on two cores, and its time limit."""
 LARGEST_ROWS = 10**5
-"""Rows of signs that NumPy unpacks, at most: a byte each sign, and eight as an integer."""
+"""Largest number of rows of signs that NumPy unpacks: a byte for each sign, and eight as an integer."""
 
 
 def weights() -> list[int]:
-    """Of cells, some of them empty; the same on every run."""
+    """Weights of cells, some of them 0; the same on every run."""
     return [int(w) for w in np.random.default_rng(1).poisson(np.linspace(0.0, 20.0, CELLS))]
 
 
 def records(n: int) -> Array:
-    """In [0, 1]; the same on every run."""
+    """Records in [0, 1]; the same on every run."""
     return np.random.default_rng(2).beta(10, 3, n)
 
 
@@ -66,7 +66,7 @@ def numpy_histogram(x: Array, bins: int) -> Array:
 
 
 def check_close(name: str, ours: Array, other: Array, tolerance: float) -> None:
-    """Raise if two ways differ by more than rounding or noise can: a benchmark of a wrong answer is worth nothing."""
+    """Raise if two ways differ by more than rounding or noise can explain."""
     worst = float(np.abs(np.asarray(ours) - np.asarray(other)).max())
     if not worst <= tolerance:
         raise AssertionError(f"{name}: two ways differ by {worst:.3g}, more than {tolerance:.3g}")
@@ -141,7 +141,7 @@ def sample_row(level: str, n: int, rounds: int) -> Row:
 
 
 def ks_row(level: str, rounds: int) -> Row:
-    """The exact draw of the Kolmogorov-Smirnov mechanism against the time it may take."""
+    """The exact draw of the Kolmogorov-Smirnov mechanism against its time limit."""
     x = records(KS_RECORDS)
     ours = partial(distributions.ks_exponential, x, EPSILON, (0, 1), draws=KS_SIZE, bins=KS_SIZE)
     drawn = np.sort(np.asarray(ours().draws))
@@ -153,12 +153,12 @@ def ks_row(level: str, rounds: int) -> Row:
 
 
 def uniformity_row(level: str, n: int = TEST_RECORDS) -> Row:
-    """The private uniformity test of packed rows on two cores, against the time it may take."""
+    """The private uniformity test of packed rows on two cores, against its time limit."""
     threads = min(2, _backend.default_threads())
     packed = np.random.default_rng(1).integers(0, 256, (n, COLUMNS // 8), dtype=np.uint8)
     ours = partial(inference.uniformity_test, packed, EPSILON, 1e-6, alpha=0.5, columns=COLUMNS, threads=threads)
     outcome = ours()
-    # far beyond the size at which it errs in a third of the runs it practically never does
+    # far beyond the size at which it errs in a third of the runs, it almost never errs
     if outcome.reject and n >= 10 * outcome.sample_size_needed:
         raise AssertionError("uniformity_test: uniform signs were rejected")
     timing = _within(ours, TEST_SECONDS, 1)

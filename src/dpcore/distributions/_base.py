@@ -1,4 +1,4 @@
-"""What every release of a distribution gives out: synthetic records, a density, a distribution function, and its guarantee."""
+"""The base of all releases of distributions: synthetic records, a density, a distribution function, and a guarantee."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class Release(ABC):
         return density_html(self, self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        """What a notebook shows beside privacy, n and bounds."""
+        """Facts that a notebook shows in addition to privacy, n and bounds."""
         return []
 
     def _made(self) -> Reals | None:

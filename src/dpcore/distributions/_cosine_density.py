@@ -18,7 +18,7 @@ from dpcore.distributions._boxes import Reals
 CELLS_PER_TERM = 8
 DEGREE = 10
 _HALVINGS = 32
-"""A cell halved so often is as narrow as float64 can tell: what is undecided there is a touch of zero, and as good as none."""
+"""A cell halved so often is as narrow as float64 can resolve; what is undecided there only touches zero, and is left out."""
 _BISECTIONS = 60
 _NEWTON_STEPS = 64
 _CHUNK = 1 << 15
@@ -98,7 +98,7 @@ class CosineDensity:
     def _cdf(self, x: Reals) -> Reals:
         cells, places = self._local(x)
         segments = np.clip(np.searchsorted(self.breaks, x, side="right") - 1, 0, len(self.positive) - 1)
-        # rounding may put a point and its segment into neighbouring cells: it is at the end that they share
+        # rounding may put a point and its segment into neighbouring cells; the point is then at their common end
         places = np.where(cells == self._cells[segments], places, np.sign(cells - self._cells[segments]))
         inner = self._between(self._cells[segments], self._left[segments], places)
         room = self._cumulative[segments + 1] - self._cumulative[segments]

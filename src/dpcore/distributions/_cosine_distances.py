@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _CELLS_PER_TERM = 16
 _PARTS = 8
 _TOLERANCE = 2.0**-34
-"""Of a maximum, relative to m; what float64 does to the closed forms, of the order of 2^-50·m, is a small part of it."""
+"""Error of a maximum, relative to m; rounding of the closed forms, of the order of 2^-50·m, is a small part of it."""
 _ROUNDING = Fraction(5, 4)
 """A rounded cosine is off by less than 0.11 units before it is rounded towards zero, which moves a difference by less than one unit."""
 _UNITS = 1 / Fraction(_backend.COSINE_GRID)
@@ -66,7 +66,7 @@ def _maximum(value: Callable[[Reals, Reals], Reals], terms: int, curvature: floa
 
 
 def _quotients(t: Reals, terms: int) -> tuple[Reals, Reals]:
-    """sin Nt/sin t and sin 2Nt/sin 2t on (0, π/2), from the nearer end: no angle of a small quotient is rounded then."""
+    """sin Nt/sin t and sin 2Nt/sin 2t on (0, π/2), computed from the nearer end, where no small angle is rounded."""
     n = 2 * terms + 1
     near, u = t < math.pi / 4, math.pi / 2 - t
     first = np.where(near, np.sin(n * t) / np.sin(t), (-1) ** terms * np.cos(n * u) / np.cos(u))

@@ -30,15 +30,15 @@ ENOUGH = 0.5
 _RARE_BITS = 16
 """Levels of a share below 2^-16 are planned as one segment."""
 _PLANNED_EPSILON = 2.0**40
-"""Planning, which moves no probability, takes a larger ε for this."""
+"""Planning, which changes no probability, replaces a larger ε by this."""
 _USUAL_TABLES = 24
-"""Tables that a draw usually fills: what its progress is measured by."""
+"""Tables that a draw usually fills: the total that progress starts with."""
 _KEPT_ENTRIES = 2**22
 """Bands are kept for later trials up to about this many entries of their tables."""
 
 
 class Levels:
-    """The bands of one data set, filled when they are asked for."""
+    """The bands of one data set, filled on first use."""
 
     def __init__(self, counts: Counts, k: int, progress: Progress | None = None) -> None:
         self.sums = Sums.of(counts, k)
@@ -240,12 +240,14 @@ class _Plan:
         return self._weight(above) + self._decay(below + 1, above + 1)
 
     def gap(self, below: int, above: int) -> float:
-        """What of that is not proved to be accepted: the levels before `above`, where N is only known to be at least the one `below`."""
+        """Weight that is not proved to be accepted: the levels before `above`, where N is only known to be at least that of `below`."""
         low, high = self._weight(below), self._weight(above)
         if above == below + 1 or low >= high:  # N does not fall, its rounded logarithm may
             return -math.inf
         loss = high + math.log2(-math.expm1((low - high) * math.log(2))) + self._decay(below + 1, above)
-        return round(loss, 6)  # last bits of a mathematical library must not choose among equals: a key gives the same draws everywhere
+        return round(
+            loss, 6
+        )  # the last bits of a mathematical library must not choose among equals, so that a key gives the same draws everywhere
 
     def is_loose(self, heap: list[tuple[float, int, int]]) -> bool:
         """Whether less than `ENOUGH` of the envelope is proved to be accepted."""

@@ -48,7 +48,7 @@ def columns_of(records: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def nan_error(records: npt.NDArray[Any]) -> DataError:
-    """Make the error that names the first NaN of data: the same one in whatever order threads look."""
+    """Make the error that names the first NaN of data: the same one for any order of threads."""
     rows = columns_of(records)
     for start in range(0, len(rows), BLOCK):
         bad = np.argwhere(np.isnan(rows[start : start + BLOCK]))

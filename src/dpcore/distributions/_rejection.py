@@ -1,4 +1,4 @@
-"""Exact rejection: candidates from a fixed law, each accepted with probability e^−E, decided as if E and e^−E were real numbers."""
+"""Exact rejection: candidates from a fixed law, each accepted with probability e^−E, decided as with real numbers E and e^−E."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def first_accepted(
 
 
 def _first(trials: Trials, uniforms: Uniforms) -> int | None:
-    """The number of the first accepted trial, or None: on float64 where its error cannot matter, in interval arithmetic else."""
+    """The number of the first accepted trial, or None: in float64 where its error cannot matter, else in interval arithmetic."""
     gap = uniforms.words(len(trials.exponents)) * 2.0**-64 - np.exp(-trials.exponents)
     margin = 2 * trials.error + _ROUNDING
     for index in np.flatnonzero(gap <= margin).tolist():

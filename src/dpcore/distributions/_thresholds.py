@@ -11,7 +11,7 @@ _LARGEST_EXPONENT = 2000
 
 
 def growth_below(exponent: Fraction) -> Fraction:
-    """A number ≤ e^x − 1 for x > 0, so near that float64 hardly tells them apart; from x = 2000 on, that of 2000."""
+    """A number ≤ e^x − 1 for x > 0, relatively 2^-80 from it or less; for x > 2000 it is that of 2000."""
     precision = 192
     while True:
         growth = exp(Interval.of(min(exponent, Fraction(_LARGEST_EXPONENT)), precision)) - 1

@@ -1,4 +1,4 @@
-"""Pólya's urn and uniform integers, drawn exactly: float64 where its error is too small to matter, rational numbers where it is not."""
+"""Pólya's urn and uniform integers, drawn exactly: in float64 where its error is too small to matter, else in rational numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Codes = npt.NDArray[np.int64]
 _URN_ERROR = 2.0**-50
 """Bound of the error of u·(A + t) relative to A + t: 2^-53 each for the bits of u left out, A, the sum and the product."""
 _BLOCK = 1 << 15
-"""Draws whose parents are found together: what is computed for them stays in the cache."""
+"""Draws whose parents are found together, so that intermediate numbers stay in the cache."""
 _LOW = np.uint64(2**32 - 1)
 _HALF = np.uint64(32)
 

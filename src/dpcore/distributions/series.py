@@ -71,7 +71,7 @@ class SeriesRelease(Release):
 
     @property
     def _unit(self) -> CosineDensity:
-        """The density on [0, 1], cut when it is first asked for."""
+        """The density on [0, 1], cut on first use."""
         if self._cut is None:
             object.__setattr__(self, "_cut", CosineDensity(self.coefficients))
         return self._cut  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Cross products of clipped rows as exact integers, so that their sensitivities hold in the arithmetic that is used."""
+"""Cross products of clipped rows as exact integers, so that their sensitivities hold for the computed numbers."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def _rows(x: Array, radius: float, start: int) -> npt.NDArray[np.float64]:
     largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), radius)
     # Rounding moves a row by at most √d/2; one step more covers the floats on the way.
     room = RADIUS - math.sqrt(x.shape[1]) / 2 - 1
-    with np.errstate(all="ignore"):  # a caller may have NumPy raise, which would tell of a record
+    with np.errstate(all="ignore"):  # a caller may have set NumPy to raise, which would reveal a record
         unit = rows / largest
         norm = np.sqrt((unit * unit).sum(axis=1, keepdims=True))
         factor = np.minimum(largest / radius * RADIUS, room / norm)
         whole: npt.NDArray[np.float64] = np.rint(unit * factor)
-    whole[(whole * whole).sum(axis=1) > RADIUS**2] = 0.0  # exact integers: what cannot happen would not break the guarantee
+    whole[(whole * whole).sum(axis=1) > RADIUS**2] = 0.0  # never happens; if it did, the guarantee would still hold
     return whole
 
 

@@ -50,7 +50,7 @@ class States:
                 progress(part.stop, size)
 
     def _chunks(self) -> Iterator[tuple[slice, list[npt.NDArray[np.int64]]]]:
-        """Give out all data sets, some at a time, as the codes of their first, second, … records."""
+        """Yield all data sets, some at a time, as the codes of their first, second, … records."""
         size = 1 << (self.n * self.d)
         for start in range(0, size, _CHUNK):
             states = np.arange(start, min(start + _CHUNK, size))
@@ -66,7 +66,7 @@ class States:
     def extension(self, distances: npt.NDArray[np.int64], width: float) -> float:
         """T̂ = min of T(X') + 4Δ·d_H(X, X') over X' in C(Δ), Δ = width, exactly; 0 where C(Δ) is empty.
 
-        Whatever T does on C(Δ), T̂ moves by at most 4Δ with one record: each term of the minimum does.
+        For any T on C(Δ), T̂ moves by at most 4Δ with one record, since each term of the minimum does.
         """
         inside = self.reaches <= width
         if not inside.any():
@@ -114,7 +114,7 @@ def _grid_up(width: float) -> float:
 
 
 def error_bounds(n: int, d: int, alpha: float, epsilon: float) -> tuple[float, float]:
-    """Bound both errors for data that lie in every C(Δ), with the document's constants: of the loop and of the last comparison."""
+    """Bound both errors for data that lie in every C(Δ), with the constants of the chapter: of the loop and of the last comparison."""
     *loop, last = steps(n, d, epsilon, alpha, DOCUMENT)
     pairs = float(n) * (n - 1)
     early = 2 / (2 + DOCUMENT[2] ** 2) + len(loop) / (20 * n) if loop else 0.0

@@ -16,7 +16,7 @@ from dpcore.inference._thresholds import Thresholds, thresholds
 
 ALLOWED = 1 / 3
 _SPLITS = np.linspace(0.0, 1.0, 257)
-"""Shares of the gap that T may use up, the noise having the rest."""
+"""Shares of the gap that T may use; the noise has the rest."""
 
 
 def noisy_tail(gap: float, variance: float, scale: float) -> float:
@@ -39,12 +39,12 @@ def error_bounds(n: int, d: int, alpha: float, epsilon: float, delta: float, lev
 
 
 def size_bound(n: int, d: int, alpha: float, limits: Thresholds) -> float:
-    """Bound P(reject) under the uniform law, by the document's limit of z₃."""
+    """Bound P(reject) under the uniform law, at the limit of z₃ in Algorithm 9.3.3."""
     return p_value_bound(float(n) * (n - 1) * alpha**2 / 4, n, d, limits)
 
 
 def p_value_bound(statistic: float, n: int, d: int, limits: Thresholds) -> float:
-    """Bound P(z₃ ≥ statistic, or a step before it rejects) under the uniform law: P(p ≤ t) ≤ t for this p of the test's own outcome."""
+    """Bound P(z₃ ≥ statistic, or an earlier step rejects) under the uniform law: for this p of the outcome, P(p ≤ t) ≤ t."""
     share = limits.delta
     spread = 1.5 * d + math.sqrt(2.0 * n * d * math.log(2.0 * n / share)) + limits.reach
     if spread > limits.filter:
@@ -57,7 +57,7 @@ def p_value_bound(statistic: float, n: int, d: int, limits: Thresholds) -> float
 
 
 def critical_value(n: int, d: int, limits: Thresholds, level: float) -> float | None:
-    """The least z₃, from above, whose `p_value_bound` is at most the level; None if none has."""
+    """The least z₃, from above, whose `p_value_bound` is at most the level; None if there is none."""
     if p_value_bound(math.inf, n, d, limits) >= level:
         return None
     low, high = 0.0, limits.third_scale
@@ -70,7 +70,7 @@ def critical_value(n: int, d: int, limits: Thresholds, level: float) -> float | 
 
 
 def miss_bound(n: int, d: int, alpha: float, limits: Thresholds, limit: float | None = None) -> float:
-    """Bound P(accept) for every product law with ‖ν‖₂ ≥ α; `limit` is that of z₃, by default the document's, n(n − 1)α²/4."""
+    """Bound P(accept) for every product law with ‖ν‖₂ ≥ α; `limit` is that of z₃, by default n(n − 1)α²/4."""
     share, step = limits.delta, limits.epsilon
     # Beyond this n·max|ν_i| the first step accepts with probability at most 1/6 + 1/6.
     edge = limits.first + math.sqrt(2.0 * n * math.log(6.0)) + 2.0 / step * math.log(3.0)
@@ -78,7 +78,7 @@ def miss_bound(n: int, d: int, alpha: float, limits: Thresholds, limit: float | 
         return 1.0
     pairs = float(n) * (n - 1)
     excess = 0.75 * pairs * alpha**2 if limit is None else pairs * alpha**2 - limit
-    gap = excess - 1.5 * limits.grid  # T is rounded down, and the noise to the nearest
+    gap = excess - 1.5 * limits.grid  # T is rounded down, and the noise to the nearest multiple
     if gap <= 0:
         return 1.0
     variance = 2 * pairs * d + 4 * pairs * (n - 2) * alpha**2
@@ -86,7 +86,7 @@ def miss_bound(n: int, d: int, alpha: float, limits: Thresholds, limit: float | 
 
 
 def _nothing_filtered(n: int, d: int, edge: float, limits: Thresholds) -> bool:
-    """Whether no row is beyond the filter, but with probability 4δ, if n·|ν_i| ≤ edge for all i."""
+    """Whether no row is beyond the filter, except with probability 4δ, if n·|ν_i| ≤ edge for all i."""
     share = limits.delta
     fluctuation = math.sqrt(2.0 * math.log(2.0 * n / share))
     length = math.sqrt(d) * (edge + math.sqrt(2.0 * n * math.log(2.0 * d / share)) + 1)  # of X̄ without one row

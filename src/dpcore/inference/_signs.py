@@ -1,4 +1,4 @@
-"""Rows of signs: read in blocks as packed bits, whatever they are stored as, without a copy of the whole."""
+"""Rows of signs in any storage, read in blocks as packed bits, without a copy of the whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sums = npt.NDArray[np.int64]
 _DENSE_BLOCK = 1 << 22
 """Entries that are packed together."""
 _PACKED_BLOCK, _MOST_ROWS = 1 << 25, 1 << 18
-"""Bytes and rows that the kernels are given together: what is kept of a row is one number."""
+"""Bytes and rows that the kernels get together; of a row only one number is kept."""
 
 
 class SignRows:
@@ -33,7 +33,7 @@ class SignRows:
     d : int
         Number of signs of a record.
     packed : bool
-        Whether the rows are packed; bits beyond d are not looked at.
+        Whether the rows are packed; bits beyond d are ignored.
     """
 
     __slots__ = ("_array", "_packed", "d", "n")
@@ -43,7 +43,7 @@ class SignRows:
         self.n, self.d = len(array), d
 
     def blocks(self, threads: int | None) -> Iterator[Packed]:
-        """Give out all rows in order, packed, a block at a time; raises `DataError` at an entry that is no sign."""
+        """Yield all rows in order, packed, a block at a time; raise `DataError` at an entry that is no sign."""
         width = self._array.shape[1]
         rows = max(1, min(_MOST_ROWS, (_PACKED_BLOCK if self._packed else _DENSE_BLOCK) // width))
         for start in range(0, self.n, rows):

@@ -1,6 +1,6 @@
 """The constants of Private inference (chapter 9), Algorithm 9.3.3: one place for the test, its error bounds and its proof.
 
-docs/exactness-tests.md shows that they give (4ε, 5δ)-privacy for n ≥ 2, ε ≤ 1 and δ ≤ 1/28, where the document promises (4ε, 14δ).
+docs/exactness-tests.md shows that they give (4ε, 5δ)-privacy for n ≥ 2, ε ≤ 1 and δ ≤ 1/28, where the chapter states (4ε, 14δ).
 Limits are rounded down and scales up: the proof needs the filter to be no wider, and the noise no smaller, than the formulas say.
 """
 
@@ -32,7 +32,7 @@ _MOST_STEPS = 40
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What the algorithm compares with, and the scales of its noise.
+    """Limits of the comparisons in the algorithm, and the scales of its noise.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def step_budget(epsilon: float, delta: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=512)
 def thresholds(n: int, d: int, epsilon: float, delta: float) -> Thresholds:
-    """The constants for a total budget; the natural logarithm throughout."""
+    """The constants for a total budget, with natural logarithms."""
     from dpcore._exact.intervals import Interval, log, sqrt
 
     step, share = step_budget(epsilon, delta)

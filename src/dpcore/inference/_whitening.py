@@ -50,20 +50,20 @@ def whitening_matrix(cov: npt.ArrayLike, d: int) -> Matrix:
 def whitened(x: npt.NDArray[Any], mean: Matrix, inverse: Matrix) -> Matrix:
     """L⁻¹(x − mean) of each row of x, transposed: shape (d, n).
 
-    Column after column is multiplied and added, so that every number is the same sequence of roundings whichever rows stand beside it.
-    A matrix product of BLAS is not: it blocks rows together and its order of additions depends on how many there are.
+    Column after column is multiplied and added, so that every number has the same sequence of roundings for any other rows. A matrix
+    product of BLAS would not do: it blocks rows together, and its order of additions depends on how many there are.
     """
     centred = np.subtract(x.T, mean[:, None], dtype=np.float64)
     out, product = np.zeros((2, len(mean), len(x)))
     for k, column in enumerate(inverse.T):
-        below = np.flatnonzero(column)  # a triangle, or less: uncorrelated columns cost nothing
+        below = np.flatnonzero(column)  # a triangle at most; uncorrelated columns add no work
         rows = slice(k, int(below[-1]) + 1)
         out[rows] += np.multiply(column[rows, None], centred[k], out=product[rows])
     return out
 
 
 def signs_of_whitened(records: npt.NDArray[Any], mean: Matrix, inverse: Matrix, *, rng: Stream | None) -> Packed:
-    """Packed signs of whitened rows; a zero, and what overflowed to no number, gets a fair random sign of its own."""
+    """Packed signs of whitened rows; a zero or a NaN from an overflow gets an independent fair random sign."""
     n, d = records.shape
     packed = np.empty((n, (d + 7) // 8), np.uint8)
     rows = max(1, _BLOCK // d)

@@ -387,7 +387,7 @@ def _outcome(
 
 
 def _noisy_statistic(rows: SignRows, limits: Thresholds, rng: Stream | None, threads: int | None) -> float:
-    """z₃ as an exact integer, or inf if z₁ or z₂ exceeds its limit. The numbers of the lines are the document's."""
+    """z₃ as an exact integer, or inf if z₁ or z₂ exceeds its limit. Line numbers refer to Algorithm 9.3.3."""
     sums = rows.sums(threads)  # line 1
     if noise.laplace(int(np.abs(sums).max()), limits.first_scale, rng=rng) > limits.first:  # 2, 3
         return math.inf
