@@ -290,6 +290,7 @@ def test_a_wrong_parameter_is_refused_by_name_value_and_range(make, message):
         (lambda: DiscreteGaussian(1.0, 1e-6, 1.0, method="exact"), "sensitivity must be an integer, got 1.0 of type float"),
         (lambda: Laplace(1.0, 1.0).accuracy("0.1"), "beta must be a real number"),
         (lambda: Laplace(1.0, 1.0).accuracy(0.1, size=2.0), "size must be an integer, got 2.0 of type float"),
+        (lambda: Laplace(1.0, 1.0).release(None), "values must be a number or an array of numbers, got None"),
         (lambda: DiscreteLaplace(1.0, 1).release([0.5]), "values must hold integers, got float64; use a mechanism for real numbers"),
         (lambda: Laplace(1.0, 1.0).release([1.0], rng=np.random.default_rng()), "rng must be None"),
     ],

@@ -1,0 +1,35 @@
+"""What all mechanisms share: checks of their parameters, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpcore._validation import check_integer, check_positive, check_real
+from dpcore.errors import ParameterError
+from dpcore.privacy import Privacy
+
+
+def checked_budget(epsilon: float, delta: float) -> dict[str, float]:
+    """Give ε and δ as floats, rounded down as for the scale."""
+    return {"epsilon": check_positive("epsilon", epsilon), "delta": check_real("delta", delta, low=0.0, high=1.0)}
+
+
+def settle(mechanism: Any, parameters: dict[str, float], scale: float, limits: tuple[float, float], *, include_low: bool = True) -> None:
+    """Store the checked parameters of a frozen mechanism, and what follows from them."""
+    low, high = limits
+    if not (low <= scale <= high and (include_low or low < scale)):
+        given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+        interval = f"{'[' if include_low else '('}2**{round(math.log2(low))}, 2**{round(math.log2(high))}]"
+        raise ParameterError(f"{given} must give a noise scale in {interval}, got scale {scale!r}")
+    privacy = Privacy(parameters["epsilon"], parameters.get("delta", 0.0), mechanism.relation)
+    for name, value in {**parameters, "scale": scale, "privacy": privacy}.items():
+        object.__setattr__(mechanism, name, value)
+
+
+def tail_probability(beta: float, size: int) -> Any:
+    """Give 1 − (1−β)^(1/k), the probability for one answer."""
+    from dpcore.accounting import _calibration
+
+    beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
+    return _calibration.tail_probability(beta, check_integer("size", size, low=1))
