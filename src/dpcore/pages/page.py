@@ -168,9 +168,9 @@ def _environment() -> Any:
 
 
 def _shown(value: object) -> object:
-    """Text without characters that turn its direction, and per cent signs on the line of their numbers. Markup stays as it is."""
+    """Text without characters that turn its direction; numbers stay on the line of their signs. Markup stays as it is."""
     return _fit_to_show(value) if type(value) is str else value
 
 
 def _fit_to_show(text: str) -> str:
-    return printable_lines(text).replace(" %", "\u00a0%")
+    return printable_lines(text).replace(" %", "\u00a0%").replace(" = ", "\u00a0=\u00a0")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 WIDTH, NARROW_WIDTH = 6.8, 3.4
 """Inches. A page shows the narrow drawing on a narrow screen; it scales either to its own width, letters included."""
 LABEL_LENGTH, NARROW_LABEL_LENGTH = 30, 14
+AXIS_LENGTH, NARROW_AXIS_LENGTH = 72, 34
+"""Letters of a label beside a plot, and of one along an axis."""
 SHORT = 0.06
 """The share of the possible range below which an interval would be too short to see."""
 # Colours that no figure has by accident; in the SVG they become the page's variables.
@@ -88,7 +90,7 @@ def interval_plot(value: float, interval: Sequence[float], limits: tuple[float, 
         bare(axes, percent=percent)
         axes.set_yticks([])
         axes.spines["bottom"].set_visible(False)
-        axes.set_xlabel(label_for(figure, label))
+        axes.set_xlabel(axis_label(figure, label))
 
     return picture(draw, 1.05, title, narrow=1.05)
 
@@ -160,7 +162,7 @@ def frequency_plot(
         axes.set_axisbelow(True)
         bare(axes, percent=percent)
         axes.spines["bottom"].set_visible(False)
-        axes.set_xlabel(label_for(figure, label))
+        axes.set_xlabel(axis_label(figure, label))
 
     height = 0.75 + 0.26 * rows
     return picture(draw, height, title, narrow=height)
@@ -174,6 +176,11 @@ def is_narrow(figure: Figure) -> bool:
 def label_for(figure: Figure, label: str) -> str:
     """A label as long as there is room beside a plot."""
     return shortened(label, NARROW_LABEL_LENGTH if is_narrow(figure) else LABEL_LENGTH)
+
+
+def axis_label(figure: Figure, label: str) -> str:
+    """A label as long as there is room along an axis."""
+    return shortened(label, NARROW_AXIS_LENGTH if is_narrow(figure) else AXIS_LENGTH)
 
 
 def shortened(label: str, length: int = LABEL_LENGTH) -> str:
@@ -259,7 +266,8 @@ def _for_page(svg: str, title: str, kind: str) -> str:
     svg = svg[svg.index("<svg") :]
     # The rule for line ends would hold for the whole page, which has it for plots.
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r' id="(?:figure|axes|patch|line2d|text|matplotlib\.axis|xtick|ytick|LineCollection|PathCollection)_\d+"', "", svg)
+    # Names of groups are the same in every plot; nothing refers to them.
+    svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
     svg = svg.replace("xlink:href", "href")
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable})")

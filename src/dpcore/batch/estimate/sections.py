@@ -65,7 +65,7 @@ def _number(found: ColumnEstimate) -> dict[str, Any]:
     title = f"{found.column.name}: {numbers[0]}, interval {numbers[1]} to {numbers[2]}"
     short = 0 < upper - lower < plots.SHORT * (found.range[1] - found.range[0])
     ends = [percentage_of(end) if percent else plain_number(end) for end in found.range]
-    label = f"{found.column.name}, {found.summary}" + (" (% of rows)" if percent else "")
+    label = f"{found.summary}, % of rows" if percent else f"{found.summary} of {found.column.name}"
     return {
         "what": found.summary,
         "value": numbers[0],

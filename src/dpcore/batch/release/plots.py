@@ -20,6 +20,7 @@ from dpcore.pages.plots import (
     SOFT,
     WIDTH,
     amount,
+    axis_label,
     bare,
     few_numbers,
     is_narrow,
@@ -122,7 +123,7 @@ def bin_plot(
         if scale == "places":
             chosen = np.unique(np.linspace(0, len(edges) - 1, min(len(edges), 4 if is_narrow(figure) else 9)).round().astype(int))
             axes.set_xticks(places[chosen], [amount(float(edges[i])) for i in chosen])
-        axes.set_xlabel(label_for(figure, label))
+        axes.set_xlabel(axis_label(figure, label))
         axes.set_ylabel(f"rows per unit of {label_for(figure, label)}" if scale == "densities" else "rows")
 
     return picture(draw, 2.8, title, narrow=2.6)
@@ -236,7 +237,7 @@ def quantile_plot(
         bare(axes, percent=False)
         axes.set_yticks([])
         axes.spines["bottom"].set_visible(False)
-        axes.set_xlabel(label_for(figure, label))
+        axes.set_xlabel(axis_label(figure, label))
 
     wide, narrow = (0.55 + 0.27 * (tops[width] + depth + 1.2) for width in WIDTHS)
     return picture(draw, wide, title, narrow=narrow)
@@ -297,7 +298,7 @@ def heat_map(shares: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequ
         axes.set_xticks(places, names, rotation=35 if tilted else 0, ha="right" if tilted else "center")
         axes.spines["bottom"].set_visible(False)
         axes.set_ylabel(label_for(figure, labels[0]))
-        axes.set_xlabel(label_for(figure, labels[1]))
+        axes.set_xlabel(axis_label(figure, labels[1]))
 
     height = 1.1 + 0.26 * min(len(rows), 24)
     return picture(draw, height, title, narrow=height)

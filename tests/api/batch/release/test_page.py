@@ -114,7 +114,7 @@ def test_the_same_release_makes_the_same_page(tmp_path):
 def test_what_was_asked_spent_and_answered(page):
     text = page(*EVERY)
     for words in (
-        '<span class="value">&epsilon; = 5</span><span class="muted">&delta; = 0</span>',
+        '<span class="value">&epsilon;&nbsp;=&nbsp;5</span><span class="muted">&delta;&nbsp;=&nbsp;0</span>',
         "The guarantee protects one row; a person with k rows is protected at k·ε.",
         "Whatever the data of one row are, each possible result is at most 149 times as likely with them as with other data in its place.",
         "Suppose that somebody knows all other rows and guesses what this one says. These results change the odds of the guess by a factor "
@@ -224,7 +224,7 @@ def test_a_keyed_release_is_marked(page):
 def test_delta_is_shown_and_weakens_the_sentence(page):
     spent = {"epsilon": 0.5, "delta": 1e-6}
     text = page(query("people", "count", 3, stderr=1.0, privacy=spent), privacy=spent)
-    assert '<span class="muted">&delta; = 1e-06</span>' in text
+    assert '<span class="muted">&delta;&nbsp;=&nbsp;1e-06</span>' in text
     assert "in its place, plus a probability of 1e-06." in text
     assert "a person with k rows is protected at k·ε and k·e^((k−1)ε)·δ." in text
     # A factor alone would promise too much.
