@@ -239,6 +239,7 @@ def _chosen(query: Mapping[str, Any]) -> dict[str, Any]:
         "interval": None,
         "rows": rows,
         "with_counts": counts is not None,
+        "stderr": _two_digits(_common(query.get("stderr"))),
         "ordered": query.get("method") != "oneshot_laplace",
     }
 
