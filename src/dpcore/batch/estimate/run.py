@@ -19,7 +19,7 @@ from dpcore.batch.tables.columns import fitted
 from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
-from dpcore.batch.tables.progress import Silent
+from dpcore.batch.tables.progress import shown_by
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows
 from dpcore.batch.tables.values import CellError
 from dpcore.errors import DataError, JobError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.batch.tables.inputs import Inputs
-    from dpcore.batch.tables.progress import Progress
+    from dpcore.batch.tables.progress import Progress, Shown
 
 FORMAT = 1
 TARGETS = ("population", "sample")
@@ -103,7 +103,13 @@ class ColumnEstimate:
                 return 0.0, 1.0
 
     def document(self) -> dict[str, Any]:
-        """The entry of the column in the JSON output; numbers of many categories are arrays, which `json_text` takes."""
+        """The entry of the column in what `dpcore estimate` prints as JSON.
+
+        Returns
+        -------
+        dict
+            As JSON holds it, except for arrays.
+        """
         section, estimate = self.column.section, self.estimate
         declared = {key: getattr(section, key) for key in ("lower", "upper", "missing", "unknown") if hasattr(section, key)}
         phi = {"phi": section.phi} if hasattr(section, "phi") else {}
@@ -133,9 +139,9 @@ class Estimates:
     Attributes
     ----------
     path : str
-        As it was asked for.
+        As the caller gave it.
     files : tuple of Path
-        That were read.
+        The files that were read.
     whole : Whole
         What the files say about their privacy.
     secure : bool
@@ -158,7 +164,13 @@ class Estimates:
     columns: tuple[ColumnEstimate, ...]
 
     def document(self) -> dict[str, Any]:
-        """The JSON output, but for arrays, which become lists when it is written."""
+        """What `dpcore estimate` prints as JSON.
+
+        Returns
+        -------
+        dict
+            As JSON holds it, except for arrays.
+        """
         return {
             "format": FORMAT,
             "version": __version__,
@@ -185,9 +197,9 @@ def estimate(
     target: str = "population",
     columns: Iterable[str] | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Shown = None,
 ) -> Estimates:
-    """Estimate from tables that `privatize` wrote: without bias, with confidence intervals.
+    """Estimate means and shares from tables that `privatize` wrote.
 
     Parameters
     ----------
@@ -201,21 +213,50 @@ def estimate(
         Only these.
     threads : int, optional
         Threads that count; default: the CPUs this process may use.
-    progress : Progress, optional
-        Told a few times a second, on the calling thread.
+    progress : callable or Progress, optional
+        Called as `progress(done, total)` on the calling thread, a few times a second, in thousandths of each stage. An object with
+        `begin(stage)` and `update(rows, fraction)` learns the stages as well.
+
+    Returns
+    -------
+    Estimates
+        For each column an unbiased estimate with its interval.
 
     Raises
     ------
     DataError
         If files have no metadata or damaged ones, hold no row, or hold a cell that is no report.
     JobError
-        If files do not belong together, or a column is none of reports.
+        If files do not belong together, or a column holds no reports.
     StorageError
         If something cannot be read.
 
     Notes
     -----
-    Nothing is spent: what is computed from private reports alone is as private as they are.
+    Guarantee: nothing is spent; what is computed from private reports alone is as private as they are.
+
+    Cost: one pass over the columns of reports; memory does not depend on the number of rows.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from dpcore.batch import estimate, make_plan, parse_job, privatize
+    >>> with TemporaryDirectory() as folder:
+    ...     source = Path(folder, "people.parquet")
+    ...     pq.write_table(pa.table({"smoker": [True, False] * 500}), source)
+    ...     job = {
+    ...         "version": 1,
+    ...         "input": {"path": str(source)},
+    ...         "output": {"path": f"{folder}/private.parquet"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "column": [{"name": "smoker", "mechanism": "binary", "epsilon": 1.0}],
+    ...     }
+    ...     found = estimate(privatize(make_plan(parse_job(job))).plan.output)
+    >>> found.columns[0].summary, found.rows
+    ('share of true', 1000)
     """
     confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
     check_choice("target", target, TARGETS)
@@ -223,7 +264,7 @@ def estimate(
     inputs = discover(str(path), key="PATH")
     described = describe(inputs)
     chosen = _chosen(described, columns)
-    shown = Silent() if progress is None else progress
+    shown = shown_by(progress)
     shown.begin("counting")
     with tables_checked(described):
         counted, rows = _count(inputs, chosen, threads, shown)

@@ -86,19 +86,45 @@ def check_budget(job: Job) -> None:
 
 
 def parse_job(document: dict[str, Any]) -> Job:
-    """Check a parsed job file.
+    """Check a job that is given as a dictionary.
 
     Parameters
     ----------
     document : dict
-        What `tomllib` made of the file.
+        The content of a job file, as `tomllib.load` returns it.
+
+    Returns
+    -------
+    Job
+        The checked job.
 
     Raises
     ------
     JobError
-        One line per mistake: the key's path, its value, what is allowed.
+        If it is not a job: the message has a line for each mistake, with the key's path, its value and what is allowed.
+    ParameterTypeError
+        If `document` is not a dict.
     BudgetError
         If the columns spend more than `[privacy]` allows.
+
+    Notes
+    -----
+    Cost: no file is read.
+
+    Examples
+    --------
+    >>> from dpcore.batch import parse_job
+    >>> job = parse_job(
+    ...     {
+    ...         "version": 1,
+    ...         "input": {"path": "people.parquet"},
+    ...         "output": {"path": "private.parquet"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "column": [{"name": "smoker", "mechanism": "binary", "epsilon": 1.0}],
+    ...     }
+    ... )
+    >>> job.total.epsilon, job.column[0].mechanism
+    (1.0, 'binary')
     """
     job = parse(Job, document, Entries("column", "mechanism", COLUMN_SECTIONS))
     check_budget(job)
@@ -106,12 +132,17 @@ def parse_job(document: dict[str, Any]) -> Job:
 
 
 def load_job(path: str | Path) -> Job:
-    """Read and check a job file.
+    r"""Read and check a job file.
 
     Parameters
     ----------
     path : str or Path
         A TOML file.
+
+    Returns
+    -------
+    Job
+        The checked job.
 
     Raises
     ------
@@ -121,5 +152,24 @@ def load_job(path: str | Path) -> Job:
         If the columns spend more than `[privacy]` allows.
     StorageError
         If it cannot be read.
+    ParameterTypeError
+        If `path` is not a path.
+
+    Notes
+    -----
+    Cost: one file of at most 16 MiB is read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpcore.batch import load_job
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "job.toml")
+    ...     text = 'version = 1\n[input]\npath = "people.parquet"\n[output]\npath = "private.parquet"\n[privacy]\nmax_epsilon = 1\n'
+    ...     column = '[[column]]\nname = "smoker"\nmechanism = "binary"\nepsilon = 1\n'
+    ...     _ = path.write_text(text + column)
+    ...     load_job(path).input.path
+    'people.parquet'
     """
     return load(path, parse_job)

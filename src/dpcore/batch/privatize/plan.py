@@ -82,7 +82,7 @@ class Plan:
 
 
 def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> Plan:
-    """Check a job against its input's schema and its output's place; writes nothing.
+    """Check a job against its input's schema and its output's place. Nothing is written.
 
     Parameters
     ----------
@@ -95,8 +95,15 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
     others : sequence of (str, Path), default ()
         Further files of the command, which it must not write over; with what messages call them.
 
+    Returns
+    -------
+    Plan
+        What the job will do.
+
     Raises
     ------
+    ParameterTypeError
+        If `job` is not a job of this kind.
     JobError
         If a column is missing or of a type its mechanism does not take, the output is in the way, or a row could end a job that must
         not tell anything for nothing.
@@ -104,6 +111,31 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
         If the ledger does not have what the job spends.
     StorageError
         If the input or the ledger cannot be read.
+
+    Notes
+    -----
+    Cost: only the schemas of the input files are read, and files of categories.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from dpcore.batch import make_plan, parse_job
+    >>> with TemporaryDirectory() as folder:
+    ...     source = Path(folder, "people.parquet")
+    ...     pq.write_table(pa.table({"smoker": [True, False] * 500}), source)
+    ...     job = {
+    ...         "version": 1,
+    ...         "input": {"path": str(source)},
+    ...         "output": {"path": f"{folder}/private.parquet"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "column": [{"name": "smoker", "mechanism": "binary", "epsilon": 1.0}],
+    ...     }
+    ...     plan = make_plan(parse_job(job))
+    >>> plan.columns[0].section.mechanism, plan.rows
+    ('binary', 1000)
     """
     check_is("job", job, Job, "load_job or parse_job")
     check_curator(job, curator=curator)

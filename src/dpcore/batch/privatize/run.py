@@ -18,7 +18,7 @@ from dpcore.batch.tables.kept import kept
 from dpcore.batch.tables.output import Output
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
-from dpcore.batch.tables.progress import Progress, Silent
+from dpcore.batch.tables.progress import Progress, Shown, shown_by
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows, refused_cell
 from dpcore.batch.tables.units import choose_rows
 from dpcore.batch.tables.values import CellError
@@ -34,13 +34,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a finished job wrote."""
+    """What a finished job wrote.
+
+    Attributes
+    ----------
+    plan : Plan
+        The plan that was run.
+    rows : int
+        Rows of the output, as many as the input has.
+    """
 
     plan: Plan
     rows: int
 
 
-def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | None = None, piece_rows: int | None = None) -> Summary:
+def privatize(plan: Plan, *, threads: int | None = None, progress: Shown = None, piece_rows: int | None = None) -> Summary:
     """Run a planned job.
 
     Parameters
@@ -49,26 +57,60 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Progress | No
         From `make_plan`.
     threads : int, optional
         Threads that add noise; one more reads and one writes. Default: the CPUs this process may use.
-    progress : Progress, optional
-        Told a few times a second, on the calling thread.
+    progress : callable or Progress, optional
+        Called as `progress(done, total)` on the calling thread, a few times a second, in thousandths of each stage. An object with
+        `begin(stage)` and `update(rows, fraction)` learns the stages as well.
     piece_rows : int, optional
         Rows handled at a time; the output does not depend on it.
 
+    Returns
+    -------
+    Summary
+        The number of rows, and the plan.
+
     Raises
     ------
+    ParameterTypeError
+        If `plan` is not a `Plan`.
     BudgetError
         If the ledger does not have what the job spends.
     DataError
-        If a row does not fit its declaration and the job declares nothing for it; the message names the column, and file and row only
-        with `curator`. Never a value.
+        If a row does not fit its declaration and the job declares nothing for it. The message names the column, and file and row only
+        with `curator`; it never quotes a value.
     StorageError
-        If the input cannot be read on or the output not written. But for a `PublishedError`, nothing is left under the output's name.
+        If the input cannot be read or the output not written. Nothing is left under the output's name.
     PublishedError
-        If something fails after the output was published, which its cause tells.
+        If something fails after the output was published; its cause says what.
+
+    Notes
+    -----
+    Guarantee: the rows that one unit owns are protected at `plan.job.total`, the sum over the columns times `max_rows_per_unit`.
+
+    Cost: one pass over the input, two with a unit; memory does not depend on the number of rows.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from dpcore.batch import make_plan, parse_job, privatize
+    >>> with TemporaryDirectory() as folder:
+    ...     source = Path(folder, "people.parquet")
+    ...     pq.write_table(pa.table({"smoker": [True, False] * 500}), source)
+    ...     job = {
+    ...         "version": 1,
+    ...         "input": {"path": str(source)},
+    ...         "output": {"path": f"{folder}/private.parquet"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "column": [{"name": "smoker", "mechanism": "binary", "epsilon": 1.0}],
+    ...     }
+    ...     privatize(make_plan(parse_job(job))).rows
+    1000
     """
     check_is("plan", plan, Plan, "make_plan")
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
-    shown = Silent() if progress is None else progress
+    shown = shown_by(progress)
     with plan.publication.truth(), plan.publication as publication, _output(plan) as output:
         if publication.charge.is_recorded:
             output.allocate(plan.rows or 0)

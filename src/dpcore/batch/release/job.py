@@ -92,7 +92,18 @@ class ReleaseJob(JobTables):
         return self.privacy.unit == "row" and self.privacy.relation == "replace"
 
     def spent_on(self, query: Query) -> Privacy:
-        """What a query spends: nothing for the number of all rows where that is public, whatever its section says; else what that says."""
+        """What a query spends.
+
+        Parameters
+        ----------
+        query : Query
+            One of the job's queries.
+
+        Returns
+        -------
+        Privacy
+            Nothing for a count of all rows whose number is public; otherwise the query's ε and δ.
+        """
         free = self.n_is_public and isinstance(query, CountQuery) and not query.is_conditional and query.grouping is None
         return Privacy(0.0) if free else query.privacy
 
@@ -102,7 +113,13 @@ class ReleaseJob(JobTables):
         return composed((self.spent_on(query) for query in self.query), relation=self.privacy.relation)
 
     def head(self) -> dict[str, Any]:
-        """What the document says about the whole job."""
+        """What the document says about the whole job.
+
+        Returns
+        -------
+        dict
+            Version, unit, relation and total privacy.
+        """
         privacy = self.privacy
         bounds = {"max_rows_per_unit": privacy.max_rows_per_unit, "max_groups_per_unit": privacy.max_groups_per_unit}
         return {
@@ -123,19 +140,45 @@ def check_budget(job: ReleaseJob) -> None:
 
 
 def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
-    """Check a parsed job file.
+    """Check a job that is given as a dictionary.
 
     Parameters
     ----------
     document : dict
-        What `tomllib` made of the file.
+        The content of a job file, as `tomllib.load` returns it.
+
+    Returns
+    -------
+    ReleaseJob
+        The checked job.
 
     Raises
     ------
     JobError
-        One line per mistake: the key's path, its value, what is allowed.
+        If it is not a job: the message has a line for each mistake, with the key's path, its value and what is allowed.
+    ParameterTypeError
+        If `document` is not a dict.
     BudgetError
         If the queries spend more than `[privacy]` allows.
+
+    Notes
+    -----
+    Cost: no file is read.
+
+    Examples
+    --------
+    >>> from dpcore.batch import parse_release_job
+    >>> job = parse_release_job(
+    ...     {
+    ...         "version": 1,
+    ...         "input": {"path": "people.parquet"},
+    ...         "output": {"path": "answers.json"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "query": [{"name": "n", "kind": "count", "epsilon": 1.0}],
+    ...     }
+    ... )
+    >>> job.total.epsilon, job.query[0].kind  # the number of rows is public here
+    (0.0, 'count')
     """
     job = parse(ReleaseJob, document, Entries("query", "kind", QUERY_SECTIONS, PARTS))
     check_budget(job)
@@ -143,12 +186,17 @@ def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
 
 
 def load_release_job(path: str | Path) -> ReleaseJob:
-    """Read and check a job file.
+    r"""Read and check a job file.
 
     Parameters
     ----------
     path : str or Path
         A TOML file.
+
+    Returns
+    -------
+    ReleaseJob
+        The checked job.
 
     Raises
     ------
@@ -158,5 +206,24 @@ def load_release_job(path: str | Path) -> ReleaseJob:
         If the queries spend more than `[privacy]` allows.
     StorageError
         If it cannot be read.
+    ParameterTypeError
+        If `path` is not a path.
+
+    Notes
+    -----
+    Cost: one file of at most 16 MiB is read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpcore.batch import load_release_job
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "job.toml")
+    ...     text = 'version = 1\n[input]\npath = "people.parquet"\n[output]\npath = "answers.json"\n[privacy]\nmax_epsilon = 1\n'
+    ...     query = '[[query]]\nname = "all"\nkind = "count"\nepsilon = 1\n'
+    ...     _ = path.write_text(text + query)
+    ...     load_release_job(path).input.path
+    'people.parquet'
     """
     return load(path, parse_release_job)

@@ -109,7 +109,7 @@ class ReleasePlan:
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
-    """Check a job against its input's schema and its output's place; writes nothing.
+    """Check a job against its input's schema and its output's place. Nothing is written.
 
     Parameters
     ----------
@@ -122,8 +122,15 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     others : sequence of (str, Path), default ()
         As in `make_plan`.
 
+    Returns
+    -------
+    ReleasePlan
+        What the job will do.
+
     Raises
     ------
+    ParameterTypeError
+        If `job` is not a job of this kind.
     JobError
         If a column is missing or of a type its query does not take, the output is in the way, or a row could end a job that must not
         tell anything for nothing.
@@ -131,6 +138,31 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
         If the ledger does not have what the job spends.
     StorageError
         If the input, the ledger or a file of categories cannot be read.
+
+    Notes
+    -----
+    Cost: only the schemas of the input files are read, and files of categories.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from dpcore.batch import make_release_plan, parse_release_job
+    >>> with TemporaryDirectory() as folder:
+    ...     source = Path(folder, "people.parquet")
+    ...     pq.write_table(pa.table({"smoker": [True, False] * 500}), source)
+    ...     job = {
+    ...         "version": 1,
+    ...         "input": {"path": str(source)},
+    ...         "output": {"path": f"{folder}/answers.json"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "query": [{"name": "smokers", "kind": "mean", "column": "smoker", "lower": 0, "upper": 1, "epsilon": 1.0}],
+    ...     }
+    ...     plan = make_release_plan(parse_release_job(job))
+    >>> plan.answers[0].noise[0].law, plan.rows
+    ('laplace', 1000)
     """
     check_is("job", job, ReleaseJob, "load_release_job or parse_release_job")
     check_curator(job, curator=curator)

@@ -19,7 +19,7 @@ from dpcore.batch.release.table import open_table, write_rows
 from dpcore.batch.tables.checks import check_is
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
-from dpcore.batch.tables.progress import Progress, Silent
+from dpcore.batch.tables.progress import Progress, Shown, shown_by
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows
 from dpcore.batch.tables.units import CHANGED, choose_rows
 from dpcore.errors import StorageError
@@ -38,10 +38,8 @@ ANSWER_BYTES = 1 << 14
 """Room for what an answer takes in the document, about."""
 
 
-def run(
-    plan: ReleasePlan, *, threads: int | None = None, progress: Progress | None = None, piece_rows: int | None = None
-) -> dict[str, Any]:
-    """Run a planned job and write its output.
+def run(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = None, piece_rows: int | None = None) -> dict[str, Any]:
+    """Run a planned job, write its output, and return the answers. `dpcore.batch.release` is this function.
 
     Parameters
     ----------
@@ -49,31 +47,61 @@ def run(
         From `make_release_plan`.
     threads : int, optional
         Threads that compute; one more reads. Default: the CPUs this process may use.
-    progress : Progress, optional
-        Told a few times a second, on the calling thread.
+    progress : callable or Progress, optional
+        Called as `progress(done, total)` on the calling thread, a few times a second, in thousandths of each stage. An object with
+        `begin(stage)` and `update(rows, fraction)` learns the stages as well.
     piece_rows : int, optional
         Rows handled at a time; the output does not depend on it.
 
     Returns
     -------
     dict
-        What was written: see docs/batch.md.
+        The document that was written: `privacy`, `rows` if public, and `queries` with `value`, `stderr` and `interval`.
 
     Raises
     ------
+    ParameterTypeError
+        If `plan` is not a `ReleasePlan`.
     BudgetError
         If the ledger does not have what the job spends.
     DataError
-        If a row does not fit its declaration and the job declares nothing for it; the message names the column, and file and row only
-        with `curator`. Never a value.
+        If a row does not fit its declaration and the job declares nothing for it. The message names the column, and file and row only
+        with `curator`; it never quotes a value.
     StorageError
-        If the input cannot be read on or the output not written. But for a `PublishedError`, nothing is left under the outputs' names.
+        If the input cannot be read or an output not written. Nothing is left under the outputs' names.
     PublishedError
-        If something fails after the outputs were published, which its cause tells.
+        If something fails after the outputs were published; its cause says what.
+
+    Notes
+    -----
+    Guarantee: all answers together protect one unit at `plan.job.total`, the sum over the queries.
+
+    Cost: one pass over the input, two with a unit; memory does not depend on the number of rows.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from dpcore.batch import make_release_plan, parse_release_job, release
+    >>> with TemporaryDirectory() as folder:
+    ...     source = Path(folder, "people.parquet")
+    ...     pq.write_table(pa.table({"smoker": [True, False] * 500}), source)
+    ...     job = {
+    ...         "version": 1,
+    ...         "input": {"path": str(source)},
+    ...         "output": {"path": f"{folder}/answers.json"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "query": [{"name": "smokers", "kind": "mean", "column": "smoker", "lower": 0, "upper": 1, "epsilon": 1.0}],
+    ...     }
+    ...     document = release(make_release_plan(parse_release_job(job)))
+    >>> document["rows"], document["queries"][0]["name"]
+    (1000, 'smokers')
     """
     check_is("plan", plan, ReleasePlan, "make_release_plan")
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
-    shown = Silent() if progress is None else progress
+    shown = shown_by(progress)
     with plan.publication.truth(), plan.publication as publication, contextlib.ExitStack() as opened:
         tables = {
             place: opened.enter_context(open_table(publication, plan.job, answer.section, answer.columns))

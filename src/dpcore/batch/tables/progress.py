@@ -1,25 +1,59 @@
-"""Whom a job tells how far it is."""
+"""How a job reports how far it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
+
+PARTS = 1000
+"""Total that a function is called with: thousandths of a stage. Numbers of rows may be private."""
 
 
 class Progress(Protocol):
-    """Who wants to know how far the job is."""
+    """What shows how far a job is."""
 
     def begin(self, stage: str) -> None:
-        """A stage begins: rates and times count from here."""
+        """Begin a stage: rates and times count from here."""
 
     def update(self, rows: int, fraction: float) -> None:
-        """`rows` are done, and about `fraction` of the input is read."""
+        """Show that `rows` are done, and about `fraction` of the input is read."""
+
+
+Shown = Progress | Callable[[int, int], object] | None
+"""What callers give for `progress`."""
 
 
 class Silent:
-    """Nobody wants to know."""
+    """Shows nothing."""
 
     def begin(self, stage: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def update(self, rows: int, fraction: float) -> None:
-        """Say nothing."""
+        """Do nothing."""
+
+
+class Calls:
+    """Calls `function(done, total)` with thousandths of the stage that runs."""
+
+    def __init__(self, function: Callable[[int, int], object]) -> None:
+        self._function, self._done = function, -1
+
+    def begin(self, stage: str) -> None:  # noqa: ARG002
+        """Start again at 0."""
+        self._done = -1
+        self.update(0, 0.0)
+
+    def update(self, rows: int, fraction: float) -> None:  # noqa: ARG002
+        """Call the function if another thousandth is done."""
+        done = int(fraction * PARTS)
+        if done != self._done:
+            self._done = done
+            self._function(done, PARTS)
+
+
+def shown_by(progress: Shown) -> Progress:
+    """What shows the progress of a job: the object or function that a caller gave, or nothing."""
+    if progress is None:
+        return Silent()
+    return Calls(progress) if callable(progress) else progress
