@@ -80,7 +80,6 @@ PACKAGES = (
 SECTIONS_LEFT = {
     "dpcore.noise",
     "dpcore.sums",
-    "dpcore.local",
     "dpcore.privacy",
     "dpcore.rng",
     "dpcore.testing",

@@ -102,12 +102,14 @@ def _longer(n_limbs: int) -> int:
 
 
 def _refuse_stream() -> None:
-    raise EntropyError("the random stream repeats a probability's binary expansion for hundreds of bits; it is not random")
+    raise EntropyError(
+        "the random stream repeats a probability's binary expansion for hundreds of bits, so it is not random: check its source"
+    )
 
 
 def _refuse_nan(shape: tuple[int, ...], position: int) -> None:
     index = tuple(int(i) for i in np.unravel_index(position, shape)) if shape else ()
-    raise DataError(f"records must not hold NaN unless `missing` says what it stands for; the number at index {index} is NaN")
+    raise DataError(f"records must not hold NaN unless `missing` names a number for it; the number at index {index} is NaN")
 
 
 def _new(out: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -1,7 +1,8 @@
-"""Local randomisers: every record is privatised on its own, reports are counted, and counts become estimates with intervals.
+"""Local randomisers: each record is randomised on its own, reports are counted, and counts become estimates with intervals.
 
-Each mechanism is an immutable description with `privatize`, `aggregate`, `estimate`, `channel` and `privacy`. Its probabilities are exact:
-random bits are compared with the binary expansion of the real probability, as many as it takes.
+A mechanism is an immutable object with the methods `privatize`, `aggregate` and `estimate`, the attribute `privacy`, and `channel` if its
+reports can be listed. Probabilities are exact: random bits are compared with the binary expansion of the real probability, as many as it
+takes until they differ.
 """
 
 from dpcore.local._support import Support

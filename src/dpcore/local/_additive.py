@@ -115,11 +115,11 @@ class Additive(LocalMechanism, Generic[Single]):
         records : array_like
             Real numbers, or integers for the discrete kinds; any shape.
         rng : Stream, optional
-            None is the secure source.
+            Source of randomness; None is the operating system's, through a secure generator.
         out : ndarray of float64 or int64, optional
             Of the shape of `records`; may be `records` itself.
         threads : int, optional
-            Number of threads; None picks.
+            Number of threads; None chooses it by the number of records and of processors.
 
         Returns
         -------
@@ -131,9 +131,9 @@ class Additive(LocalMechanism, Generic[Single]):
         ParameterError, ParameterTypeError
             If an argument does not fit.
         DataError
-            If a number is NaN and `missing` is not set; nothing is written then.
+            If a number is NaN and `missing` is not set. Nothing is written then.
         EntropyError
-            If the operating system gives no randomness; nothing is written then.
+            If the operating system gives no randomness. Nothing is written then.
         """
         values = check_array("records", records, (*INTEGER_DTYPES, "uint64") if self.integral else (*REAL_DTYPES, "uint64"))
         dtype: type = np.int64 if self.integral else np.float64
@@ -176,7 +176,7 @@ class Additive(LocalMechanism, Generic[Single]):
         reports : array_like
             What `privatize` made, any shape.
         threads : int, optional
-            Not used.
+            Not used; the sums are exact on one thread.
 
         Returns
         -------

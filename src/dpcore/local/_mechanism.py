@@ -1,4 +1,4 @@
-"""What all local mechanisms have in common."""
+"""What all local mechanisms share: the base class, and checks of what they take."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Answer: TypeAlias = "bool | int | np.bool_ | np.integer[Any]"
 
 
 class LocalMechanism(ABC):
-    """A channel that each record goes through on its own, and the estimator that belongs to it."""
+    """A randomiser of single records, and the estimator that belongs to it."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class LocalMechanism(ABC):
         reports : array_like or Aggregate
             What `privatize` made, or what `aggregate` made of it.
         target : {"population", "sample"}, default "population"
-            What the standard error and the intervals are for: the distribution of the records, or the records themselves.
+            What standard errors and intervals refer to: the distribution that the records were drawn from, or these records.
 
         Returns
         -------
@@ -74,7 +74,7 @@ class LocalMechanism(ABC):
         Raises
         ------
         ParameterError, ParameterTypeError
-            If there are no reports, they are of another mechanism, or a parameter is outside its range.
+            If there are no reports, if another mechanism made them, or if a parameter is outside its range.
         DataError
             If a report is not one that the mechanism can make.
         """
@@ -82,7 +82,7 @@ class LocalMechanism(ABC):
         counted = reports if isinstance(reports, Aggregate) else self.aggregate(reports)
         check_same_mechanism(self, counted.mechanism)
         if counted.n < 1:
-            raise ParameterError(f"reports must be at least one, got {counted.n}")
+            raise ParameterError(f"reports must hold at least one, got {counted.n}")
         return self._estimate(counted, target)
 
 

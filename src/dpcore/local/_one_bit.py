@@ -1,4 +1,4 @@
-"""What the mechanisms whose report is one bit share."""
+"""What mechanisms share whose report is one bit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OneBit(LocalMechanism):
         reports : array_like of bool
             What `privatize` made, any shape.
         threads : int, optional
-            Not used: counting bits is limited by memory.
+            Not used; counting is as fast as memory on one thread.
 
         Returns
         -------
@@ -105,7 +105,9 @@ def two_columns(epsilon: float, tilts: list[Fraction]) -> npt.NDArray[np.float64
 def check_reach(reach: float) -> None:
     """Raise unless the two values that a report stands for are finite."""
     if not math.isfinite(reach):
-        raise ParameterError("the bounds and epsilon must give finite values of a report; z0 times the bound overflows float64")
+        raise ParameterError(
+            "the bounds and epsilon must give finite values of a report, got z0 times the bound beyond float64: take narrower bounds"
+        )
 
 
 def check_bounds(lower: object, upper: object, missing: object) -> tuple[float, float, float | None]:

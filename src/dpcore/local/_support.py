@@ -1,4 +1,4 @@
-"""How often a report supports a category, and the variance that follows from it."""
+"""Probabilities that a report supports a category, and the variance that follows from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Support(NamedTuple):
-    """How often a report supports a category: all that an estimator needs to turn counts into frequencies.
+    """Probabilities that a report supports a category. They turn counts into frequencies.
 
     Attributes
     ----------

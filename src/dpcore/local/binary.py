@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BinaryResponse(OneBit):
-    r"""Randomised response: a yes/no answer, flipped with probability 1/(1 + e^ε).
+    r"""Randomised response: a yes-or-no answer is flipped with probability 1/(1 + e^ε).
 
     Parameters
     ----------
     epsilon : float
         Privacy loss ε of one report, in [2^−20, 700].
     unknown : bool, optional
-        What integers other than 0 and 1 stand for; without it they raise.
+        Answer to use for integers other than 0 and 1. By default they raise `DataError`.
 
     Attributes
     ----------
@@ -52,8 +52,13 @@ class BinaryResponse(OneBit):
 
     Notes
     -----
-    Guarantee: P(y\|x) ≤ e^ε P(y\|x'), with equality. The estimate of the proportion f of True is unbiased, its variance a user
-    e^ε/(e^ε − 1)² + f(1 − f). Cost: about 0.16 ns a record, 0.11 ns packed. Source: Warner (1965); Steinberger (2019), Beispiel 1.7 (b).
+    Guarantee: P(y\|x) ≤ e^ε P(y\|x'), with equality for y = x ≠ x'.
+
+    The estimate of the proportion f of True is unbiased; its variance is e^ε/(e^ε − 1)² + f(1 − f) for one user.
+
+    Cost: about 0.16 ns a record, 0.11 ns packed.
+
+    Source: Warner (1965); Steinberger (2019), Beispiel 1.7 (b).
 
     Examples
     --------
@@ -80,7 +85,20 @@ class BinaryResponse(OneBit):
         return Support(float(complement(flip)), float(flip), float(flip))
 
     def variance(self, f: float = 0.0, target: Target = "sample") -> float:
-        """Give the variance of one user's contribution to the estimated proportion f; see `FrequencyOracle.variance`."""
+        """Give the variance of one user's contribution to the estimated proportion of True.
+
+        Parameters
+        ----------
+        f : float, default 0.0
+            The proportion, in [0, 1].
+        target : {"sample", "population"}, default "sample"
+            Proportion among the records themselves, or in the distribution that they were drawn from.
+
+        Returns
+        -------
+        float
+            The variance; the standard error for n users is its root divided by √n.
+        """
         return support_variance_of(f, self.support, target)
 
     def _booleans(self, values: npt.NDArray[Any], threads: int | None) -> npt.NDArray[Any]:
@@ -91,8 +109,9 @@ class BinaryResponse(OneBit):
         if position < 0:
             return values
         if self.unknown is None:
+            where = place(values, position)
             raise DataError(
-                f"records must hold booleans, 0 or 1 unless `unknown` says what others are; {place(values, position)} holds another"
+                f"records must hold booleans, 0 or 1 unless `unknown` names the answer for others; the one at {where} is another"
             )
         replaced: npt.NDArray[np.bool_] = values != 0 if self.unknown else values == 1
         return replaced
@@ -113,11 +132,11 @@ class BinaryResponse(OneBit):
         records : array_like of bool, or of int
             Answers, any shape; integers must be 0 or 1.
         rng : Stream, optional
-            None is the secure source.
+            Source of randomness; None is the operating system's, through a secure generator.
         out : ndarray of bool, optional
             Of the shape of `records`; may be `records` itself.
         threads : int, optional
-            Number of threads; None picks.
+            Number of threads; None chooses it by the number of records and of processors.
 
         Returns
         -------
@@ -129,7 +148,7 @@ class BinaryResponse(OneBit):
         ParameterError, ParameterTypeError
             If an argument does not fit.
         DataError
-            If an integer is neither 0 nor 1 and `unknown` is not set; nothing is written then.
+            If an integer is neither 0 nor 1 and `unknown` is not set. Nothing is written then.
         """
         answers = check_array("records", records, ("bool", *INTEGER_DTYPES))
         result = None if out is None else check_out(out, np.bool_, answers.shape)
@@ -144,7 +163,7 @@ class BinaryResponse(OneBit):
     def privatize_packed(
         self, records: Any, *, n: int, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None
     ) -> npt.NDArray[np.uint8]:
-        """Flip each of n packed answers; with a test key the result is `privatize`'s, packed.
+        """Flip each of n packed answers; under the same key the reports are those of `privatize`, packed.
 
         Parameters
         ----------
@@ -153,11 +172,11 @@ class BinaryResponse(OneBit):
         n : int
             Number of answers.
         rng : Stream, optional
-            None is the secure source.
+            Source of randomness; None is the operating system's, through a secure generator.
         out : ndarray of uint8, shape (⌈n/8⌉,), optional
             Written in place; may be `records` itself.
         threads : int, optional
-            Number of threads; None picks.
+            Number of threads; None chooses it by the number of records and of processors.
 
         Returns
         -------
@@ -172,7 +191,7 @@ class BinaryResponse(OneBit):
         packed, n = check_packed("records", records, n)
         result = None if out is None else check_out(out, np.uint8, packed.shape)
         if result is not None and not result.flags.c_contiguous:
-            raise ParameterError("out must be contiguous, got a strided array")
+            raise ParameterError("out must be C-contiguous, got a strided array")
         stream = open_stream(rng, threads)
         packed = separate(packed, result)
         flip = logistic_complement(self.epsilon)

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundedMean(OneBit):
-    r"""One bit about a bounded number: +z0 with probability ½(1 + T/z0), else −z0, T the number clamped and scaled to [−1, 1].
+    r"""One bit about a bounded number: +z0 with probability ½(1 + T/z0), else −z0, where T is the number clamped and scaled to [−1, 1].
 
     Parameters
     ----------
     epsilon : float
         Privacy loss ε of one report, in [2^−20, 700].
     lower, upper : float
-        Bounds, lower < upper; values outside are clamped to them. They come from knowledge of the subject, never from the data.
+        Bounds, lower < upper. Numbers outside are clamped. Choose them by what you know of the subject, never from the data.
     missing : float, optional
-        What NaN stands for, in [lower, upper]; without it NaN raises.
+        Number to use for NaN, in [lower, upper]. By default NaN raises `DataError`.
 
     Attributes
     ----------
@@ -52,8 +52,12 @@ class BoundedMean(OneBit):
 
     Notes
     -----
-    Guarantee: P(y\|x) ≤ e^ε P(y\|x'), with equality at the two bounds; the probability is exact for every float64 x. The mean of the ±z0
-    is unbiased for the mean of T; its variance a user is z0² − T² ≤ z0². Cost: about 1 ns a record.
+    Guarantee: P(y\|x) ≤ e^ε P(y\|x'), with equality at the two bounds. The probability is exact for every float64 x.
+
+    The mean of the ±z0 is unbiased for the mean of T; its variance is z0² − T² ≤ z0² for one user.
+
+    Cost: about 1 ns a record.
+
     Source: Steinberger (2019), Beispiel 1.7 (b).
 
     Examples
@@ -116,11 +120,11 @@ class BoundedMean(OneBit):
         records : array_like
             Real numbers, any shape; clamped to the bounds.
         rng : Stream, optional
-            None is the secure source.
+            Source of randomness; None is the operating system's, through a secure generator.
         out : ndarray of bool, optional
             Of the shape of `records`.
         threads : int, optional
-            Number of threads; None picks.
+            Number of threads; None chooses it by the number of records and of processors.
 
         Returns
         -------
@@ -132,7 +136,7 @@ class BoundedMean(OneBit):
         ParameterError, ParameterTypeError
             If an argument does not fit.
         DataError
-            If a number is NaN and `missing` is not set; nothing is written then.
+            If a number is NaN and `missing` is not set. Nothing is written then.
         """
         values = check_array("records", records, REAL_DTYPES)
         result = None if out is None else check_out(out, np.bool_, values.shape)
@@ -146,16 +150,16 @@ class BoundedMean(OneBit):
         return bool(reports) if reports.ndim == 0 else like(records, reports)
 
     def privatize_packed(self, records: Any, *, rng: Stream | None = None, threads: int | None = None) -> npt.NDArray[np.uint8]:
-        """Report as `privatize` does, eight reports a byte.
+        """Report as `privatize` does, with eight reports in a byte.
 
         Parameters
         ----------
         records : array_like
             Real numbers, any shape, read in C order.
         rng : Stream, optional
-            None is the secure source.
+            Source of randomness; None is the operating system's, through a secure generator.
         threads : int, optional
-            Number of threads; None picks.
+            Number of threads; None chooses it by the number of records and of processors.
 
         Returns
         -------
@@ -184,7 +188,7 @@ class BoundedMean(OneBit):
         inputs = [self.lower, self.upper] if points is None else vector_of(check_array("points", points, REAL_DTYPES)).tolist()
         inputs = [self.missing if math.isnan(x) and self.missing is not None else x for x in inputs]
         if any(map(math.isnan, inputs)):
-            raise ParameterError("points must not hold NaN unless `missing` says what it stands for")
+            raise ParameterError("points must not hold NaN unless `missing` names a number for it")
         low, high = Fraction(self.lower), Fraction(self.upper)
         clamped = [Fraction(min(max(x, self.lower), self.upper)) for x in inputs]
         return two_columns(self.epsilon, [(2 * x - low - high) / (high - low) for x in clamped])

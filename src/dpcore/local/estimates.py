@@ -1,4 +1,4 @@
-"""What reports add up to, and what is inferred from them."""
+"""Aggregates of reports, and estimates from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TARGETS = ("population", "sample")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregate:
-    """What an estimator needs of a set of reports; partitions are combined by `+`.
+    """Counts of a set of reports. Add aggregates of parts with `+` to get that of the whole.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Aggregate:
     n : int
         Number of reports.
     counts : ndarray of int64, or tuple of int
-        What was counted, as the mechanism's `aggregate` says; exact integers, so that sums do not depend on their order.
+        Exact integers, whose meaning the mechanism's `aggregate` states. Their sums do not depend on the order.
     """
 
     mechanism: Any
@@ -78,6 +78,8 @@ class Estimate:
         Guarantee of each report. The estimate is computed from the reports alone and has the same guarantee.
     categories : tuple of str or None
         Labels of the k categories, of a mechanism made by `from_categories`.
+    limits : callable
+        Gives the ends of the intervals for a confidence; `interval` calls it.
 
     Notes
     -----
@@ -127,9 +129,10 @@ class Estimate:
 
 
 def check_same_mechanism(one: object, other: object) -> None:
-    """Raise unless two sets of reports were made alike."""
+    """Raise unless two sets of reports were made by the same mechanism."""
     if one != other:
-        raise ParameterError(f"reports of different mechanisms cannot be taken together: {one!r} and {other!r}")
+        why = "their categories differ" if repr(one) == repr(other) else f"{one!r} and {other!r}"
+        raise ParameterError(f"reports of different mechanisms cannot be taken together: {why}")
 
 
 def check_confidence(value: object) -> float:
@@ -141,7 +144,7 @@ def frequencies(
     counts: Any, n: int, support: Support, *, target: str, privacy: Privacy, categories: tuple[str, ...] | None = None
 ) -> Estimate:
     """Estimate frequencies from support counts: f = (count/n − q)/(p − q), the standard error at f cut to [0, 1]."""
-    kept = np.array(counts)  # a copy: who changes the counts later does not change the estimate
+    kept = np.array(counts)  # a copy, so that a later change of the counts does not change the estimate
     value = (kept / n - support.q) / (support.p - support.q)
     stderr = np.sqrt(support_variance(np.clip(value, 0.0, 1.0), support, target) / n)
     limits = FrequencyLimits(kept, n, support, target)
@@ -159,7 +162,7 @@ def moved(found: Estimate, by: float, *, margin: float) -> Estimate:
 def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the nearest probability vector, in Euclidean distance.
 
-    Post-processing: it costs no privacy. The result is consistent (no negative frequency, sum 1) and no longer unbiased.
+    This is post-processing and costs no privacy. The result has no negative frequency and sums to 1; it is no longer unbiased.
 
     Parameters
     ----------
@@ -178,7 +181,9 @@ def project_to_simplex(frequencies: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
     Notes
     -----
-    Cost: O(k log k). Source: Wang & Carreira-Perpiñán (2013), Algorithm 1.
+    Cost: O(k log k).
+
+    Source: Wang & Carreira-Perpiñán (2013), Algorithm 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Hadamard response: one randomised entry of the Hadamard matrix."""
+"""Hadamard response: one entry of the Hadamard matrix, randomised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HadamardResponse(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
-    r"""Hadamard response: a uniform row of the Hadamard matrix, and the sign in the category's column, randomised.
+    r"""Hadamard response: a random row of the Hadamard matrix, and its sign in the category's column, randomised.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ class HadamardResponse(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     k : int
         Number of categories, in [2, 2^24].
     unknown : int, optional
-        Category that stands for codes outside [0, k); without it such a code raises.
+        Category to use for codes outside [0, k). By default such a code raises `DataError`.
     categories : sequence of str, optional
         Labels of the k categories; see `from_categories`.
 
     Attributes
     ----------
     rows : int
-        K = 2^⌈log₂ k⌉ rows, row 0 included: leaving it out would bias the estimate.
+        K = 2^⌈log₂ k⌉ rows. Row 0 is among them; without it the estimate would be biased.
     privacy : Privacy
         (ε, 0).
     support : Support
@@ -51,9 +51,16 @@ class HadamardResponse(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
 
     Notes
     -----
-    H[r, v] = (−1)^popcount(r & v); the sign is flipped with probability 1/(1 + e^ε). Guarantee: P(y\|x) ≤ e^ε P(y\|x').
-    Variance of a rare category's frequency: ((e^ε + 1)/(e^ε − 1))² a user. Cost: 3 ns a report to make, K·log₂K additions to count.
-    A report is 5 bytes: the row and the sign (True is +1). Source: Bassily et al. (2017); Acharya, Sun & Zhang (2019).
+    H[r, v] = (−1)^popcount(r & v). The sign is flipped with probability 1/(1 + e^ε).
+
+    Guarantee: P(y\|x) ≤ e^ε P(y\|x').
+
+    A report is 5 bytes: the row and the sign (True is +1). `privatize` returns a structured array of the shape of the records and of dtype
+    [("row", "<u4"), ("bit", "?")]. The variance of a rare category's frequency is ((e^ε + 1)/(e^ε − 1))² for one user.
+
+    Cost: 3 ns to make a report; one pass and K·log₂K additions to count.
+
+    Source: Bassily et al. (2017); Acharya, Sun & Zhang (2019).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Local hashing: a random hash of the category, randomised."""
+"""Local hashing: the category is hashed by a random function, and the hash is randomised."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def best_codes(epsilon: float, k: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LocalHashing(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
-    r"""Local hashing: hashes the category onto g codes by a function of its own, then gives a g-ary randomised response.
+    r"""Local hashing: hashes the category to one of g codes, by a random function for each report, and randomises the code.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ class LocalHashing(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     k : int
         Number of categories, in [2, 2^24].
     unknown : int, optional
-        Category that stands for codes outside [0, k); without it such a code raises.
+        Category to use for codes outside [0, k). By default such a code raises `DataError`.
     categories : sequence of str, optional
         Labels of the k categories; see `from_categories`.
 
     Attributes
     ----------
     g : int
-        Number of codes: the one of ⌊e^ε⌋ + 1 and ⌈e^ε⌉ + 1, at least 2 and at most max(2, k), whose variance is least.
+        Number of codes: ⌊e^ε⌋ + 1 or ⌈e^ε⌉ + 1, within [2, max(2, k)], whichever has the smaller variance.
     privacy : Privacy
         (ε, 0).
     support : Support
@@ -82,8 +82,15 @@ class LocalHashing(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     -----
     The hash function is h(v) = ((a·v + b) mod P) mod g, P = 2³¹ − 1, with a ≠ 0 and b uniform for every report; the family is 2-universal
     (Carter & Wegman, 1979) and c is its exact collision probability, near 1/g, so the estimate is unbiased for any k.
-    Guarantee: P(y\|x, h) ≤ e^ε P(y\|x', h) for every h. Cost: 5 ns a report to make, 0.13 ns for each report and category to count.
-    A report is 12 bytes: the seed b·2³¹ + a and the code. Source: Wang et al. (2017).
+
+    Guarantee: P(y\|x, h) ≤ e^ε P(y\|x', h) for every h.
+
+    A report is 12 bytes: the seed b·2³¹ + a and the code. `privatize` returns a structured array of the shape of the records and of dtype
+    [("seed", "<u8"), ("code", "<u4")].
+
+    Cost: 5 ns to make a report; 0.13 ns for each report and category to count.
+
+    Source: Wang et al. (2017).
 
     Examples
     --------

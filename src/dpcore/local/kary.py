@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
-    r"""k-ary randomised response: tells the truth with probability e^ε/(e^ε + k − 1), else one of the other categories at random.
+    r"""k-ary randomised response: reports the true category with probability e^ε/(e^ε + k − 1), otherwise one of the others at random.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
     k : int
         Number of categories, in [2, 2^24]; categories are the codes 0 … k − 1.
     unknown : int, optional
-        Category that stands for codes outside [0, k); without it such a code raises.
+        Category to use for codes outside [0, k). By default such a code raises `DataError`.
     categories : sequence of str, optional
         Labels of the k categories; see `from_categories`.
 
@@ -50,8 +50,13 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
 
     Notes
     -----
-    Guarantee: P(y\|x) ≤ e^ε P(y\|x') for all categories x, x', y, with equality where y is the one and not the other; the probabilities are
-    exact. Variance of a rare category's frequency: (k − 2 + e^ε)/(e^ε − 1)² a user. Cost: about 1.3 ns a record.
+    Guarantee: P(y\|x) ≤ e^ε P(y\|x') for all categories x, x', y, with equality for y = x ≠ x'. The probabilities are exact.
+
+    A report is a code, in an array of the shape and dtype of the codes (int64 for labels); a Python int for a single record; a Series for a
+    Series. `out` may be `records` itself. The variance of a rare category's frequency is (k − 2 + e^ε)/(e^ε − 1)² for one user.
+
+    Cost: about 1.3 ns a record.
+
     Source: Kairouz, Oh & Viswanath (2016); Steinberger (2019), Definition 1.4.
 
     Examples

@@ -1,4 +1,4 @@
-"""Sequentially interactive protocols: what a record is asked may depend on the reports before it, never on the records."""
+"""Sequentially interactive protocols: how a record is randomised may depend on earlier reports, never on earlier records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CHANNELS: frozenset[type[LocalMechanism]] = frozenset(
         UnaryEncoding,
     }
 )
-"""What `SequentialChannel` lets through: these types and no subclass, which may do anything with a record, whatever its `privacy` says."""
+"""Types that `SequentialChannel` accepts. A subclass could do anything with a record, whatever its `privacy` claims."""
 
 
 class History(Sequence[Any]):
@@ -76,15 +76,15 @@ class History(Sequence[Any]):
 
 @dataclass(frozen=True, slots=True)
 class SequentialChannel:
-    r"""A sequentially interactive channel: record i goes through a channel that `choose` picks from the reports of records 1 … i − 1.
+    r"""A sequentially interactive channel: `choose` picks the channel of record i from the reports of records 1 … i − 1.
 
     Parameters
     ----------
     epsilon : float
         Privacy loss ε of every record's report, in [2^−20, 700].
     choose : callable
-        Takes the reports so far, a read-only sequence, and returns a mechanism of this package with δ = 0 and a privacy loss of at most ε:
-        one of `CHANNELS` itself, not of a subclass, and no `BinaryChannel` of a callable, which would see the record.
+        Takes the reports so far, a read-only sequence, and returns a mechanism of this package with δ = 0 and a privacy loss of at most ε.
+        A subclass is refused, and so is a `BinaryChannel` of a callable, because their code would see the record.
 
     Attributes
     ----------
@@ -98,8 +98,12 @@ class SequentialChannel:
 
     Notes
     -----
-    Guarantee: the joint law of all reports is ε-DP in each record, because every conditional channel is; that is required of each choice,
-    whatever the reports, and not just for almost all of them. Source: Steinberger (2019), Definition 1.9 and Korollar 1.10.
+    Guarantee: the joint law of all reports is ε-DP in each record, because every conditional channel is. Each choice is checked, whatever
+    the reports.
+
+    Cost: some tens of microseconds a record, in Python.
+
+    Source: Steinberger (2019), Definition 1.9 and Korollar 1.10.
 
     Examples
     --------
@@ -139,7 +143,7 @@ class SequentialChannel:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If it is no mechanism of this package, or not ε-DP.
+            If it is not a mechanism of this package, or not ε-DP.
         """
         mechanism: Any = self.choose(history if isinstance(history, History) else tuple(history))
         if type(mechanism) not in CHANNELS:
@@ -155,12 +159,12 @@ class SequentialChannel:
         return cast("LocalMechanism", mechanism)
 
     def privatize(self, records: Sequence[Any] | npt.NDArray[Any], *, rng: Stream | None = None, threads: int | None = None) -> list[Any]:
-        """Ask the records one after the other.
+        """Randomise the records one after the other.
 
         Parameters
         ----------
         records : sequence
-            Records, each a single value that suits the mechanism it meets. A vector would take ε for each of its items.
+            Records, each a single value that suits its mechanism. A vector is refused: it would cost ε for each of its items.
         rng : Stream, optional
             None is the secure source. Each record is a call of its own.
         threads : int, optional
@@ -169,18 +173,18 @@ class SequentialChannel:
         Returns
         -------
         list
-            Reports; those that are arrays are read-only, for they were shown to `choose`.
+            Reports. Those that are arrays are read-only, because `choose` has seen them.
 
         Raises
         ------
         ParameterError, ParameterTypeError
-            If an argument does not fit, or a choice is not ε-DP; that record has not been looked at then.
+            If an argument does not fit, or a choice is not ε-DP. The record of that choice has not been read then.
         DataError
             If a record does not suit its mechanism, or is an array.
 
         Notes
         -----
-        Cost: some tens of microseconds a record, in Python: each is a call of its own, and the choice is the caller's code.
+        Cost: some tens of microseconds a record: each is a call of its own, and `choose` is Python code.
         """
         stream = open_stream(rng, threads)
         given: object = records
@@ -209,7 +213,7 @@ def _is_single(record: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantileEstimate:
-    """What a sequential quantile gives.
+    """A quantile that a sequential protocol found.
 
     Attributes
     ----------
@@ -217,15 +221,23 @@ class QuantileEstimate:
         Estimate of the quantile.
     reports : ndarray of bool, shape (n,)
         The answers, in order; `value` is a function of them alone.
+    privacy : Privacy
+        Guarantee of each answer: (ε, 0).
     """
 
     value: float
     reports: npt.NDArray[np.bool_]
+    privacy: Privacy
+
+    @property
+    def n(self) -> int:
+        """Number of reports."""
+        return len(self.reports)
 
 
 @dataclass(frozen=True, slots=True)
 class SequentialQuantile:
-    r"""A quantile by stochastic approximation: each record answers whether it is at most the present guess, by randomised response.
+    r"""A quantile by stochastic approximation: each record answers by randomised response whether it is at most the current guess.
 
     Parameters
     ----------
@@ -236,7 +248,8 @@ class SequentialQuantile:
     q : float
         Level of the quantile, in (0, 1); ½ is the median.
     step : float, optional
-        First step γ, positive; by default (upper − lower)/2·(e^ε − 1)/(e^ε + 1): no answer moves it by much over half the range.
+        First step γ, positive. By default (upper − lower)/2·(e^ε − 1)/(e^ε + 1): an answer then moves the guess by at most
+        half the range.
     start : float, optional
         First guess, in [lower, upper]; by default the middle.
 
@@ -252,14 +265,17 @@ class SequentialQuantile:
 
     Notes
     -----
-    With B_i the unbiased value of the i-th answer, θ_{i+1} = clamp(θ_i − γ·i^(−5/8)·(B_i − q)); the estimate is the mean of the last half
-    of the guesses, which is consistent for a density f that is positive at the quantile θ. Its standard error tends to
-    √(2(q(1 − q) + e^ε/(e^ε − 1)²)/n)/f(θ), whatever the step; before the guesses are there, the estimate is biased towards the start. For
-    a median in bounds 20 to 100 standard deviations apart that takes about 10³ records at ε = 4, 10⁴ at 1 and 10⁵ to 10⁶ at 0.1, and more
-    for quantiles near 0 or 1.
-    Guarantee: each answer is ε-DP given those before (Steinberger, 2019, Definition 1.9 and Korollar 1.10).
+    Guarantee: each answer is ε-DP given the earlier ones (Steinberger, 2019, Definition 1.9 and Korollar (corollary) 1.10).
+
+    Let B_i be the unbiased value of the i-th answer. The guesses are θ_{i+1} = clamp(θ_i − γ·i^(−5/8)·(B_i − q)), and the estimate is the
+    mean of their last half. It is consistent if the density f is positive at the quantile θ. Its standard error tends to
+    √(2(q(1 − q) + e^ε/(e^ε − 1)²)/n)/f(θ), whatever the step. Until the guesses reach the quantile, the estimate is biased towards the
+    start. For a median in bounds 20 to 100 standard deviations apart that takes about 10³ records at ε = 4, 10⁴ at ε = 1 and 10⁵ to 10⁶ at
+    ε = 0.1; quantiles near 0 or 1 take more.
+
+    Cost: about 20 ns a record, 10 ns to replay a report. The recursion runs on one thread.
+
     Source: Robbins & Monro (1951); Polyak & Juditsky (1992); Liu et al. (2023), for the locally private form.
-    Cost: about 20 ns a record, 10 to replay reports; the recursion cannot be parallel.
 
     Examples
     --------
@@ -300,16 +316,16 @@ class SequentialQuantile:
         return tuple(float(v) for v in values if v is not None)
 
     def privatize(self, records: Any, *, rng: Stream | None = None, threads: int | None = None) -> QuantileEstimate:
-        """Ask the records one after the other.
+        """Randomise the records one after the other.
 
         Parameters
         ----------
         records : array_like of float, shape (n,)
             Records, without NaN.
         rng : Stream, optional
-            None is the secure source.
+            Source of randomness; None is the operating system's, through a secure generator.
         threads : int, optional
-            For drawing the flips; the recursion runs on one.
+            Number of threads that draw the flips; the recursion runs on one.
 
         Returns
         -------
@@ -329,14 +345,14 @@ class SequentialQuantile:
         stream = open_stream(rng, threads)
         if values.dtype.kind == "f" and values.size and np.isnan(values.min()):
             raise DataError(f"records must not hold NaN; the number at {place(values, int(np.isnan(values).argmax()))} is NaN")
-        flips = _backend.wiped_empty(len(values), np.bool_)  # whoever knows them knows the answers
+        flips = _backend.wiped_empty(len(values), np.bool_)  # with them the answers could be read off the reports
         flip = logistic_complement(self.epsilon)
         _backend.flip_bools(flips, flip, stream.position(), threads=threads, out=flips)
         bits = np.empty(len(values), np.bool_)
-        return QuantileEstimate(_backend.sequential_quantile(self._law(), values, flips, bits), bits)
+        return QuantileEstimate(_backend.sequential_quantile(self._law(), values, flips, bits), bits, self.privacy)
 
     def estimate(self, reports: Any) -> QuantileEstimate:
-        """Estimate from the reports alone, as whoever collects them does.
+        """Estimate from the reports alone, as the collector of the reports does.
 
         Parameters
         ----------
@@ -346,9 +362,9 @@ class SequentialQuantile:
         Returns
         -------
         QuantileEstimate
-            What `privatize` gave with them.
+            The estimate that `privatize` returned with these reports.
         """
         answers = _backend.contiguous(check_array("reports", reports, ("bool",)))
         if answers.ndim != 1:
             raise ParameterError(f"reports must be a vector, got shape {answers.shape}")
-        return QuantileEstimate(_backend.sequential_quantile(self._law(), None, None, answers.copy()), answers)
+        return QuantileEstimate(_backend.sequential_quantile(self._law(), None, None, answers.copy()), answers, self.privacy)

@@ -52,9 +52,9 @@ def _first_of_other_size(rows: npt.NDArray[np.uint8], w: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]):
-    r"""Subset selection: reports w of the k categories, the true one among them with probability w·e^ε/(w·e^ε + k − w).
+    r"""Subset selection: reports w of the k categories, with the true one among them with probability w·e^ε/(w·e^ε + k − w).
 
-    Given whether the true category is in, the subset is uniform.
+    The other members are a uniform subset of the other categories.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint
     k : int
         Number of categories, in [2, 2^24].
     unknown : int, optional
-        Category that stands for codes outside [0, k); without it such a code raises.
+        Category to use for codes outside [0, k). By default such a code raises `DataError`.
     categories : sequence of str, optional
         Labels of the k categories; see `from_categories`.
 
     Attributes
     ----------
     w : int
-        Size of the subsets: the one of ⌊k/(e^ε + 1)⌋ and ⌈k/(e^ε + 1)⌉ within [1, k − 1] whose variance is least.
+        Size of the subsets: ⌊k/(e^ε + 1)⌋ or ⌈k/(e^ε + 1)⌉, within [1, k − 1], whichever has the smaller variance.
     privacy : Privacy
         (ε, 0).
     support : Support
@@ -83,8 +83,14 @@ class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint
 
     Notes
     -----
-    Guarantee: P(S\|x) ≤ e^ε P(S\|x'), with equality for x in S and x' not. The least ℓ2 risk of all locally private mechanisms up to
-    lower order terms. Cost: about 6 ns for each of the w members. A report is ⌈k/8⌉ bytes, least significant bit first.
+    Guarantee: P(S\|x) ≤ e^ε P(S\|x'), with equality for x in S and x' not in S.
+
+    A report is a row of ⌈k/8⌉ bytes: k packed bits, w of them set, least significant bit first, then zeros. `privatize` takes a scalar or a
+    vector of n records and returns uint8 of shape (⌈k/8⌉,) or (n, ⌈k/8⌉). Up to terms of lower order no locally private mechanism has a
+    smaller ℓ2 risk.
+
+    Cost: about 6 ns for each of the w members.
+
     Source: Ye & Barg (2018); Wang et al. (2016).
 
     Examples
@@ -131,7 +137,7 @@ class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint
         counts = _backend.column_counts(reports, self.k, threads=threads)
         if int(counts.sum()) != self.w * len(reports):
             row = _first_of_other_size(reports, self.w)
-            raise DataError(f"reports must have w = {self.w} of k = {self.k} bits set in every row; row {row} has not")
+            raise DataError(f"reports must have w = {self.w} of k = {self.k} bits set in every row; row {row} has another number")
         return counts
 
     def channel(self) -> npt.NDArray[np.float64]:

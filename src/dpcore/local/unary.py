@@ -1,4 +1,4 @@
-"""Unary encodings: one bit a category (basic RAPPOR and optimised unary encoding)."""
+"""Unary encodings: one bit for each category (basic RAPPOR and optimised unary encoding)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Method = Literal["optimal", "symmetric"]
 
 @dataclass(frozen=True, slots=True)
 class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]):
-    r"""Unary encoding: a bit for each category, the true one set with probability p, each other one with probability q.
+    r"""Unary encoding: one bit for each category. The true one is set with probability p, each other one with probability q.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
     method : {"optimal", "symmetric"}, default "optimal"
         "optimal": p = ½, q = 1/(e^ε + 1). "symmetric" (basic RAPPOR): p = 1 − q, q = 1/(e^(ε/2) + 1).
     unknown : int, optional
-        Category that stands for codes outside [0, k); without it such a code raises.
+        Category to use for codes outside [0, k). By default such a code raises `DataError`.
     categories : sequence of str, optional
         Labels of the k categories; see `from_categories`.
 
@@ -57,8 +57,14 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
 
     Notes
     -----
-    Guarantee: P(y\|x) ≤ e^ε P(y\|x') with e^ε = p(1 − q)/(q(1 − p)). Variance of a rare category's frequency: 4e^ε/(e^ε − 1)² a user
-    ("optimal"), e^(ε/2)/(e^(ε/2) − 1)² ("symmetric"). Cost: about 0.2 ns a bit. A report is ⌈k/8⌉ bytes, least significant bit first.
+    Guarantee: P(y\|x) ≤ e^ε P(y\|x') with e^ε = p(1 − q)/(q(1 − p)).
+
+    A report is a row of ⌈k/8⌉ bytes: k packed bits, least significant bit first, then zeros. `privatize` takes a scalar or a vector of n
+    records and returns uint8 of shape (⌈k/8⌉,) or (n, ⌈k/8⌉). The variance of a rare category's frequency is 4e^ε/(e^ε − 1)² for one user
+    ("optimal") or e^(ε/2)/(e^(ε/2) − 1)² ("symmetric").
+
+    Cost: about 0.2 ns a bit.
+
     Source: Wang et al. (2017); Erlingsson, Pihur & Korolova (2014).
 
     Examples
@@ -93,9 +99,9 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
         categories : iterable of str
             The labels, distinct, between 2 and 2^24 of them; see `KaryResponse.from_categories`.
         method : {"optimal", "symmetric"}, default "optimal"
-            See the class.
+            As in the class.
         unknown : str, optional
-            The label that stands for all others and for missing values; without it they raise.
+            Label to use for all others and for missing values. By default they raise `DataError`.
 
         Returns
         -------
