@@ -20,7 +20,7 @@ import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.batch.release import run
-from dpcore.bench.release import choice_row, cosine_row, histogram_row, ks_row, product_row, sample_row, uniformity_row
+from dpcore.bench.distributions import choice_row, cosine_row, histogram_row, ks_row, product_row, sample_row, uniformity_row
 from ratios import ROWS as MEASURED
 
 VALUES = int(os.environ.get("DPCORE_BENCH_VALUES", "10000000"))

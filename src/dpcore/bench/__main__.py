@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 from dpcore import _backend
+from dpcore.bench.distributions import distribution_bounds
 from dpcore.bench.local import local_bounds
 from dpcore.bench.means import means_bounds
 from dpcore.bench.minimax import minimax_bounds
 from dpcore.bench.noise import bounds
-from dpcore.bench.release import release_bounds
 from dpcore.bench.selection import selection_bounds
 from dpcore.bench.table import as_json, as_text
 from dpcore.bench.timing import ROUNDS
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     n = options.values if options.values is not None else 10**6 if options.quick else 10**7
     if n < 1:
         parser.error(f"--values must be at least 1, got {n}")
-    parts = bounds, local_bounds, selection_bounds, means_bounds, release_bounds, minimax_bounds
+    parts = bounds, local_bounds, selection_bounds, means_bounds, distribution_bounds, minimax_bounds
     rows = [row for part in parts for row in part(n, ROUNDS)]
     sys.stdout.write(as_text(rows) + "\n")
     if options.json:

@@ -65,7 +65,8 @@ class Box:
         lows, highs = _sides(bounds, dimension)
         for axis, (low, high) in enumerate(zip(lows, highs, strict=True)):
             if not high - low >= SMALLEST_WIDTH:
-                raise ParameterError(f"bounds must have low + 2^-900 ≤ high on axis {axis}, got low={low!r} and high={high!r}")
+                hint = "" if len(lows) == 1 else ": give the low ends of all coordinates first, then the high ends"
+                raise ParameterError(f"bounds must have low + 2^-900 ≤ high on axis {axis}, got low={low!r} and high={high!r}{hint}")
         box = cls(lows, highs)
         if not SMALLEST_WIDTH <= box.volume <= LARGEST_BOUND:
             raise ParameterError(f"bounds must have a volume in [2^-900, 2^900], got {box.volume!r}")
@@ -175,7 +176,8 @@ def _sides(bounds: Bounds, dimension: int | None) -> tuple[tuple[float, ...], tu
         dimension = max(lengths, default=1)
     dimension = check_integer("dimension", dimension, low=1, high=MOST_DIMENSIONS)
     if lengths - {dimension}:
-        raise ParameterError(f"bounds must be (low, high), each a number or {dimension} numbers, one for each coordinate, got {given!r}")
+        each = "a number" if dimension == 1 else f"a number or a sequence of {dimension} numbers, one for each coordinate"
+        raise ParameterError(f"bounds must be (low, high), each {each}, got {given!r}")
     low, high = ([side] * dimension if _length(side) is None else side for side in given)
     return _checked(low), _checked(high)
 

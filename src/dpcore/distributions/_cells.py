@@ -282,7 +282,9 @@ def _shape(bins: object, dimension: int) -> tuple[int, ...]:
     """Numbers of bins per axis that `bins` stands for."""
     if isinstance(bins, Sequence) and not isinstance(bins, str | bytes):
         if len(bins) != dimension:
-            raise ParameterError(f"bins must be a number of cells or one number of bins for each of {dimension} axes, got {bins!r}")
+            raise ParameterError(
+                f"bins must be the number of cells, or one number of bins for each of {dimension} axes, and no edges; got {bins!r}"
+            )
         return tuple(check_integer("bins", b, low=1, high=MOST_CELLS) for b in bins)
     try:
         m = check_integer("bins", bins, low=1, high=MOST_CELLS)

@@ -11,6 +11,7 @@ import pytest
 from dpcore import _backend, local, minimax, sums
 from dpcore.bench import Row, as_json, as_text, cases, check_answer, take_turns
 from dpcore.bench.__main__ import main
+from dpcore.bench.distributions import check_close
 from dpcore.bench.means import SumCase, bandwidth_row, check_sum, plain_sum_row, sum_cases
 from dpcore.bench.minimax import (
     binary_counts,
@@ -24,7 +25,6 @@ from dpcore.bench.minimax import (
     numpy_walk,
     step_of,
 )
-from dpcore.bench.release import check_close
 from dpcore.bench.selection import SHAPES, check_choice, check_ours, selection_cases, unpruned, unpruned_row
 
 

@@ -263,7 +263,7 @@ WRONG = [
     ({"bins": 0}, ParameterError, r"bins must be in \[1"),
     ({"bins": 2.0}, ParameterTypeError, "bins must be an integer"),
     ({"bins": "12"}, ParameterTypeError, "bins must be an integer"),
-    ({"bins": (2, 2)}, ParameterError, "bins must be a number of cells or one number of bins for each of 1 axes"),
+    ({"bins": (2, 2)}, ParameterError, "bins must be the number of cells, or one number of bins for each of 1 axes, and no edges"),
     ({"bins": 2**26 + 1}, ParameterError, r"bins must be in \[1, 67108864\]"),
     ({"bounds": (1.0, 0.0)}, ParameterError, r"bounds must have low \+ 2\^-900 ≤ high on axis 0, got low=1.0 and high=0.0"),
     ({"bounds": (0.0, 0.0)}, ParameterError, "bounds must have low"),
@@ -274,8 +274,8 @@ WRONG = [
     ({"bounds": "01"}, ParameterTypeError, "bounds must be a pair"),
     ({"bounds": (0, 1, 2)}, ParameterTypeError, "bounds must be a pair"),
     ({"bounds": (0, "a")}, ParameterTypeError, "bounds must be a real number"),
-    ({"bounds": [(0, 0), (1, 1)]}, ParameterError, "each a number or 1 numbers, one for each coordinate"),
-    ({"bounds": [(0, 0), (1,)]}, ParameterError, "each a number or 1 numbers, one for each coordinate"),
+    ({"bounds": [(0, 0), (1, 1)]}, ParameterError, r"bounds must be \(low, high\), each a number, got"),
+    ({"bounds": [(0, 0), (1,)]}, ParameterError, r"bounds must be \(low, high\), each a number, got"),
     ({"bounds": (1e15, 1e15 + 1), "bins": 100}, ParameterError, "must leave cells of 4096 units in the last place"),
     ({"threads": 0}, ParameterError, r"threads must be in \[1, 4096\]"),
     ({"rng": np.random.default_rng(1)}, ParameterTypeError, "rng must be None"),
@@ -408,6 +408,10 @@ def test_bounds_are_needed_and_are_low_ends_then_high_ends():
         perturbed_histogram(data(), 1.0, bins=4)
     box = perturbed_histogram(data(r=2), 1.0, ((0, 10), (5, 20)), bins=4).box
     assert (box.low, box.high) == ((0.0, 10.0), (5.0, 20.0))
+    with pytest.raises(ParameterError, match=r"on axis 0, got low=0\.0 and high=0\.0: give the low ends of all coordinates first"):
+        perturbed_histogram(data(r=2), 1.0, ((0, 5), (0, 20)), bins=4)
+    with pytest.raises(ParameterError, match="each a number or a sequence of 2 numbers, one for each coordinate"):
+        perturbed_histogram(data(r=2), 1.0, ((0, 5, 7), 20), bins=4)
     for bounds in ([0, 5], np.array([0.0, 5.0]), (0, [5, 5]), np.array([[0, 0], [5, 5]])):
         assert Box.of(bounds, 2) == Box((0.0, 0.0), (5.0, 5.0))
     assert Box.of(((0, 1, 2), 5)).dimension == 3

@@ -166,7 +166,7 @@ def uniformity_row(level: str, n: int = TEST_RECORDS) -> Row:
     return _row(name, f"{TEST_SECONDS:g} s", level, timing, n, threads=threads, target=1.0, bound=True)
 
 
-def release_bounds(n: int, rounds: int) -> list[Row]:
+def distribution_bounds(n: int, rounds: int) -> list[Row]:
     """All rows at every level of this machine, sized for a report of n values."""
     rows: list[Row] = []
     for level in at_levels():
