@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are complete."""
+"""Files that get their name only when they are complete."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 20
 NO_DIGEST = "0" * 64
-"""Of files that no ledger and no sidecar tells of."""
+"""Stands for the digest of a file that neither a ledger nor a sidecar records."""
 NOT_ALLOCATED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENODEV}
-"""What systems and file systems say that cannot allocate."""
+"""Error numbers of systems and file systems that cannot allocate."""
 
 
 class AtomicFile:
-    """A hidden temporary sibling of `path` that takes its place when it is complete.
+    """A hidden temporary file beside `path`, which replaces it when it is complete.
 
-    The temporary is locked for as long as its process lives, however that ends, so a later job can tell a stale temporary from
-    one in use, in another container that shares the folder as well.
+    The temporary file is locked while its process runs. The lock ends with the process, however that ends, so a later job can tell stale
+    temporary files from those in use, even by another container that shares the folder.
 
     Parameters
     ----------
     path : Path
-        The final name; its folder exists.
+        The final name. Its folder exists.
 
     Raises
     ------
@@ -54,17 +54,17 @@ class AtomicFile:
 
     @property
     def spill(self) -> Path:
-        """A folder for state that outgrows memory; it goes when the temporary goes."""
+        """A folder for state that outgrows memory. It is removed with the temporary file."""
         return _spill_folder(self.temporary)
 
     def allocate(self, size: int) -> None:
-        """Take room for so many bytes, where the file system can; what is not used is given back when the file is sealed."""
+        """Reserve space for this number of bytes, where the file system can. `seal` frees what is not used."""
         try:
             if size > 0 and hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._lock, 0, size)
         except OSError as error:
             if error.errno not in NOT_ALLOCATED:
-                raise StorageError(f"there is no room for about {size} bytes of {self.path}{reason(error)}") from None
+                raise StorageError(f"there is no space for about {size} bytes of {self.path}{reason(error)}") from None
 
     def write(self, content: bytes) -> None:
         """Write the whole of a small file."""
@@ -74,27 +74,37 @@ class AtomicFile:
             raise StorageError(f"cannot write {self.path}{reason(error)}") from None
 
     def written(self, end: int) -> _Digest:
-        """Take what was written up to here into the digest, on a thread of its own."""
+        """Extend the digest to everything written before `end`, on a thread of its own."""
         if self._digest is None:
             self._digest = _Digest(self._lock)
         self._digest.follow(end)
         return self._digest
 
     def digest(self, end: int) -> str:
-        """SHA-256 of the first bytes of the file."""
+        """Return SHA-256 of the file up to `end`."""
         if not hasattr(os, "pread"):
             return digest_of(self.temporary)
         return self.written(end).result()
 
     def seal(self, size: int | None = None, digest: str | None = None) -> SealedFile:
-        """Make the content durable, and say what it is; from now on the file is complete.
+        """Make the content durable and return its digest with its names. The file is complete from now on.
 
         Parameters
         ----------
         size : int, optional
-            Its bytes; what was allocated beyond them goes. Default: all.
+            Number of bytes; the rest is cut off. Default: all.
         digest : str, optional
             SHA-256 of the content, if it is known.
+
+        Returns
+        -------
+        SealedFile
+            The file, which has its temporary name.
+
+        Raises
+        ------
+        StorageError
+            If the system cannot write it.
         """
         try:
             if size is None:
@@ -108,7 +118,7 @@ class AtomicFile:
         return SealedFile(self.temporary.absolute(), self.path.absolute(), found)
 
     def commit(self) -> None:
-        """Make the content durable, then visible in the place of what had the name, then make the name durable."""
+        """Make the content durable, rename the file to its final name, and make the name durable."""
         try:
             os.fsync(self._lock)
             if not OPEN_FILES_MOVE:
@@ -120,13 +130,13 @@ class AtomicFile:
         self.release()
 
     def abort(self) -> None:
-        """Remove the temporary, if it is still there."""
+        """Remove the temporary file, if it is still there."""
         self.release()
         with contextlib.suppress(OSError):
             self.temporary.unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Give the temporary up as it is: it is sealed, or has its name."""
+        """Release the lock and keep the file, which is sealed or has its name."""
         shutil.rmtree(self.spill, ignore_errors=True)
         if self._digest is not None:
             self._digest.stop()
@@ -136,7 +146,7 @@ class AtomicFile:
 
 
 def digest_of(path: Path, stop: threading.Event | None = None) -> str:
-    """SHA-256 of a file, in hexadecimal; of a part of it, once `stop` is set."""
+    """Return SHA-256 of a file in hexadecimal, or of a part of it if `stop` is set meanwhile."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         while not (stop is not None and stop.is_set()) and (part := file.read(READ_BYTES)):
@@ -145,23 +155,23 @@ def digest_of(path: Path, stop: threading.Event | None = None) -> str:
 
 
 class _Digest:
-    """The digest of a file that is still growing, a little behind its writer."""
+    """The digest of a file that is being written, computed on a thread behind the writer."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._hash, self._end = descriptor, hashlib.sha256(), 0
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="dpcore-digest")
 
     def follow(self, end: int) -> None:
-        """Read up to here when there is time."""
+        """Read up to `end` when the thread has time."""
         self._last = self._worker.submit(self._read, end)
 
     def result(self) -> str:
-        """The digest of what was followed."""
+        """Return the digest of everything that was followed."""
         self._last.result()
         return self._hash.hexdigest()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._worker.shutdown(wait=True, cancel_futures=True)
 
     def _read(self, end: int) -> None:
@@ -174,7 +184,7 @@ class _Digest:
 
 
 def remove_stale(path: Path) -> list[Path]:
-    """Remove temporaries of `path` whose process is dead; return what was removed."""
+    """Remove temporary files of `path` whose process has died, and return their names."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.\d+\.[0-9a-f]{{16}}\.tmp")
     try:
         candidates = [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name)]
@@ -190,7 +200,7 @@ def _create_locked(path: Path) -> tuple[Path, int]:
     while True:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o666)
-        # Between creation and lock a starting job may take this file for a stale one and remove it: then choose another name.
+        # Between creation and lock, another job may take this file for a stale one and remove it. Then choose another name.
         if try_lock(descriptor) and is_same_file(descriptor, temporary):
             return temporary, descriptor
         os.close(descriptor)

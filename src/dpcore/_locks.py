@@ -1,4 +1,4 @@
-"""Locks on names and on files, which end with the process that holds them, however it ends."""
+"""Locks on names and on files. They end with the process that holds them, however it ends."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 try:
     import fcntl
-except ImportError:  # Windows refuses to remove a file that is open, so there the open file itself is the lock.
+except ImportError:  # Windows does not remove or rename an open file, so the open file itself is the lock there.
     fcntl = None  # type: ignore[assignment]
 
 OPEN_FILES_MOVE = fcntl is not None
 """Whether a file can be renamed while it is open."""
 NOTE_BYTES = 1 << 14
-"""What a note may have."""
+"""Longest note that is read."""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed, by whatever ends its process; False if somebody else has it."""
+    """Lock an open file until it is closed or its process ends. Return False if another process has the lock."""
     if fcntl is None:
         return True
     try:
@@ -33,7 +33,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def remove_if_unlocked(entry: Path) -> bool:
-    """Remove a file whose process is dead; whether that could be done."""
+    """Remove a file whose process has died, and return whether it was removed."""
     try:
         if fcntl is None:
             entry.unlink()
@@ -48,24 +48,24 @@ def remove_if_unlocked(entry: Path) -> bool:
 
 
 class NameLock:
-    """The right to write under a name, in whatever process: a hidden locked file beside it, gone when the lock is.
+    """The right to write a file of some name: a hidden locked file beside it, which is removed with the lock.
 
-    A process that dies gives its lock up; the file that it leaves is taken over by the next, with what it says about the dead.
+    If the process dies, its lock ends and the hidden file stays. The next process takes it over and can read the note in it.
 
     Parameters
     ----------
     path : Path
-        The name; its folder exists.
+        The name. Its folder exists.
 
     Attributes
     ----------
     found : str
-        What a dead owner has noted; empty if there was none.
+        Note of an owner that died; empty if there was none.
 
     Raises
     ------
     BlockingIOError
-        If another living process, or another job of this one, has the name.
+        If another running process, or another job of this one, has the lock.
     OSError
         If the folder cannot be written.
     """
@@ -80,17 +80,17 @@ class NameLock:
             if is_same_file(self._descriptor, self._path):
                 self.found = os.pread(self._descriptor, NOTE_BYTES, 0).decode(errors="replace") if hasattr(os, "pread") else ""
                 return
-            os.close(self._descriptor)  # Its last owner has removed it in between.
+            os.close(self._descriptor)  # Its last owner has just removed it.
 
     def note(self, text: str) -> None:
-        """Leave word for who finds the lock without its owner: where it is told what has become of the files."""
+        """Write a note for a process that finds the lock without its owner: where the state of the files is recorded."""
         os.ftruncate(self._descriptor, 0)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, text.encode())
         os.fsync(self._descriptor)
 
     def release(self, *, keep: bool = False) -> None:
-        """Give the name up, with `keep` leaving the note; a second call does nothing."""
+        """Release the lock; with `keep` the note stays. A second call has no effect."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -107,7 +107,7 @@ def _open_lock(path: Path) -> int:
     flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
     if fcntl is not None:
         return os.open(path, flags, 0o666)
-    with contextlib.suppress(FileNotFoundError):  # In use, it cannot be removed.
+    with contextlib.suppress(FileNotFoundError):  # A file in use cannot be removed.
         try:
             path.unlink()
         except PermissionError:
@@ -116,7 +116,7 @@ def _open_lock(path: Path) -> int:
 
 
 def is_same_file(descriptor: int, path: Path) -> bool:
-    """Whether an open file still has its name."""
+    """Whether an open file still has this name."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

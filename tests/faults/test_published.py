@@ -326,6 +326,6 @@ def test_without_room_for_the_output_nothing_is_spent(place, ledger):
     process = start("privatize", place.job, script=LIMITED)
     _, err = process.communicate()
     assert process.returncode == 4, err
-    assert "there is no room for about" in err
+    assert "there is no space for about" in err
     assert states(ledger) == []
     assert place.left_behind() == []

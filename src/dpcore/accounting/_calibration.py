@@ -1,6 +1,6 @@
-"""The mathematics behind `accounting`: guarantees as intervals, and the searches for the scale that meets one.
+"""The mathematics of noise scales: guarantees as intervals, and searches for the scale that meets one.
 
-A search may be approximate, because the scale that it ends with is certified in interval arithmetic before it is returned.
+A search may be approximate, because its result is certified in interval arithmetic before it is returned.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 LEAST_FLOAT = 5e-324
 CACHED = 1024
 FAR = 40
-"""Beyond so many standard deviations a tail is below the least float64: Φ(−40) < 10^−349."""
+"""Beyond this number of standard deviations a tail is below the least float64: Φ(−40) < 10^−349."""
 SCANNED_SCALE = 32.0
 """Discrete Gaussians up to this scale are searched on a grid, because their δ is visibly not monotone."""
 
 
 def holds(evaluate: Callable[[int], Interval], bound: float) -> bool:
-    """Whether evaluate(precision) ≤ bound for certain; what stays undecided at high precision counts as no."""
+    """Whether evaluate(precision) ≤ bound for certain; an undecided comparison at high precision counts as no."""
     precision = 192
     while precision <= 1 << 14:
         value = evaluate(precision)
@@ -74,7 +74,7 @@ def gaussian_delta(epsilon: float, ratio: Fraction) -> float:
 
 @lru_cache(maxsize=CACHED)
 def gaussian_ratio(epsilon: float, delta: float) -> Interval:
-    """Solve δ(ε, s) = δ for s = Δ/σ to some 100 bits; the caller certifies what it makes of it."""
+    """Solve δ(ε, s) = δ for s = Δ/σ to some 100 bits; the caller certifies its result."""
     precision = 256 + 2 * max(0, math.frexp(epsilon)[1])
     loss, target = Interval.of(epsilon, precision), Interval.of(delta, precision)
     z = sqrt(-2 * log(target))
@@ -296,7 +296,7 @@ _QUANTILE_PRECISION = 256
 
 
 def tail_probability(beta: float, k: int) -> Interval:
-    """Enclose p = 1 − (1−β)^(1/k), what each of k independent terms may exceed the width with; relative precision at any β and k."""
+    """Enclose p = 1 − (1−β)^(1/k), the probability with which each of k independent terms may exceed the width."""
     return complement_exp(log_complement(Interval.of(beta, _QUANTILE_PRECISION)) / k)
 
 

@@ -1,4 +1,4 @@
-"""The mathematics of composition in interval arithmetic: what `rules`, `concentrated` and `uses` round up from.
+"""The mathematics of composition in interval arithmetic, from which the public functions round up.
 
 This module loads interval arithmetic; the public ones import it when a function is called.
 """
@@ -64,14 +64,14 @@ def lecture_epsilon(epsilon: float, k: int, delta_prime: Fraction) -> float:
 
 
 def _deviation(squares: Fraction, delta_prime: Interval) -> Interval:
-    """Enclose √(2 ln(1/δ')·Σε²), how far a sum of losses is above its mean but with probability δ'."""
+    """Enclose √(2 ln(1/δ')·Σε²), which a sum of losses exceeds its mean by with probability at most δ'."""
     return sqrt(-2 * squares * log(delta_prime))
 
 
 # Several (ε, δ) guarantees at once. By Kairouz, Oh & Viswanath (2015) each is binary randomised response that fails with probability δ.
 
 Part = tuple[int, float, float]
-"""How often, ε, δ."""
+"""Number of uses, ε, δ."""
 
 
 def _failure(parts: Sequence[Part], precision: int) -> Interval:
@@ -106,7 +106,7 @@ def with_failures(parts: Sequence[Part], delta: float) -> float:
 
 
 def drift_and_squares(parts: Sequence[Part]) -> tuple[Interval, Fraction]:
-    """Enclose Σ ε·tanh(ε/2), and give Σ ε² exactly."""
+    """Enclose Σ ε·tanh(ε/2), and return Σ ε² exactly."""
     drift, squares = Interval.of(0, PRECISION), Fraction(0)
     for k, epsilon, _ in parts:
         if epsilon:

@@ -86,7 +86,7 @@ def _series(ratio: Callable[[int], tuple[int, int]], steps: int, factor: Interva
         low_sum, high_sum = low_sum + low, high_sum + high
         gap = (denominator << shift) - numerator * high_factor
         if high < 1 << (GUARD // 2) and gap > 0:
-            rest = high * numerator * high_factor // gap + 1  # the ratios fall, so a geometric series lies above what is left out
+            rest = high * numerator * high_factor // gap + 1  # the ratios fall, so a geometric series bounds the terms left out
             break
     scale = power_of_two(-width, factor.precision)
     return Interval.of(low_sum, factor.precision).hull(high_sum + rest) * scale
@@ -126,7 +126,7 @@ def tails(epsilon: float, k: int, m: int, precision: int) -> tuple[Interval, Int
 
 
 def likeliest(k: int, epsilon: float) -> tuple[int, float]:
-    """Give a likeliest value of L, and its probability to a unit in the last place."""
+    """Return a likeliest value of L, and its probability to a unit in the last place."""
     mode = math.floor((k + 1) * (1 / (1 + math.exp(min(epsilon, 700.0)))))
     mode = min(mode, k)
 
@@ -141,7 +141,7 @@ def likeliest(k: int, epsilon: float) -> tuple[int, float]:
 
 
 def piece(epsilon: float, k: int, total: float) -> int:
-    """Give the last l with (k − 2l)ε > ε', −1 if there is none."""
+    """Return the last l with (k − 2l)ε > ε', −1 if there is none."""
     return math.ceil((k - Fraction(total) / Fraction(epsilon)) / 2) - 1
 
 
@@ -208,7 +208,7 @@ def _moved(value: float, ulps: float) -> float:
 
 
 def _first_precision(epsilon: float) -> int:
-    """Give bits enough for differences of powers of e^ε, which cancel for small ε."""
+    """Return a precision that is enough for differences of powers of e^ε, which cancel for small ε."""
     return 128 + 2 * max(0, -math.frexp(epsilon)[1])
 
 
@@ -225,7 +225,7 @@ def _certainly_positive(target: Callable[[int], Interval]) -> bool:
 
 
 def meets(epsilon: float, k: int, total: float, target: Callable[[int], Interval]) -> bool:
-    """Whether δ₀(ε') ≤ target for certain; what stays undecided counts as no."""
+    """Whether δ₀(ε') ≤ target for certain; an undecided comparison counts as no."""
     precision = _first_precision(epsilon) if epsilon else 128
     while precision <= LAST_PRECISION:
         value, bound = delta_without_failures(epsilon, k, total, precision), target(precision)
@@ -258,7 +258,7 @@ def _search(epsilon: float, k: int, target: Interval, most: float) -> float:
 
 
 def _newton_step(near: Interval, far: Interval, at: float, target: Interval) -> tuple[float, bool]:
-    """Give Newton's step for ln δ₀ at ε', and whether δ₀ is above the target there."""
+    """Return Newton's step for ln δ₀ at ε', and whether δ₀ is above the target there."""
     moved = exp(Interval.of(at, near.precision)) * far
     value = near - moved
     if not Interval.of(0, value.precision).at_most(value) or value.at_most(0):

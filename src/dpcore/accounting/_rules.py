@@ -1,4 +1,4 @@
-"""The rules that `compose` chooses from. Each answers for the uses it was made for: ε at a δ, and δ at an ε, both rounded up."""
+"""The rules that `compose` chooses from. Each computes, for the uses that it was made for, ε at a δ and δ at an ε, both rounded up."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from dpcore.accounting.uses import Uses
 
 MOST_FOR_OPTIMAL = 10**7
-"""Up to so many uses the optimum takes a fraction of a second, and may be asked for in a search."""
+"""Up to this number of uses the optimum takes a fraction of a second, so that a search can evaluate it often."""
 
 
 class Rule(Protocol):
-    """What `compose` and the inverse questions ask of a rule."""
+    """What `compose` and its inverses need of a rule."""
 
     name: str
 
     def guarantee(self, delta: float) -> tuple[float, float]:
-        """Give the least ε at a total δ, and the part of δ that it needs."""
+        """Return the least ε at a total δ, and the part of δ that it needs."""
 
     def delta(self, epsilon: float) -> float:
-        """Give the least total δ at ε."""
+        """Return the least total δ at ε."""
 
 
 class Basic:
@@ -42,11 +42,11 @@ class Basic:
         self._delta = sum((k * Fraction(delta) for k, _, delta in parts), Fraction(0))
 
     def guarantee(self, delta: float) -> tuple[float, float]:
-        """Give Σε if Σδ fits."""
+        """Return Σε if Σδ fits."""
         return (fraction_up(self._epsilon), fraction_up(self._delta)) if self._delta <= delta else (math.inf, delta)
 
     def delta(self, epsilon: float) -> float:
-        """Give Σδ if Σε fits."""
+        """Return Σδ if Σε fits."""
         return min(fraction_up(self._delta), 1.0) if self._epsilon <= epsilon else 1.0
 
 
@@ -59,7 +59,7 @@ class Advanced:
         self._parts = parts
 
     def guarantee(self, delta: float) -> tuple[float, float]:
-        """Give the bound at what failures leave of δ."""
+        """Return the bound at the δ that failures leave."""
         left = _composition.left_over(self._parts, delta)
         return (_composition.hoeffding_epsilon(self._parts, left) if left > 0 else math.inf), delta
 
@@ -81,7 +81,7 @@ class Optimal:
         return _optimal.optimal_epsilon(self._epsilon, self._delta, self._k, delta), delta
 
     def delta(self, epsilon: float) -> float:
-        """Give the least δ."""
+        """Return the least δ."""
         return _optimal.optimal_delta(self._epsilon, self._delta, self._k, epsilon)
 
 
@@ -95,17 +95,17 @@ class OptimalFailing:
         self._k = sum(k for k, epsilon, _ in parts if epsilon)
 
     def guarantee(self, delta: float) -> tuple[float, float]:
-        """Find the least ε at what failures leave of δ."""
+        """Find the least ε at the δ that failures leave."""
         left = _composition.left_over(self._parts, delta)
         return (_optimal.optimal_epsilon(self._epsilon, 0.0, self._k, left) if left > 0 else math.inf), delta
 
     def delta(self, epsilon: float) -> float:
-        """Give the least δ, failures included."""
+        """Return the least δ, failures included."""
         return _composition.with_failures(self._parts, _optimal.optimal_delta(self._epsilon, 0.0, self._k, epsilon))
 
 
 class OptimalKinds:
-    """The optimum for two values of ε; of more, all but the largest count as the second largest."""
+    """The optimum for two values of ε. If there are more, all but the largest count as the second largest."""
 
     name = "optimal"
 
@@ -117,7 +117,7 @@ class OptimalKinds:
         self._kinds = TwoKinds((many, largest), (rest, second))
 
     def guarantee(self, delta: float) -> tuple[float, float]:
-        """Search the least ε at what failures leave of δ."""
+        """Search the least ε at the δ that failures leave."""
         left = _composition.left_over(self._parts, delta)
         if left <= 0:
             return math.inf, delta
@@ -126,12 +126,12 @@ class OptimalKinds:
         return _composition.least_passing(lambda epsilon: self._kinds.delta(epsilon) <= left, 0.0, self._most), delta
 
     def delta(self, epsilon: float) -> float:
-        """Give the least δ, failures included."""
+        """Return the least δ, failures included."""
         return _composition.with_failures(self._parts, self._kinds.delta(epsilon))
 
 
 class Concentrated:
-    """Sums of ρ, and failures of the approximate ones beside them."""
+    """Sums of ρ, and the failures of approximate uses."""
 
     name = "zcdp"
 
@@ -139,7 +139,7 @@ class Concentrated:
         self._rho, self._parts = fraction_up(rho), parts
 
     def guarantee(self, delta: float) -> tuple[float, float]:
-        """Convert Σρ at what failures leave of δ."""
+        """Convert Σρ at the δ that failures leave."""
         left = _composition.left_over(self._parts, delta)
         return (_calibration.zcdp_epsilon(self._rho, left) if left > 0 and self._rho < math.inf else math.inf), delta
 
@@ -150,7 +150,7 @@ class Concentrated:
 
 
 class Gaussian:
-    """Gaussian noise and nothing else."""
+    """Gaussian noise alone."""
 
     name = "gaussian"
 
@@ -164,12 +164,12 @@ class Gaussian:
         return (_composition.gaussian_epsilon(delta, self._ratio) if delta else math.inf), delta
 
     def delta(self, epsilon: float) -> float:
-        """Give the exact δ."""
+        """Return the exact δ."""
         return _calibration.gaussian_delta(epsilon, self._ratio) if self._ratio else 0.0
 
 
 def rho_of(use: Uses) -> float:
-    """Give ρ of one use; of an approximate one, while it does not fail."""
+    """Return ρ of one use, for an approximate one while it does not fail."""
     if use.rho is not None:
         return use.rho
     if use.mechanism == "laplace":
@@ -180,7 +180,7 @@ def rho_of(use: Uses) -> float:
 
 
 def applicable(uses: Sequence[Uses]) -> Iterator[Rule]:
-    """Yield the rules that speak about these uses, the cheap ones first."""
+    """Yield the rules that apply to these uses, the cheap ones first."""
     parts = [(use.uses, use.epsilon, use.delta) for use in uses if use.rho is None]
     if len(parts) == len(uses):
         yield Basic(parts)
@@ -194,7 +194,7 @@ def applicable(uses: Sequence[Uses]) -> Iterator[Rule]:
 
 
 def optimal(parts: Sequence[Part]) -> Iterator[Rule]:
-    """Yield the optimum, or what comes close to it."""
+    """Yield the optimum, or a bound close to it."""
     epsilons = sorted({epsilon for _, epsilon, _ in parts if epsilon}, reverse=True)
     if len({part[1:] for part in parts}) == 1:
         yield Optimal(sum(part[0] for part in parts), *parts[0][1:])

@@ -4,8 +4,8 @@ The losses of the kinds are (k₁ − 2L₁)ε₁ and (k₂ − 2L₂)ε₂ with
 
     δ₀(ε') = Σ_l P(L₂ = l)·δ₁(ε' − (k₂ − 2l)ε₂),   δ₁(x) = A(m) − e^(x − (k₁−2m)ε₁)·C(m),   m the last l with (k₁ − 2l)ε₁ > x,
 
-A(m) = Σ_{l ≤ m} P(L₁ = l) and C(m) = Σ_{l ≤ m} P(L₁ = l)·e^(−2(m−l)ε₁). All of it is computed in float64, and what roundings may have
-taken away is added to the result.
+A(m) = Σ_{l ≤ m} P(L₁ = l) and C(m) = Σ_{l ≤ m} P(L₁ = l)·e^(−2(m−l)ε₁). Everything is computed in float64, and a bound of the
+rounding errors is added to the result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROUNDING = 2.0**-53
 LEAST = 1e-303
 LOST = 1e-290
-"""More than all that underflows, is cut off, or lies outside the windows."""
+"""Bound of everything that underflows, is cut off, or lies outside the windows."""
 
 
 class _Binomial:
@@ -48,7 +48,7 @@ class _Binomial:
         self.relative = (12 * self.law.size + 64) * ROUNDING
 
     def losses(self) -> NDArray[np.float64]:
-        """Give (k − 2l)ε, one rounding each."""
+        """Return (k − 2l)ε, one rounding each."""
         values = self.first + np.arange(self.law.size, dtype=np.float64)
         result: NDArray[np.float64] = np.multiply(self.k - 2 * values, self.epsilon)
         return result

@@ -1,4 +1,4 @@
-"""Optimal composition of unequal guarantees, which is #P-hard exactly (Murtagh & Vadhan, 2016), between two bounds.
+"""Optimal composition of unequal guarantees, which is #P-hard to compute exactly (Murtagh & Vadhan, 2016), between two bounds.
 
 Every ε_i is rounded up to a grid for the upper bound, and down for the lower one. On the grid the sum of the losses has a law that is
 computed by adding one randomised response at a time, and δ₀(ε') = Σ_{s > ε'} P(s)·(1 − e^(ε'−s)) has positive terms only.
@@ -26,7 +26,7 @@ ROUNDING = 2.0**-53
 
 
 def loss_law(steps: Sequence[int], grid: float) -> NDArray[np.float64]:
-    """Give P(loss = (2i − Σ steps)·grid), shape (Σ steps + 1,), of randomised responses with ε = step·grid each, for the larger answer."""
+    """Return P(loss = (2i − Σ steps)·grid), shape (Σ steps + 1,), of responses with ε = step·grid each, for the larger answer."""
     law = np.zeros(sum(steps) + 1)
     law[0] = 1.0
     size = 1
@@ -49,7 +49,7 @@ def least_epsilon(steps: Sequence[int], grid: float, target: float, direction: i
     absolute = direction * law.size * (len(steps) + 1) * 5e-324
 
     weights = np.cumsum(law[::-1])[::-1]  # from here up
-    last = int(np.searchsorted(-weights, -target * 2.0**-60))  # what lies above hardly counts, and is counted as lost
+    last = int(np.searchsorted(-weights, -target * 2.0**-60))  # the terms above are negligible and count as lost
 
     def excess(epsilon: float) -> float:
         first = int(np.searchsorted(losses, epsilon, side="right"))
@@ -73,7 +73,7 @@ def bounds(epsilons: Sequence[float], target: float, grid: float) -> tuple[float
 
 
 def optimal_epsilon(parts: Sequence[tuple[float, float]], delta_total: float, tolerance: float) -> float:
-    """Refine the grid until the two bounds are within the tolerance, and give the upper one."""
+    """Refine the grid until the two bounds are within the tolerance, and return the upper one."""
     deltas = [(1, 0.0, delta) for _, delta in parts]
     epsilons = [epsilon for epsilon, _ in parts if epsilon]
     target = _composition.left_over(deltas, delta_total)

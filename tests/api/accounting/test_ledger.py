@@ -370,7 +370,7 @@ def test_a_ledger_of_one_data_set_refuses_others(tmp_path):
 
 
 def test_a_ledger_shows_what_is_left(tmp_path):
-    made = Ledger.create(str(tmp_path / "x"), epsilon=1, delta=Fraction(1, 10**6), unit="<person>")  # whole numbers and texts do
+    made = Ledger.create(str(tmp_path / "x"), 1, Fraction(1, 10**6), unit="<person>")  # epsilon and delta by position
     made.spend(Privacy(0.75), what="x")
     shown = repr(made).splitlines()
     assert shown[0] == "Ledger"

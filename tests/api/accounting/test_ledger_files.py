@@ -72,7 +72,7 @@ def test_paths_that_are_none(path, error):
 
 def test_files_that_are_no_ledgers(tmp_path):
     path = tmp_path / "x"
-    for content, words in ((b"", "this file is empty"), (b"epsilon,delta\n" * 500, "no SQLite file"), (b"x", "empty or too short")):
+    for content, words in ((b"", "this file is empty"), (b"epsilon,delta\n" * 500, "not an SQLite file"), (b"x", "empty or too short")):
         path.write_bytes(content)
         with pytest.raises(ParameterError, match=words):
             Ledger(path)
@@ -81,7 +81,7 @@ def test_files_that_are_no_ledgers(tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE people (name TEXT)")
     connection.close()
-    with pytest.raises(ParameterError, match="another SQLite database"):
+    with pytest.raises(ParameterError, match="this SQLite database is not one"):
         Ledger(path)
     with pytest.raises(FileExistsError):
         Ledger.create(path, epsilon=1.0)
@@ -104,7 +104,7 @@ def test_an_empty_file_becomes_a_ledger(tmp_path):
 
 def test_a_later_format_is_refused(ledger):
     edit(ledger, "PRAGMA user_version = 3")
-    with pytest.raises(ParameterError, match="a ledger of format 2, and this one has format 3"):
+    with pytest.raises(ParameterError, match="a ledger of format 2, but this one has format 3"):
         Ledger(ledger.path)
 
 
@@ -124,10 +124,10 @@ def test_names_of_journals_are_no_names_of_ledgers(tmp_path, ending):
     """SQLite removed the one ledger as a journal of the other, and with it every spend."""
     beside = tmp_path / f"ledger{ending}"
     for use in (Ledger, lambda path: Ledger.create(path, epsilon=1.0)):
-        with pytest.raises(ParameterError, match="names of another ledger's journals"):
+        with pytest.raises(ParameterError, match="for the journals of another ledger"):
             use(beside)
     beside.write_text("a diary of somebody's")
-    with pytest.raises(FileExistsError, match=f"for its journal, and remove it.*ledger{ending}"):
+    with pytest.raises(FileExistsError, match=f"for the journal of the new ledger and remove it.*ledger{ending}"):
         Ledger.create(tmp_path / "ledger", epsilon=1.0)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(beside.name, "a diary of somebody's")]
 
@@ -157,7 +157,7 @@ def test_a_link_that_takes_the_place_of_an_open_ledger_is_not_followed(ledger, t
     other = Ledger.create(tmp_path / "other", epsilon=1.0, delta=1e-6)
     ledger.path.rename(tmp_path / "moved")
     ledger.path.symlink_to(other.path)
-    with pytest.raises(OSError, match="a link has taken the place of the ledger"):
+    with pytest.raises(OSError, match="a link has replaced the ledger"):
         ledger.spend(Privacy(0.25), what="x")
     assert other.spent.epsilon == 0.0
 
@@ -165,13 +165,13 @@ def test_a_link_that_takes_the_place_of_an_open_ledger_is_not_followed(ledger, t
 @posix
 def test_a_link_to_itself_ends_in_an_error(tmp_path):
     (tmp_path / "x").symlink_to("x")
-    with pytest.raises(OSError, match=r"symbolic links|a link has taken the place"):
+    with pytest.raises(OSError, match=r"symbolic links|a link has replaced"):
         Ledger(tmp_path / "x")
 
 
 def test_a_ledger_that_is_gone_is_not_made_again(ledger):
     ledger.path.unlink()
-    with pytest.raises(FileNotFoundError, match="the ledger is gone"):
+    with pytest.raises(FileNotFoundError, match="the ledger was removed or renamed"):
         ledger.spend(Privacy(0.1), what="x")
     assert not ledger.path.exists()
 
@@ -182,7 +182,7 @@ def test_a_file_that_takes_the_place_of_an_open_ledger(tmp_path, epsilon):
     ledger = Ledger.create(tmp_path / "one.ledger", epsilon=1.0)
     Ledger.create(tmp_path / "other.ledger", epsilon=epsilon).path.replace(ledger.path)
     for use in (lambda: ledger.spend(Privacy(0.125), what="x"), lambda: ledger.remaining, lambda: ledger.spent):
-        with pytest.raises(OSError, match="another file has taken the place"):
+        with pytest.raises(OSError, match="another file has replaced this ledger"):
             use()
     assert Ledger(ledger.path).remaining == Budget(epsilon, 0.0)
 
@@ -192,11 +192,11 @@ def test_an_older_copy_that_is_put_back_is_noticed(ledger):
     old = ledger.path.read_bytes()
     ledger.spend(Privacy(0.25), what="y")
     ledger.path.write_bytes(old)
-    with pytest.raises(OSError, match="an older copy of the ledger"):
+    with pytest.raises(OSError, match="an older or damaged copy has replaced the ledger"):
         ledger.spend(Privacy(0.25), what="z")
     other = Ledger(ledger.path)  # which was not there before
     other.spend(Privacy(0.5), what="y'")
-    with pytest.raises(OSError, match="an older copy of the ledger"):
+    with pytest.raises(OSError, match="an older or damaged copy has replaced the ledger"):
         ledger.spend(Privacy(0.25), what="z")
 
 
@@ -264,7 +264,7 @@ def test_a_journal_that_another_program_keeps_open_is_an_error(ledger):
     viewer.execute("BEGIN")
     viewer.execute("SELECT * FROM ledger").fetchall()
     for use in (lambda: ledger.spend(Privacy(0.25), what="x"), lambda: ledger.spent, lambda: Ledger(ledger.path)):
-        with pytest.raises(OSError, match="write-ahead kind, and has it open"):
+        with pytest.raises(OSError, match="write-ahead log and has it open; close it there"):
             use()
     viewer.close()
     ledger.spend(Privacy(0.25), what="x")

@@ -1,7 +1,7 @@
-"""The file behind a `Ledger`: an SQLite database, opened anew for every transaction, and SQLite's errors in the system's words.
+"""The SQLite database behind a `Ledger`: its transactions, and SQLite's errors as errors of the system.
 
-A connection never outlives a transaction, so forks and threads share nothing. The file is never opened by other means: POSIX gives up all
-of a process's locks on a file as soon as the process closes any descriptor of it.
+A connection is opened for every transaction and closed after it, so forks and threads share nothing. Nothing else opens the file, because
+under POSIX a process loses all its locks on a file when it closes any descriptor of it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 APPLICATION = int.from_bytes(b"dpcl", "big")
-"""What `file` and other tools know a ledger by: SQLite's application id."""
+"""SQLite's application id, by which `file` and other tools recognise a ledger."""
 FORMAT = 2
 OLD_FORMAT = 1
 JOURNALS = ("-journal", "-wal", "-shm")
-"""What SQLite adds to a ledger's name for files of its own, which it removes without looking whose they are."""
-DAMAGED = "the ledger is damaged: restore it from a copy, and count what was spent since as spent"
+"""Endings of SQLite's own files beside a ledger. SQLite removes files of these names, whatever they contain."""
+DAMAGED = "the ledger is damaged; restore it from a copy, and count what was spent since then as spent"
 SCHEMA = (
     """CREATE TABLE ledger (
         one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('basic', 'zcdp')),
@@ -53,13 +53,13 @@ _ERRNO = {
     sqlite3.SQLITE_PERM: (errno.EACCES, "the ledger cannot be accessed"),
     sqlite3.SQLITE_CANTOPEN: (errno.EACCES, "the ledger, or the journal beside it, cannot be opened"),
     sqlite3.SQLITE_FULL: (errno.ENOSPC, "no space is left for the ledger"),
-    sqlite3.SQLITE_IOERR: (errno.EIO, "the ledger cannot be read or written: the system reported an error"),
+    sqlite3.SQLITE_IOERR: (errno.EIO, "the ledger cannot be read or written"),
     sqlite3.SQLITE_NOMEM: (errno.ENOMEM, "not enough memory for the ledger"),
 }
 
 
 def resolve(given: object) -> Path:
-    """Return the absolute path of the file itself: a later change of a link or of the working directory does not lead elsewhere."""
+    """Return the absolute path with all links resolved, so that a later change of a link or of the working directory has no effect."""
     if not isinstance(given, (str, os.PathLike)):
         raise ParameterTypeError(f"path must be a str or a path, got {given!r}")
     text = os.fspath(given)
@@ -72,12 +72,14 @@ def resolve(given: object) -> Path:
     except RuntimeError:  # a circle of links, before Python 3.13
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), text) from None
     if path.name.endswith(JOURNALS):
-        raise ParameterError(f"path must not end in {', '.join(JOURNALS)}, which are the names of another ledger's journals, got {text!r}")
+        raise ParameterError(
+            f"path must not end in {', '.join(JOURNALS)}, which SQLite uses for the journals of another ledger, got {text!r}"
+        )
     return path
 
 
 def size(path: Path) -> int | None:
-    """Give the size of a regular file, None if there is no file; anything else that has the name is an error."""
+    """Return the size of a regular file, or None if there is no file. Raise for anything else of this name."""
     try:
         status = path.lstat()  # it was resolved: a link that stands here now came later
     except (FileNotFoundError, NotADirectoryError):
@@ -85,7 +87,7 @@ def size(path: Path) -> int | None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a ledger is a file, and this is a folder", str(path))
     if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ESTALE, "a link has taken the place of the ledger: open it anew", str(path))
+        raise OSError(errno.ESTALE, "a link has replaced the ledger; open it again with Ledger(path)", str(path))
     if not stat.S_ISREG(status.st_mode):
         raise ParameterError(f"path must name a regular file, got {str(path)!r}")
     if status.st_nlink > 1:
@@ -95,26 +97,31 @@ def size(path: Path) -> int | None:
 
 
 def check_beside(path: Path) -> None:
-    """Raise if files stand where a ledger that is not there yet will have its journals: SQLite would remove them."""
+    """Raise if there are files with the names of the journals of a new ledger, because SQLite would remove them."""
     for beside in (path.with_name(path.name + ending) for ending in JOURNALS):
         if os.path.lexists(beside):
-            raise FileExistsError(errno.EEXIST, "a ledger of this name would take this file for its journal, and remove it", str(beside))
+            raise FileExistsError(
+                errno.EEXIST,
+                "SQLite would take this file for the journal of the new ledger and remove it; choose another name for the ledger",
+                str(beside),
+            )
 
 
 @contextmanager
 def transaction(path: Path, timeout: float, *, write: bool = False, create: bool = False) -> Iterator[sqlite3.Connection]:
-    """Run a block in a transaction that is on the disk when the block's end returns; an error undoes it.
+    """Run a block in a transaction. It is on disk when the block has ended, and an error undoes it.
 
-    `write` takes the lock at once ("immediate"): whoever reads the totals to decide on a spend is the only one who can write until then.
+    With `write` the lock for writing is taken at the beginning: a process that reads the totals to decide on a spend is the only one that
+    can write until it has decided.
     """
     try:
-        # No journal of the write-ahead kind: it needs shared memory beside the file and a second file to copy along.
+        # No write-ahead log: it needs shared memory beside the file, and a second file that must be copied along.
         connection = sqlite3.connect(f"{path.as_uri()}?mode={'rwc' if create else 'rw'}", timeout=timeout, isolation_level=None, uri=True)
         try:
-            # EXTRA: the folder is synced as well after the journal is removed, else a power cut could undo a committed reservation.
+            # EXTRA also syncs the folder after the journal is removed. Otherwise a power cut could undo a committed reservation.
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA fullfsync = ON")
-            # What stands in the file is not trusted to call functions, and the cells of a page are checked when it is read.
+            # The schema in the file must not call functions, and the cells of a page are checked when it is read.
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             _check_journal(connection, path)
@@ -130,7 +137,7 @@ def transaction(path: Path, timeout: float, *, write: bool = False, create: bool
 
 
 def _check_journal(connection: sqlite3.Connection, path: Path) -> None:
-    """Undo a journal of the write-ahead kind, which another program has set: what it holds is lost where the file alone is moved."""
+    """Turn off a write-ahead log that another program has set: its contents are lost if only the main file is moved."""
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
         return
@@ -139,36 +146,36 @@ def _check_journal(connection: sqlite3.Connection, path: Path) -> None:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
-        words = "another program has given the ledger a journal of the write-ahead kind, and has it open: close it there"
+        words = "another program has given the ledger a write-ahead log and has it open; close it there"
         raise OSError(errno.EBUSY, words, str(path)) from error
 
 
 def translated(error: sqlite3.Error, path: Path) -> Exception:
-    """Say what SQLite said, in an error that fits the cause."""
+    """Return the error of the system that fits an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
-        return ParameterError(f"path must name a ledger, and this is no SQLite file: {str(path)!r}")
-    # Whatever else: a ledger that dpcore made does not refuse its statements.
+        return ParameterError(f"path must name a ledger, but this is not an SQLite file: {str(path)!r}")
+    # All other codes mean damage: a ledger that dpcore made does not refuse its statements.
     number, words = _ERRNO.get(code, (errno.EIO, DAMAGED))
     return OSError(number, words, str(path))  # the errno picks the class: PermissionError, TimeoutError, ...
 
 
 def damaged(path: Path) -> OSError:
-    """Make the error for contents that no dpcore wrote."""
+    """Return the error for contents that dpcore did not write."""
     return OSError(errno.EIO, DAMAGED, str(path))
 
 
 def check_format(connection: sqlite3.Connection, path: Path, *, expected: int = FORMAT) -> None:
-    """Refuse a database that is no ledger, of another format, or damaged."""
+    """Raise if a database is not a ledger, has another format, or is damaged."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
         words = (
-            "this is another SQLite database"
+            "this SQLite database is not one"
             if connection.execute("SELECT 1 FROM sqlite_master").fetchone()
             else "this file is empty or too short"
         )
-        raise ParameterError(f"path must name a ledger, and {words}: {str(path)!r}")
+        raise ParameterError(f"path must name a ledger, but {words}: {str(path)!r}")
     if version != expected:
         raise ParameterError(_other_format(version, expected, path))
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -177,7 +184,7 @@ def check_format(connection: sqlite3.Connection, path: Path, *, expected: int = 
 
 
 def _other_format(version: int, expected: int, path: Path) -> str:
-    said = f"path must name a ledger of format {expected}, and this one has format {version}: {str(path)!r}"
+    said = f"path must name a ledger of format {expected}, but this one has format {version}: {str(path)!r}"
     if version == OLD_FORMAT:
-        said += f"; `dpcore ledger export {shlex.quote(str(path))} --into NEW` makes a new ledger of its budget and of all that was spent"
+        said += f"; `dpcore ledger export {shlex.quote(str(path))} --into NEW` makes a new ledger of its budget and its spends"
     return said

@@ -110,9 +110,9 @@ class Ledger:
     def create(
         cls,
         path: str | os.PathLike[str],
-        *,
         epsilon: float | None = None,
         delta: float = 0.0,
+        *,
         rho: float | None = None,
         failure_delta: float = 0.0,
         relation: Relation = "replace",

@@ -1,4 +1,4 @@
-"""Ledgers of format 1: reading them, and carrying their budget and spends over into a ledger of today."""
+"""Ledgers of format 1: reading them, and copying their budget and spends into a ledger of the current format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OldSpend:
 
 @dataclass(frozen=True, slots=True)
 class OldLedger:
-    """All that a ledger of format 1 holds."""
+    """The contents of a ledger of format 1."""
 
     budget: Privacy
     accounting: str
@@ -46,7 +46,7 @@ class OldLedger:
 
     @property
     def total(self) -> Amount:
-        """What all its spends come to."""
+        """The sum of all spends."""
         return sum((spend.amount for spend in self.spends), NOTHING)
 
 
@@ -61,11 +61,11 @@ def read(path: str | os.PathLike[str]) -> OldLedger:
     Raises
     ------
     FileNotFoundError
-        If there is none.
+        If there is no such file.
     ParameterError, ParameterTypeError
-        If it is no ledger, or one of another format.
+        If it is not a ledger, or has another format.
     OSError
-        If it cannot be read, or is damaged.
+        If it cannot be read or is damaged.
     """
     where = database.resolve(path)
     if database.size(where) is None:
@@ -97,22 +97,23 @@ def _spend(row: tuple[Any, ...], accounting: str) -> OldSpend:
 def carry_over(
     path: str | os.PathLike[str], into: str | os.PathLike[str], *, failure_delta: float | None = None, dataset: str | None = None
 ) -> Ledger:
-    r"""Make a new ledger of the budget and the spends of one of format 1. That one is only read.
+    r"""Make a new ledger with the budget and the spends of one of format 1. The old ledger is only read.
 
     Parameters
     ----------
     path, into : str or path
-        The old file, and a file that does not exist.
+        The old file, and the new file, which must not exist.
     failure_delta : float, optional
-        For "zcdp": the limit of the δ of failures, at least what was spent of it, which is the default. The old ledger fixed none.
+        For "zcdp": limit of the δ of releases that may fail, at least what was spent of it, which is the default. Old ledgers have no
+        such limit.
     dataset : str, optional
         As in `Ledger.create`.
 
     Returns
     -------
     Ledger
-        Of kind "basic" with the old (ε₀, δ₀), or "zcdp" with the largest ρ whose conversion keeps (ε₀, δ₀) with these failures. What was
-        reserved and not done stays reserved.
+        Of kind "basic" with the old (ε₀, δ₀), or of kind "zcdp" with the largest ρ whose conversion keeps (ε₀, δ₀) with this limit.
+        Spends that are reserved and not done stay reserved.
 
     Raises
     ------
@@ -139,9 +140,11 @@ def _zcdp_limits(old: OldLedger, failure_delta: float | None) -> dict[str, float
     spent = written_up(total.rho or Fraction(0))
     rho = _calibration.largest_rho(old.budget.epsilon, written_down(usable)) if usable > 0 and old.budget.epsilon else 0.0
     if spent > rho:
-        # The largest ρ is found within 10^−9 of it: what was spent up to there keeps the budget as well.
+        # The search ends within 10^−9 of the largest ρ, so a spent ρ slightly above the result may keep the budget as well.
         if not (usable > 0 and _calibration.keeps_zcdp(spent, old.budget.epsilon, written_down(usable))):
-            raise ParameterError(f"failure_delta must leave enough of delta for the rho that was spent, {spent!r}; got {failures!r}")
+            raise ParameterError(
+                f"failure_delta must leave enough of delta for the rho that was spent, {spent!r}, got {failures!r}; give a smaller one"
+            )
         rho = spent
     return {"rho": rho, "failure_delta": failures}
 

@@ -1,7 +1,7 @@
-"""What stands in a ledger's file: its header, its spends, and a digest that runs through them.
+"""The contents of a ledger's file: its header, its spends, and a chain of digests.
 
-Each spend's digest covers what was written of it and the digest before, from the header on. A byte that flips in an amount, a row that is
-lost and a file that was put back are noticed so; it holds off damage, not somebody who can write.
+The digest of a spend covers its columns and the digest before it; the first one covers the header. So a flipped byte, a lost row and a
+restored older file are noticed. The digests protect against damage and not against an attacker who can write the file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STATES = frozenset(get_args(State))
 READ_HEADER = "SELECT identity, kind, epsilon, delta, rho, relation, unit, dataset, created, version, digest FROM ledger"
 WRITE_HEADER = """INSERT INTO ledger (one, identity, kind, epsilon, delta, rho, relation, unit, dataset, created, version, digest)
     VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-# A spend's digest covers all columns that never change, its mark those that say what became of it.
+# The digest of a spend covers the columns that never change, and its mark covers the state.
 READ_SPENDS = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, digest
     FROM spend WHERE id > ? ORDER BY id"""
 WRITE_SPEND = """INSERT INTO spend (id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, digest,
@@ -53,18 +53,18 @@ READ_ENTRIES = """SELECT id, what, reserved, epsilon, delta, rho, job, run, vers
 
 
 def now() -> str:
-    """The time, as it is written."""
+    """Return the current time as text."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _digest(previous: str, values: Sequence[object]) -> str:
-    # dpcore writes text and numbers here; of anything else, which damage may leave, the digest is another one
+    # dpcore writes text and numbers only; other types, which damage may leave, give another digest
     return hashlib.sha256(json.dumps([previous, *values], default=repr).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What was fixed when the ledger was made."""
+    """The part of a ledger that is fixed when it is made."""
 
     kind: Kind
     budget: Amount
@@ -77,7 +77,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How far the spends were checked, and what they come to."""
+    """How far the spends have been checked, and their sum."""
 
     id: int
     digest: str
@@ -85,7 +85,7 @@ class Checked:
 
 
 def create(path: Path, timeout: float, header: Header, carried: Iterable[tuple[Amount, Sequence[object], State]] = ()) -> bool:
-    """Write a ledger in one transaction, with spends made elsewhere; False if something was there by the time the lock was had."""
+    """Write a ledger in one transaction, with the spends of another one. Return False if another process was faster."""
     with database.transaction(path, timeout, write=True, create=True) as connection:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return False
@@ -103,18 +103,18 @@ def create(path: Path, timeout: float, header: Header, carried: Iterable[tuple[A
 
 @contextmanager
 def transaction(path: Path, timeout: float, header: Header, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-    """Run a block in a transaction on the ledger that was opened; another file that has its name now is an error."""
+    """Run a block in a transaction on the ledger that was opened; another file of the same name is an error."""
     if database.size(path) is None:
-        raise FileNotFoundError(errno.ENOENT, "the ledger is gone", str(path))
+        raise FileNotFoundError(errno.ENOENT, "the ledger was removed or renamed", str(path))
     with database.transaction(path, timeout, write=write) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != database.APPLICATION or read_header(connection, path) != header:
-            raise OSError(errno.ESTALE, "another file has taken the place of this ledger: open it anew", str(path))
+            raise OSError(errno.ESTALE, "another file has replaced this ledger; open it again with Ledger(path)", str(path))
         yield connection
 
 
 def read_header(connection: sqlite3.Connection, path: Path) -> Header:
-    """Read the header; one that no dpcore wrote is damage."""
+    """Read the header, and raise if its digest is wrong."""
     row = connection.execute(READ_HEADER).fetchone()
     if row is None or _digest("", row[:-1]) != row[-1]:
         raise database.damaged(path)
@@ -124,7 +124,7 @@ def read_header(connection: sqlite3.Connection, path: Path) -> Header:
 
 
 def check_spends(connection: sqlite3.Connection, path: Path, header: Header, before: Checked | None) -> Checked:
-    """Add up the spends, from where an earlier check ended; damage, and a file that lost spends it had, are errors."""
+    """Check and add up the spends after an earlier check; raise if one is damaged or was removed."""
     count, last = connection.execute("SELECT count(*), coalesce(max(id), 0) FROM spend").fetchone()
     (given,) = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence").fetchone()
     if not count == last == given:
@@ -132,7 +132,9 @@ def check_spends(connection: sqlite3.Connection, path: Path, header: Header, bef
     at, digest, total = (0, header.digest, NOTHING) if before is None else (before.id, before.digest, before.total)
     if at and connection.execute("SELECT digest FROM spend WHERE id = ?", (at,)).fetchone() != (digest,):
         raise OSError(
-            errno.ESTALE, "an older copy of the ledger, or a damaged one, has taken its place: what it lacks was spent", str(path)
+            errno.ESTALE,
+            "an older or damaged copy has replaced the ledger, and its missing spends still count; restore the newest copy",
+            str(path),
         )
     try:
         for *row, said in connection.execute(READ_SPENDS, (at,)):
@@ -155,7 +157,7 @@ def _amount(texts: Sequence[str | None]) -> Amount:
 def write_spend(
     connection: sqlite3.Connection, checked: Checked, amount: Amount, values: Sequence[object], state: State = START
 ) -> Checked:
-    """Write a spend; `values` are what, the time, job, run, version, relation, unit and data set."""
+    """Write a spend; `values` are its description, time, job, run, version, relation, unit and data set."""
     what, reserved, *rest = values
     row = (checked.id + 1, what, reserved, *amount.texts(), *rest, 1)
     digest, changed = _digest(checked.digest, row), now()
@@ -184,7 +186,7 @@ def state_of(connection: sqlite3.Connection, path: Path, number: int) -> State:
 
 
 def advance(connection: sqlite3.Connection, path: Path, number: int, event: Event, reason: str | None = None) -> None:
-    """Let something happen to a spend."""
+    """Record an event of a spend."""
     state = state_of(connection, path, number)
     following = after(state, event)
     if following != state:
@@ -193,7 +195,7 @@ def advance(connection: sqlite3.Connection, path: Path, number: int, event: Even
 
 
 def seal(connection: sqlite3.Connection, number: int, files: Sequence[SealedFile], *, overwrite: bool) -> None:
-    """Write down what a sealed run's outputs are."""
+    """Record the outputs of a sealed run."""
     for place, file in enumerate(files):
         names = (os.fsencode(file.temporary), os.fsencode(file.path))
         row = (number, place, len(files), *names, file.sha256, identity(file.path) if overwrite else None, int(overwrite))
@@ -206,7 +208,7 @@ def _digest_of_sealed(row: Sequence[Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a sealed run has made."""
+    """The outputs of a sealed run."""
 
     files: tuple[SealedFile, ...] = ()
     replaces: tuple[str | None, ...] = ()
@@ -214,7 +216,7 @@ class Outputs:
 
 
 def unfinished(connection: sqlite3.Connection, path: Path) -> list[tuple[int, State, Outputs]]:
-    """Read all runs that were sealed and are not done: number, state and outputs."""
+    """Read the number, state and outputs of every run that was sealed and is not done."""
     rows = connection.execute(READ_UNFINISHED).fetchall()
     outputs = sealed_outputs(connection, path) if rows else {}
     if not all(row[0] in outputs for row in rows):
@@ -223,7 +225,7 @@ def unfinished(connection: sqlite3.Connection, path: Path) -> list[tuple[int, St
 
 
 def sealed_outputs(connection: sqlite3.Connection, path: Path) -> dict[int, Outputs]:
-    """Read the outputs of all runs that were sealed, by the number of the spend."""
+    """Read the outputs of all sealed runs, by the number of the spend."""
     found: dict[int, Outputs] = {}
     numbers: dict[int, int] = {}
     for *row, said in connection.execute(READ_SEALED):
@@ -243,7 +245,7 @@ def sealed_outputs(connection: sqlite3.Connection, path: Path) -> dict[int, Outp
 
 
 def entries(connection: sqlite3.Connection, path: Path) -> list[tuple[Any, ...]]:
-    """Read all spends as the values of `Entry`, in their order."""
+    """Read all spends, in their order, as the fields of `Entry`."""
     outputs = sealed_outputs(connection, path)
     return [(*_entry(row, path), outputs.get(row[0], Outputs()).files) for row in connection.execute(READ_ENTRIES)]
 

@@ -322,7 +322,7 @@ def test_old_ledgers_are_refused_with_the_command_that_carries_them_over(place):
     for arguments in (("show", "old ledger"), ("complete", "old ledger")):
         done = place.dpcore("ledger", *arguments)
         assert done.code == 2
-        assert "of format 2, and this one has format 1" in done.err
+        assert "of format 2, but this one has format 1" in done.err
         assert f"`dpcore ledger export '{place.folder / 'old ledger'}' --into NEW`" in done.err
 
 
@@ -387,8 +387,8 @@ def test_ledgers_of_either_format_are_printed_as_json(place):
         (("old", "--table"), 2, "--table is for --into"),
         (("old", "--into", "new", "--failure-delta", 1e-7), 2, "failure_delta must be left out for a ledger with accounting 'basic'"),
         (("none", "--into", "new"), 4, "no ledger of this name"),
-        (("text", "--into", "new"), 2, "no SQLite file"),
-        (("text",), 2, "no SQLite file"),
+        (("text", "--into", "new"), 2, "not an SQLite file"),
+        (("text",), 2, "not an SQLite file"),
     ],
 )
 def test_what_cannot_be_exported(place, arguments, code, words):
