@@ -1,4 +1,4 @@
-"""Signals that wait until a step is whole."""
+"""Signals that wait until a step is complete."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Deferred:
-    """A block that no signal interrupts: the first that arrives is handled at its end, after all that the block is for.
+    """A block that no signal interrupts: the first signal that arrives is handled at the end of the block.
 
-    Only signals that Python handles can wait, and only the main thread handles them; elsewhere the block is as any other.
+    This works for signals that have a Python handler, on the main thread. On other threads the block has no effect.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Deferred:
             self._before[number](number, frame)
 
     def _restore(self) -> None:
-        # From here on a signal passes through, so it does no harm if one interrupts the loop.
+        # From here on signals are passed on at once, so one may interrupt the loop.
         self._holding = False
         for number, handler in self._before.items():
             if signal.getsignal(number) == self._take:

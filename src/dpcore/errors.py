@@ -1,6 +1,6 @@
 """Exceptions of dpcore.
 
-Parameters appear in messages by value; data only by position (row, column, index).
+Messages contain the values of parameters, but of data only the position (row, column, index).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class DpcoreError(Exception):
-    """Base class of every error that dpcore raises on purpose."""
+    """Base class of the errors of dpcore."""
 
 
 class ParameterError(DpcoreError, ValueError):
@@ -46,19 +46,19 @@ class BudgetError(DpcoreError):
 
 
 class EntropyError(DpcoreError, OSError):
-    """The operating system did not deliver the randomness it was asked for."""
+    """The operating system gave no randomness."""
 
 
 class JobError(ParameterError):
-    """The job file, the input's schema or the installation rules the job out (exit code 2)."""
+    """The job cannot run with this job file, input schema or installation (exit code 2)."""
 
 
 class StorageError(DpcoreError, OSError):
-    """The system failed the job: unreadable input, no space, no permission (exit code 4)."""
+    """The system stopped the job: unreadable input, no space, no permission (exit code 4)."""
 
 
 class PublishedError(DpcoreError):
-    """The output is published, and then something failed, which is the error's cause (exit code 5)."""
+    """The output is published, but a later step failed, which is the cause of this error (exit code 5)."""
 
     def __init__(self, names: Sequence[Path]) -> None:
         self.names = tuple(names)
@@ -66,9 +66,9 @@ class PublishedError(DpcoreError):
 
 
 def reason(error: BaseException) -> str:
-    """The operating system's words for `error`, or nothing that could quote data.
+    """Give the operating system's message for `error`, or an empty string.
 
-    Messages of pyarrow may contain cells of the table, so only an `errno` is ever translated.
+    Messages of pyarrow may contain cells of the table, so only an `errno` is translated.
     """
     code = getattr(error, "errno", None)
     return f": {os.strerror(code)}" if isinstance(code, int) and code > 0 else ""

@@ -4,8 +4,8 @@ Let W be ideal noise of unit scale and Y = x + scale·W, a real number. Floats a
 
     R(Y) = the float64 nearest to [the multiple of the grid nearest to Y],
 
-one fixed function of Y, so R(Y) is post-processing of the ideal mechanism and carries its guarantee exactly. docs/exactness.md has the
-derivation. None of these functions knows a sensitivity: `dpcore.mechanisms` turns ε and a sensitivity into a scale.
+one fixed function of Y. So R(Y) is post-processing of the ideal mechanism and has exactly its guarantee; docs/exactness.md has the
+derivation. These functions take a scale; `dpcore.mechanisms` computes one from ε and a sensitivity.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Scale: TypeAlias = float | npt.ArrayLike
 FLOAT_SCALE = (2.0**-960, 2.0**960)
 """Range of the scale of float noise."""
 DISCRETE_SCALE = (2.0**-20, 2.0**40)
-"""Range of the scale of discrete noise; the lower end is excluded."""
+"""Range of the scale of discrete noise, without its lower end."""
 FINEST_GRID_BITS = 40
 INT64 = np.iinfo(np.int64)
 _GRID_RANGE = (2.0**-1000, 2.0**1023)
@@ -39,7 +39,7 @@ _REAL_VALUES = "; use a mechanism for real numbers (laplace, gaussian), or conve
 
 
 def default_grid(scale: float) -> float:
-    """Grid that float noise of this scale is released on: 2^(⌊log2 scale⌋ − 25).
+    """Give the grid on which float noise of this scale is released: 2^(⌊log2 scale⌋ − 25).
 
     Parameters
     ----------
@@ -50,6 +50,15 @@ def default_grid(scale: float) -> float:
     -------
     float
         A power of two.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If the scale is out of range or not a number.
+
+    Notes
+    -----
+    Cost: less than a microsecond.
 
     Examples
     --------
@@ -85,13 +94,14 @@ def laplace(
     Parameters
     ----------
     values : array_like
-        Finite numbers of any shape and strides: float64, float32, float16, or integers up to int64, which enter exactly.
+        Finite numbers of any shape and strides: float64, float32, float16, or integers up to int64, which enter exactly. A pandas Series is
+        returned as a Series with the same index, which must not depend on the records.
     scale : float or array_like
         Noise scale b in [2^-960, 2^960]; an array must broadcast against `values`.
     grid : float, optional
-        Power of two ≥ scale·2^-40 whose multiples are released; default 2^(⌊log2 scale⌋ − 25), for each scale of an array.
+        Power of two ≥ scale·2^-40: the result is a multiple of it. Default 2^(⌊log2 scale⌋ − 25), for each scale of an array.
     rng : Stream, optional
-        None is the secure source; `dpcore.testing.KeyedRandom` for tests.
+        None is the secure source. Tests use `dpcore.testing.KeyedRandom`.
     out : ndarray of float64, optional
         Written in place; may be `values` itself.
     threads : int, optional
@@ -100,25 +110,24 @@ def laplace(
     Returns
     -------
     float or ndarray of float64
-        A Python float for a scalar, else an array of the shape of `values`.
+        A Python float for a number, else an array of the shape of `values`.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is out of range or of the wrong type; nothing was written.
+        If a parameter is out of range or of the wrong type; nothing has been written.
     DataError
-        If a value is NaN or infinite; `out` was not touched.
+        If a value is NaN or infinite; `out` has not been changed.
     EntropyError
         If the operating system gives no randomness.
 
     Notes
     -----
     Guarantee: with ℓ1 sensitivity Δ and b ≥ Δ/ε, P(M(x) ∈ A) ≤ e^ε·P(M(x') ∈ A) for every event A, exactly, for the floats released.
-    Cost: one 64-bit random word a value, about 3 ns; one value in 2^12 takes a double-double route, one in 2^40 interval arithmetic.
 
-    References
-    ----------
-    Private inference (chapter 9), Definition 9.1.3; Steinberger (2019), Beispiel 1.7 (c, d).
+    Cost: one 64-bit random word a value, about 3 ns; one value in 2^12 needs double-double arithmetic, one in 2^40 interval arithmetic.
+
+    Source: Private inference (chapter 9), Definition 9.1.3; Steinberger (2019), Beispiel 1.7 (c, d).
 
     Examples
     --------
@@ -157,13 +166,14 @@ def gaussian(
     Parameters
     ----------
     values : array_like
-        Finite numbers of any shape and strides: float64, float32, float16, or integers up to int64, which enter exactly.
+        Finite numbers of any shape and strides: float64, float32, float16, or integers up to int64, which enter exactly. A pandas Series is
+        returned as a Series with the same index, which must not depend on the records.
     scale : float or array_like
         Standard deviation σ in [2^-960, 2^960]; an array must broadcast against `values`.
     grid : float, optional
-        Power of two ≥ scale·2^-40 whose multiples are released; default 2^(⌊log2 scale⌋ − 25), for each scale of an array.
+        Power of two ≥ scale·2^-40: the result is a multiple of it. Default 2^(⌊log2 scale⌋ − 25), for each scale of an array.
     rng : Stream, optional
-        None is the secure source; `dpcore.testing.KeyedRandom` for tests.
+        None is the secure source. Tests use `dpcore.testing.KeyedRandom`.
     out : ndarray of float64, optional
         Written in place; may be `values` itself.
     threads : int, optional
@@ -172,25 +182,24 @@ def gaussian(
     Returns
     -------
     float or ndarray of float64
-        A Python float for a scalar, else an array of the shape of `values`.
+        A Python float for a number, else an array of the shape of `values`.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is out of range or of the wrong type; nothing was written.
+        If a parameter is out of range or of the wrong type; nothing has been written.
     DataError
-        If a value is NaN or infinite; `out` was not touched.
+        If a value is NaN or infinite; `out` has not been changed.
     EntropyError
         If the operating system gives no randomness.
 
     Notes
     -----
     Guarantee: with ℓ2 sensitivity Δ, (ε, δ) for δ = Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(−Δ/2σ − εσ/Δ), exactly, for the floats released.
+
     Cost: one 64-bit random word a value, about 3 ns.
 
-    References
-    ----------
-    Private inference (chapter 9), Definition 9.1.4; Balle & Wang (2018), Theorem 8.
+    Source: Private inference (chapter 9), Definition 9.1.4; Balle & Wang (2018), Theorem 8.
 
     Examples
     --------
@@ -217,11 +226,12 @@ def discrete_laplace(values: Any, scale: Any, *, rng: Stream | None = None, out:
     Parameters
     ----------
     values : array_like of int
-        Integers of any shape and strides, int64 or narrower.
+        Integers of any shape and strides, int64 or narrower. A pandas Series is returned as a Series with the same index, which must not
+        depend on the records.
     scale : float or array_like
-        Scale t in (2^-20, 2^40]; an array must broadcast against `values`. Each distinct scale costs a table of constants.
+        Scale t in (2^-20, 2^40]; an array must broadcast against `values`. Each distinct scale needs a table of constants.
     rng : Stream, optional
-        None is the secure source; `dpcore.testing.KeyedRandom` for tests.
+        None is the secure source. Tests use `dpcore.testing.KeyedRandom`.
     out : ndarray of int64, optional
         Written in place; may be `values` itself.
     threads : int, optional
@@ -230,23 +240,22 @@ def discrete_laplace(values: Any, scale: Any, *, rng: Stream | None = None, out:
     Returns
     -------
     int or ndarray of int64
-        Sums, saturated at the edges of int64.
+        Sums, saturated at the ends of int64. A Python int for a number, else an array of the shape of `values`.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is out of range or of the wrong type; nothing was written.
+        If a parameter is out of range or of the wrong type; nothing has been written.
     EntropyError
         If the operating system gives no randomness.
 
     Notes
     -----
     Guarantee: with integer ℓ1 sensitivity Δ and t ≥ Δ/ε, ε-differential privacy, exactly.
+
     Cost: one 64-bit random word a value, about 3 ns.
 
-    References
-    ----------
-    Ghosh, Roughgarden & Sundararajan (2009); Steinberger (2019), Beispiel 1.7 (d).
+    Source: Ghosh, Roughgarden & Sundararajan (2009); Steinberger (2019), Beispiel 1.7 (d).
 
     Examples
     --------
@@ -275,12 +284,13 @@ def discrete_gaussian(values: Any, scale: Any, *, rng: Stream | None = None, out
     Parameters
     ----------
     values : array_like of int
-        Integers of any shape and strides, int64 or narrower.
+        Integers of any shape and strides, int64 or narrower. A pandas Series is returned as a Series with the same index, which must not
+        depend on the records.
     scale : float or array_like
-        Parameter σ in (2^-20, 2^40] (close to the standard deviation for σ ≥ 1); an array must broadcast against `values`. Several
-        distinct scales in one call run value by value, at about a microsecond each.
+        Parameter σ in (2^-20, 2^40] (close to the standard deviation for σ ≥ 1); an array must broadcast against `values`. With
+        several distinct scales in one call, each value takes about a microsecond.
     rng : Stream, optional
-        None is the secure source; `dpcore.testing.KeyedRandom` for tests.
+        None is the secure source. Tests use `dpcore.testing.KeyedRandom`.
     out : ndarray of int64, optional
         Written in place; may be `values` itself.
     threads : int, optional
@@ -289,23 +299,22 @@ def discrete_gaussian(values: Any, scale: Any, *, rng: Stream | None = None, out
     Returns
     -------
     int or ndarray of int64
-        Sums, saturated at the edges of int64.
+        Sums, saturated at the ends of int64. A Python int for a number, else an array of the shape of `values`.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is out of range or of the wrong type; nothing was written.
+        If a parameter is out of range or of the wrong type; nothing has been written.
     EntropyError
         If the operating system gives no randomness.
 
     Notes
     -----
     Guarantee: with ℓ2 sensitivity Δ, ρ-zCDP for ρ = Δ²/2σ², exactly.
-    Cost: σ < 8: inversion of a table, one word a value; above: a rounded Box-Muller pair and 16 further bits a value. About 3 ns.
 
-    References
-    ----------
-    Canonne, Kamath & Steinke (2020), Definition 1 and Theorem 4.
+    Cost: about 3 ns a value. For σ < 8 a table is inverted, with one word a value; above, a rounded Box-Muller pair takes 16 bits more.
+
+    Source: Canonne, Kamath & Steinke (2020), Definition 1 and Theorem 4.
 
     Examples
     --------
@@ -367,7 +376,7 @@ def _check_rest(
         check_out(out, dtype, array.shape)
         same = out.dtype == array.dtype and out.strides == array.strides and out.ctypes.data == array.ctypes.data
         if not same and np.may_share_memory(out, array):
-            array = _backend.wiped_copy(array)  # a partial overlap: what is written must not be read again
+            array = _backend.wiped_copy(array)  # a partial overlap: released values must not be read as input
     return stream, array, out
 
 

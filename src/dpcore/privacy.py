@@ -1,4 +1,4 @@
-"""The guarantee a mechanism carries."""
+"""The guarantee of a mechanism."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Privacy:
     Parameters
     ----------
     epsilon : float
-        Privacy loss ε, in [0, ∞]. A number that float64 does not hold is rounded up, as is δ: a guarantee never claims too much.
+        Privacy loss ε, in [0, ∞]. A number that float64 does not hold is rounded up, as is δ, so that the guarantee stays true.
     delta : float, default 0.0
         Failure mass δ, in [0, 1).
     relation : {"replace", "add_remove"}, default "replace"
@@ -35,9 +35,14 @@ class Privacy:
     ParameterError, ParameterTypeError
         If a value is outside its range or is not a number.
 
-    References
-    ----------
-    Private inference (chapter 9), Definition 9.1.1; Steinberger (2019), Definition 1.1.
+    Notes
+    -----
+    Source: Private inference (chapter 9), Definition 9.1.1; Steinberger (2019), Definition 1.1.
+
+    Examples
+    --------
+    >>> Privacy(0.5, delta=1e-6)
+    Privacy(epsilon=0.5, delta=1e-06, relation='replace')
     """
 
     epsilon: float
@@ -53,11 +58,11 @@ class Privacy:
 
 
 MOST_DELTA = 1 - 2.0**-53
-"""The largest δ that a `Privacy` holds; a sum of 1 or more, which protects nothing, becomes this and is beyond every budget's δ."""
+"""The largest δ of a `Privacy`. A sum of 1 or more, which means no protection, becomes this; every budget has a smaller δ."""
 
 
 def as_written(value: float) -> Fraction:
-    """Read a float as the decimal number it is written as: 0.1 is a tenth."""
+    """Read a float as its shortest decimal number: 0.1 is a tenth."""
     return Fraction(repr(float(value)))
 
 
@@ -79,7 +84,7 @@ def written_down(exact: Fraction) -> float:
 def written_sum(amounts: Iterable[float], times: int = 1) -> float:
     """Add up numbers as they are written, exactly, and round the sum up: 0.3 for 0.1 + 0.2.
 
-    Every total that a job, a ledger or a page states is made here, so that none is below what was spent and no two of them differ.
+    Jobs, ledgers and pages compute their totals here, so that no total is below what was spent, and no two totals differ.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class StreamPosition(NamedTuple):
     Attributes
     ----------
     key : bytes or Key
-        256-bit key. A `Key`, which the secure source gives, is overwritten when the last reference to it goes; bytes are not.
+        256-bit key. The secure source gives a `Key`, which is overwritten when its last reference goes; bytes are not.
     nonce : int
         32-bit number that separates the calls made under one key.
     first_element : int
@@ -64,8 +64,13 @@ def _os_key() -> Key:
 class SecureRandom:
     """The secure source: a fresh 256-bit key from the operating system for every kernel call.
 
-    There is no seed and no state, so fork, threads and copies cannot repeat a stream. Each key is expanded by ChaCha20 (RFC 8439's
-    block function) or, where the CPU has AES instructions, by AES-256 in counter mode.
+    It has no seed and no state, so fork, threads and copies cannot repeat a stream. Each key is expanded by ChaCha20 (the block function of
+    RFC 8439) or, where the CPU has AES instructions, by AES-256 in counter mode.
+
+    Attributes
+    ----------
+    secure : bool
+        Always True.
 
     Examples
     --------
@@ -82,7 +87,18 @@ class SecureRandom:
         return True
 
     def position(self) -> StreamPosition:
-        """Take a fresh key; raises `EntropyError` if the operating system gives none."""
+        """Take a fresh key from the operating system.
+
+        Returns
+        -------
+        StreamPosition
+            The start of the stream of this key.
+
+        Raises
+        ------
+        EntropyError
+            If the operating system gives no randomness.
+        """
         # as StreamPosition(_os_key(), secure=True), but faster: a call on one number notices the difference
         return tuple.__new__(StreamPosition, (_os_key(), 0, 0, True))
 
@@ -91,7 +107,7 @@ class SecureRandom:
 
 
 class _CallStream:
-    """The stream of one public call: its draws never read the same words, even where the caller's stream stands still."""
+    """The stream of one public call. Its draws never read the same words, even if the caller's stream always gives the same position."""
 
     __slots__ = ("_first", "_lock", "_repeats", "_stream")
 
@@ -106,20 +122,20 @@ class _CallStream:
         return self._stream.secure
 
     def position(self) -> StreamPosition:
-        """The stream's own position; where it repeats the call's first one, a key derived from that and the number of the draw."""
+        """The position of the stream; where it repeats the first of the call, one with a key derived from it and the number of the draw."""
         position = _checked(self._stream.position(), secure=bool(self._stream.secure))
         with self._lock:
             if self._first is None:
                 self._first = position
                 return position
-            if position[:3] != self._first[:3]:  # whatever it says of `secure`: one cipher may serve both
+            if position[:3] != self._first[:3]:  # without `secure`, because one cipher may serve both
                 return position
             self._repeats += 1
             return _derived(position, self._repeats)
 
 
 def _checked(position: object, *, secure: bool) -> StreamPosition:
-    """The position that a stream gave, checked; it is secure if its stream says so, whatever the position says."""
+    """The position that a stream gave, checked. Its `secure` is that of the stream, not of the position."""
     if not isinstance(position, tuple) or not 3 <= len(position) <= 4:
         raise ParameterTypeError(f"rng must give positions of a key, a nonce and a first element, got {type(position).__name__}")
     key, nonce, first = position[:3]
@@ -140,11 +156,11 @@ def _derived(position: StreamPosition, draw: int) -> StreamPosition:
 def resolve(rng: Stream | None) -> Stream:
     """Return the stream of one call, whose draws are independent; None is the secure source.
 
-    A function that draws several times resolves once and hands the result on.
+    A function that draws several times calls this once and passes the result on.
     """
     if rng is None:
         return _SECURE
-    if type(rng) is SecureRandom or isinstance(rng, _CallStream):  # a subclass may stand still
+    if type(rng) is SecureRandom or isinstance(rng, _CallStream):  # a subclass may repeat a position
         return rng
     if isinstance(rng, type) or not isinstance(rng, Stream):
         _refuse(rng)

@@ -1,9 +1,9 @@
 """Exact sums: integers in units of a grid, whose sensitivity holds in the arithmetic that computes them.
 
-A sum of floats depends on the order of its terms, and one record can move it by more than the formula allows (Casacuberta et al., 2022).
-Here every value is first clamped and rounded to a grid, one fixed function of that value alone; the rounded values are added as integers,
-without any error. So the result depends on no order, thread or chunk, and one record moves it by at most `ExactSum.sensitivity`.
-`ExactSum.noisy` adds noise to that exact number. docs/exactness.md, "Exact sums".
+A sum of floats depends on the order of its terms, and one record can move it by more than the formula says (Casacuberta et al., 2022).
+Here every value is first clamped and rounded to a grid, by one fixed function of that value alone. The rounded values are added as
+integers, without error. So the result does not depend on the order, on threads or on chunks, and one record moves it by at most
+`ExactSum.sensitivity`. `ExactSum.noisy` adds noise to that exact number. See docs/exactness.md, "Exact sums".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_ROWS = 2**53
 
 
 def grid_of(bound: float) -> float:
-    """Grid of sums whose larger bound is `bound`: 2^(⌊log2 bound⌋ − 50).
+    """Give the grid of sums whose larger bound is `bound`: 2^(⌊log2 bound⌋ − 50).
 
     Parameters
     ----------
@@ -42,6 +42,15 @@ def grid_of(bound: float) -> float:
     -------
     float
         A power of two.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If the bound is out of range or not a number.
+
+    Notes
+    -----
+    Cost: less than a microsecond.
 
     Examples
     --------
@@ -56,7 +65,7 @@ def grid_of(bound: float) -> float:
 class ExactSum:
     r"""A sum, or one for each column, as an exact integer in units of a grid.
 
-    Made by `clipped_sum` and `clamped_sum`; two of equal grid and bounds merge with ``+``, and are equal if all their fields are.
+    `clipped_sum` and `clamped_sum` make it. Two sums with the same grid and bounds are added with ``+``; sums are equal if all fields are.
 
     Attributes
     ----------
@@ -67,7 +76,7 @@ class ExactSum:
     n : int
         Number of records that were added.
     lower, upper : float
-        Bounds that each value was clamped to: those asked for, rounded inward to the grid.
+        Bounds to which each value was clamped: the given ones, rounded inward to the grid.
 
     Notes
     -----
@@ -103,7 +112,7 @@ class ExactSum:
         return tuple(int(high) + int(low) for high, low in pairs)
 
     def sensitivity(self, relation: Relation = "replace") -> float:
-        """Most that one record moves one coordinate.
+        """Give the most by which one record moves one coordinate.
 
         Parameters
         ----------
@@ -113,28 +122,28 @@ class ExactSum:
         Returns
         -------
         float
-            upper − lower, or the larger of the bounds' magnitudes: exactly, both are multiples of the grid.
+            upper − lower, or for "add_remove" the larger magnitude of the bounds. Exact: both are multiples of the grid.
         """
         if check_choice("relation", relation, ("replace", "add_remove")) == "replace":
             return self.upper - self.lower
         return self.radius
 
     def rounded(self) -> tuple[Any, float]:
-        r"""Give the sums as float64 numbers whose sensitivity under replacement holds for these very numbers.
+        r"""Give the sums as float64 numbers, with the sensitivity under replacement of these rounded numbers.
 
         Returns
         -------
         values : float or ndarray of float64 of shape (d,)
-            The multiple of G nearest to each sum (the upper one of two), G the least power of two for which all sums of n records fit into
-            53 bits; the exact sums where G is their grid.
+            The multiple of G nearest to each sum (the upper one of two), where G is the least power of two for which all sums of n records
+            fit into 53 bits. If G is the grid, these are the exact sums.
         sensitivity : float
-            upper − lower, rounded up to a multiple of G: most that replacing one record moves a value, or its magnitude.
+            upper − lower, rounded up to a multiple of G: the most by which replacing one record moves a value, or its magnitude.
 
         Notes
         -----
-        For functions that take float64, such as `dpcore.selection.top_s`. `high` will not do: it is rounded more finely the smaller it is,
-        so that two neighbouring sums can be rounded apart. Rounding to multiples of one G commutes with shifts by multiples of G and is
-        monotone; hence the bound. n must be the same for neighbours, so adding and removing records is not covered.
+        Use it for functions that take float64, such as `dpcore.selection.top_s`. `high` has no such sensitivity: float64 is finer for
+        smaller numbers, so that rounding can move two neighbouring sums apart. Rounding to multiples of one G commutes with shifts by
+        multiples of G and is monotone; the bound follows. n must be the same for neighbours, so adding and removing records is not covered.
 
         Examples
         --------
@@ -142,7 +151,7 @@ class ExactSum:
         (0.5, 2.0)
         """
         steps = max(1, self.n) * int(self.radius / self.grid)
-        coarse = math.ldexp(self.grid, max(0, steps.bit_length() - 53))  # a power in floats is exact for one rounding direction only
+        coarse = math.ldexp(self.grid, max(0, steps.bit_length() - 53))  # not a power of floats, which is exact in one rounding mode only
         whole = np.floor(np.asarray(self.high) / coarse)
         # exact: both parts are multiples of the grid below 2^53 steps, and so is each sum below
         rest = (np.asarray(self.high) - whole * coarse) + self.low
@@ -164,7 +173,7 @@ class ExactSum:
         rng : Stream, optional
             None is the secure source.
         threads : int, optional
-            Number of threads; None picks.
+            Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
         Returns
         -------
@@ -180,7 +189,7 @@ class ExactSum:
 
         Notes
         -----
-        Guarantee: that of `dpcore.noise.laplace` or `dpcore.noise.gaussian` at this scale, for the exact sum: it is not rounded to a
+        Guarantee: that of `dpcore.noise.laplace` or `dpcore.noise.gaussian` at this scale, for the exact sum, which is not rounded to
         float64 before the noise is added.
 
         Examples
@@ -247,7 +256,7 @@ def clipped_sum(records: npt.ArrayLike, radius: float, *, threads: int | None = 
     radius : float
         R in [2^-900, 2^900]; rounded down to the grid, which takes off less than 2^-50 of it.
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
     Returns
     -------
@@ -264,12 +273,13 @@ def clipped_sum(records: npt.ArrayLike, radius: float, *, threads: int | None = 
     Notes
     -----
     Each value x becomes the multiple of g = 2^(⌊log2 R⌋ − 50) nearest to clamp(x, −R, R), ties to even; these are added as integers.
-    Guarantee: replacing one record moves each coordinate by at most 2R, adding or removing one by at most R, in exact arithmetic.
-    Rounding moves a sum by at most n·g/2 from the exact clipped one. Cost: that of reading the array once.
 
-    References
-    ----------
-    Casacuberta et al. (2022); Private inference (chapter 9), Algorithm 9.2.1, line 1.
+    Guarantee: replacing one record moves each coordinate by at most 2R, adding or removing one by at most R, in exact arithmetic.
+    Rounding moves a sum by at most n·g/2 from the exact clipped one.
+
+    Cost: one pass over the array, at memory speed.
+
+    Source: Casacuberta et al. (2022); Private inference (chapter 9), Algorithm 9.2.1, line 1.
 
     Examples
     --------
@@ -287,11 +297,11 @@ def clamped_sum(records: npt.ArrayLike, lower: float, upper: float, *, threads: 
     Parameters
     ----------
     records : array_like
-        As in `clipped_sum`.
+        As for `clipped_sum`.
     lower, upper : float
         Bounds, lower < upper, the larger magnitude M in [2^-900, 2^900]; each is rounded inward to the grid 2^(⌊log2 M⌋ − 50).
     threads : int, optional
-        Number of threads; None picks.
+        Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
     Returns
     -------
@@ -308,6 +318,8 @@ def clamped_sum(records: npt.ArrayLike, lower: float, upper: float, *, threads: 
     Notes
     -----
     Guarantee: replacing one record moves each coordinate by at most upper − lower, adding or removing one by at most M.
+
+    Cost: one pass over the array, at memory speed.
 
     Examples
     --------

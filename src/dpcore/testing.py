@@ -16,8 +16,8 @@ __all__ = ["KeyedRandom", "PositionedRandom"]
 class KeyedRandom:
     """A reproducible stream under a 32-byte key: call number c of this object uses nonce c.
 
-    Whoever knows the key can remove the noise. Use it for tests and for experiments that must be repeated bit for bit; every
-    report made with it says `secure = false`.
+    Anyone who knows the key can remove the noise. Use it for tests, and for experiments that must repeat bit for bit. Every report made
+    with it says `secure = false`.
 
     Parameters
     ----------
@@ -54,7 +54,18 @@ class KeyedRandom:
         return False
 
     def position(self) -> StreamPosition:
-        """Position of the next call: nonce c for the c-th call, element 0."""
+        """Give the position of the next call: nonce c for the c-th call, element 0.
+
+        Returns
+        -------
+        StreamPosition
+            A position that this object has not given before.
+
+        Raises
+        ------
+        ParameterError
+            If all 2**32 nonces are used up.
+        """
         with self._lock:
             nonce = self._calls
             if nonce >= 2**32:
@@ -63,7 +74,7 @@ class KeyedRandom:
         return StreamPosition(self._key, nonce)
 
     def at(self, nonce: int, element: int = 0) -> PositionedRandom:
-        """A stream fixed at one nonce and first element, for work that is cut into pieces.
+        """Give a stream that stays at one nonce and first element, for work that is cut into pieces.
 
         Parameters
         ----------
@@ -71,20 +82,47 @@ class KeyedRandom:
             In [0, 2**32 − 1].
         element : int, default 0
             Index of the first element, in [0, 2**63 − 1].
+
+        Returns
+        -------
+        PositionedRandom
+            A stream of which every call sees the same random words.
         """
         nonce = check_integer("nonce", nonce, low=0, high=2**32 - 1)
         element = check_integer("element", element, low=0, high=2**63 - 1)
         return PositionedRandom(StreamPosition(self._key, nonce, element))
 
     def __reduce__(self) -> NoReturn:
-        raise ParameterTypeError("a KeyedRandom is not copied or pickled, two copies would repeat calls; hand out `.at(nonce)` instead")
+        raise ParameterTypeError(
+            "a KeyedRandom is not copied or pickled because two copies would repeat calls; pass on `.at(nonce)` instead"
+        )
 
     def __repr__(self) -> str:
         return f"KeyedRandom(<key>, calls={self._calls})"
 
 
 class PositionedRandom:
-    """A keyed stream that stands still: every call with it sees the same words, each draw of a call its own. Made by `KeyedRandom.at`."""
+    """A keyed stream with one position: every call with it sees the same words. Each draw within a call has words of its own.
+
+    Use `KeyedRandom.at` to make one.
+
+    Parameters
+    ----------
+    position : StreamPosition
+        Where every call begins.
+
+    Raises
+    ------
+    ParameterTypeError, ParameterError
+        In the function that draws, if `position` is not a valid position.
+
+    Examples
+    --------
+    >>> from dpcore import noise
+    >>> rng = KeyedRandom(bytes(32)).at(7)
+    >>> noise.laplace(0.0, 1.0, rng=rng) == noise.laplace(0.0, 1.0, rng=rng)
+    True
+    """
 
     __slots__ = ("_position",)
 
@@ -97,7 +135,13 @@ class PositionedRandom:
         return False
 
     def position(self) -> StreamPosition:
-        """The fixed position."""
+        """Give the fixed position.
+
+        Returns
+        -------
+        StreamPosition
+            The same at every call.
+        """
         return self._position
 
     def __repr__(self) -> str:
