@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from dpcore.privacy import Privacy
+
 MOST = 20
 """Rows that are shown."""
+
+
+def guarantee(privacy: Privacy) -> str:
+    """Return a guarantee in words."""
+    delta = f", δ = {privacy.delta:.4g}" if privacy.delta else ""
+    change = "the value" if privacy.relation == "replace" else "the presence"
+    return f"ε = {privacy.epsilon:.4g}{delta}, for data sets that differ by {change} of one record"
 
 
 def facts_table(caption: str, facts: Sequence[tuple[str, str]]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dpcore._html import columns_table, facts_table
+from dpcore import Privacy
+from dpcore._html import columns_table, facts_table, guarantee
 
 
 def test_texts_are_escaped():
@@ -15,3 +16,8 @@ def test_long_tables_are_cut():
     assert table.count("<tr>") == 22
     assert "… 5 more" in table
     assert "0.3333" in table
+
+
+def test_guarantees_are_words():
+    assert guarantee(Privacy(0.5)) == "ε = 0.5, for data sets that differ by the value of one record"
+    assert guarantee(Privacy(2.0, 1e-6, "add_remove")) == "ε = 2, δ = 1e-06, for data sets that differ by the presence of one record"

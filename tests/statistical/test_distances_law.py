@@ -38,13 +38,13 @@ def test_balls_of_bins_by_enumeration(k, m):
 
 @pytest.mark.parametrize("bins", [None, 3, 10])
 def test_simulated_balls_agree_with_computed_ones(bins):
-    n_sim = 200_000
+    runs = 200_000
     for k, radius in ((1, 0.7), (10, 0.25), (40, 0.15)):
         exact = small_ball_probability(radius, draws=k, bins=bins)
-        share = small_ball_probability(radius, draws=k, bins=bins, n_sim=n_sim, rng=KeyedRandom(KEY))
-        assert binomial_p_value(round(share * n_sim), n_sim, exact) > ERROR_RATE
+        share = small_ball_probability(radius, draws=k, bins=bins, runs=runs, rng=KeyedRandom(KEY))
+        assert binomial_p_value(round(share * runs), runs, exact) > ERROR_RATE
         wrong = small_ball_probability(radius, draws=k + 1, bins=bins) if k > 1 else 0.9 * exact
-        assert binomial_p_value(round(share * n_sim), n_sim, wrong) < ERROR_RATE
+        assert binomial_p_value(round(share * runs), runs, wrong) < ERROR_RATE
 
 
 def test_many_bins_are_the_line():

@@ -270,7 +270,7 @@ def calls_of_several_draws() -> dict[str, Callable[[Stream], object]]:
         "exponential_density": lambda rng: distributions.exponential_density(
             lambda z: z[:, 0], 1.0, 1.0, bounds=([0, 0], [1, 1]), largest=1.0, rng=rng
         ),
-        "small_ball_probability": lambda rng: distributions.small_ball_probability(0.02, draws=2**12, n_sim=300, rng=rng),
+        "small_ball_probability": lambda rng: distributions.small_ball_probability(0.02, draws=2**12, runs=300, rng=rng),
         "uniformity_test": lambda rng: inference.uniformity_test(signs, 1.0, 1e-3, alpha=1.0, rng=rng),
         "SequentialChannel": lambda rng: local.SequentialChannel(1.0, lambda reports: local.BinaryResponse(1.0)).privatize(
             [True] * 9, rng=rng

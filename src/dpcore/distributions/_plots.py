@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._html import facts_table
+from dpcore._html import facts_table, guarantee
 from dpcore.distributions._boxes import Box
 from dpcore.distributions._cells import Cells
 from dpcore.errors import ParameterError
@@ -107,7 +107,7 @@ def density_html(release: Drawable, rows: Sequence[tuple[str, str]]) -> str:
     """Facts of a release, and its density on one axis."""
     box = release.box
     bounds = " × ".join(f"[{low:g}, {high:g}]" for low, high in zip(box.low, box.high, strict=True))
-    facts = [("privacy", str(release.privacy)), ("records n", f"{release.n:,}"), ("bounds", bounds), *rows]
+    facts = [("privacy", guarantee(release.privacy)), ("records n", f"{release.n:,}"), ("bounds", bounds), *rows]
     table = facts_table(type(release).__name__, facts)
     return table + _density_svg(release) if release.dimension == 1 else table
 

@@ -23,7 +23,7 @@ _BLOCK = 1 << 20
 
 
 def small_ball_probability(
-    radius: float, *, draws: int, bins: int | None = None, n_sim: int | None = None, rng: Stream | None = None
+    radius: float, *, draws: int, bins: int | None = None, runs: int | None = None, rng: Stream | None = None
 ) -> float:
     r"""Give R(k, ε) = P(sup_x \|F(x) − F_k(x)\| ≤ ε), F_k the empirical distribution function of k draws from F.
 
@@ -35,7 +35,7 @@ def small_ball_probability(
         Number k of draws, in [1, 2^20].
     bins : int, optional
         The supremum is over the ends of this many bins that are equally likely under F. None is the whole line, for a continuous F.
-    n_sim : int, optional
+    runs : int, optional
         Number of simulated samples; None computes the probability instead.
     rng : Stream, optional
         Source of randomness for simulations; None is the secure source.
@@ -43,7 +43,7 @@ def small_ball_probability(
     Returns
     -------
     float
-        The probability; with `n_sim` the share of the simulated samples, whose standard error is √(R(1 − R)/n_sim).
+        The probability; with `runs` the share of the simulated samples, whose standard error is √(R(1 − R)/runs).
 
     Raises
     ------
@@ -56,7 +56,7 @@ def small_ball_probability(
     to rounding counts as inside. Without bins `scipy.stats.kstwo` computes it; with bins the table of paths inside a band that the sampler
     of `ks_exponential` uses, to a relative 10^-8 or better.
     Guarantee: none is needed, as no data are read.
-    Cost: with bins, a table of at most bins·(k + 1) entries; with `n_sim`, k random numbers a sample.
+    Cost: with bins, a table of at most bins·(k + 1) entries; with `runs`, k random numbers a sample.
 
     References
     ----------
@@ -73,8 +73,8 @@ def small_ball_probability(
     radius = check_real("radius", radius, low=0.0, high=math.inf)
     if bins is not None:
         bins = check_integer("bins", bins, low=1, high=2**24 // (k + 1))
-    if n_sim is not None:
-        return _simulated_ball(k, min(radius, 1.0), bins, check_integer("n_sim", n_sim, low=1), rng)
+    if runs is not None:
+        return _simulated_ball(k, min(radius, 1.0), bins, check_integer("runs", runs, low=1), rng)
     if radius >= 1:
         return 1.0
     if bins is None:
@@ -88,10 +88,10 @@ def _reach(k: int, radius: float, bins: int) -> int:
     return math.floor(Fraction(radius) * (1 + Fraction(1, 2**50)) * k * bins)
 
 
-def _simulated_ball(k: int, radius: float, bins: int | None, n_sim: int, rng: Stream | None) -> float:
+def _simulated_ball(k: int, radius: float, bins: int | None, runs: int, rng: Stream | None) -> float:
     inside, block, stream = 0, max(1, _BLOCK // max(k, bins or 1)), resolve(rng)
-    for start in range(0, n_sim, block):
-        u = unit_floats((min(block, n_sim - start), k), rng=stream)
+    for start in range(0, runs, block):
+        u = unit_floats((min(block, runs - start), k), rng=stream)
         if bins is None:
             u.sort(axis=1)
             steps = np.arange(k + 1) / k
@@ -101,7 +101,7 @@ def _simulated_ball(k: int, radius: float, bins: int | None, n_sim: int, rng: St
             sums = np.bincount(codes.ravel(), minlength=bins * len(u)).reshape(len(u), bins).cumsum(axis=1)
             distances = np.abs(bins * sums - k * np.arange(1, bins + 1)).max(axis=1)
         inside += int(np.count_nonzero(distances <= (radius if bins is None else _reach(k, radius, bins))))
-    return inside / n_sim
+    return inside / runs
 
 
 def ks_accuracy_bound(epsilon: float, radius: float, *, n: int, draws: int, largest_density: float, bins: int | None = None) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
-from dpcore._html import facts_table
+from dpcore._html import facts_table, guarantee
 from dpcore._validation import check_integer, check_positive, check_real, check_threads
 from dpcore.inference._parameters import check_records
 from dpcore.inference._sample_size import least_sample_size, p_value_bound
@@ -68,7 +68,7 @@ class TestOutcome:
             ("noisy statistic", f"{self.statistic:.6g}"),
             ("bound of the p-value", "none" if self.p_value is None else f"{self.p_value:.3g}"),
             ("records needed", f"{self.sample_size_needed:,}"),
-            ("privacy", str(self.privacy)),
+            ("privacy", guarantee(self.privacy)),
         ]
         return facts_table("Private test", facts)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, selection
-from dpcore._html import columns_table
+from dpcore._html import columns_table, guarantee
 from dpcore._spread import check_confidence, half_width
 from dpcore._validation import check_choice, check_integer, check_positive, check_threads
 from dpcore.errors import ParameterError
@@ -104,7 +104,7 @@ class MeanEstimate:
             "from": interval[:, 0].tolist(),
             "to": interval[:, 1].tolist(),
         }
-        return columns_table(f"Mean of {self.n:,} records and 95 % intervals of the noise, {self.privacy}", columns)
+        return columns_table(f"Mean of {self.n:,} records and 95 % intervals of the noise: {guarantee(self.privacy)}", columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,7 +178,7 @@ class SparseMeanEstimate:
             "from": interval[:, 0].tolist(),
             "to": interval[:, 1].tolist(),
         }
-        return columns_table(f"Sparse mean of {self.n:,} records and 95 % intervals of the noise, {self.privacy}", columns)
+        return columns_table(f"Sparse mean of {self.n:,} records and 95 % intervals of the noise: {guarantee(self.privacy)}", columns)
 
 
 def _interval(value: float | Array, half: float) -> Array:

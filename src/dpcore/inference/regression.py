@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting
-from dpcore._html import columns_table
+from dpcore._html import columns_table, guarantee
 from dpcore._validation import check_positive, check_real, check_threads
 from dpcore.errors import ParameterError
 from dpcore.inference import _gram
@@ -62,7 +62,7 @@ class RegressionEstimate:
 
     def _repr_html_(self) -> str:
         columns = {"column": list(range(len(self.value))), "coefficient": self.value.tolist(), "standard error": self.stderr.tolist()}
-        return columns_table(f"Linear regression on {self.n:,} records, ridge {self.ridge:.4g}, {self.privacy}", columns)
+        return columns_table(f"Linear regression on {self.n:,} records, ridge {self.ridge:.4g}: {guarantee(self.privacy)}", columns)
 
 
 def linear_regression(

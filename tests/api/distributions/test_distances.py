@@ -207,7 +207,7 @@ def test_known_small_ball_probabilities():
         ({"radius": -0.1}, errors.ParameterError),
         ({"radius": math.nan}, errors.ParameterError),
         ({"bins": 2**23}, errors.ParameterError),
-        ({"n_sim": 0}, errors.ParameterError),
+        ({"runs": 0}, errors.ParameterError),
         ({"bins": 2.5}, errors.ParameterTypeError),
     ],
     ids=shown,
@@ -267,7 +267,7 @@ def test_a_curve_holds_every_distance():
 def test_simulated_balls_of_many_bins_take_little_memory():
     tracemalloc.start()
     try:
-        assert 0 <= small_ball_probability(0.6, draws=1, bins=2**17, n_sim=200) <= 1
+        assert 0 <= small_ball_probability(0.6, draws=1, bins=2**17, runs=200) <= 1
         assert tracemalloc.get_traced_memory()[1] < 2**27
     finally:
         tracemalloc.stop()

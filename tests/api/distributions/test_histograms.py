@@ -396,7 +396,7 @@ def test_intervals_cover_the_true_counts(noise):
 def test_a_notebook_shows_the_guarantee_and_the_density(make):
     shown_line, shown_plane = make(data(), bins=4)._repr_html_(), make(data(r=2), bins=4)._repr_html_()
     for html in (shown_line, shown_plane):
-        assert "Privacy(epsilon=1.0" in html
+        assert "ε = 1, for data sets that differ by the value of one record" in html
         assert "[0, 1]" in html
         assert "500" in html
     assert "<svg" in shown_line
