@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import get_args
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("fcntl", reason="locks of POSIX")
 
 from dpcore import Privacy
-from dpcore._sealed_files import SealedFile, move_into_place
+from dpcore._sealed_files import SealedFile, move_into_place, sync_folder
 from dpcore.accounting import Ledger
 from dpcore.accounting.ledger.states import Event, State
 from dpcore.errors import ParameterError, ParameterTypeError
@@ -140,3 +141,16 @@ def test_a_file_system_without_links(tmp_path, monkeypatch):
     file.path.unlink()
     move_into_place(file, overwrite=False)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EOPNOTSUPP, errno.EIO, errno.ENOSPC])
+def test_a_folder_that_cannot_be_synced_is_no_error_and_one_that_fails_is(tmp_path, monkeypatch, code):
+    def refuse(_):
+        raise OSError(code, "fsync")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    if code in (errno.EINVAL, errno.EOPNOTSUPP):
+        sync_folder(tmp_path)
+    else:
+        with pytest.raises(OSError, match="fsync"):
+            sync_folder(tmp_path)
