@@ -1,4 +1,4 @@
-"""Keyed randomness for tests and reproduced experiments. Nothing made with it is private."""
+"""Keyed randomness for tests and studies. Nothing made with it is private."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The analyst of Stemmer (lecture 6) who overfits: asks how well each feature predicts a label, then how accurate their majority vote is.
+"""The analyst of Stemmer (lecture 6) who overfits: asks how well each feature predicts a label, then how accurate the majority vote is.
 
-The data are noise: no feature knows anything about the label, so every query of this analyst has the population average ½.
+The data are noise: the label is independent of all features, so every query of this analyst has the population average ½.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dpcore.rng import Stream
 Bits = npt.NDArray[np.bool_]
 Query = Callable[[Any], Bits]
 POPULATION = 0.5
-"""What every query of this analyst is in the population."""
+"""Population average of every query of this analyst."""
 BLOCK = 128
-"""Features counted at a time: as many as a byte can count."""
+"""Features that are counted at a time; a byte can hold their number."""
 
 
 def noise_data(n: int, features: int, rng: Stream) -> Bits:
@@ -29,7 +29,7 @@ def noise_data(n: int, features: int, rng: Stream) -> Bits:
     Parameters
     ----------
     n, features : int
-        Number of records, and of columns beside the label.
+        Number of records, and number of columns without the label.
     rng : Stream
         A keyed stream.
     """
@@ -49,7 +49,7 @@ class Agreement:
     feature: int
 
     def __call__(self, records: Bits) -> Bits:
-        """One value a record."""
+        """Return one value for each record."""
         agrees: Bits = records[:, self.feature] == records[:, -1]
         return agrees
 
@@ -61,13 +61,13 @@ class Vote:
     Attributes
     ----------
     agrees : ndarray of bool
-        For each feature asked about, whether it votes for its own value or for the opposite.
+        For each feature, whether it votes for its own value or for the opposite.
     """
 
     agrees: Bits
 
     def __call__(self, records: Bits) -> Bits:
-        """One value a record; a tie counts as a vote for False."""
+        """Return one value for each record; a tie counts as a vote for False."""
         k, columns = self.agrees.size, records.T
         votes = np.zeros(len(records), np.int64)
         for start in range(0, k, BLOCK):
@@ -91,7 +91,7 @@ def asked(answer: Callable[[Query], float], k: int) -> npt.NDArray[np.float64]:
     answer : callable
         Answers one query.
     k : int
-        How many.
+        Number of features.
     """
     return np.array([answer(Agreement(feature)) for feature in range(k)])
 

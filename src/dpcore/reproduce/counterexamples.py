@@ -1,4 +1,4 @@
-"""Mechanisms as experiments (2014), Theorem 4, Lemma 1 and Theorem 5: what of them holds, and experiments for which the rest does not."""
+"""Mechanisms as experiments (2014), Theorem 4, Lemma 1 and Theorem 5: the direction that holds, and counterexamples to the other one."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ STATES = 4
 COARSE = Experiment(np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]))
 FINE = Experiment(np.array([[0.7, 0.1, 0.2], [0.1, 0.7, 0.2], [0.1, 0.1, 0.8]]))
 PAIRS_APART = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
-"""Two distributions on three data bases; the first does not tell two of them apart."""
+"""Two distributions on three data bases; the first one does not separate two of them."""
 
 
 def _risks(answer: Sufficiency) -> str:
-    """What a separating decision problem shows."""
+    """The risks in a separating decision problem."""
     return "equal" if answer.problem is None else f"{answer.problem.risk_P:.4f} > {answer.problem.risk_Q:.4f}"
 
 
@@ -38,7 +38,7 @@ def _region_panel(name: str, pair: tuple[Experiment, Experiment]) -> Panel:
     series = (
         Series("of M₁", *first, None, "measured"),
         Series("of M₂", *second, None, "second"),
-        Series("tests that look at nothing", *BLIND, None, "theory"),
+        Series("tests that ignore the outcome", *BLIND, None, "theory"),
     )
     return Panel(MISSED, ALARM, series, "", (-0.02, 1.02), name)
 
@@ -52,17 +52,17 @@ def equal_regions(title: str, setting: Setting) -> Section:
     Parameters
     ----------
     title : str
-        Of the section.
+        Title of the section.
     setting : Setting
         Seed and size.
     """
     return Section(
         title,
-        "R(M₁) ⊃ R(M₂) exactly if M₁ ≺ M₂. Of two data bases in one order that is true. The document's R(M) is a union over all pairs "
-        "in both orders: for that, and for three data bases or more, it is not; testing regions look at two data bases at a time.",
+        "R(M₁) ⊃ R(M₂) exactly if M₁ ≺ M₂. This is true for two data bases in one order. It is false for the union over all pairs in both "
+        "orders, which is the R(M) of the document, and for three or more data bases, because a testing region compares only two.",
         "Left: two experiments on three data bases, M₁ = ⅛[[3,3,1,1], [3,1,3,1], [3,1,1,3]] and M₂ = ⅛[[1,1,3,3], [1,3,1,3], "
-        "[1,3,3,1]]. Right: M₁ shows the first data base (1, 0) and the second (½, ½), M₂ the other way round, so that the regions of "
-        "one order are those of the other order of the other. And random experiments on two data bases, where the theorem holds.",
+        "[1,3,3,1]]. Right: M₁ has the rows (1, 0) and (½, ½), and M₂ the same rows in the other order, so the region of one order for M₁ "
+        "is that of the other order for M₂. The last check uses random experiments on two data bases, where the theorem holds.",
         (_equal_figure(),),
         (),
         (*_same_regions(), _two_data_bases(setting)),
@@ -73,7 +73,7 @@ def equal_regions(title: str, setting: Setting) -> Section:
 
 def _equal_figure() -> Figure:
     panels = _region_panel("three data bases, any pair", THREE), _region_panel("two data bases, one order", ONE_SIDED)
-    return Figure("Testing regions that are equal, pair by pair, and that are equal only as a union over both orders.", panels, square=True)
+    return Figure("Testing regions that are equal for each pair (left), and only as a union over both orders (right).", panels, square=True)
 
 
 def _three_table() -> Table:
@@ -81,7 +81,7 @@ def _three_table() -> Table:
     for name, pair in (("three data bases", THREE), ("two data bases", ONE_SIDED)):
         for direction, (p, q) in (("M₁ for M₂", pair), ("M₂ for M₁", pair[::-1])):
             rows.append((name, direction, _risks(is_sufficient(p, q))))
-    caption = "Least expected losses of who sees the first and the second experiment, in a decision problem that separates them."
+    caption = "Least expected losses with the first and with the second experiment, in a decision problem that separates them."
     return Table(caption, ("experiments", "not sufficient", "risks"), tuple(rows))
 
 
@@ -95,7 +95,13 @@ def _same_regions() -> tuple[Check, ...]:
     return (
         Check("the testing regions of all pairs are equal", f"corners at most {scientific(off)} apart", "0", off <= ROUNDING, "identity"),
         Check("the unions over both orders are equal", f"corners at most {scientific(union)} apart", "0", union <= ROUNDING, "identity"),
-        Check("none is a garbling of the other", f"risks differ by {min(gains):.4f} at least", "more than 0", min(gains) > 0, "identity"),
+        Check(
+            "no experiment is a garbling of the other one",
+            f"risks differ by {min(gains):.4f} at least",
+            "more than 0",
+            min(gains) > 0,
+            "identity",
+        ),
     )
 
 
@@ -116,25 +122,26 @@ def _two_data_bases(setting: Setting) -> Check:
 
 
 def distributions(title: str, setting: Setting) -> Section:
-    """What remains of the order when data bases are drawn from distributions.
+    """The order of mechanisms when data bases are drawn from distributions.
 
     Parameters
     ----------
     title : str
-        Of the section.
+        Title of the section.
     setting : Setting
         Seed and size.
     """
     return Section(
         title,
-        "Under a set of distributions of data bases with matrix P_D, a mechanism M becomes M′ = P_D M. M₁ ≺ M₂ exactly if M₁′ ≺ M₂′, "
-        "says the lemma. If M₁ ≺ M₂, then M₁′ ≺ M₂′; the converse needs P_D of full column rank.",
-        f"M₁ shows the same whatever the data base of {STATES} is, M₂ shows the data base. Distribution i is λ parts data base i and 1 − λ "
-        "parts uniform: at λ = 0 all of them are one, and M₁′ is sufficient for M₂′ though M₁ tells nothing.",
+        "Under a set of distributions of data bases with matrix P_D, a mechanism M becomes M′ = P_D M. By the lemma, "
+        "M₁ ≺ M₂ exactly if M₁′ ≺ M₂′. If M₁ ≺ M₂, then M₁′ ≺ M₂′; the converse needs a P_D of full column rank.",
+        f"The output of M₁ does not depend on which of {STATES} data bases it gets; the output of M₂ is the data base. Distribution i "
+        "is a mixture of data base i with weight λ and of the uniform distribution. At λ = 0 all distributions are equal, and M₁′ is "
+        "sufficient for M₂′ although M₁ carries no information.",
         (_mixing_figure(setting),),
         (),
         (*_uniform_checks(), _kept_under(setting)),
-        "Le Cam's deficiency of M₁′ for M₂′ is λ(1 − 1/4) here: it vanishes only where the distributions coincide.",
+        "Le Cam's deficiency of M₁′ for M₂′ is λ(1 − 1/4): it is 0 only where the distributions coincide.",
     )
 
 
@@ -157,8 +164,8 @@ def _mixing_figure(setting: Setting) -> Figure:
         Series("deficiency of M₁′ for M₂′", shares, found, None, "measured"),
         Series("λ(1 − 1/4)", shares, floats(share * (1 - 1 / STATES) for share in shares), None, "theory"),
     )
-    caption = "How far what tells nothing is from what tells all, under more and more different distributions."
-    return Figure(caption, (Panel("share λ of the data base itself", "deficiency", series, ""),))
+    caption = "Deficiency of a constant mechanism for one that shows the data base, under increasingly different distributions."
+    return Figure(caption, (Panel("weight λ of the data base itself", "deficiency", series, ""),))
 
 
 def _uniform_checks() -> tuple[Check, ...]:
@@ -171,7 +178,7 @@ def _uniform_checks() -> tuple[Check, ...]:
 
 
 def _kept_under(setting: Setting) -> Check:
-    """The direction that holds always, and the other one with distributions that are linearly independent."""
+    """The direction that always holds, and the other one with linearly independent distributions."""
     stream, count, lost, made = setting.stream("lemma 1"), setting.sized(60, 10), 0, 0
     for _ in range(count):
         p = random_experiment(stream, 3, 4)
@@ -187,19 +194,20 @@ def _kept_under(setting: Setting) -> Check:
 
 
 def regions_of_distributions(title: str) -> Section:
-    """Whether testing regions of distributions tell of the mechanism.
+    """Whether testing regions of distributions determine the order of mechanisms.
 
     Parameters
     ----------
     title : str
-        Of the section.
+        Title of the section.
     """
     return Section(
         title,
-        "R(M₁) ⊃ R(M₂) exactly if M₁ ≺ M₂, the regions being those of the distributions. As in Lemma 1, M₁ ≺ M₂ gives R(M₁) ⊃ R(M₂), "
-        "and not the other way round: distributions need not tell apart what the mechanisms tell apart.",
-        "Three data bases and two distributions: one half each on the first two, and the third for certain. M₁ does not tell the first two "
-        "apart, M₂ does. Left: tests of the one distribution against the other. Right: tests of the first data base against the second.",
+        "R(M₁) ⊃ R(M₂) exactly if M₁ ≺ M₂, for the regions of the distributions. As in Lemma 1, M₁ ≺ M₂ implies R(M₁) ⊃ R(M₂), but "
+        "the converse is false: the distributions can hide a difference between the mechanisms.",
+        "There are three data bases and two distributions: ½ on each of the first two, and 1 on the third. M₁ does not separate the first "
+        "two data bases, M₂ does. Left: tests of one distribution against the other. Right: tests of the first data base against the "
+        "second.",
         (_distributions_figure(),),
         (),
         _distributions_checks(),

@@ -1,4 +1,4 @@
-"""Densities on [0, 1] that simulated records come from, and the exact errors of histograms of them."""
+"""Densities on [0, 1] of simulated records, and the exact errors of their histograms."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dpcore.rng import Stream
 
 Array = npt.NDArray[np.float64]
 KNOTS = 2**16
-"""Quantiles that records are interpolated between."""
+"""Number of quantiles, between which records are interpolated."""
 
 
 class Law(ABC):
-    """What of a density on [0, 1]^r histograms with m equal cells depend on."""
+    """The properties of a density on [0, 1]^r that determine the errors of histograms with m equal cells."""
 
     @property
     @abstractmethod
@@ -31,7 +31,7 @@ class Law(ABC):
         """Probabilities of the cells."""
 
     def bias(self, m: int) -> float:
-        """∫ (p − p̄)², where p̄ is the average of p over each of m cells: what a histogram with m cells cannot show."""
+        """∫ (p − p̄)², where p̄ is the average of p over each of m cells: the squared bias of a histogram with m cells."""
         return self.square - m * float(np.sum(self.masses(m) ** 2))
 
     def squared_error(self, masses: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Simulated data. They come from the same kernels and keys as the noise: nothing here needs another generator."""
+"""Simulated data, from the same kernels and keys as the noise."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FAIR = 2.0**-20
 
 
 def fair_bits(shape: tuple[int, ...], rng: Stream) -> npt.NDArray[np.bool_]:
-    """Draw independent bits that are True with probability ½ (within 2^-22; two of them are equal with probability ½ within 2^-43).
+    """Draw independent bits that are True with probability ½ (within 2^-22; two bits are equal with probability ½ within 2^-43).
 
     Parameters
     ----------
     shape : tuple of int
-        Of the result.
+        Shape of the result.
     rng : Stream
         A keyed stream.
     """
@@ -34,9 +34,9 @@ def signs(shape: tuple[int, ...], mean: float, rng: Stream) -> npt.NDArray[np.in
     Parameters
     ----------
     shape : tuple of int
-        Of the result.
+        Shape of the result.
     mean : float
-        In (−1, 1). Below 10^-6 in size it counts as 0.
+        Mean in (−1, 1). If its absolute value is below 10^-6, it counts as 0.
     rng : Stream
         A keyed stream.
     """
@@ -51,16 +51,16 @@ def signs(shape: tuple[int, ...], mean: float, rng: Stream) -> npt.NDArray[np.in
 
 
 def packed_signs(n: int, d: int, mean: float, rng: Stream) -> npt.NDArray[np.uint8]:
-    """Draw n records of d independent ±1 of a mean, eight in a byte, a set bit being +1.
+    """Draw n records of d independent ±1 of a mean, eight in a byte; a set bit is +1.
 
     Parameters
     ----------
     n : int
-        Records.
+        Number of records.
     d : int
-        Signs of a record, a multiple of 8.
+        Number of signs of a record, a multiple of 8.
     mean : float
-        In [0, 1). Below 10^-6 it counts as 0.
+        Mean in [0, 1). Below 10^-6 it counts as 0.
     rng : Stream
         A keyed stream.
     """
@@ -75,9 +75,9 @@ def normals(shape: tuple[int, ...], mean: float, rng: Stream) -> npt.NDArray[np.
     Parameters
     ----------
     shape : tuple of int
-        Of the result.
+        Shape of the result.
     mean : float
-        Their mean.
+        Mean of the numbers.
     rng : Stream
         A keyed stream.
     """

@@ -12,7 +12,7 @@ from dpcore.reproduce.results import Check, Slope
 
 Numbers = Sequence[float] | npt.NDArray[np.float64]
 SIGNIFICANCE = 1e-6
-"""Share of right results that a Monte-Carlo check may refuse."""
+"""Error rate of a Monte-Carlo check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def mean_of(replicates: Numbers) -> Mean:
 def log_slope(x: Numbers, y: Numbers, stderr: Numbers | None = None) -> tuple[float, float]:
     """Slope of log y in log x by least squares, and its standard error.
 
-    All points weigh the same: weights from few replicates would favour the points that chance made small and sure.
+    All points have one weight, because weights from few replicates would favour points with a standard error that is small by chance.
 
     Parameters
     ----------
@@ -79,20 +79,20 @@ def compared(part: str, variable: str, x: Numbers, means: Sequence[Mean], theory
     part, variable : str
         As in `Slope`.
     x : sequence of float
-        The variable.
+        Values of the variable.
     means : sequence of Mean
-        Measured there.
+        Measured means at these values.
     theory : sequence of float
-        The formula there.
+        The formula at these values.
     own : sequence of float, optional
-        The exact expectation of the estimator there.
+        The exact expectation of the estimator at these values.
     """
     measured, stderr = log_slope(x, [mean.value for mean in means], [mean.stderr for mean in means])
     return Slope(part, variable, measured, stderr, log_slope(x, theory)[0], None if own is None else log_slope(x, own)[0])
 
 
 def at_most(successes: int, n: int, share: float) -> bool:
-    """Whether a probability may be at most `share`, having seen `successes` of n: one-sided Clopper-Pearson at 10^-6.
+    """Whether a probability may be at most `share` after `successes` of n trials: one-sided Clopper-Pearson at 10^-6.
 
     Examples
     --------
@@ -104,18 +104,18 @@ def at_most(successes: int, n: int, share: float) -> bool:
     return bool(successes == 0 or stats.beta.ppf(SIGNIFICANCE, successes, n - successes + 1) <= share)
 
 
-def share_check(promise: str, broken: int, n: int, allowed: float, unit: str = "runs") -> Check:
-    """Check a promise that may be broken with some probability.
+def share_check(claim: str, broken: int, n: int, allowed: float, unit: str = "runs") -> Check:
+    """Check a claim that may fail with some probability.
 
     Parameters
     ----------
-    promise : str
-        In words.
+    claim : str
+        The claim in words.
     broken, n : int
-        How often it was broken, and how often it was put to the test.
+        Number of failures, and number of trials.
     allowed : float
         The probability.
     unit : str, default "runs"
-        What was counted.
+        Name of the trials.
     """
-    return Check(promise, f"{broken} of {n} {unit}", f"{allowed:.3g} of the {unit}", at_most(broken, n, allowed))
+    return Check(claim, f"{broken} of {n} {unit}", f"{allowed:.3g} of the {unit}", at_most(broken, n, allowed))

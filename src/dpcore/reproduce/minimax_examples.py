@@ -27,7 +27,7 @@ from dpcore.minimax import (
 from dpcore.rng import Stream
 
 FEWEST_INTERVALS = 8
-"""N from which on a search is compared with the rate: a shorter one is not yet a search."""
+"""Least N at which a search is compared with the rate; a smaller N gives too few tests."""
 HALF_RANGE = 6.0
 """Densities of H(2, 1) may live on twice this length at least: the narrowest of them is 4 wide."""
 
@@ -41,11 +41,11 @@ class Example:
     name : str
         Its number.
     title : str
-        What is estimated, and over which distributions.
+        The parameter, and the distributions.
     exponent : float
-        Of n in the optimal squared risk.
+        Exponent of n in the optimal squared risk.
     build : callable
-        Gives the model, on a grid that is fine enough for this n, and the linear estimator, from n and ε.
+        Takes n and ε, and returns the model, on a grid that is fine enough for this n, and the linear estimator.
     """
 
     name: str
@@ -95,7 +95,7 @@ EXAMPLES = {
         Example("3.8, m = 1", "the derivative of a density of H(2, 1) at a point", -1 / 3, _density(1)),
     )
 }
-"""By number."""
+"""Examples by their numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ class Case:
 
     @property
     def model(self) -> Model:
-        """The distributions."""
+        """The model."""
         return self._built[0]
 
     @cached_property
@@ -132,13 +132,13 @@ class Case:
 
     @cached_property
     def search(self) -> BinarySearchEstimator:
-        """The binary search of tests behind the optimal channel, with the step whose proven risk is least."""
+        """The binary search of tests with the optimal channel, and with the step that has the least proven risk."""
         channel = optimal_channel(self.model, self.epsilon, n=self.n)
         return BinarySearchEstimator(self.model, channel, n=self.n, step="tuned", loss="squared")
 
     @cached_property
     def lower_bound(self) -> float:
-        """What the squared risk of every estimator of every channel with this ε is at least, somewhere in the model."""
+        """Lower bound of the largest squared risk in the model, for every estimator and every channel with this ε."""
         return float(lower_bound(self.model, self.epsilon, n=self.n, loss="squared").value)
 
 
@@ -153,9 +153,9 @@ class Measured:
     worst : WorstDistribution
         The distribution, and the exact risk there.
     risk : SimulatedRisk
-        As measured there.
+        The measured risk there.
     bound : float
-        What the risk is proven not to exceed in the model.
+        Proven upper bound of the risk in the model.
     """
 
     n: int
@@ -170,7 +170,7 @@ def measure(estimator: LinearOnModel | BinarySearchEstimator, *, rng: Stream, re
     Parameters
     ----------
     estimator : LinearOnModel or BinarySearchEstimator
-        With a binary channel.
+        An estimator with a binary channel.
     rng : Stream
         A keyed stream.
     replicates : int, default 10^6

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HEIGHT = 2.9
 """Inches."""
 MOST_POINTS = 4
-"""Numbers beside the axis of one panel."""
+"""Largest number of tick labels of one panel."""
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8.5}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MARKS: dict[str, dict[str, Any]] = {
@@ -30,12 +30,12 @@ MARKS: dict[str, dict[str, Any]] = {
     "theory": {"color": ACCENT, "linestyle": (0, (5, 2)), "linewidth": 1.2},
     "second theory": {"color": INK, "linestyle": (0, (1.5, 1.5)), "linewidth": 1.2},
 }
-"""How a series looks, by its role; what is computed has no markers."""
+"""Style of a series, by its role. Computed series have no markers."""
 PAIRS: dict[str, dict[str, Any]] = {
     role: {"color": marks["color"], "linewidth": 2.4 if role == "measured" else 1.4, "linestyle": marks.get("linestyle", "-")}
     for role, marks in MARKS.items()
 }
-"""How lines look that each join two points."""
+"""Style of lines that join two points each."""
 
 
 def figure_plot(figure: Figure) -> str:

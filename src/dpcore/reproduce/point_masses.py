@@ -1,4 +1,4 @@
-"""How far releases stay from a point mass (Wasserman & Zhou, 2010, Theorem 3.2)."""
+"""Distances of releases from a point mass (Wasserman & Zhou, 2010, Theorem 3.2)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Distances = dict[str, dict[int, Array]]
 
 
 def distances(setting: Setting) -> Distances:
-    """Release data sets of n equal records, which are uniform in [0, 1]."""
+    """Return distances of releases of n equal records, whose value is uniform in [0, 1]."""
     sizes = setting.sized((100, 316, 1000, 3162, 10_000), (100, 1000))
     # A band around a point mass is wide: the exponential mechanism takes a second where n = 10^4.
     plans: dict[str, tuple[Callable[[int, float, Stream], float], int, int]] = {

@@ -1,4 +1,4 @@
-"""How often the private tests of Private inference (chapter 9), Section 9.3, reject, and what they must."""
+"""How often the private tests of Private inference (chapter 9), Section 9.3, reject, measured and computed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpcore.reproduce.estimates import Mean, log_slope
 from dpcore.rng import Stream
 
 DELTA = 1e-3
-"""Total δ of the tests, everywhere."""
+"""Total δ of all tests."""
 
 Array = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Case:
 
     @property
     def needed(self) -> int:
-        """Records from which on both errors are proved to be at most 1/3."""
+        """Number of records at which both errors are proved to be at most 1/3."""
         return sample_size_needed(self.epsilon, DELTA, d=self.d, alpha=self.alpha)
 
     @property
@@ -55,14 +55,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of some runs rejected."""
+    """Number of runs that rejected, of all runs."""
 
     rejected: int
     runs: int
 
     @property
     def mean(self) -> Mean:
-        """Share and standard error, with half a run added to either side: no share is quite sure."""
+        """Share and standard error, with half a run added to either side, so that no standard error is 0."""
         share = (self.rejected + 0.5) / (self.runs + 1)
         return Mean(self.rejected / self.runs, math.sqrt(share * (1 - share) / self.runs))
 
@@ -80,7 +80,7 @@ def laplace_tail(gap: float, scale: float) -> float:
 
 
 def share_of(outcome: Callable[[], bool], runs: int) -> Share:
-    """Run a test some times."""
+    """Run a test several times."""
     return Share(sum(outcome() for _ in range(runs)), runs)
 
 
@@ -161,7 +161,7 @@ def measured_sign_norm(shift: Array, n: int, stream: Stream) -> Mean:
 
 
 def lipschitz(records: Callable[[Stream], Array], epsilon: float, alpha: float, constants: Constants, runs: int, stream: Stream) -> Share:
-    """Test tiny data, drawn anew for each run."""
+    """Test tiny data that are drawn for each run."""
     return share_of(lambda: lipschitz_uniformity_test(records(stream), epsilon, alpha=alpha, constants=constants, rng=stream).reject, runs)
 
 

@@ -23,7 +23,7 @@ from dpcore.reproduce.setting import Setting
 from dpcore.rng import Stream
 
 EPSILON = 1.0
-"""α of the document, everywhere."""
+"""α of the document."""
 LINE = Linear(1.0)
 """Lipschitz: p(x) = ½ + x."""
 LARGEST = 1.5
@@ -31,7 +31,7 @@ LARGEST = 1.5
 SERIES = Cosines(2.0, 0.4)
 """Of the Sobolev space of order γ < 2, and just not of order 2: what is left after m terms is of the order m^(−2γ) exactly."""
 TOLERANCE = 0.05
-"""Of slopes, beside two standard errors."""
+"""Tolerance of slopes, in addition to two standard errors."""
 
 Array = npt.NDArray[np.float64]
 
@@ -43,19 +43,19 @@ class Curve:
     Attributes
     ----------
     name : str
-        Of the release.
+        Name of the release.
     mechanism, distance : str
-        As `release.rate` calls them.
+        Names for `distributions.rate`.
     n : tuple of int
-        Sizes.
+        Numbers of records.
     means : tuple of Mean
-        Mean error and its standard error.
+        Mean errors and their standard errors.
     runs : tuple of int
-        Data sets.
+        Numbers of data sets.
     options : dict
         Dimension or smoothness.
     own : tuple of float or None
-        What the error must be, constants included, where that is known.
+        Exact expectations of the error, constants included, where they are known.
     """
 
     name: str
@@ -89,27 +89,27 @@ class Curve:
         )
 
     def measured(self, role: Role = "measured", *, name: str | None = None) -> Series:
-        """Points with standard errors."""
+        """Return points with standard errors."""
         values, errors = floats(mean.value for mean in self.means), floats(mean.stderr for mean in self.means)
         return Series(name or self.name, floats(self.n), values, errors, role)
 
     def through(self, name: str, role: Role = "theory", *, logarithm: bool = True) -> Series:
-        """The rate, as a line that meets the last point: orders have no constants."""
+        """Return the rate as a line through the last point, because orders have no constants."""
         values = [rate.value if logarithm else n**rate.exponent for n, rate in zip(self.n, self.rates, strict=True)]
         return Series(name, floats(self.n), floats(value * self.means[-1].value / values[-1] for value in values), None, role)
 
     def exactly(self, name: str, role: Role = "second theory") -> Series:
-        """What the error must be."""
+        """Return the exact expectation of the error."""
         return Series(name, floats(self.n), floats(self.own or ()), None, role)
 
 
 def near(slope: Slope, setting: Setting, *, own: bool = False) -> Check:
-    """Whether a slope is that of the theory, or of what the estimator's error must be."""
+    """Check that a slope agrees with the theory, or with the exact expectation of the estimator's error."""
     tolerance = setting.sized(TOLERANCE, 2 * TOLERANCE) + 2 * slope.stderr
     expected = slope.own if own and slope.own is not None else slope.theory
-    of = "the estimator's own" if own else "that of the theory"
+    of = "the estimator's own slope" if own else "the theory"
     return Check(
-        f"{slope.part}: the slope is {of}",
+        f"{slope.part}: the slope agrees with {of}",
         f"{abs(slope.measured - expected):.3f} off",
         f"two standard errors and {tolerance - 2 * slope.stderr:g}",
         abs(slope.measured - expected) <= tolerance,
@@ -117,13 +117,13 @@ def near(slope: Slope, setting: Setting, *, own: bool = False) -> Check:
 
 
 def as_computed(curve: Curve) -> Check:
-    """Whether all points are what they must be, by Student's t: of 10^7 records there are few data sets."""
+    """Check that all points agree with their exact expectations, by Student's t, because there are few data sets of 10^7 records."""
     from scipy import stats
 
     off = [(mean.value - own) / mean.stderr for mean, own in zip(curve.means, curve.own or (), strict=True)]
     chances = [2 * stats.t.sf(abs(t), runs - 1) for t, runs in zip(off, curve.runs, strict=True)]
     return Check(
-        f"{curve.name}: all errors are what they must be",
+        f"{curve.name}: all errors agree with their exact expectations",
         f"at most {max(map(abs, off)):.1f} standard errors off, the least p-value is {min(chances):.2g}",
         "10⁻⁶ each",
         bool(min(chances) > SIGNIFICANCE),
@@ -131,7 +131,7 @@ def as_computed(curve: Curve) -> Check:
 
 
 def sizes(setting: Setting, last: int) -> tuple[int, ...]:
-    """Two for each power of ten from 10^3 to 10^last; quickly, to 10^4 or 10^5."""
+    """Return two sizes for each power of ten from 10^3 to 10^last; for a quick run, to 10^4 or 10^5."""
     steps = 2 * (min(last, setting.sized(last, 5)) - 3)
     return tuple(round(10 ** (3 + i / 2)) for i in range(steps + 1))
 
@@ -254,11 +254,11 @@ class Exponential:
     Attributes
     ----------
     truth, data, records : Curve
-        The three.
+        The three distances.
     beyond : int
-        Runs whose distance from the truth is more than the theorem's ε_n.
+        Number of runs whose distance from the truth exceeds ε_n of the theorem.
     runs : int
-        All runs.
+        Number of runs.
     """
 
     truth: Curve
@@ -312,7 +312,7 @@ def _records_part(n: int) -> float:
 
 
 class Curves:
-    """All of them, each measured when first asked for."""
+    """All curves; each is measured at its first use."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting

@@ -1,4 +1,4 @@
-"""What both kinds of sections on Mechanisms as experiments (2014) share: random experiments, and testing regions as lines of a plot."""
+"""Random experiments, and testing regions as lines of a plot, for the sections on Mechanisms as experiments (2014)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dpcore.rng import Stream
 
 Pair = tuple[int, int]
 ROUNDING = 1e-12
-"""What sums of float64 may be off."""
+"""Largest error of sums in float64."""
 MISSED, ALARM = "missed, P_MD", "false alarm, P_FA"
 """Axes of testing regions."""
 BLIND = (0.0, 1.0), (1.0, 0.0)
-"""Tests that look at nothing lie on the line between these, x then y."""
+"""Ends of the line of tests that ignore the outcome, x then y."""
 
 
 def random_experiment(stream: Stream, states: int, outcomes: int, spread: float = 0.6) -> Experiment:
@@ -57,7 +57,7 @@ def closed(corners: npt.ArrayLike) -> tuple[tuple[float, ...], tuple[float, ...]
 
 
 def beyond(experiment: Experiment, pairs: Sequence[Pair], epsilon: float, delta: float) -> float:
-    """How far a corner of a testing region lies outside R(ε, δ): what is wanting in P_FA + e^ε P_MD or e^ε P_FA + P_MD.
+    """How far a corner of a testing region lies outside R(ε, δ): the deficit of P_FA + e^ε P_MD or e^ε P_FA + P_MD.
 
     Parameters
     ----------

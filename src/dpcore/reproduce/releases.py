@@ -24,7 +24,7 @@ KOLMOGOROV = math.sqrt(math.pi / 2) * math.log(2)
 
 
 def cell_counts(law: Law, m: int, n: int, replicates: int, rng: Stream) -> Counts:
-    """How many of n records lie in each of m cells, for many data sets: multinomial, shape (replicates, m)."""
+    """Return the counts of n records in m cells, for many data sets: multinomial, shape (replicates, m)."""
     if m == 1:
         return np.full((replicates, 1), n, np.int64)
     return draw_counts(law.masses(m), n=n, replicates=replicates, rng=rng)
@@ -46,7 +46,7 @@ def draws_l2(law: Law, codes: Counts, m: int) -> Array:
 
 
 def draws_ks(density: Density, codes: Counts, m: int, rng: Stream) -> Array:
-    r"""sup \|F − F̂_Z\| of each row of draws, which lie uniformly in their cells."""
+    r"""sup \|F − F̂_Z\| of each row of draws, which are uniform in their cells."""
     return np.array([ks_distance(row, density.cdf) for row in (codes + unit_floats(codes.shape, rng=rng)) / m])
 
 
@@ -74,7 +74,7 @@ def perturbed(law: Law, n: int, m: int, epsilon: float, replicates: int, rng: St
 
 
 def perturbed_l2_risk(law: Law, n: int, m: int, epsilon: float) -> float:
-    """Expected squared L2 error of a perturbed histogram where counts are so large that none is cut to 0.
+    """Expected squared L2 error of a perturbed histogram where counts are so large that none becomes 0.
 
     Notes
     -----
@@ -117,5 +117,5 @@ def series_errors(density: Cosines, n: int, terms: int, epsilon: float, replicat
 
 
 def series_risk(density: Cosines, n: int, terms: int, epsilon: float) -> float:
-    """Expected squared L2 error of an orthogonal series where nothing is cut to 0."""
+    """Expected squared L2 error of an orthogonal series where the density has no negative part."""
     return density.series_risk(terms, n, 2 * (series_scale(epsilon, terms) / n) ** 2)

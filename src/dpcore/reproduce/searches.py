@@ -1,4 +1,4 @@
-"""Steinberger (2019), Abbildungen 3.1 and 3.2 and Lemma 3.16: the binary search of tests, looked at from inside."""
+"""Steinberger (2019), Abbildungen 3.1 and 3.2 and Lemma 3.16: the steps of the binary search of tests."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from dpcore.rng import Stream
 Array = npt.NDArray[np.float64]
 EPSILON = 1.0
 REACH = 1e-9
-"""Relative to Δ: what rounding may add to an error."""
+"""Rounding error, relative to Δ."""
 STACKED = 0.11
-"""Height of the intervals of one level, of which there may be several."""
+"""Height of the intervals of one level."""
 TILTS = 32
 """Directions in which members of a model are extreme."""
 
 
 def _heavy(n: int, step: float | str) -> BinarySearchEstimator:
-    """The mean of numbers with E x² ≤ 1 on a small grid, behind the optimal channel."""
+    """The mean of numbers with E x² ≤ 1 on a small grid, with the optimal channel."""
     model = Model.moment(np.linspace(-2.0, 2.0, 33), kappa=2.0, C=1.0)
     return BinarySearchEstimator(model, optimal_channel(model, EPSILON, n=n), n=n, step=step)
 
@@ -44,7 +44,7 @@ def intervals(title: str, _setting: Setting) -> Section:
     Parameters
     ----------
     title : str
-        Of the section.
+        Title of the section.
     """
     estimator = _heavy(400, 0.35)
     return Section(
@@ -112,7 +112,7 @@ def _visited(estimator: BinarySearchEstimator) -> tuple[Check, ...]:
     of = (total - 1) * (total - 2) // 2
     return (
         Check(
-            "every data set visits intervals of the figure only",
+            "every data set visits only intervals of the figure",
             f"{strange} others; {len(seen)} of {of} visited",
             "0 others",
             not strange,
@@ -125,7 +125,13 @@ def _visited(estimator: BinarySearchEstimator) -> tuple[Check, ...]:
             tests == {total - 2},
             "identity",
         ),
-        Check("its end is what the table of estimates says", f"{different} of {len(traces)} counts differ", "0", not different, "identity"),
+        Check(
+            "the end of each search agrees with the table of estimates",
+            f"{different} of {len(traces)} counts differ",
+            "0",
+            not different,
+            "identity",
+        ),
     )
 
 
@@ -138,7 +144,7 @@ def trace(title: str, setting: Setting) -> Section:
     Parameters
     ----------
     title : str
-        Of the section.
+        Title of the section.
     setting : Setting
         Seed and size.
     """
@@ -146,15 +152,16 @@ def trace(title: str, setting: Setting) -> Section:
     courses.append(_Course.drawn(_heavy(10_000, 0.05), setting.stream("course", "long")))
     return Section(
         title,
-        "A test errs if it removes the piece that θ lies in. As long as none errs, θ stays in the interval, and the estimate ends "
-        "within Δ of it; an error of the estimate by more than (l + 1)Δ needs a test that errs before the last l.",
-        "Records are drawn from a distribution with E x² ≤ 1, each is privatised to one bit by the optimal channel at ε = 1, and the "
-        f"bits are counted. Above n = 400 and Δ = {courses[0].estimator.step:g}, below n = 10,000 and Δ = {courses[1].estimator.step:g}.",
+        "A test errs if it removes the piece that contains θ. If no test errs, θ stays in the interval, and the estimate is within Δ of "
+        "it. "
+        "An error of the estimate by more than (l + 1)Δ needs an error of a test before the last l tests.",
+        "Records are drawn from a distribution with E x² ≤ 1, the optimal channel at ε = 1 makes one bit of each, and the bits are "
+        f"counted. Above n = 400 and Δ = {courses[0].estimator.step:g}, below n = 10,000 and Δ = {courses[1].estimator.step:g}.",
         tuple(Figure(f"One search with {course.estimator.N - 2} tests, from top to bottom.", (course.panel,)) for course in courses),
         (),
         (_end_to_end(courses), *_without_error(courses, setting)),
-        "Tests between far hypotheses come first and hardly ever err; the last ones decide between neighbours and often do, which costs "
-        "little.",
+        "The first tests compare distant hypotheses and rarely err. The last tests compare neighbours and often err, which changes the "
+        "estimate only little.",
     )
 
 
@@ -167,11 +174,11 @@ class _Course:
     estimator : BinarySearchEstimator
         The estimator.
     p : ndarray
-        What the records are drawn from.
+        Distribution of the records.
     plus : int
-        Reports of +z0.
+        Number of reports +z0.
     estimate : float
-        From the raw reports.
+        Estimate from the raw reports.
     """
 
     estimator: BinarySearchEstimator
@@ -191,12 +198,12 @@ class _Course:
 
     @property
     def theta(self) -> float:
-        """The truth."""
+        """The true parameter."""
         return float(self.p @ self.estimator.model.f)
 
     @property
     def panel(self) -> Panel:
-        """Kept and removed pieces, and the truth."""
+        """Kept and removed pieces, and the true parameter."""
         kept, removed, total = [], [], self.estimator.N
         found = self.estimator.trace(self.plus)
         for level, step in enumerate(found.intervals, 1):
@@ -215,11 +222,11 @@ class _Course:
 
 def _end_to_end(courses: Sequence[_Course]) -> Check:
     off = max(abs(course.estimate - course.estimator.trace(course.plus).estimate) for course in courses)
-    return Check("estimates from raw reports are where the searches end", f"{off:.1g} apart", "0", off < 1e-12, "identity")
+    return Check("estimates from raw reports agree with the ends of the searches", f"{off:.1g} apart", "0", off < 1e-12, "identity")
 
 
 def _without_error(courses: Sequence[_Course], setting: Setting) -> tuple[Check, ...]:
-    """Whether θ stays in the interval, and how far the estimate is then, for every count; weighed by how often it comes up."""
+    """Whether θ stays in the interval, and the error of the estimate, for every count, weighted by its frequency."""
     kept_inside, far, early, total = 0, 0, 0, 0
     for course in courses:
         estimator, replicates = course.estimator, setting.sized(50_000, 5000)
@@ -236,7 +243,13 @@ def _without_error(courses: Sequence[_Course], setting: Setting) -> tuple[Check,
             total += times
     return (
         Check("searches that never remove θ end within Δ of it", f"{far} of {kept_inside:,} do not", "0", far == 0, "identity"),
-        Check("the others as near as their first error allows", f"{early} of {total - kept_inside:,} do not", "0", early == 0, "identity"),
+        Check(
+            "the other searches end as near to θ as their first error allows",
+            f"{early} of {total - kept_inside:,} do not",
+            "0",
+            early == 0,
+            "identity",
+        ),
     )
 
 
@@ -256,7 +269,7 @@ def tails(title: str, setting: Setting) -> Section:
     Parameters
     ----------
     title : str
-        Of the section.
+        Title of the section.
     setting : Setting
         Seed and size.
     """
@@ -266,15 +279,15 @@ def tails(title: str, setting: Setting) -> Section:
     names = f"two outcomes, n = {two.n:,}, Δ = {two.step:g}", f"eight outcomes, n = {eight.n:,}, Δ = {eight.step:g}"
     return Section(
         title,
-        "sup P(|θ̂ − θ| > (l + 1)Δ) ≤ 4 Σ_{k > l} η_A(kΔ), the sum over all tests that can cause such an error. What is certified "
-        "here is less: for reports of one bit the supremum itself, from binomial probabilities; for more outcomes 2 Σ ρ_H(kΔ)ⁿ, as the "
-        "tests are not randomised.",
+        "sup P(|θ̂ − θ| > (l + 1)Δ) ≤ 4 Σ_{k > l} η_A(kΔ), the sum over all tests that can cause such an error. The certified bound "
+        "is smaller: for reports of one bit it is the supremum, from binomial probabilities; for more outcomes it is 2 Σ ρ_H(kΔ)ⁿ, because "
+        "the tests are not randomised.",
         "Left: the mean of numbers with E x² ≤ 1 from one-bit reports. Right: the mean of a code in 0 … 7 from 8-ary responses at ε = "
-        f"1.5. For each l the distribution is the worst that a search of the model found, and {replicates:,} data sets are drawn there.",
+        f"1.5. For each l, {replicates:,} data sets come from the worst distribution that a search of the model found.",
         (_tail_figure(found, names),),
         (),
         (_never_above(found), _tight(found[0])),
-        "The bound for eight outcomes adds up what may go wrong at each test, and no distribution has all of it.",
+        "The bound for eight outcomes is a sum over all tests, and no distribution attains all terms.",
     )
 
 
@@ -289,13 +302,13 @@ class _Tail:
     Attributes
     ----------
     l : int
-        The number.
+        Number of steps.
     bound : float
-        What is certified.
+        Certified bound.
     likely : float
-        The probability at the distribution chosen, where it is known.
+        The probability at the chosen distribution, where it is known.
     errors, replicates : int
-        As counted there.
+        Counted errors, and number of data sets.
     """
 
     l: int  # noqa: E741  the document's letter
@@ -388,11 +401,11 @@ def _tail_figure(found: Sequence[list[_Tail]], names: Sequence[str]) -> Figure:
 def _never_above(found: Sequence[list[_Tail]]) -> Check:
     every = [tail for column in found for tail in column]
     above = sum(not at_most(tail.errors, tail.replicates, tail.bound) for tail in every if tail.bound < 1)
-    return Check("errors are never more frequent than the bound, for any l", f"{above} of {len(every)} above", "0", above == 0)
+    return Check("errors are not more frequent than the bound, for any l", f"{above} of {len(every)} above", "0", above == 0)
 
 
 def _tight(column: Sequence[_Tail]) -> Check:
     least = min(tail.likely / tail.bound for tail in column if tail.bound > 1e-3)
     most = max(tail.likely / tail.bound for tail in column)
-    promise = "for one-bit reports the bound is attained, where it exceeds 10⁻³"
+    promise = "one-bit reports attain the bound where it exceeds 10⁻³"
     return Check(promise, f"{least:.4f} of it or more", "0.99, and never above 1", least >= 0.99 and most <= 1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Mechanisms as experiments (2014): Blackwell's order of mechanisms, and where its theorems need amendment."""
+"""Mechanisms as experiments (2014): Blackwell's order of mechanisms, and corrections of its theorems."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ TITLES = (
 Array = npt.NDArray[np.float64]
 ROLES: tuple[Role, ...] = ("measured", "second", "third", "fourth")
 EPSILON, DELTA = 1.0, 1e-3
-"""Of the mechanisms, where it does not vary."""
+"""ε and δ of the mechanisms, where they do not vary."""
 CONFIDENCE = 1 - 1e-7
-"""Of one audit: a promise that is kept is not to be called broken."""
+"""Confidence of one audit, so that a true claim is practically never refuted."""
 
 
 def sections(setting: Setting) -> Iterator[Section]:
@@ -54,7 +54,7 @@ def sections(setting: Setting) -> Iterator[Section]:
 
 
 def _four_states() -> dict[str, Experiment]:
-    """Mechanisms on four data bases: a code in {0, 1, 2, 3}, or which of four candidates has the one vote."""
+    """Mechanisms on four data bases: a code in {0, 1, 2, 3}, or the candidate of four that has the one vote."""
     votes: dict[str, Any] = {"inputs": np.eye(4), "epsilon": EPSILON, "sensitivity": 1.0}
     return {
         "k-ary response": from_mechanism(local.KaryResponse(EPSILON, k=4)),
@@ -76,17 +76,17 @@ def _order(setting: Setting) -> Section:
     tables += [] if problem is None else [_decision_table(problem)]
     return Section(
         TITLES[0],
-        "P is more informative than Q if every risk that Q allows in a decision problem is allowed by P, too. Blackwell's theorem: "
-        "exactly if there is a channel T with PT = Q. So one of two things can be shown: T, or a decision problem in which Q does "
-        "strictly better.",
-        f"Seven mechanisms of ε = {EPSILON:g} on four data bases that are all neighbours. For each ordered pair a linear program finds "
-        "T, or its dual solution a decision problem. The plot has Le Cam's deficiency, the least error with which P can imitate Q, "
-        "where it is known.",
+        "P is more informative than Q if P attains every risk that Q attains in a decision problem. By Blackwell's theorem this holds "
+        "exactly if there is a channel T with PT = Q. So there is always one of two proofs: T, or a decision problem in which Q has "
+        "strictly less risk.",
+        f"Seven mechanisms with ε = {EPSILON:g} on four data bases that are all neighbours. For each ordered pair, a linear program finds "
+        "T, or its dual solution gives a decision problem. The plot has Le Cam's deficiency, the least error with which P can imitate Q, "
+        "for pairs where a formula is known.",
         (_deficiency_figure(setting),),
         (),
         (_settled(found, answers), _transitive(list(found), answers), _never_worse(setting, found, answers)),
-        "The k-ary response is sufficient for all three selections, permute-and-flip for noisy argmax, and that for the exponential "
-        "mechanism. Of the mechanisms for codes none is sufficient for another.",
+        "The k-ary response is sufficient for all three selections, permute-and-flip for noisy argmax, and noisy argmax for the "
+        "exponential mechanism. No mechanism for codes is sufficient for another one.",
         tuple(tables),
     )
 
@@ -99,7 +99,7 @@ def _order_table(found: Mapping[str, Experiment], answers: Mapping[tuple[str, st
         return f"{answer.problem.risk_P:.2f}\u202f>\u202f{answer.problem.risk_Q:.2f}"
 
     caption = (
-        "Row: P, column: Q. PT = Q: a channel T was found. Otherwise the least expected losses of who sees P and of who sees Q, in a "
+        "Row: P, column: Q. PT = Q means that a channel T was found. Other entries are the least expected losses with P and with Q in a "
         "decision problem with losses in [0, 1] in which Q is better."
     )
     return Table(caption, ("P \\ Q", *found), tuple((p, *(cell(p, q) for q in found)) for p in found))
@@ -109,7 +109,9 @@ def _channel_table(channel: Array) -> Table:
     header = ("T", *(f"winner {y}" for y in range(channel.shape[1])))
     rows = tuple((f"reported {y}", *(f"{share:.4f}" for share in row)) for y, row in enumerate(channel))
     return Table(
-        "The channel from the k-ary response to permute-and-flip: who has the report can draw a winner of just that law.", header, rows
+        "The channel from the k-ary response to permute-and-flip: it draws the winner from the report, with the right probabilities.",
+        header,
+        rows,
     )
 
 
@@ -127,7 +129,7 @@ def _decision_table(problem: DecisionProblem) -> Table:
 
 
 def _settled(found: Mapping[str, Experiment], answers: Mapping[tuple[str, str], Sufficiency]) -> Check:
-    """Whether each answer has its proof, looked at again without the solver."""
+    """Whether each answer has its proof, checked again without the solver."""
     residual, gain, wrong = 0.0, math.inf, 0
     for (p, q), answer in answers.items():
         if answer.T is not None:
@@ -140,7 +142,7 @@ def _settled(found: Mapping[str, Experiment], answers: Mapping[tuple[str, str], 
     measured = f"no entry of PT − Q beyond {scientific(residual)}; Q better by {gain:.3g} at least"
     holds = residual <= 1e-9 and gain > 0 and not wrong
     return Check(
-        f"each of {len(answers)} ordered pairs has a T or a decision problem, and never both",
+        f"each of {len(answers)} ordered pairs has a T or a decision problem, never both",
         measured,
         "10⁻⁹; more than 0",
         holds,
@@ -151,7 +153,7 @@ def _settled(found: Mapping[str, Experiment], answers: Mapping[tuple[str, str], 
 def _transitive(names: list[str], answers: Mapping[tuple[str, str], Sufficiency]) -> Check:
     chains = [(p, q, r) for p, q, r in permutations(names, 3) if answers[p, q].holds and answers[q, r].holds]
     broken = sum(not answers[p, r].holds for p, q, r in chains)
-    return Check("a garbling of a garbling is one", f"{broken} of {len(chains)} chains broken", "0", broken == 0, "identity")
+    return Check("a garbling of a garbling is a garbling", f"{broken} of {len(chains)} chains broken", "0", broken == 0, "identity")
 
 
 def _never_worse(setting: Setting, found: Mapping[str, Experiment], answers: Mapping[tuple[str, str], Sufficiency]) -> Check:
@@ -167,7 +169,7 @@ def _never_worse(setting: Setting, found: Mapping[str, Experiment], answers: Map
 
 
 def _deficiency_figure(setting: Setting) -> Figure:
-    """Of k-ary responses for each other: a response can be made less truthful, and not more."""
+    """The deficiency between k-ary responses: a channel can make a response less truthful, not more."""
     epsilons = floats(np.linspace(0.25, 2.5, setting.sized(10, 4)))
     series: list[Series] = []
     for k, role, line in ((2, "measured", "theory"), (8, "second", "second theory")):
@@ -179,7 +181,7 @@ def _deficiency_figure(setting: Setting) -> Figure:
             Series(f"k = {k}: growth of e^ε/(e^ε + k − 1)", epsilons, exact, None, line),  # type: ignore[arg-type]
         ]
     panel = Panel("ε of Q", "deficiency of P for Q", tuple(series), "")
-    return Figure("How far the k-ary response P with ε = 1 is from imitating the one with another ε: up to ε = 1 it can.", (panel,))
+    return Figure("Deficiency of the k-ary response P with ε = 1 for the one with another ε. Up to ε = 1 it is 0.", (panel,))
 
 
 def _truth(epsilon: float, k: int) -> float:
@@ -194,7 +196,7 @@ def _neighbours(states: int) -> list[Pair]:
 
 
 def _gaussian() -> tuple[mechanisms.DiscreteGaussian, Experiment]:
-    """On two neighbouring answers, clamped where nothing is any more."""
+    """The discrete Gaussian mechanism on two neighbouring answers, clamped where the probabilities vanish."""
     mechanism = mechanisms.DiscreteGaussian(EPSILON, DELTA, 1)
     reach = math.ceil(9 * mechanism.scale)
     return mechanism, from_mechanism(mechanism, (0, 1), outputs=(-reach, reach + 1))
@@ -215,13 +217,13 @@ def _profile() -> Section:
         TITLES[1],
         "M is (ε, δ)-private exactly if for all neighbours x₀, x₁ and all sets S of outputs, with P_FA = P(M(x₀) ∈ S) and P_MD = "
         "P(M(x₁) ∉ S), both P_FA + e^ε P_MD and e^ε P_FA + P_MD are at least 1 − δ.",
-        "The profile δ(ε) of a mechanism is the largest of Σ_y (P_i(y) − e^ε P_j(y))_+ over neighbours. It is computed from matrices, and "
-        "stands beside what is known in closed form. For mechanisms with few outputs every set S is tried.",
+        "The profile δ(ε) of a mechanism is the largest of Σ_y (P_i(y) − e^ε P_j(y))_+ over neighbours. It is computed from matrices "
+        "and compared with closed forms. For mechanisms with few outputs, every set S is checked.",
         (_profile_figure(),),
         (),
         (_all_sets(tested), _less_is_broken(tested), _profile_agrees(), _claim_covers()),
-        "A discrete Gaussian mechanism has no ε without δ. Its profile at the ε that was asked for lies below the δ that was: the scale "
-        "comes from a bound.",
+        "A discrete Gaussian mechanism has no ε without δ. Its profile at the claimed ε is below the claimed δ, because the scale comes "
+        "from a bound.",
     )
 
 
@@ -256,7 +258,7 @@ def _profile_figure() -> Figure:
         Series("δ claimed at ε = 1", (0.0, 1.5), (DELTA, DELTA), None, "second theory"),
     )
     panels = (Panel("ε", "profile δ", tuple(series), ""), Panel("ε", "profile δ, logarithmic", gaussian, "y"))
-    return Figure("Profiles of mechanisms, as found in their matrices and by formula.", panels)
+    return Figure("Profiles of mechanisms, from their matrices and by formula.", panels)
 
 
 def _profile_agrees() -> Check:
@@ -266,12 +268,14 @@ def _profile_agrees() -> Check:
         worst = max(worst, float(np.abs(experiment.delta(grid, neighbours=pairs) - [exact(float(e)) for e in grid]).max()))
     mechanism, experiment = _gaussian()
     worst = max(worst, float(np.abs(experiment.delta(grid) - [_gaussian_profile(mechanism.scale, float(e)) for e in grid]).max()))
-    return Check("profiles are what the formulas say", f"at most {scientific(worst)} off", "rounding", worst <= ROUNDING, "identity")
+    return Check("the profiles agree with the formulas", f"at most {scientific(worst)} off", "rounding", worst <= ROUNDING, "identity")
 
 
 def _claim_covers() -> Check:
     delta = _gaussian()[1].delta(EPSILON)
-    return Check("the discrete Gaussian mechanism keeps its δ", f"{delta:.3g}", f"{DELTA:g}", delta <= DELTA, "identity")
+    return Check(
+        "the profile of the discrete Gaussian mechanism is at most its δ", f"{delta:.3g}", f"{DELTA:g}", delta <= DELTA, "identity"
+    )
 
 
 def _tested() -> dict[str, tuple[Experiment, list[Pair]]]:
@@ -281,7 +285,7 @@ def _tested() -> dict[str, tuple[Experiment, list[Pair]]]:
 
 
 def _least_sum(experiment: Experiment, pairs: Sequence[Pair], epsilon: float) -> float:
-    """The least of P_FA + e^ε P_MD and e^ε P_FA + P_MD over all sets S and all pairs, by trying all of them."""
+    """The least of P_FA + e^ε P_MD and e^ε P_FA + P_MD over all sets S and all pairs, by enumeration."""
     outcomes = experiment.matrix.shape[1]
     inside = (np.arange(2**outcomes)[:, None] >> np.arange(outcomes) & 1).astype(np.float64)
     chances = inside @ experiment.matrix.T
@@ -295,7 +299,7 @@ def _least_sum(experiment: Experiment, pairs: Sequence[Pair], epsilon: float) ->
 def _all_sets(tested: Mapping[str, tuple[Experiment, list[Pair]]]) -> Check:
     sets = sum(2 ** experiment.matrix.shape[1] * len(pairs) for experiment, pairs in tested.values())
     least = min(_least_sum(experiment, pairs, EPSILON) for experiment, pairs in tested.values())
-    promise = f"{len(tested)} pure mechanisms keep both inequalities, for all {sets:,} sets and ordered neighbours"
+    promise = f"{len(tested)} pure mechanisms satisfy both inequalities, for all {sets:,} sets and ordered neighbours"
     return Check(
         promise,
         f"the least sum is 1 {'+' if least >= 1 else '−'} {scientific(abs(least - 1))}",
@@ -308,7 +312,7 @@ def _all_sets(tested: Mapping[str, tuple[Experiment, list[Pair]]]) -> Check:
 def _less_is_broken(tested: Mapping[str, tuple[Experiment, list[Pair]]]) -> Check:
     tight = {name: case for name, case in tested.items() if case[0].epsilon(neighbours=case[1]) > EPSILON - ROUNDING}
     largest = max(_least_sum(experiment, pairs, 0.99 * EPSILON) for experiment, pairs in tight.values())
-    promise = f"the {len(tight)} of them that attain their ε break them if it were 1 % less"
+    promise = f"the {len(tight)} of them that attain their ε violate the inequalities for an ε that is 1 % smaller"
     return Check(promise, f"the least sums are at most {largest:.5f}", "below 1", largest < 1 - ROUNDING, "identity")
 
 
@@ -342,17 +346,18 @@ def _audited(setting: Setting) -> Section:
     series = [Series(name, epsilons, floats(found), None, role) for (name, found), role in zip(lower.items(), ROLES, strict=True)]
     series.append(Series("as claimed", epsilons, epsilons, None, "theory"))
     figure = Figure(
-        "What audits show the privacy loss to be at least, from outputs alone.", (Panel("ε claimed", "ε at least", tuple(series)),)
+        "Lower bounds of the privacy loss that audits find, from outputs alone.", (Panel("ε claimed", "ε at least", tuple(series)),)
     )
     return Section(
         TITLES[2],
-        "P(M(x₀) ∈ S) ≤ e^ε P(M(x₁) ∈ S) + δ for every set S of outputs: one set for which that is false refutes the guarantee.",
-        f"Each mechanism runs {n:,} times on each of two neighbouring inputs. Sets are chosen by one half of the outputs and counted in "
-        "the other; bounds are Clopper-Pearson's, with an error probability of 10⁻⁷ each. One mechanism is broken on purpose.",
+        "P(M(x₀) ∈ S) ≤ e^ε P(M(x₁) ∈ S) + δ for every set S of outputs. One set that violates this refutes the guarantee.",
+        f"Each mechanism runs {n:,} times on each of two neighbouring inputs. One half of the outputs chooses sets, the other half "
+        "counts them. Bounds are those of Clopper & Pearson (1934), with an error probability of 10⁻⁷ for each audit. One mechanism has a "
+        "deliberate mistake.",
         (figure,),
         (),
         _audit_checks(epsilons, lower),
-        "How near an audit comes depends on the runs: where ε is large, the outputs that tell most are rare.",
+        "The distance of a bound from the claim depends on the number of runs: for a large ε, the most informative outputs are rare.",
     )
 
 
@@ -363,8 +368,13 @@ def _audit_checks(epsilons: Sequence[float], lower: Mapping[str, list[float]]) -
     caught = sum(found > claimed for found, claimed in zip(broken, epsilons, strict=True))
     bounds = f"{near:.2f} of the claim or more, and at most {above:+.3f} above it".replace("-", "−")
     return (
-        Check("no bound exceeds the claim of a mechanism that keeps it", bounds, "0 above it", above <= 0),
-        Check("the broken mechanism is caught", f"at {caught} of {len(epsilons)} claims", "all", caught == len(epsilons)),
+        Check("no bound exceeds the claim of a correct mechanism", bounds, "0 above it", above <= 0),
+        Check(
+            "the claim of the mechanism with half the noise is refuted",
+            f"at {caught} of {len(epsilons)} claims",
+            "all",
+            caught == len(epsilons),
+        ),
     )
 
 
@@ -377,13 +387,13 @@ def _regions(setting: Setting) -> Section:
         TITLES[3],
         "Let R(M, x₀, x₁) be the set of all (P_MD, P_FA) of tests, randomised ones included. M is (ε, δ)-private exactly if R(M, x₀, "
         "x₁) lies in R(ε, δ) = {P_FA + e^ε P_MD ≥ 1 − δ, e^ε P_FA + P_MD ≥ 1 − δ} for all neighbours.",
-        "The corners of a region are the Neyman-Pearson tests, from the matrix of the mechanism. Shown are two codes of the k-ary "
-        "response, three candidates of which one or all three change their score by 1, and two answers with Gaussian noise.",
+        "The corners of a region are the Neyman-Pearson tests, from the matrix of the mechanism. The plots have two codes of the k-ary "
+        "response; three candidates, of which one or all three change their score by 1; and two answers with Gaussian noise.",
         (_regions_figure(shown),),
         (),
         (_inside(shown), _equivalent(setting)),
-        "The upper halves mirror the lower ones: each test has its opposite. Of R(ε, δ), which is not bounded above, the part is shown "
-        "that its mirror image allows as well.",
+        "The upper halves mirror the lower ones, because each test has an opposite. R(ε, δ) is not bounded above; the plots have its "
+        "intersection with its mirror image.",
     )
 
 
@@ -412,7 +422,7 @@ def _regions_figure(shown: Mapping[str, tuple[Experiment, list[Pair], float, flo
         series = [Series("R(ε, δ)", *allowed, None, "theory", "area"), Series("its border", *allowed, None, "theory")]
         series += [Series("tests of x₀ against x₁", *closed(np.array(corners)), None, "measured") for corners in regions]
         panels.append(Panel(MISSED, ALARM, tuple(series), "", (-0.02, 1.02), name))
-    return Figure("Error probabilities of all tests between neighbours, inside what the guarantee allows.", tuple(panels), square=True)
+    return Figure("Error probabilities of all tests between neighbours, inside the region of the guarantee.", tuple(panels), square=True)
 
 
 def _inside(shown: Mapping[str, tuple[Experiment, list[Pair], float, float]]) -> Check:
@@ -423,7 +433,7 @@ def _inside(shown: Mapping[str, tuple[Experiment, list[Pair], float, float]]) ->
 
 
 def _equivalent(setting: Setting) -> Check:
-    """Both sides of the theorem, on random experiments and guarantees on either side of their profile."""
+    """Both directions of the theorem, on random experiments and guarantees on either side of their profile."""
     stream, count, differ = setting.stream("regions"), setting.sized(200, 30), 0
     pairs = list(permutations(range(3), 2))
     for index in range(count):

@@ -30,7 +30,7 @@ TITLES = (
 )
 REJECTED = "share rejected"
 ACROSS = (0.0, 1.0)
-COIN = "Of few records the noise hides everything, and the test is a fair coin."
+COIN = "With few records the noise dominates, and the test is a fair coin."
 
 Array = npt.NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def _line(name: str, x: Sequence[float], y: Sequence[float], role: Role) -> Seri
 
 @dataclass(frozen=True, slots=True)
 class _Rejections:
-    """How often a test rejected, at sizes one of which is `needed`: null hypothesis and alternative."""
+    """Shares of rejections under the null hypothesis and the alternative, at sizes that include `needed`."""
 
     case: Case
     norm: float
@@ -64,7 +64,7 @@ class _Rejections:
     far: list[Share]
 
     def panel(self, title: str) -> Panel:
-        """Shares, beside what noise alone makes of the statistic's mean; `norm` is ‖ν‖₂ of the alternative."""
+        """Shares, and those that noise on the mean of the statistic gives; `norm` is ‖ν‖₂ of the alternative."""
         by_noise = {norm: [self.case.by_noise(n, norm) for n in self.sizes] for norm in (self.norm, 0.0)}
         series = (
             _shares("at separation α", self.sizes, self.far, "measured"),
@@ -75,7 +75,7 @@ class _Rejections:
         return Panel("records n", REJECTED, series, "x", ACROSS, title)
 
     def errors(self) -> tuple[Check, Check]:
-        """Both errors where they are promised to be at most ⅓."""
+        """Both errors at the size where the test guarantees at most ⅓."""
         at = self.sizes.index(self.needed)
         null, far = self.null[at], self.far[at]
         where = f"d = {self.case.d}, n = {self.needed:,}"
@@ -108,9 +108,9 @@ def _identity(setting: Setting) -> Section:
     return Section(
         TITLES[0],
         "There is a map F of normal records to {±1}^d, the signs of the coordinates, under which N(0, I) becomes uniform and N(μ, I) a "
-        "product law that is as far from it, up to a constant: its mean is ν_i = erf(μ_i/√2), with ‖ν‖₂ ≥ 0.84·min(‖μ‖₂/√2, 1). The "
-        "document prints the wrong sign of erf, and √d for 1.",
-        f"First, identity_test of records of d = {DIMENSION} correlated normal numbers, total ε = {epsilon:g}, δ = {DELTA:g}, α = "
+        "product distribution at the same distance up to a constant: its mean is ν_i = erf(μ_i/√2), with ‖ν‖₂ ≥ 0.84·min(‖μ‖₂/√2, 1). The "
+        "document prints the wrong sign of erf, and √d in place of 1.",
+        f"First, identity_test on records of d = {DIMENSION} correlated normal numbers, total ε = {epsilon:g}, δ = {DELTA:g}, α = "
         f"{alpha:g}: {runs} runs for each point. Then the mean of signs, for means along one axis and along the diagonal.",
         (Figure(caption, (found.panel(""),)), figure),
         (),
@@ -153,7 +153,7 @@ def _norm_checks(exact: dict[str, list[float]], off: float) -> tuple[Check, ...]
     return (
         Check("‖ν‖₂ as measured is √Σ erf(μ_i/√2)²", f"at most {off:.1f} standard errors off", "5", off < 5),
         Check("‖ν‖₂ is at least 0.84·min(‖μ‖₂/√2, 1)", f"{ratio:.3f} times it or more", "1", ratio >= 1, "identity"),
-        Check("with √d for 1, as printed, it is not", f"{printed:.3f} times it", "less than 1", printed < 1, "identity"),
+        Check("with √d in place of 1, as printed, it is not", f"{printed:.3f} times it", "less than 1", printed < 1, "identity"),
     )
 
 
@@ -163,7 +163,7 @@ TINY = 4, 2
 """Records, and signs of each."""
 PRINTED: Constants = (1000.0, 11.0, 10.0)
 SHRUNK: Constants = (0.05, 0.05, 3.0)
-"""So small that the loop runs on tiny data."""
+"""Constants that are small enough for the loop to run on tiny data."""
 
 
 Draw = Callable[[Stream], Array]
@@ -180,23 +180,24 @@ def _tiny_constant(_stream: Stream) -> Array:
 def _lipschitz(setting: Setting) -> Section:
     budgets, runs = setting.sized((1.0, 4.0, 16.0, 64.0, 256.0), (4.0, 64.0)), setting.sized(1000, 200)
     panels, off = [], []
-    for title, constants in (("constants as printed", PRINTED), ("constants so small that the loop runs", SHRUNK)):
+    for title, constants in (("constants as printed", PRINTED), ("constants for which the loop runs", SHRUNK)):
         series, worst = _tiny_series(budgets, constants, runs, setting)
         panels.append(Panel("ε", REJECTED, series, "x", ACROSS, title))
         off.append(worst)
     n, d = TINY
     return Section(
         TITLES[1],
-        "If a statistic has a small sensitivity on typical data sets only, a Lipschitz extension has it on all of them, and Algorithm "
-        "9.3.2 tests uniformity with pure ε-differential privacy. Its extension takes exponential time.",
-        f"All {2 ** (n * d)} data sets of n = {n} records of d = {d} signs are enumerated for each test; α = √2, the largest there is. "
+        "If a statistic has a small sensitivity only on typical data sets, a Lipschitz extension has this sensitivity on all data sets. "
+        "With it, Algorithm 9.3.2 tests uniformity with pure ε-differential privacy, in exponential time.",
+        f"All {2 ** (n * d)} data sets of n = {n} records of d = {d} signs are enumerated for each test; α = √2, the largest possible "
+        f"value. "
         f"{runs:,} runs for each point; the lines are exact, from the enumeration and the tails of the noise.",
         (Figure("How often the test rejects, against its ε.", tuple(panels)),),
         (),
-        (Check("measured shares are the exact ones", f"at most {max(off):.1f} standard errors off", "5", max(off) < 5),),
-        "Data that can be enumerated are too few for a useful test at a usual ε: this is a reference for the extension. It has the "
-        "absolute value in C(Δ) and ε' = ε/M in the last noise; the guarantee needs both. With smaller constants C(Δ) leaves data sets "
-        "out, that of all signs +1 among them, and T̂ is less than T there.",
+        (Check("measured shares agree with the exact ones", f"at most {max(off):.1f} standard errors off", "5", max(off) < 5),),
+        "Data sets that can be enumerated are too small for a useful test at a common ε; this section is a reference for the extension. "
+        "The guarantee needs the absolute value in C(Δ) and ε' = ε/M in the last noise, which dpcore uses. With smaller constants, C(Δ) "
+        "excludes some data sets, such as that of all signs +1, and T̂ is less than T there.",
     )
 
 
@@ -231,15 +232,16 @@ def _power(setting: Setting) -> Section:
     panels = [each.panel(f"d = {each.case.d}, α = {each.case.alpha:g}, ε = {each.case.epsilon:g}") for each in found]
     return Section(
         TITLES[2],
-        "Algorithm 9.3.3 is (4ε, 14δ)-private and tells uniform signs from product laws whose mean has ‖ν‖₂ ≥ α, with errors of at most ⅓ "
-        "on either side, given Õ(√d/α² + d^¼/(αε)) records.",
+        "Algorithm 9.3.3 is (4ε, 14δ)-private and separates uniform signs from product distributions whose mean has ‖ν‖₂ ≥ α, with errors "
+        "of at most ⅓ on either side, given Õ(√d/α² + d^¼/(αε)) records.",
         f"uniformity_test with the total budget ε and δ = {DELTA:g}, {runs} runs for each point, up to one and a half times the number "
-        "of records from which on both errors are proved to be at most ⅓. The alternative has ν_i = α/√d.",
-        (Figure("How often the test rejects, beside what its noise alone makes of the statistic's mean.", tuple(panels)),),
+        "of records at which both errors are proved to be at most ⅓. The alternative has ν_i = α/√d.",
+        (Figure("How often the test rejects, and how often the noise on the mean of the statistic alone would.", tuple(panels)),),
         (),
         tuple(check for each in found for check in each.errors()),
-        f"{COIN} The limit n(n − 1)α²/4 is nearer to 0, the mean under uniformity, than to n(n − 1)α²: errors under uniformity are what "
-        "costs records. At separation α the test rejects more often than by that noise alone, since its first steps reject, too.",
+        f"{COIN} The limit n(n − 1)α²/4 is nearer to 0, the mean under uniformity, than to n(n − 1)α², so errors under "
+        "uniformity determine the number of records. At separation α the test rejects more often than by this noise alone, because its "
+        "first steps reject, too.",
     )
 
 
@@ -290,18 +292,19 @@ def _sample_size(setting: Setting) -> Section:
     tiny = _at_tiny_epsilon()
     return Section(
         TITLES[3],
-        "Õ(√d/α² + d^¼/(αε)) records are enough: the first term is the price without privacy, the second one that of privacy.",
+        "Õ(√d/α² + d^¼/(αε)) records are enough. The first term is needed without privacy, the second one is the cost of privacy.",
         f"Records at which uniformity_test rejects uniform data with probability ⅓, from {runs} runs at each of three sizes; d = 16, α = "
-        f"1 and a total ε of 4 where they do not vary, δ = {DELTA:g}. Beside it the number at which noise alone does, and the theorem's "
-        "order, moved to the first point.",
+        f"1 and a total ε of 4 where they do not vary, δ = {DELTA:g}. The plot also has the number at which noise alone does, and "
+        "the order of the theorem, moved to the first point.",
         (Figure("Records needed.", tuple(_needed_panel(sweep) for sweep in sweeps)),),
         tuple(sweep.slope for sweep in sweeps),
         (*(_own(sweep.slope, setting) for sweep in sweeps), _proved(sweeps), tiny),
-        "At such sizes privacy decides, and not by the printed order. The noise of the statistic has the scale (4Δ_δ + 12ρ)/ε. Its part "
+        "At such sizes the cost of privacy dominates, and its order is not the printed one. The noise of the statistic has the scale "
+        "(4Δ_δ + 12ρ)/ε. Its part "
         "with Δ_δ ≥ 16√(nd)·ln(d/δ) makes n of the order d^(1/3)/(α^(4/3)ε^(2/3)), a geometric mean of the two printed terms; its part "
         "with ρ = (4d/ε)·√(ln(5/4δ)·ln(n/δ)) makes it √d/(αε), which for small ε is more than d^¼/(αε): the last check shows the exponent "
-        "of d. The printed proof is that of another algorithm, with a matrix V and a threshold γN² that Algorithm 9.3.3 does not have. Own "
-        "slopes are what noise alone makes of the same cases.",
+        "of d. The printed proof belongs to another algorithm, with a matrix V and a threshold γN² that Algorithm 9.3.3 does not have. The "
+        "estimator's own slopes are those of noise alone in the same cases.",
     )
 
 
@@ -324,16 +327,21 @@ def _own(slope: Slope, setting: Setting) -> Check:
 
 def _proved(sweeps: Sequence[_Sweep]) -> Check:
     ratios = [(each.found.value - 4 * each.found.stderr) / each.case.needed for sweep in sweeps for each in sweep.least]
-    return Check("what is proved to be enough is", f"{max(ratios):.3f} of it or less are", "1, with 4 standard errors", max(ratios) <= 1)
+    return Check(
+        "the number that is proved to be enough is enough",
+        f"at most {max(ratios):.3f} of it are",
+        "1, with 4 standard errors",
+        max(ratios) <= 1,
+    )
 
 
 def _at_tiny_epsilon() -> Check:
-    """The exponent of d where only the term with 1/ε matters."""
+    """The exponent of d where the term with 1/ε dominates."""
     cases = [Case(d, 1.0, 2.0**-20) for d in (2**16, 2**24)]
     exponent = math.log(cases[1].least / cases[0].least) / math.log(2**8)
     order = math.log(cases[1].order / cases[0].order) / math.log(2**8)
     return Check(
-        "ε = 2^−20, d from 2^16 to 2^24: the exponent of d is ½, as √d/(αε) has it",
+        "ε = 2^−20, d from 2^16 to 2^24: the exponent of d is ½, as in √d/(αε)",
         f"{exponent:.3f}",
         f"½, where the theorem has {order:.3f}",
         abs(exponent - 0.5) < 0.02 < abs(exponent - order),

@@ -37,14 +37,14 @@ EPSILONS = 0.1, 0.01
 """From top to bottom, and from left to right."""
 CELLS = 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50
 CLEAR = 3.0
-"""Standard errors of a difference by which it is one."""
+"""Standard errors from which a difference counts."""
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Integrated squared errors of the same data sets, one of them a row, for each number of cells a column."""
+    """Integrated squared errors: one row for each data set, one column for each number of cells."""
 
     original: Array
     perturbed: dict[float, Array]
@@ -70,7 +70,7 @@ def _errors(density: Density, n: int, setting: Setting) -> Errors:
 
 
 def _counts(sets: Array, images: Array) -> npt.NDArray[np.int64]:
-    """How many numbers of each ascending row lie between the images of the cells' ends."""
+    """Numbers of each ascending row between the images of the ends of cells."""
     below = np.zeros((len(sets), len(images) + 2), np.int64)
     below[:, 1:-1] = [np.searchsorted(row, images) for row in sets]
     below[:, -1] = sets.shape[1]
@@ -86,8 +86,9 @@ def _section(title: str, statement: str, name: str, density: Density, setting: S
     return Section(
         title,
         statement,
-        f"{simulations:,} data sets of n records from {name}, r = 1; the same data sets for every number m of cells. Noise of scale 2/ε "
-        "on each count, negative counts set to 0, and normalised. The integral of the squared error is computed from the cells' "
+        f"{simulations:,} data sets of n records from {name}, r = 1, and the same data sets for every number m of cells. Each count gets "
+        "noise of scale 2/ε, negative counts become 0, and the counts are normalised. The integral of the squared error is computed "
+        "from the cells' "
         "probabilities, without discretisation.",
         tuple(_figure(density, n, errors[n]) for n in RECORDS),
         (),
@@ -96,7 +97,7 @@ def _section(title: str, statement: str, name: str, density: Density, setting: S
         + "; ".join(
             f"m = {cells[0]} for n = {n:,}, with noise at {cells[1]} (ε = 0.1) and {cells[2]} (ε = 0.01)" for n, cells in best.items()
         )
-        + ". Where noise hides all counts, as at n = 100 and ε = 0.01, hardly any m is better than one cell.",
+        + ". If noise hides all counts, as at n = 100 and ε = 0.01, hardly any m is better than one cell.",
     )
 
 
@@ -143,11 +144,13 @@ def _checks(density: Density, n: int, errors: Errors) -> tuple[Check, ...]:
 
 def _as_computed(density: Density, n: int, original: Array) -> Check:
     off = [abs(mean.value - density.histogram_risk(m, n)) / mean.stderr for m, mean in zip(CELLS[1:], _means(original[:, 1:]), strict=True)]
-    return Check(f"n = {n:,}: the original line is its exact expectation", f"at most {max(off):.1f} standard errors off", "5", max(off) < 5)
+    return Check(
+        f"n = {n:,}: the original line agrees with its exact expectation", f"at most {max(off):.1f} standard errors off", "5", max(off) < 5
+    )
 
 
 def _never_better(n: int, epsilon: float, original: Array, perturbed: Array) -> Check:
-    """The perturbed line is nowhere below the original one, and both are one where m = 1: nothing is left to perturb there."""
+    """The perturbed line is nowhere below the original one, and both are equal at m = 1, where noise changes nothing."""
     below = [_excess(original[:, i], perturbed[:, i]) for i in range(1, len(CELLS))]
     same = bool((original[:, 0] == perturbed[:, 0]).all())
     return Check(
@@ -184,7 +187,7 @@ def _more_sensitive(n: int, errors: Errors) -> Check:
 
 
 def _fewer_cells(n: int, errors: Errors) -> Check:
-    """Whether the number of cells that is best for one ε is enough for the next smaller one."""
+    """Whether the best number of cells for one ε is enough for the next smaller ε."""
     every = [errors.original, *errors.perturbed.values()]
     best = [int(np.argmin(columns.mean(axis=0))) for columns in every]
     gains = [_gain(columns, limit) for columns, limit in zip(every[1:], best, strict=False)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpcore.minimax import BinarySearchEstimator, LinearOnModel
 
 EPSILON = 1.0
-"""α of the document, everywhere."""
+"""α of the document."""
 TITLES = (
     "Steinberger (2019), Abbildung 3.1: the intervals of a binary search of tests",
     "Steinberger (2019), Abbildung 3.2: the course of a binary search of tests",
@@ -36,15 +36,15 @@ TITLES = (
     "Steinberger (2019), Lemma 3.16: how often a binary search errs by how much",
 )
 STATEMENTS = {
-    "3.6 A": "If f is bounded, ω_TV(η) is of order η: with privacy the squared risk is of order 1/n, as it is without. Privacy costs a "
-    "constant.",
-    "3.6 B": "Over all distributions with E|x|^κ ≤ C, ω_TV(η) is at least (C/2)^(1/κ) η^((κ−1)/κ): with privacy no estimator has a risk of "
-    "smaller order than n^(−(κ−1)/κ). For κ = 2 that is n^(−1/2), where without privacy it is 1/n.",
+    "3.6 A": "If f is bounded, ω_TV(η) is of order η. The squared risk is of order 1/n with privacy and without, so privacy costs a "
+    "constant factor.",
+    "3.6 B": "Over all distributions with E|x|^κ ≤ C, ω_TV(η) is at least (C/2)^(1/κ) η^((κ−1)/κ). With privacy no estimator has a risk of "
+    "smaller order than n^(−(κ−1)/κ). For κ = 2 this is n^(−1/2); without privacy it is 1/n.",
     "3.7": "Without privacy the largest observation estimates ϑ with a risk of order 1/n². But ω_TV(η) ≥ η, and with privacy no risk is of "
     "smaller order than 1/n.",
     "3.8, m = 0": "For densities of the Hölder class H(β, C), ω_TV(η) is at least of order η^((β−m)/(β+1)) for the m-th derivative at a "
-    "point. With β = 2 and m = 0 the risk is of order n^(−2/3), where without privacy it is n^(−4/5).",
-    "3.8, m = 1": "The higher the derivative, the harder: with β = 2 and m = 1 the risk is of order n^(−1/3), where without privacy it is "
+    "point. With β = 2 and m = 0 the risk is of order n^(−2/3); without privacy it is n^(−4/5).",
+    "3.8, m = 1": "Higher derivatives have larger risks: with β = 2 and m = 1 the risk is of order n^(−1/3); without privacy it is "
     "n^(−2/5).",
 }
 BOUNDS = (
@@ -52,14 +52,14 @@ BOUNDS = (
     "at most C₀ l(ω_TV)."
 )
 UNITS = {-1.0: "n", -1 / 2: "√n", -2 / 3: "n^⅔", -1 / 3: "n^⅓"}
-"""What makes risks of a rate comparable."""
+"""Factors that remove the rate from a risk."""
 LINEAR, SEARCH = "linear estimator", "tuned binary search"
 SHOWN = 1000
-"""Reports for which functions are drawn."""
+"""Number of reports for the plots of functions."""
 TOLERANCE = 0.05
-"""Of slopes."""
+"""Tolerance of slopes."""
 SLACK = 1e-6
-"""Of certificates, relatively: what linear programmes are solved to."""
+"""Relative tolerance of certificates: the accuracy of the linear programs."""
 
 
 def sections(setting: Setting) -> Iterator[Section]:
@@ -77,7 +77,7 @@ def sections(setting: Setting) -> Iterator[Section]:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What was computed and measured at one n."""
+    """Computed and measured risks at one n."""
 
     n: int
     lower: float
@@ -104,15 +104,15 @@ def _example(title: str, name: str, setting: Setting) -> Section:
     return Section(
         title,
         STATEMENTS[name] + BOUNDS,
-        f"Estimated is {example.title}, on a grid that is finer and wider for larger n; ε = 1. For both estimators the worst "
-        f"distribution of the model is searched for, and {replicates:,} data sets of n reports are drawn there. The linear estimator is "
-        "the mean of one-bit reports of truncated values or of a kernel; the binary search reads reports of the optimal channel, with "
-        "the step whose proven risk is least.",
+        f"The parameter is {example.title}, on a grid that is finer and wider for larger n; ε = 1. For both estimators, a search "
+        f"finds the worst distribution of the model, and {replicates:,} data sets of n reports are drawn from it. The linear estimator is "
+        "the mean of one-bit reports of truncated values or of a kernel. The binary search uses reports of the optimal channel, with the "
+        "step that has the least proven risk.",
         (_risks(example.exponent, sizes),),
         _slopes(example.exponent, sizes),
         (*_between(sizes), _as_computed(sizes), _near_theory(example.exponent, sizes, setting)),
-        f"C₀ is {sizes[0].upper.C0:,.0f} for squared loss. The proof needs it, the estimator at hand does not: what is proven of its "
-        f"risk is within {_excess(sizes):.1f} % of the worst that was found.",
+        f"C₀ is {sizes[0].upper.C0:,.0f} for squared loss. Only the proof needs this constant: the proven risk of the estimator "
+        f"is within {_excess(sizes):.1f} % of the worst risk that was found.",
     )
 
 
@@ -150,7 +150,7 @@ def _risks(exponent: float, sizes: Sequence[_Size]) -> Figure:
         Panel("reports n", f"{UNITS[exponent]} · risk", tuple(scaled), "x"),
     )
     return Figure(
-        "Measured at the worst distribution, proven, and the bounds of every private method; on the right in units of the rate.", panels
+        "Risks at the worst distribution, measured and proven, and the bounds of every private method; right: in units of the rate.", panels
     )
 
 
@@ -170,8 +170,15 @@ def _between(sizes: Sequence[_Size]) -> tuple[Check, ...]:
     proven = max(size.search.bound / size.upper.value for size in sizes)
     return (
         Check("measured risks are at least the lower bound", f"{above:.3g} times it or more", "1, with 4 standard errors", above >= 1),
-        Check("and at most what is proven of the estimator", f"{below:.4f} of it or less", "1, with 4 standard errors", below <= 1),
-        Check("which for the search is at most the upper bound", f"{scientific(proven)} of it or less", "1", proven <= 1, "identity"),
+        Check(
+            "measured risks are at most the proven risk of the estimator",
+            f"{below:.4f} of it or less",
+            "1, with 4 standard errors",
+            below <= 1,
+        ),
+        Check(
+            "the proven risk of the search is at most the upper bound", f"{scientific(proven)} of it or less", "1", proven <= 1, "identity"
+        ),
     )
 
 
@@ -180,14 +187,14 @@ def _as_computed(sizes: Sequence[_Size]) -> Check:
     every = [found for size in sizes for found in (size.linear, size.search)]
     worst = max(abs(found.risk.value - found.worst.risk) / found.risk.stderr for found in every)
     return Check(
-        "measured risks are those computed from binomial probabilities", f"at most {worst:.1f} standard errors off", "5", worst < 5
+        "measured risks agree with those computed from binomial probabilities", f"at most {worst:.1f} standard errors off", "5", worst < 5
     )
 
 
 def _near_theory(exponent: float, sizes: Sequence[_Size], setting: Setting) -> Check:
     tolerance = setting.sized(TOLERANCE, 3 * TOLERANCE)
     worst = max(abs(slope.measured - exponent) for slope in _slopes(exponent, sizes))
-    return Check("both slopes are those of the theory", f"at most {worst:.3f} off", f"{tolerance:g}", worst <= tolerance)
+    return Check("both slopes agree with the theory", f"at most {worst:.3f} off", f"{tolerance:g}", worst <= tolerance)
 
 
 # Satz 3.13
@@ -195,7 +202,7 @@ def _near_theory(exponent: float, sizes: Sequence[_Size], setting: Setting) -> C
 
 @dataclass(frozen=True, slots=True)
 class _Certified:
-    """An optimal channel, and how much the reports of three channels hide: ω_H, relative to ω_TV(η)."""
+    """An optimal channel, and ω_H of the reports of three channels, relative to ω_TV(η)."""
 
     case: Case
     found: OptimalChannel
@@ -219,18 +226,18 @@ def _certificates(setting: Setting) -> Section:
     every = {name: [_certified(name, n) for n in sizes] for name in EXAMPLES}
     return Section(
         TITLES[7],
-        "For each n there is a function φ with values in [−1, 1] such that one-bit reports, ±z₀ with probability (1 ± φ(x)/z₀)/2, tell "
-        "members of the model apart as well as ε allows: ω_H of the reports at n^(−1/2) is at most ω_TV of the records at "
-        "η = n^(−1/2)(e^ε + 1)/(e^ε − 1). The document proves that there is one; the dual of a linear program gives it.",
-        f"The five examples at n = {', '.join(f'{n:,}' for n in sizes)}. The certificate is Φ_φ(2η), how far θ can change while E φ "
-        "changes by 2η at most, bounded from above by weak duality. ω_H of reports is computed by cone programming, also for two other "
+        "For each n there is a function φ with values in [−1, 1] such that one-bit reports, ±z₀ with probability (1 ± φ(x)/z₀)/2, "
+        "separate the members of the model as well as ε allows: ω_H of the reports at n^(−1/2) is at most ω_TV of the records at "
+        "η = n^(−1/2)(e^ε + 1)/(e^ε − 1). The document proves that φ exists; the dual of a linear program computes it.",
+        f"The five examples at n = {', '.join(f'{n:,}' for n in sizes)}. The certificate is Φ_φ(2η), the largest change of θ while "
+        "E φ changes by at most 2η, bounded from above by weak duality. ω_H of reports is computed by cone programming, also for two other "
         "channels: that of the linear estimator, and a φ that is the sign of f minus the middle of the range of θ.",
         (_moduli_figure(every), _functions_figure(every)),
         (),
         _certificate_checks(every),
-        "Of reports that are nearly fair coins Hellinger distance and total variation are nearly the same, so that ω_H reaches its "
-        "bound. For the mean of heavy tails the optimal φ is the clipped line of the linear estimator; for a density at a point it "
-        "weighs what is near, as a kernel does.",
+        "For reports that are nearly fair coins, the Hellinger distance and the total variation are nearly equal, so ω_H reaches its "
+        "bound. For the mean of heavy tails, the optimal φ is the clipped line of the linear estimator. For a density at a point, it "
+        "weights the neighbourhood of the point, as a kernel does.",
     )
 
 
@@ -247,7 +254,7 @@ def _moduli_figure(every: dict[str, list[_Certified]]) -> Figure:
             Series("ω_TV(η) of the records", n, (1.0,) * len(n), None, "theory"),
         )
         panels.append(Panel("reports n", "change of θ ÷ ω_TV(η)", series, title=f"Beispiel {name}"))
-    return Figure("How far θ can change unseen in one-bit reports at n^(−1/2), relative to the records at η.", tuple(panels))
+    return Figure("Largest change of θ that one-bit reports do not show at n^(−1/2), relative to that of the records at η.", tuple(panels))
 
 
 def _functions_figure(every: dict[str, list[_Certified]]) -> Figure:
@@ -263,7 +270,7 @@ def _functions_figure(every: dict[str, list[_Certified]]) -> Figure:
             Series("the linear estimator's φ", x, floats((tilt / np.abs(tilt).max())[near]), None, "theory"),
         )
         panels.append(Panel("record x", "φ(x)", series, "", (-1.1, 1.1), f"Beispiel {name}, n = {each.case.n:,}"))
-    return Figure("What the bit of a report tells of a record.", tuple(panels))
+    return Figure("The function φ, which determines the bit of a report from a record.", tuple(panels))
 
 
 def _certificate_checks(every: dict[str, list[_Certified]]) -> tuple[Check, ...]:
@@ -274,14 +281,16 @@ def _certificate_checks(every: dict[str, list[_Certified]]) -> tuple[Check, ...]
     least = min(claims)
     return (
         Check(
-            f"Φ_φ(2η) is ω_TV(η) for all {len(cases)} channels",
+            f"Φ_φ(2η) equals ω_TV(η) for all {len(cases)} channels",
             f"at most {scientific(max(ratio - 1, 0.0))} above it, relatively",
             "10⁻⁶",
             ratio <= 1 + SLACK,
             "identity",
         ),
         Check("ω_H of the reports is at most ω_TV(η)", f"{seen:.4f} of it or less", "1", seen <= 1 + SLACK, "identity"),
-        Check("ω_TV is at least what Beispiele 3.6 B and 3.7 say", f"{least:.4f} times that or more", "1", least >= 1 - SLACK, "identity"),
+        Check(
+            "ω_TV is at least the bound of Beispiele 3.6 B and 3.7", f"{least:.4f} times that or more", "1", least >= 1 - SLACK, "identity"
+        ),
     )
 
 

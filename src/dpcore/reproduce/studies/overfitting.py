@@ -1,4 +1,4 @@
-"""Stemmer (lecture 6): an adaptive analyst overfits a sample whose averages are open, and does not overfit one behind `AdaptiveQueries`."""
+"""Stemmer (lecture 6): an adaptive analyst overfits a sample with exact answers, and does not overfit with `AdaptiveQueries`."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ TITLES = (
 )
 CLAIM_6 = (
     "Laplace noise of scale 1/(γn), γ = ε/√(8k ln(1/δ)), makes k adaptive answers (ε, δ)-private, and with probability 1 − β all of them "
-    "are within α = ln(k/β)/(γn) of the sample's averages: the error grows with √k, not with k."
+    "are within α = ln(k/β)/(γn) of the sample's averages. The error grows with √k, not with k."
 )
 CLAIM_8 = (
-    "Laplace noise of scale 2/(εn) on each of T averages, of which only the index of the largest sum is released, is ε-private, and with "
-    "probability 1 − β the chosen average is at most O(ln(T/β)/(εn)) below the largest: the number of queries costs its logarithm."
+    "To add Laplace noise of scale 2/(εn) to each of T averages and to release only the index of the largest sum is ε-private. With "
+    "probability 1 − β the chosen average is at most O(ln(T/β)/(εn)) below the largest, so the cost is logarithmic in T."
 )
 THEOREM_9 = (
     "If a mechanism is (ε, δ)-private and (α, β)-accurate on its sample of n = Ω(ln(1/δ)/ε²) records, its answers to k adaptive queries "
     "are (α + 10ε, β + kδ/ε)-accurate for the population."
 )
 THEOREM_10 = (
-    "However a query q was chosen by (ε, δ)-private answers about n = Ω(ln(1/δ)/ε²) records, its average over the sample is within 10ε of "
-    "its average over the population, but for a probability of δ/ε."
+    "If (ε, δ)-private answers about n = Ω(ln(1/δ)/ε²) records choose a query q, its average over the sample is within 10ε of its average "
+    "over the population, except with a probability of δ/ε."
 )
 VOTES = 16
-"""How often the analyst of the long attacks asks about the vote: once shows little of the size of the noise."""
+"""Number of answers about the vote in the long attacks; one answer shows little of the size of the noise."""
 BETA = 0.05
 """Failure probability in the accuracies."""
 USUAL = 0.9, 1e-4
-"""ε and δ as one would choose them."""
+"""Common values of ε and δ."""
 SELECTION = 0.5
-"""ε of a choice."""
+"""ε of a selection."""
 STRICT = 0.04, 1e-3
-"""ε and δ at which the theorem's 10ε says something: it is below ½."""
+"""ε and δ for which the theorem is not trivial: 10ε is below ½."""
 
 
 def sections(setting: Setting) -> Iterator[Section]:
@@ -133,13 +133,17 @@ def _nearly_the_best(setting: Setting) -> Section:
     for variable, label in (("T", "number of queries T"), ("n", "records n")):
         x = [size["nT".index(variable)] for size in sizes[variable]]
         bound = _series("4 ln(T/β)/(εn)", x, [_most_lost(*size) for size in sizes[variable]], role="theory")
-        panels.append(Panel(label, "lost by the choice", (_measured("measured", x, [mean_of(lost[s]) for s in sizes[variable]]), bound)))
+        panels.append(Panel(label, "loss of the choice", (_measured("measured", x, [mean_of(lost[s]) for s in sizes[variable]]), bound)))
     return Section(
         TITLES[1],
         CLAIM_8,
-        f"{replicates} choices at each size among T queries about noise, ε = {SELECTION:g}; left n = {n:,}, right T = {count}. The "
-        "averages are near ½, so that with many records the noise hardly matters, and with few the choice is nearly blind.",
-        (Figure(f"What the choice loses, with standard errors; the bound at β = {BETA:g} with the constant of its proof.", tuple(panels)),),
+        f"{replicates} choices at each size among T queries about noise, ε = {SELECTION:g}; left n = {n:,}, right T = {count}. All "
+        "averages are near ½. With many records the noise hardly matters, and with few records the choice is almost uniform.",
+        (
+            Figure(
+                f"Loss of the choice, with standard errors, and the bound at β = {BETA:g} with the constant of its proof.", tuple(panels)
+            ),
+        ),
         checks=(share_check("a choice loses more than the bound with probability at most β", beyond, runs, BETA, "choices"),),
     )
 
@@ -163,7 +167,7 @@ _Attack = dict[str, list[_Outcome]]
 
 
 def _records() -> int:
-    """Records that Theorem 10 asks for, with the constant 1."""
+    """Records that Theorem 10 needs, with the constant 1."""
     epsilon, delta = STRICT
     return math.ceil(math.log(1 / delta) / epsilon**2)
 
@@ -173,7 +177,7 @@ def _query_counts() -> list[int]:
 
 
 def _private_answers(records: Bits, budget: tuple[float, float], k: int, stream: Stream, votes: int = 1) -> tuple[Numbers, Numbers]:
-    """Answers about k features, and about the vote that they suggest, which is asked about as often as `votes` says."""
+    """Return answers about k features, and `votes` answers about the vote that they suggest."""
     queries = AdaptiveQueries(records, *budget, uses=k + votes, rng=stream)
     answers = asked(queries.answer, k)
     vote = vote_of(answers)
@@ -181,7 +185,7 @@ def _private_answers(records: Bits, budget: tuple[float, float], k: int, stream:
 
 
 def _attack(setting: Setting, replicate: int) -> _Attack:
-    """One sample, attacked with exact answers and through two mechanisms."""
+    """One sample, attacked with exact answers and with the answers of two mechanisms."""
     counts, stream = _query_counts(), setting.stream("attack", replicate)
     draw = partial(noise_data, _records(), counts[-1])
     records, fresh = draw(stream), draw(stream)
@@ -222,7 +226,7 @@ def _no_overfitting(attacks: list[_Attack]) -> Section:
     epsilon, delta = STRICT
     private = [abs(outcome.sample - POPULATION) > 10 * epsilon for attack in attacks for outcome in attack["strict"]]
     beyond, runs = sum(attack["exact"][-1].sample > POPULATION + 10 * epsilon for attack in attacks), len(attacks)
-    promise = "private: the sample's average is more than 10ε off the population's with probability below δ/ε"
+    promise = "private: the sample's average differs from the population's by more than 10ε with probability below δ/ε"
     figure = Figure(
         "Accuracy of the majority vote against the number of queries before it, with standard errors. The constant in the Ω is 1.",
         (Panel("number of queries k", "accuracy", _accuracies(attacks), "x", (0.4, 1.0)),),
@@ -231,8 +235,8 @@ def _no_overfitting(attacks: list[_Attack]) -> Section:
         TITLES[3],
         THEOREM_10,
         f"n = {_records():,} records of fair bits and a fair label, {runs} runs, ε = {epsilon:g}, δ = {delta:g}. The analyst asks how "
-        "often each of k features equals the label, turns those around that seem wrong, and asks how often their majority is right. The "
-        "truth is ½.",
+        "often each of k features equals the label, inverts those that seem wrong, and asks how often their majority is right. The true "
+        "answer is ½.",
         (figure,),
         checks=(
             share_check(promise, sum(private), len(private), delta / epsilon, "votes"),
@@ -280,14 +284,14 @@ def _near_the_population(setting: Setting, attacks: list[_Attack]) -> Section:
         TITLES[2],
         THEOREM_9,
         f"Left: {replicates} runs of {k} queries at each n, the last query a majority vote chosen by the answers before it; "
-        f"ε = {epsilon:g}, δ = {delta:.2g}, and the theorem asks for about {math.log(1 / delta) / epsilon**2:,.0f} records. Right: the "
+        f"ε = {epsilon:g}, δ = {delta:.2g}, and the theorem needs about {math.log(1 / delta) / epsilon**2:,.0f} records. Right: the "
         f"runs of the next section, {_records():,} records, ε = {USUAL[0]:g} and δ = {USUAL[1]:g}, the mean error of {VOTES} answers "
-        "about the vote; there α + 10ε says nothing, as it is above 1.",
+        "about the vote; there α + 10ε is above 1 and so no bound.",
         (Figure(f"Errors against the population, with standard errors; accuracies at β = {BETA:g}.", panels),),
         (compared("largest error of private answers", "n", sizes, private, alphas),),
         (share_check(promise, beyond, replicates * len(sizes), BETA + k * delta / epsilon),),
-        "With few queries for many records exact answers are better, as on the left; with many queries they overfit, and the noise costs "
-        "less than that, as on the right.",
+        "With few queries for many records, exact answers are better, as on the left. With many queries they overfit by more than the "
+        "noise costs, as on the right.",
     )
 
 

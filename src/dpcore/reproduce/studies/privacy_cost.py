@@ -1,4 +1,4 @@
-"""Private inference (chapter 9), Section 9.2: what privacy costs when a mean is estimated, beside the theorems' rates."""
+"""Private inference (chapter 9), Section 9.2: the cost of privacy for means, and the rates of the theorems."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ TITLES = (
     "Private inference (chapter 9), Theorem 9.2.4: risk of a private sparse mean",
 )
 NOISE_REMARK = (
-    "The theorem holds up to constants: the sensitivity 2R√d/n and the Gaussian mechanism lift the privacy part above its line. In ε its "
-    "slope is less steep than −2, since the least noise for (ε, δ) falls more slowly than 1/ε once ε is not small; the column of the "
+    "The theorem holds up to constants: the sensitivity 2R√d/n and the Gaussian mechanism raise the privacy part above its line. Its slope "
+    "in ε is less steep than −2, because the least noise for (ε, δ) falls more slowly than 1/ε unless ε is small; the column of the "
     "estimator's own slopes has the exact value."
 )
 LEVELS = 0.5, 0.75, 1.0
-"""Heights of the non-zero means that are tried, in units of the height below which a coordinate is lost in the noise."""
+"""Heights of the non-zero means, in units of the height below which noise hides a coordinate."""
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Where a risk is measured: records, coordinates, non-zero coordinates, and the guarantee."""
+    """Sizes of one measurement: records, coordinates, non-zero coordinates, and the guarantee."""
 
     n: int
     d: int
@@ -49,21 +49,21 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """Both parts of a mean squared error: that of the estimator without noise, and what the noise adds to it."""
+    """Both parts of a mean squared error: that of the estimator without noise, and that of the noise."""
 
     statistical: Mean
     privacy: Mean
 
 
 DRIFT = 3.0
-"""How much the constants of sparse rates may differ between the sizes, whose logarithms are not large."""
+"""Largest ratio of the constants of sparse rates between sizes, whose logarithms are not large."""
 PARTS = "statistical", "privacy"
 ROLES: tuple[tuple[Role, Role], ...] = (("measured", "theory"), ("second", "second theory"))
-"""How a part and its rate look."""
+"""Roles of a part and its rate in plots."""
 Rates = Mapping[Size, tuple[float, ...]]
 """Values of both parts, or of the first."""
 Sweeps = dict[str, list[Size]]
-"""For each variable, the sizes at which it varies and the others stand still."""
+"""For each variable, the sizes at which it varies and the others are constant."""
 
 
 def sections(setting: Setting) -> Iterator[Section]:
@@ -124,8 +124,8 @@ def _bounded(setting: Setting) -> Section:
     return Section(
         TITLES[0],
         "For values of size at most T, the clipped mean with R = T and Gaussian noise has a risk of order σ²(d/n + d² ln(1/δ)/(n²ε²)), and "
-        "by Theorem 9.2.1 no (ε, δ)-private estimator has one of smaller order. The noise is that of the analytic Gaussian mechanism: the "
-        "document's own variance is too small for its guarantee.",
+        "by Theorem 9.2.1 no (ε, δ)-private estimator has one of smaller order. The noise is that of the analytic Gaussian mechanism, "
+        "because the variance in the document is too small for its guarantee.",
         f"{replicates} samples of n records of d independent ±1 with mean ¼ at each size, T = σ = 1; n = 4,000, d = 16, ε = ½ and "
         "δ = 10⁻⁶ where they do not vary.",
         _figures(sweeps, risks, rates, "σ²d/n", "σ²d² ln(1/δ)/(n²ε²)"),
@@ -158,12 +158,12 @@ def _radius(n: int) -> float:
 
 
 def _agreement(risks: dict[Size, Risk], exact: Rates) -> tuple[Check, ...]:
-    """Whether both parts are what they must be for this estimator, all constants included."""
+    """Whether both parts agree with the exact risk of this estimator, all constants included."""
     checks = []
     for index, part in enumerate(PARTS):
         means = {size: getattr(risk, part) for size, risk in risks.items()}
         worst = max(abs(mean.value - exact[size][index]) / mean.stderr for size, mean in means.items())
-        claim = f"the {part} part is the estimator's own, with its constants, at all {len(means)} sizes"
+        claim = f"the {part} part agrees with the exact risk, constants included, at all {len(means)} sizes"
         checks.append(Check(claim, f"at most {worst:.1f} standard errors off", "5 standard errors", worst < 5))
     return tuple(checks)
 
@@ -190,7 +190,7 @@ def _open_estimate(x: Array, size: Size) -> Array:
 
 
 def _set_height(x: Array, height: float, size: Size, stream: Stream) -> Array:
-    """Draw the first s columns anew, with this mean, and give the vector of means; the other columns stay."""
+    """Draw the first s columns again with this mean, and return the vector of means; the other columns stay."""
     x[:, : size.s] = signs((size.n, size.s), height, stream)
     truth = np.zeros(size.d)
     truth[: size.s] = height
@@ -209,7 +209,7 @@ def _privacy_error(x: Array, height: float, size: Size, stream: Stream) -> float
 
 
 def _sparse_risk(setting: Setting, size: Size, replicates: int) -> Risk:
-    """The largest risks over the heights tried: for the statistical part near √(2 ln d/n), for the privacy part near b ln d."""
+    """The largest risks over the heights: for the statistical part near √(2 ln d/n), for the privacy part near b ln d."""
     stream, found = setting.stream("sparse", size), np.empty((replicates, 2, len(LEVELS)))
     parts = (
         (_statistical_error, math.sqrt(2 * math.log(size.d) / size.n)),
@@ -244,21 +244,22 @@ def _sparse(setting: Setting) -> Section:
     return Section(
         TITLES[2],
         "With at most s means that are not zero, Algorithm 9.2.2 (s rounds of noisy selection, then noise on the chosen) has a risk of "
-        "order σ²(s ln d/n + (s ln d)² ln(1/δ) ln n/(n²ε²)): of the number d of coordinates only the logarithm is paid.",
+        "order σ²(s ln d/n + (s ln d)² ln(1/δ) ln n/(n²ε²)): the number d of coordinates has only a logarithmic effect.",
         f"{replicates} samples of n records of d independent ±1 at each size, s of them with a mean that is not zero; R = 2√(ln n). The "
-        "risk is the largest over several heights of these means, as the theorem speaks of the worst. n = 8,000, d = 512, s = 8, ε = 0.9 "
+        "risk is the largest over several heights of these means, because the theorem is about the worst case. n = 8,000, d = 512, s = "
+        "8, ε = 0.9 "
         "and δ = 10⁻⁵ where they do not vary.",
         _figures(sweeps, risks, rates, "σ²s ln d/n", "σ²(s ln d)² ln(1/δ) ln n/(n²ε²)"),
         _slopes(sweeps, risks, rates),
         (_constancy(risks, rates),),
         "The statistical part follows s ln(d/s), which is of the same order as s ln d if s = O(d^(1−ω)), as the theorem "
-        "supposes; here d is not so large, and the slopes in s and in ln d by themselves show it. The privacy part grows more slowly in s "
-        "than its bound: of many non-zero means the largest are found in spite of the noise.",
+        "assumes. Here d is smaller, and the slopes in s and in ln d show the difference. The privacy part grows more slowly in s than its "
+        "bound, because the noise does not hide the largest of many non-zero means.",
     )
 
 
 def _constancy(risks: dict[Size, Risk], rates: Rates) -> Check:
-    """Whether the constants of the rates are constants, as far as one can see."""
+    """Whether the constants of the rates are nearly constant."""
     ratios = [[getattr(risk, part).value / rates[size][index] for size, risk in risks.items()] for index, part in enumerate(PARTS)]
     shown = " and ".join(f"{min(found):.3g} to {max(found):.3g}" for found in ratios)
     drift = max(max(found) / min(found) for found in ratios)
@@ -313,4 +314,4 @@ def _slopes(sweeps: Sweeps, risks: dict[Size, Risk], rates: Rates, exact: Rates 
     return tuple(slopes)
 
 
-STUDY = Study("privacy-cost", "What privacy costs when a mean is estimated, beside the rates of the theorems.", TITLES, sections)
+STUDY = Study("privacy-cost", "The cost of privacy for the mean, and the rates of the theorems.", TITLES, sections)

@@ -1,4 +1,4 @@
-"""Wasserman & Zhou (2010): both tables of rates, and the theorems behind them, with measured slopes."""
+"""Wasserman & Zhou (2010): both tables of rates and their theorems, with measured slopes."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ TITLES = (
     "Wasserman & Zhou (2010), Theorem 6.3: squared L2 distance of orthogonal series",
 )
 SETUP = (
-    "Records have the Lipschitz density ½ + x; with r = 2, both coordinates do. ε = 1. Counts of cells are multinomial, which is the law "
-    "of the counts of n records; what is private is done by the release's own functions. "
+    "Records have the Lipschitz density ½ + x; with r = 2, both coordinates do. ε = 1. Counts of cells are multinomial, which is the exact "
+    "distribution of the counts of n records, and go through the functions of the release. "
 )
 NO_LOGARITHM = (
-    "The logarithm comes from the Vapnik-Chervonenkis inequality. Where r = 1 the Dvoretzky-Kiefer-Wolfowitz inequality has none, and the "
-    "measured slope lies between the exponent with the logarithm and that without."
+    "The logarithm comes from the Vapnik-Chervonenkis inequality. For r = 1 the Dvoretzky-Kiefer-Wolfowitz inequality has none, and the "
+    "measured slope lies between the exponents with and without the logarithm."
 )
 L2, KS, RECORDS = "squared L2 distance", "KS distance", "records n"
 GAMMA = SERIES.smoothness
 SMOOTHED, PERTURBED, EXPONENTIAL = "smoothed histogram", "perturbed histogram", "exponential mechanism"
 ROLES: dict[str, Role] = {SMOOTHED: "measured", PERTURBED: "second", EXPONENTIAL: "third"}
 CONSISTENT = 0.5
-"""What is left at most of a distance that goes to 0, from the fewest records to the most."""
+"""Largest ratio of the last to the first distance, for one that goes to 0."""
 
 
 def sections(setting: Setting) -> Iterator[Section]:
@@ -67,7 +67,7 @@ def _signed(number: float) -> str:
 
 # The tables
 
-HEADER = "distance", "release", "order", "its slope here", "measured slope", "records up to", ""
+HEADER = "distance", "release", "order", "slope of the order", "measured slope", "records up to", ""
 
 
 def _order(curve: Curve) -> str:
@@ -89,15 +89,15 @@ def _first_table(curves: Curves) -> Section:
     faster = replace(curves.exponential.truth.slope, part=f"{EXPONENTIAL}, KS")
     return Section(
         TITLES[0],
-        "If the density is Lipschitz, the squared L2 distance of what is released falls like n^(−2/(2r+3)) for smoothed and like the "
+        "If the density is Lipschitz, the squared L2 distance of the release falls like n^(−2/(2r+3)) for smoothed and like the "
         "minimax n^(−2/(2+r)) for perturbed histograms; the KS distance like √ln n·n^(−2/(6+r)) for smoothed and, where r = 1, like "
         "√(ln n/n) for perturbed histograms, and like n^(−1/3) for the exponential mechanism. Its minimax rate is n^(−1/2).",
-        SETUP + "The exponential mechanism is run on records. The table's entry for perturbed histograms and the KS distance, "
-        "ln n·n^(−2/(2+r)), is below the minimax rate where r = 1; the text beside it has the right one.",
+        SETUP + "The exponential mechanism runs on records. The table's entry for perturbed histograms and the KS distance, "
+        "ln n·n^(−2/(2+r)), is below the minimax rate for r = 1; the text of the paper has the right one.",
         (_both_distances(curves),),
         (*slopes, faster),
         (*(near(slope, curves.setting) for slope in slopes), _at_least_as_fast(faster)),
-        "Orders are upper bounds: a release may do better. Each row has a section of its own below.",
+        "Orders are upper bounds, so a release may be better. Each row has a section of its own below.",
         (Table("Orders of the document's table, their slopes at the sizes measured, and measured slopes.", HEADER, _first_rows(curves)),),
     )
 
@@ -111,7 +111,7 @@ def _first_rows(curves: Curves) -> tuple[tuple[str, ...], ...]:
         _row(L2, f"{PERTURBED}, r = 2", perturbed_plane, "minimax"),
         (L2, EXPONENTIAL, "NA", "–", "–", "–", "in the second table"),
         _row(KS, f"{SMOOTHED}, r = 1", curves.smoothed_ks),
-        _row(KS, f"{PERTURBED}, r = 1", curves.perturbed_ks, "minimax but for √ln n"),
+        _row(KS, f"{PERTURBED}, r = 1", curves.perturbed_ks, "minimax except for √ln n"),
         _row(KS, f"{EXPONENTIAL}, r = 1", curves.exponential.truth, "faster than its bound: Theorem 5.4"),
     )
 
@@ -137,10 +137,13 @@ def _means(name: str, n: Sequence[int], means: Sequence[Mean]) -> Series:
 
 
 def _at_least_as_fast(slope: Slope) -> Check:
-    """An upper bound may be kept by more than it asks for."""
+    """The error may fall faster than its upper bound."""
     limit = slope.theory + 2 * slope.stderr
     return Check(
-        f"{slope.part}: falls at least as fast as the order", f"slope {_signed(slope.measured)}", _signed(limit), slope.measured <= limit
+        f"{slope.part}: the error falls at least as fast as the order",
+        f"slope {_signed(slope.measured)}",
+        _signed(limit),
+        slope.measured <= limit,
     )
 
 
@@ -158,8 +161,8 @@ def _second_table(curves: Curves) -> Section:
         TITLES[1],
         "In a Sobolev space of order γ, r = 1, the squared L2 distance falls like n^(−γ/(2γ+1)) for the exponential mechanism and like the "
         "minimax n^(−2γ/(2γ+1)) for orthogonal series with noise in the coefficients.",
-        f"γ = {GAMMA:g}: the coefficients of the density are proportional to j^(−γ−½), so that what m terms leave out is of the order "
-        "m^(−2γ). ε = 1. The series are measured; the exponential mechanism is not run at such sizes.",
+        f"γ = {GAMMA:g}: the coefficients of the density are proportional to j^(−γ−½), so the squared bias of m terms is of the order "
+        "m^(−2γ). ε = 1. The series are measured; the exponential mechanism cannot run at such sizes.",
         (Figure("Squared L2 distance of orthogonal series, with standard errors.", (panel,)),),
         (curve.slope,),
         (near(curve.slope, curves.setting),),
@@ -177,18 +180,28 @@ def _point_mass(curves: Curves) -> Section:
     falls = max(curve.means[-1].value / curve.means[0].value for curve in _of_ks(curves).values())
     return Section(
         TITLES[2],
-        "If all records are one point x, the KS distance of what a differentially private mechanism releases does not go to 0: there is a "
-        "δ with liminf P(ρ > δ) > 0. Some assumption on the distribution is necessary.",
-        "Left, all n records are one point, which is uniform in [0, 1] and another one for each data set; right, they have the density "
-        "½ + x. Releases are tuned as for Lipschitz densities, ε = 1.",
+        "If all records are one point x, the KS distance of a differentially private release does not go to 0: there is a δ with "
+        "liminf P(ρ > δ) > 0. So some assumption on the distribution is necessary.",
+        "Left: all n records are one point, drawn uniformly from [0, 1] for each data set. Right: they have the density ½ + x. Releases "
+        "are "
+        "tuned as for Lipschitz densities, ε = 1.",
         (_beside_a_density(found, curves),),
         (),
         (
-            Check("no release comes nearer than ½ to a point mass", f"{least:.3f} or more in all runs", "½", least >= 0.5, "identity"),
-            Check("each comes near to a Lipschitz density as n grows", f"to {falls:.3f} of its first distance", "½", falls <= CONSISTENT),
+            Check(
+                "the distance of a release from a point mass is at least ½",
+                f"{least:.3f} or more in all runs",
+                "½",
+                least >= 0.5,
+                "identity",
+            ),
+            Check(
+                "the distance from a Lipschitz density falls as n grows", f"to {falls:.3f} of its first distance", "½", falls <= CONSISTENT
+            ),
         ),
-        "What is released has no point of positive probability that the data choose: its distribution function F̂ is continuous at x, and "
-        "max(F̂(x), 1 − F̂(x)) ≥ ½. The mean is about ¾ once all mass lies in the cell of x, uniformly.",
+        "The distribution function F̂ of a release is continuous at x, so max(F̂(x), 1 − F̂(x)) ≥ ½. The mean is about ¾ if all mass is "
+        "uniform "
+        "in the cell of x.",
     )
 
 
@@ -215,7 +228,7 @@ def _smoothed_ks(curves: Curves) -> Section:
     return Section(
         TITLES[3],
         "With m ≍ n^(r/(6+r)) cells, k ≍ n^(4/(6+r)) draws and δ = mk/(nα), the expected KS distance is O(√ln n·n^(−2/(6+r))).",
-        SETUP + "Draws lie uniformly in their cells, and the supremum is taken over all of [0, 1]. r = 1.",
+        SETUP + "Draws are uniform in their cells, and the supremum is over all of [0, 1]. r = 1.",
         (_with_and_without(curve, "KS distance of k draws from the truth.", "√ln n · n^(−2/7)", "n^(−2/7)"),),
         (curve.slope, curve.plain),
         (near(curve.slope, curves.setting),),
@@ -240,13 +253,13 @@ def _smoothed_l2(curves: Curves) -> Section:
     return Section(
         TITLES[4],
         "With m ≍ n^(r/(2r+3)) cells, k ≍ n^((r+2)/(2r+3)) draws and δ ≍ n^(−1/(2r+3)), the expected squared L2 distance is "
-        "O(n^(−2/(2r+3))): slower than the minimax rate. The theorem prints δ ≍ n^(−1/(r+3)), which its proof does not have.",
+        "O(n^(−2/(2r+3))), slower than the minimax rate. The theorem prints δ ≍ n^(−1/(r+3)), which its proof does not use.",
         SETUP + "The distance is that of the histogram of the k draws, computed from its cells without discretisation.",
         (_exactly("Squared L2 distance of the histogram of k draws.", curves.smoothed_l2, ("n^(−2/5)", "n^(−2/7)")),),
         tuple(curve.slope for curve in curves.smoothed_l2),
         _exact_checks(curves.smoothed_l2, curves.setting),
-        "What the error must be is known exactly for this estimator: bias, the variances of counts and of draws, and the pull of δ. Whole "
-        "numbers of cells make steps in it.",
+        "The exact expectation of the error has four parts: bias, the variances of counts and of draws, and the effect of δ. It has steps "
+        "because the number of cells is an integer.",
     )
 
 
@@ -254,12 +267,13 @@ def _perturbed_l2(curves: Curves) -> Section:
     return Section(
         TITLES[5],
         "With m ≍ n^(r/(2+r)) cells and k ≥ n draws, the expected squared L2 distance is O(n^(−2/(2+r))), the minimax rate.",
-        SETUP + "Any number of draws is allowed; measured is the limit of many, the released density itself.",
+        SETUP + "Any number of draws is possible; the study measures the limit of many draws, which is the released density.",
         (_exactly("Squared L2 distance of the released density.", curves.perturbed_l2, ("n^(−2/3)", "n^(−1/2)")),),
         tuple(curve.slope for curve in curves.perturbed_l2),
         _exact_checks(curves.perturbed_l2, curves.setting),
-        "What the error must be counts bias, the variance of counts and that of the noise; counts that are cut to 0 are too rare to be "
-        "seen. Where cells have few records, as for r = 2, noise makes the slope a little steeper than the order.",
+        "The exact expectation has bias, the variance of counts and that of the noise; counts that become 0 are too rare to matter. For "
+        "cells "
+        "with few records, as for r = 2, noise makes the slope a little steeper than the order.",
     )
 
 
@@ -267,9 +281,9 @@ def _perturbed_ks(curves: Curves) -> Section:
     curve = curves.perturbed_ks
     return Section(
         TITLES[6],
-        "With m ≍ n^(r/(2+r)) cells, the expected KS distance is of the order of the larger one of ln n·n^(−2/(2+r)) and √(ln n/n): the "
-        "latter where r = 1. The theorem prints the smaller one, which would beat the minimax rate n^(−1/2).",
-        SETUP + "The supremum is taken over all of [0, 1]. r = 1.",
+        "With m ≍ n^(r/(2+r)) cells, the expected KS distance is of the order of the larger of ln n·n^(−2/(2+r)) and √(ln n/n), which is "
+        "the latter for r = 1. The theorem prints the smaller one, which would be below the minimax rate n^(−1/2).",
+        SETUP + "The supremum is over all of [0, 1]. r = 1.",
         (_with_and_without(curve, "KS distance of the released distribution from the truth.", "√(ln n/n)", "n^(−1/2), minimax"),),
         (curve.slope, curve.plain),
         (near(curve.slope, curves.setting), _above_the_smaller_order(curve)),
@@ -278,7 +292,7 @@ def _perturbed_ks(curves: Curves) -> Section:
 
 
 def _above_the_smaller_order(curve: Curve) -> Check:
-    """Of the two orders at r = 1, ln n·n^(−2/3) falls faster than what is measured."""
+    """Of the two orders at r = 1, ln n·n^(−2/3) falls faster than the measured distance."""
     log_n = np.log(np.array(curve.n, np.float64))
     printed = -2 / 3 + float(np.polyfit(log_n, np.log(log_n), 1)[0])
     limit = printed + 4 * curve.slope.stderr
@@ -299,18 +313,18 @@ def _exponential(curves: Curves) -> Section:
     return Section(
         TITLES[7],
         "With k ≍ (3α/B)^(2/3)·n^(2/3) draws, B = ln sup p, the KS distance of the draws from the truth is O_P(ε_n), where "
-        "ε_n = 2(B/(3α))^(1/3)·n^(−1/3). Whether this rate can be improved is said to be an open question.",
-        f"Records have the density ½ + x; ε = 1. The exact sampler is run on {found.runs // len(found.truth.n)} data sets at each size, "
-        "with k as in the theorem and √k bins. Beside the distance of the draws from the truth stand that of the draws from the data, and "
-        "that of the data from the truth.",
+        "ε_n = 2(B/(3α))^(1/3)·n^(−1/3). The paper leaves open whether this rate can be improved.",
+        f"Records have the density ½ + x; ε = 1. The exact sampler runs on {found.runs // len(found.truth.n)} data sets at each size, "
+        "with k as in the theorem and √k bins. The plot has the distances of the draws from the truth, of the draws from the data, and "
+        "of the "
+        "data from the truth.",
         (Figure("KS distances, with standard errors.", (panel,)),),
         tuple(curve.slope for curve in every),
         (kept, _at_least_as_fast(found.truth.slope), *(near(curve.slope, setting, own=True) for curve in every)),
-        "The bound is kept, and is not tight for this density. The mechanism's weight e^(−εnt/2) times the small ball probability "
-        "e^(−π²/(8kt²)) of k draws is largest at t = (π²/(2εnk))^(1/3), of the order n^(−5/9) with the theorem's k. So the draws come "
-        "nearer to the data than the data are to the truth, and the distance from the truth is of the order n^(−1/2): these are the own "
-        "slopes. "
-        "The proof pays (sup p)^k for leaving the uniform law, and n^(−1/3) comes from that.",
+        "The bound holds, and is not tight for this density. The mechanism's weight e^(−εnt/2) times the small ball probability "
+        "e^(−π²/(8kt²)) of k draws is largest at t = (π²/(2εnk))^(1/3), of the order n^(−5/9) with the theorem's k. So the draws are "
+        "nearer to the data than the data are to the truth, and the distance from the truth is of the order n^(−1/2): these are the "
+        "estimator's own slopes. The proof loses a factor (sup p)^k by the change from the uniform distribution, which gives n^(−1/3).",
     )
 
 
@@ -319,15 +333,16 @@ def _few_records(setting: Setting) -> Section:
     lines = (curve.through(f"n^(−{GAMMA:g}/{2 * GAMMA + 1:g})"),)
     return Section(
         TITLES[8],
-        "In a Sobolev space of order γ > 1, with k ≍ √n draws, the squared L2 distance of the exponential mechanism is O_P(n^(−γ/(2γ+1))): "
+        "In a Sobolev space of order γ > 1, with k ≍ √n draws, the squared L2 distance of the exponential mechanism is O_P(n^(−γ/(2γ+1))), "
         "slower than the minimax rate.",
-        f"By theory only, but for few records. γ = {GAMMA:g}, ε = 1; {curve.runs[0]} data sets at each size, with the density of Theorem "
-        "6.3. The exact sampler draws from the uniform law until it accepts. It refuses sizes at which that could take more than 10⁶ "
-        f"trials, whatever the data are, and their number grows like e^(cεn): from n = {curve.n[-1]} on little is left to run.",
+        f"Measured for few records, and by theory only for more. γ = {GAMMA:g}, ε = 1; {curve.runs[0]} data sets at each size, with the "
+        f"density of Theorem "
+        "6.3. The exact sampler draws from the uniform distribution until it accepts. It refuses sizes that could need more than 10⁶ "
+        f"trials for some data. Their number grows like e^(cεn), so n = {curve.n[-1]} is near the largest size.",
         (Figure("Squared L2 distance of the series of the draws.", (Panel(RECORDS, L2, (curve.measured(), *lines)),)),),
         (),
         (_falls(curve), _refused(1000)),
-        "So few records say nothing of the exponent: there are one or two terms, and the least sizes are all bias and chance.",
+        "So few records do not determine the exponent: there are one or two terms, and at the smallest sizes bias and chance dominate.",
     )
 
 
@@ -338,7 +353,7 @@ def _falls(curve: Curve) -> Check:
 
 
 def _refused(n: int) -> Check:
-    """Whether the exact sampler refuses, by public sizes alone."""
+    """Whether the exact sampler refuses, by public sizes only."""
     tuned = l2_exponential_draws(n=n, smoothness=GAMMA)
     try:
         l2_exponential(np.zeros(n), 1.0, (0, 1), draws=tuned.draws or 1, terms=tuned.terms or 1, draw_terms=tuned.draw_terms)
@@ -355,14 +370,14 @@ def _orthogonal(curves: Curves) -> Section:
         TITLES[9],
         "In a Sobolev space of order γ > 1, with m ≍ n^(1/(2γ+1)) terms and k ≥ n draws, the squared L2 distance is "
         "O_P(n^(−2γ/(2γ+1))), the minimax rate.",
-        f"γ = {GAMMA:g}, ε = 1; β_j = 0.4·j^(−γ−½), so that p > ½. Records are drawn, and released by the function itself, whose noise has "
-        "twice the scale that the document prints. The distance is that of the released density, after its negative parts are cut.",
+        f"γ = {GAMMA:g}, ε = 1; β_j = 0.4·j^(−γ−½), so that p > ½. Records are drawn and go through the release, whose noise has twice the "
+        "scale that the document prints. The distance is that of the released density, without its negative parts.",
         (Figure("Squared L2 distance of the released density.", (Panel(RECORDS, L2, (curve.measured(), *lines)),)),),
         (curve.slope,),
         _exact_checks([curve], curves.setting),
-        "What the error must be is the sum of what the terms leave out, of the variance of the coefficients, and of that of the noise, "
-        "16m³/(n²ε²), which is of smaller order than m/n but seen where n is small.",
+        "The exact expectation is the sum of the squared bias, of the variance of the coefficients, and of that of the noise, 16m³/(n²ε²), "
+        "which is of smaller order than m/n but visible for small n.",
     )
 
 
-STUDY = Study("rates", "How fast the errors of releases fall, beside both tables of rates.", TITLES, sections)
+STUDY = Study("rates", "How fast the errors of releases fall, and both tables of rates.", TITLES, sections)
