@@ -99,6 +99,6 @@ def numbers(text: str) -> list[Shown]:
         # A whole number below 10 is taken as it is.
         half = 0.5 * 10.0 ** (int(exponent or 0) - decimals) if len(mantissa.lstrip("-")) > 1 or exponent else 0.0
         found.append(Shown(float(digits), half))
-        if text[match.end() :].lstrip().startswith("%"):
+        if re.match(r"\s*(?:to −?[\d.]+\s*)?%", text[match.end() :]):
             found.append(Shown(float(digits) / 100, (half or 0.5) / 100))
     return found

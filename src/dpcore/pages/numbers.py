@@ -116,6 +116,18 @@ def _with_exponent(values: list[float], exponent: int, places: int) -> list[str]
     return [f"{written(_no_negative_zero(multiple, decimals), f'.{decimals}f')}e{exponent:+03d}" for multiple in multiples]
 
 
+def ends_of(lower: str, upper: str) -> str:
+    """An interval whose ends are written out; a per cent sign after both stands once.
+
+    Examples
+    --------
+    >>> ends_of("1.80", "3.17"), ends_of("36.0 %", "39.0 %")
+    ('1.80 to 3.17', '36.0 to 39.0 %')
+    """
+    shared = " %" if upper.endswith(" %") else ""
+    return f"{lower.removesuffix(shared)} to {upper}"
+
+
 def misses(confidence: float) -> str:
     """How many of the intervals do not contain the true value, in words."""
     known = next((words for level, words in WORDS.items() if math.isclose(level, confidence)), None)

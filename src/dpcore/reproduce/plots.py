@@ -1,4 +1,4 @@
-"""Plots of results as inline SVG: panels beside each other, one legend above them."""
+"""Plots of results as inline SVG: panels beside each other, or below each other on narrow screens, and one legend above them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from dpcore.pages.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, few_numbers, picture
+from dpcore.pages.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, few_numbers, is_narrow, picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from dpcore.reproduce.results import Figure, Panel, Series
 
-HEIGHT = 2.9
-"""Inches."""
+HEIGHT, NARROW_HEIGHT, LINE = 2.9, 2.3, 0.18
+"""Of panels beside each other, of each panel below another, and of a line of a legend, in inches."""
 MOST_POINTS = 4
 """Largest number of tick labels of one panel."""
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8.5}
@@ -49,14 +49,16 @@ def figure_plot(figure: Figure) -> str:
     Returns
     -------
     str
-        An `<svg>` element in the colours of the page.
+        Two `<svg>` elements in the colours of the page, which shows one of them.
     """
     # Panels that show the same quantity show it on the same axis.
     shared = len({panel.y_label for panel in figure.panels}) == 1
     one_legend = shared or _all_in_one(figure.panels)
 
     def draw(canvas: Canvas) -> None:
-        every = canvas.subplots(1, len(figure.panels), squeeze=False, sharey=shared)[0]
+        narrow = is_narrow(canvas)
+        rows, columns = (len(figure.panels), 1) if narrow else (1, len(figure.panels))
+        every = canvas.subplots(rows, columns, squeeze=False, sharey=shared).ravel()
         handles: dict[str, Any] = {}
         for axes, panel in zip(every, figure.panels, strict=True):
             drawn = {series.name: _draw_series(axes, series) for series in panel.series}
@@ -64,15 +66,20 @@ def figure_plot(figure: Figure) -> str:
             _frame(axes, panel)
             if figure.square:
                 axes.set_aspect("equal")
-            if shared:
+            if shared and not narrow:
                 axes.label_outer()
             if not one_legend:
                 axes.legend(drawn.values(), drawn.keys(), loc="lower left", bbox_to_anchor=(-0.02, 1.0), **LEGEND)
         if one_legend:
-            columns = 2 if len(handles) > 3 else len(handles)
-            canvas.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns, **LEGEND)
+            beside = 1 if narrow else 2 if len(handles) > 3 else len(handles)
+            canvas.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=beside, **LEGEND)
 
-    return picture(draw, HEIGHT + _more_height(figure, one_legend=one_legend), figure.caption)
+    return picture(
+        draw,
+        HEIGHT + _more_height(figure, one_legend=one_legend),
+        figure.caption,
+        narrow=_narrow_height(figure, one_legend=one_legend),
+    )
 
 
 def _all_in_one(panels: Sequence[Panel]) -> bool:
@@ -85,7 +92,14 @@ def _more_height(figure: Figure, *, one_legend: bool) -> float:
     """For titles, and for the lines of legends beyond the first two."""
     counts = [len({series.name for series in panel.series}) for panel in figure.panels]
     lines = math.ceil(max(counts) / 2) - 2 if one_legend else max(counts) - 2
-    return (0.2 if any(panel.title for panel in figure.panels) else 0.0) + 0.18 * max(0, lines)
+    return (0.2 if any(panel.title for panel in figure.panels) else 0.0) + LINE * max(0, lines)
+
+
+def _narrow_height(figure: Figure, *, one_legend: bool) -> float:
+    """Of panels below each other: each with its title, and all lines of the legends."""
+    counts = [len({series.name for series in panel.series}) for panel in figure.panels]
+    each = NARROW_HEIGHT + (0.5 if figure.square else 0.0) + (0.2 if any(panel.title for panel in figure.panels) else 0.0)
+    return len(figure.panels) * each + LINE * (max(counts) if one_legend else sum(counts))
 
 
 def _draw_series(axes: Any, series: Series) -> Any:

@@ -185,8 +185,9 @@ def test_every_form_is_drawn_and_named():
 
 
 def test_one_legend_is_enough_for_panels_with_the_same_series():
+    """One in the drawing for wide screens, and one in that for narrow ones."""
     for other in (ALARM, "something else"):
-        assert len(re.findall(">pairs<", _figure(other=other))) == 1
+        assert len(re.findall(">pairs<", _figure(other=other))) == 2
 
 
 def test_squares_have_one_scale():
@@ -195,15 +196,15 @@ def test_squares_have_one_scale():
 
     seen = []
 
-    def remember(draw, height, title):
+    def remember(draw, height, title, *, narrow):
         def both(canvas):
             draw(canvas)
             seen.append([axes.get_aspect() for axes in canvas.axes])
 
-        return picture(both, height, title)
+        return picture(both, height, title, narrow=narrow)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "picture", remember)
         _figure(square=True)
         _figure()
-    assert seen == [[1.0, 1.0], ["auto", "auto"]]
+    assert seen == [[1.0, 1.0]] * 2 + [["auto", "auto"]] * 2

@@ -9,7 +9,7 @@ import numpy as np
 from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
 from dpcore.batch.privatize.page import declared_values, stand_in
 from dpcore.pages import plots
-from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, readable, rounded, rounded_up
+from dpcore.pages.numbers import counted, ends_of, percentage_of, plain_name, plain_number, readable, rounded, rounded_up
 
 if TYPE_CHECKING:
     from dpcore.batch.estimate.run import ColumnEstimate
@@ -62,16 +62,16 @@ def _number(found: ColumnEstimate) -> dict[str, Any]:
     estimate, percent = found.estimate, found.kind == "proportion"
     value, (lower, upper) = float(estimate.value), map(float, found.interval)
     numbers = readable([value, lower, upper, found.consistent], float(estimate.stderr), percent=percent)
-    title = f"{found.column.name}: {numbers[0]}, interval {numbers[1]} to {numbers[2]}"
+    title = f"{found.column.name}: {numbers[0]}, interval {ends_of(numbers[1], numbers[2])}"
     short = 0 < upper - lower < plots.SHORT * (found.range[1] - found.range[0])
     ends = [percentage_of(end) if percent else plain_number(end) for end in found.range]
     label = f"{found.summary}, % of rows" if percent else f"{found.summary} of {found.column.name}"
     return {
         "what": found.summary,
         "value": numbers[0],
-        "interval": f"{numbers[1]} to {numbers[2]}",
+        "interval": ends_of(numbers[1], numbers[2]),
         "stderr": readable([float(estimate.stderr)], float(estimate.stderr), percent=percent)[0],
-        "part_of": f"{ends[0]} to {ends[1]}" if short else None,
+        "part_of": ends_of(ends[0], ends[1]) if short else None,
         "consistent": numbers[3] if numbers[3] != numbers[0] else None,
         "plot": plots.interval_plot(value, (lower, upper), found.range, percent=percent, title=title, label=label),
     }
@@ -90,7 +90,7 @@ def _frequencies(found: ColumnEstimate) -> dict[str, Any]:
     rows = []
     for place, i in enumerate(order):
         raw, lower, upper, possible = readable([values[i], *intervals[place], consistent[i]], float(stderr[i]), percent=True)
-        rows.append({"label": labels[i], "raw": raw, "interval": f"{lower} to {upper}", "consistent": possible})
+        rows.append({"label": labels[i], "raw": raw, "interval": ends_of(lower, upper), "consistent": possible})
     return {
         "what": f"most frequent of {counted(len(values), 'category', 'categories')}: {plots.shortened(rows[0]['label'])}",
         "value": rows[0]["raw"],

@@ -24,6 +24,7 @@ from dpcore.pages import plots
 from dpcore.pages.numbers import (
     LONGEST,
     counted,
+    ends_of,
     percentage_of,
     plain_name,
     plain_number,
@@ -99,11 +100,11 @@ def _number(query: Mapping[str, Any]) -> dict[str, Any]:
     lower, upper = map(float, interval)
     numbers = _with_digits([value, lower, upper], query.get("stderr"))
     limits, part_of = _limits(query, float(value), (lower, upper))
-    title = f"{query['name']}: {numbers[0]}, interval {numbers[1]} to {numbers[2]}"
+    title = f"{query['name']}: {numbers[0]}, interval {ends_of(numbers[1], numbers[2])}"
     return {
         "form": "number",
         "value": numbers[0],
-        "interval": f"{numbers[1]} to {numbers[2]}",
+        "interval": ends_of(numbers[1], numbers[2]),
         "stderr": _two_digits(query.get("stderr")),
         "plot": plots.interval_plot(float(value), (lower, upper), limits, percent=False, title=title, label=_label(query)),
         "part_of": part_of,
@@ -275,7 +276,7 @@ def _count_with_ends(value: float, pair: Sequence[float] | npt.NDArray[np.float6
     if pair is None:
         return plain_number(value), None
     numbers = _with_digits([value, *pair], stderr)
-    return numbers[0], f"{numbers[1]} to {numbers[2]}"
+    return numbers[0], ends_of(numbers[1], numbers[2])
 
 
 def _with_digits(values: Sequence[Any], stderr: float | None) -> list[str]:
