@@ -240,3 +240,42 @@ def test_records_that_are_clamped_into_a_failed_result_are_found() -> None:
     """The old way: a result of clamped records that a failure leaves behind is freed and not wiped."""
     program = "x = records()\ny = np.clip(x, 0.0, 2e7)\ndel y\nx[:] = 0"
     assert records_in(memory_of(program)) > 0
+
+
+# Labels
+
+LABELLED = """
+labels = [f"label {i:04d}" for i in range(1000)]
+mechanism = local.KaryResponse.from_categories(1.0, labels)
+codes = np.arange(N)
+codes *= 7919
+codes %= 1000
+table = np.array(labels)
+"""
+CODES = np.arange(5000) * 7919 % 1000
+LABEL_USES = {
+    "strings": "texts = table[codes]; mechanism.privatize(texts); texts[:] = ''",
+    "objects": "texts = np.array(labels, object)[codes]; mechanism.privatize(texts); texts[:] = None",
+    "a categorical": """
+class Categorical:
+    dtype = type("Dtype", (), {"categories": labels})
+Categorical.codes = codes
+mechanism.privatize(Categorical())
+""",
+}
+
+
+def codes_in(memory: bytes) -> int:
+    """How many runs of four codes lie there."""
+    return sum(CODES[i : i + 4].astype("<i8").tobytes() in memory for i in range(500, 5000, 1000))
+
+
+def test_codes_that_are_held_are_found() -> None:
+    assert codes_in(memory_of(LABELLED)) == 5
+
+
+@pytest.mark.parametrize("use", LABEL_USES)
+def test_codes_of_labels_go_with_the_callers_array(use: str) -> None:
+    memory = memory_of(LABELLED + LABEL_USES[use] + "\ncodes[:] = 0")
+    assert codes_in(memory) == 0
+    assert "".join(f"label {code:04d}" for code in CODES[200:203]).encode("utf-32-le") not in memory

@@ -79,6 +79,8 @@ def codes_of(records: Any, labels: tuple[str, ...] | None) -> npt.NDArray[Any]:
 
 
 def _array(records: Any) -> npt.NDArray[Any]:
+    if isinstance(records, list | tuple) and all(type(item) is str for item in records):
+        return np.array(records, object)
     check_unmasked("records", records)
     found = np.asarray(records) if isinstance(records, str) or hasattr(records, "__array__") else np.asarray(records, object)
     if found.dtype.kind == "O" and found.size and all(isinstance(item, int) and not isinstance(item, bool) for item in found.flat):

@@ -160,8 +160,8 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
 
         Notes
         -----
-        Labels are looked up one by one: about 0.1 µs each as Python strings, less as a categorical. A NumPy array of fixed-width strings is
-        looked up in k's logarithm. Codes are kept in memory that is wiped; Python's own strings are not.
+        Cost: that of the mechanism. Labels take about 0.3 µs each to look up, those of a categorical about 30 ns. Their codes are kept in
+        memory that is wiped; Python's own strings are not.
         """
         codes = codes_of(records, self.categories)
         shape, dtype = self._report_type(codes)
