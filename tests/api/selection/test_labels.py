@@ -97,7 +97,7 @@ def test_labels_of_several_levels() -> None:
         (np.zeros((4, 2)), ParameterTypeError, "labels must be a sequence"),
         (4, ParameterTypeError, "labels must be a sequence with one label for each score, got int"),
     ],
-    ids=repr,
+    ids=["too few", "none", "text", "dict", "set", "iterator", "matrix", "number"],
 )
 def test_wrong_labels_are_refused_before_anything_is_drawn(labels: Any, error: type[Exception], message: str) -> None:
     class Untouched:
