@@ -27,7 +27,8 @@ from dpcore.bench.local import (
     thread_row,
     transform_row,
 )
-from peers_local import ESTIMATE_PEERS, PEERS, EstimatePeer, LocalPeer, butterflies
+from peers_local import PEERS, LocalPeer
+from peers_local_estimates import ESTIMATE_PEERS, EstimatePeer, butterflies
 from ratios import ABSENT, ROWS
 
 N = int(os.environ.get("DPCORE_BENCH_VALUES", "10000000"))
