@@ -29,8 +29,8 @@ class StreamPosition(NamedTuple):
     first_element : int
         64-bit index of the call's first element.
     secure : bool
-        Whether the key comes from the operating system. It decides the cipher, and nothing else: what a stream says of itself in
-        `Stream.secure` replaces it in every public call.
+        Whether the key comes from the operating system, which decides the cipher. Public functions replace it with the `secure` of the
+        stream that gave the position.
     """
 
     key: bytes | Key

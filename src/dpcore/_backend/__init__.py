@@ -1,4 +1,4 @@
-"""The only importer of the kernels: CPU level, threads, chunks, and the hand-over to the exact tier."""
+"""The only package that imports the kernels: CPU level, threads, chunks, and the hand-over to the exact tier."""
 
 from dpcore._backend.counts import (
     HASH_PRIME,

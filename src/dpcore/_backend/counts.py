@@ -24,7 +24,7 @@ HASH_PRIME = int(_counts.HASH_PRIME)
 def _summed(
     add: Callable[[Any, Counts], object], reports: Any, size: int, threads: int | None, elements_per_unit: float, row: int | None = None
 ) -> Counts:
-    """Sum over ranges of reports, each range into counts of its own; `row` is where they stand in an array of rows."""
+    """Sum over ranges of reports, each range into its own counts; `row` is their row in an array of rows, for messages."""
     total, lock = np.zeros(size, np.int64), threading.Lock()
     reports = aligned(reports)
 
@@ -46,7 +46,7 @@ def _impossible(index: object) -> DataError:
 
 
 def _by_rows(add: Callable[[int, int], object], rows: npt.NDArray[Any], threads: int | None, per_unit: float) -> None:
-    """Count rows, a range of them at a time; so many reports take the time of one noisy number."""
+    """Count rows, a range of them at a time; `per_unit` reports take the time of one noisy number."""
     columns = max(1, rows.shape[1])
 
     def work(start: int, stop: int) -> None:
@@ -58,7 +58,7 @@ def _by_rows(add: Callable[[int, int], object], rows: npt.NDArray[Any], threads:
 
 
 _LONG_ROW = 1 << 21
-"""Reports of a row from which on its own ranges are what the threads share."""
+"""From this many reports in a row, threads share the ranges of each row instead of the rows."""
 _TRUE_PER_UNIT, _BITS_PER_UNIT = 16.0, 256.0
 
 

@@ -1,4 +1,4 @@
-"""What tests may turn."""
+"""Switches for tests."""
 
 from __future__ import annotations
 

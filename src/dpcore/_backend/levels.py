@@ -57,7 +57,7 @@ def cipher_code(*, secure: bool) -> int:
 
 
 def make_keystream(n_words: int, cipher: str = "chacha20") -> None:
-    """Make the keystream of `n_words` 64-bit words in a buffer that stays in L1: the bound that benchmarks compare with."""
+    """Make the keystream of `n_words` 64-bit words in a buffer that stays in L1, as a bound for benchmarks."""
     _dispatch.keystream_in_cache(bytes(32), AES256 if cipher == "aes256" else CHACHA20, n_words)
 
 

@@ -14,10 +14,10 @@ __all__ = ["Key", "aligned", "contiguous", "fresh_key", "wiped_copy", "wiped_emp
 
 
 def wiped_empty(shape: tuple[int, ...] | int, dtype: Any) -> npt.NDArray[Any]:
-    """Zeros in memory that is wiped, for what must not be left behind: records, noise that was not released yet."""
+    """Zeros in memory that is wiped after use, for records and for noise that is not yet released."""
     shape, dtype = (shape,) if isinstance(shape, int) else shape, np.dtype(dtype)
     size = math.prod(shape)
-    memory: Any = Wiped(size * dtype.itemsize)  # NumPy's types know of no buffers but the standard library's
+    memory: Any = Wiped(size * dtype.itemsize)  # NumPy's stubs only accept buffers of the standard library
     return np.frombuffer(memory, dtype, count=size).reshape(shape) if size else np.empty(shape, dtype)
 
 
@@ -35,5 +35,5 @@ def contiguous(array: npt.NDArray[Any], dtype: Any = None) -> npt.NDArray[Any]:
 
 
 def aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array itself if its items lie where the processor may read them as what they are, else a copy that is wiped."""
+    """The array itself if its items are aligned, else a copy that is wiped."""
     return array if array.flags.aligned else wiped_copy(array)

@@ -23,7 +23,7 @@ _FLOAT_KINDS = {"laplace": _noise.LAPLACE, "gaussian": _noise.GAUSSIAN}
 
 
 def _exact_real(kind: Kind, words: KernelWords, item: Pending, scale: float, grid: float) -> float:
-    from dpcore._exact.handover import real  # the exact tier, which most processes never need
+    from dpcore._exact.handover import real  # the exact tier, which most processes do not need
 
     return real(kind, words, item, scale, grid)
 
@@ -57,14 +57,14 @@ def _discrete_law(kind: Kind, scale: float) -> Any:
 
 
 class Bounds(NamedTuple):
-    """What numbers are clamped to inside the kernels, and what NaN stands for; without `missing` it is refused."""
+    """Bounds to which the kernels clamp numbers, and the number for NaN; without `missing`, NaN is refused."""
 
     lower: float
     upper: float
     missing: float | None
 
     def fields(self) -> tuple[float, float, float, int, int, bool]:
-        """What the kernels take: integers are clamped as such where every bound is one of int64."""
+        """The arguments of the kernels. Integers are clamped as integers if every bound is in int64."""
         given = [number for number in self if number is not None]
         integral = all(float(number).is_integer() and INT64_MIN <= number <= INT64_MAX for number in given)
         lower, upper = (int(self.lower), int(self.upper)) if integral else (0, 0)
@@ -72,7 +72,7 @@ class Bounds(NamedTuple):
 
 
 def _finish(call: Any, out: npt.NDArray[Any], resolve: Callable[[Pending], Any], start: int, stop: int) -> None:
-    """Run one range. The kernels leave the places of pending samples as they are; each is written when it is decided."""
+    """Run one range. The kernels do not write pending samples; each is written when the exact tier has decided it."""
     while start < stop:
         status, reached, pending = call.run(start, stop)
         for fields in pending:
@@ -83,7 +83,7 @@ def _finish(call: Any, out: npt.NDArray[Any], resolve: Callable[[Pending], Any],
 
 
 class _UnfitError(Exception):
-    """A value that no noise is added to; which one is the first is asked afterwards, for threads find them in any order."""
+    """A value to which no noise is added. The first one is searched for afterwards, because threads find them in any order."""
 
 
 def _first(search: Callable[[int, int], int], size: int, threads: int | None) -> int:
@@ -100,7 +100,7 @@ def _first(search: Callable[[int, int], int], size: int, threads: int | None) ->
 
 
 def _check_values(call: Any, values: npt.NDArray[Any], bounds: Bounds | None, threads: int | None) -> None:
-    """Refuse values that no noise is added to."""
+    """Refuse NaN, and infinities if there are no bounds."""
     if values.dtype.kind not in "fc" or (bounds is not None and bounds.missing is not None):
         return
     position = _first(call.first_nonfinite if bounds is None else call.first_nan, values.size, threads)
@@ -160,7 +160,7 @@ def default_grid(scale: float) -> float:
 
 
 def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, position: Position) -> float:
-    """One finite float; the path that latency counts on."""
+    """One finite float, with as little overhead as possible."""
     key, nonce, first, secure = position
     cipher = cipher_code(secure=secure)
     code = _FLOAT_KINDS[kind]
@@ -183,7 +183,7 @@ def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position) -
 
 
 def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[list[float], npt.NDArray[np.int64] | None]:
-    """Distinct scales, and which one each element has; taken from the array as given, so that a row of per-column scales stays a row."""
+    """The distinct scales, and the index of each element's scale; computed before broadcasting, so a row of scales costs one row."""
     if isinstance(scale, float):
         return [scale], None
     distinct, inverse = np.unique(scale, return_inverse=True)
@@ -208,7 +208,7 @@ def int_noise(
     result = np.empty(values.shape, np.int64) if out is None else out
     scales, which = _distinct(scale, values.shape)
     if kind == "discrete_gaussian" and which is not None:
-        code = _noise.GAUSSIAN_TABLE  # lane by lane: each law knows its own kind
+        code = _noise.GAUSSIAN_TABLE  # one value at a time: each law has its own kind
     else:
         code = {"discrete_laplace": _noise.DISCRETE_LAPLACE}.get(
             kind, _noise.GAUSSIAN_TABLE if scales[0] < TABLE_LIMIT else _noise.GAUSSIAN_ROUNDED

@@ -1,4 +1,4 @@
-"""Local randomisers: one call each. Arguments are valid; probabilities are handed over as binary expansions that grow on demand."""
+"""Local randomisers, one call each. Arguments are valid. Probabilities are passed as binary expansions that grow when needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HADAMARD_REPORT = np.dtype([("row", "<u4"), ("bit", "?")])
 """A Hadamard response: the row, and the sign (True is +1)."""
 MORE_RESPONSE = 6
 FIRST_LIMBS = 8
-LARGEST_WIDTH, SMALLEST_WIDTH = 2.0**1022, 2.0**-960  # the reciprocal is a normal number, whatever the thread does with others
+LARGEST_WIDTH, SMALLEST_WIDTH = 2.0**1022, 2.0**-960  # the reciprocal is a normal number, even if the thread flushes subnormal ones
 
 Array = npt.NDArray[Any]
 
@@ -36,7 +36,7 @@ def _reals(probabilities: tuple[Probability, ...], n_limbs: int) -> Any:
     bits = 32 * n_limbs
     rows, exact = [], []
     for p in probabilities:
-        floor = min(p.floor(bits), 2**bits - 1)  # the certain event is its largest fraction, undecided when even that is met
+        floor = min(p.floor(bits), 2**bits - 1)  # probability 1 becomes the largest fraction; equality with it is undecided
         rows.append(np.frombuffer(floor.to_bytes(4 * n_limbs, "big"), ">u4"))
         constant = p.constant
         exact.append(constant is not None and constant < 1 and (constant * 2**bits).denominator == 1)
@@ -45,7 +45,7 @@ def _reals(probabilities: tuple[Probability, ...], n_limbs: int) -> Any:
 
 @dataclass(slots=True)
 class _Run:
-    """One array's way through the kernels; the expansions of its probabilities grow when a comparison needs it."""
+    """The calls of the kernels for one array; the expansions of its probabilities grow when a comparison needs it."""
 
     kind: int
     values: Array
@@ -56,7 +56,7 @@ class _Run:
     options: dict[str, Any] = field(default_factory=dict)
 
     def call(self, n_limbs: int) -> Any:
-        """Kernels' call with expansions of this length."""
+        """A call of the kernels with expansions of this length."""
         key, nonce, first, secure = self.position
         return _response.Call(
             self.kind, self.values, self.out, key, nonce, first, cipher_code(secure=secure), tier=Testing.tier,
@@ -149,7 +149,7 @@ def flip_bools(x: Array, p: Probability, position: Position, *, threads: int | N
 def flip_packed(
     bits: npt.NDArray[np.uint8], n: int, p: Probability, position: Position, *, threads: int | None, out: Array | None = None
 ) -> npt.NDArray[np.uint8]:
-    """The first n packed bits, each flipped with probability p; what lies behind them in the last byte becomes 0."""
+    """The first n packed bits, each flipped with probability p; the other bits of the last byte become 0."""
     result = _new(out, ((n + 7) // 8,), np.uint8)
     run = _Run(_response.FLIP_PACKED, bits, result, position, real=(p,), options={"k": n})
     run.over(n, threads, elements_per_unit=16)
@@ -186,7 +186,7 @@ def bounded_response(
     result = _new(out, x.shape, np.bool_)
     run = _Run(_response.BOUNDED, x, result.view(np.uint8), position, options={"bounded": law})
     if out is not None and missing is None and x.dtype.kind == "f":
-        run.refuse_nan(threads)  # before `out`, which may be x itself, is touched
+        run.refuse_nan(threads)  # before `out`, which may be x itself, is written
     words = call_words(position)
 
     def resolve(fields: tuple[int, int, float, float, int, int]) -> None:
@@ -209,7 +209,7 @@ def _tilted(high: float, low: float, lower: float, upper: float, epsilon: float)
 
 
 def _is_below(p: Probability, piece: int, words: KernelWords, element: int) -> bool:
-    """Whether the uniform with these first sixteen bits is below p, by as many more as it takes."""
+    """Whether the uniform number with these first sixteen bits is below p; reads as many further bits as needed."""
     prefix, bits = piece, 16
     for chunk in range(1024):
         for word in words.more(MORE_RESPONSE, element, 0, chunk):

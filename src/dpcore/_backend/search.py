@@ -17,7 +17,7 @@ _LOOKED_UP = 0.5
 _TEST_COST = 0.5
 """Time of one test of eight outcomes, in noisy numbers."""
 _WORTH_ROUGH = 2048
-"""From how many data sets on the tests are also made in float."""
+"""From this many data sets on, the tests are first made in float32."""
 _BLOCK = 2048
 """Data sets whose counts are converted together."""
 

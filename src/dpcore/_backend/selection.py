@@ -28,13 +28,13 @@ ELEMENTS_PER_UNIT = 8.0
 LARGEST_SCORE = Fraction(2**1000)
 """Scores are clamped to this magnitude, so that no key overflows."""
 _ROUND = 4096
-"""What a round of few scores costs at least, in scores."""
+"""Least cost of a round, in scores."""
 
 Threshold = tuple[float, float]
 
 
 def _visiting_step(n_units: int) -> int:
-    """A step near the golden section of the units and prime to their number: sorted scores are met as if shuffled."""
+    """A step near the golden section of the units and prime to their number, so that sorted scores are visited as if shuffled."""
     step = max(1, round(n_units * 0.6180339887498949))
     while math.gcd(step, n_units) != 1:
         step += 1
@@ -65,7 +65,7 @@ class Selection:
         self._noise, self._scores, self._scale, self._keep, self._threads = noise, scores, scale, keep, threads
         self._first, self._words = first, KernelWords(key, nonce, cipher)
         self._excluded = np.empty(0, np.int64)  # ascending; room for every round of a peeling
-        self.evaluated = 0  # elements that the pruning let through in `largest`
+        self.evaluated = 0  # elements that pruning did not exclude in `largest`
 
     def largest(self, round_: int) -> npt.NDArray[np.int64]:
         """Elements with the `keep` largest keys of a round, in descending order of their keys."""
@@ -106,7 +106,7 @@ class Selection:
         return out
 
     def peel(self, rounds: int) -> npt.NDArray[np.int64]:
-        """Winners of rounds that each leave out the winners before."""
+        """Winners of rounds, each without the winners of the rounds before."""
         self._check_room(rounds)
         out = np.empty(rounds, np.int64)
         self.find_bounds()
@@ -128,7 +128,7 @@ class Selection:
         return int(self.largest(round_)[0])
 
     def find_bounds(self) -> None:
-        """Note the largest score of each block, which all rounds share, and refuse scores that are not finite."""
+        """Store the largest score of each block for all rounds, and refuse scores that are not finite."""
         n_blocks = -(-self._scores.size // _selection.BLOCK)
         self._call.use_bounds(wiped_empty(n_blocks, np.float64))
 
@@ -161,7 +161,7 @@ class Selection:
         return result[: self._keep]
 
     def _rank_exactly(self, elements: Sequence[int], round_: int) -> list[int]:
-        from dpcore._exact.handover import rank_contenders  # the exact tier, which most processes never need
+        from dpcore._exact.handover import rank_contenders  # the exact tier, which most processes do not need
 
         first = self._first + round_ * self._call.stride
         scores = {index: _clamped(self._scores[index].item()) for index in elements}

@@ -16,11 +16,11 @@ from dpcore.errors import ParameterError
 
 _THREADS_VARIABLE = "DPCORE_NUM_THREADS"
 CHUNK = 1 << 17
-"""Elements a thread takes at once: a fraction of a millisecond, so that Ctrl-C is honoured soon."""
+"""Elements that a thread takes at once: a fraction of a millisecond, so that Ctrl-C takes effect soon."""
 SMALL = 1 << 15
 """Arrays up to this size stay on the calling thread."""
 MOST_WAITING = 1 << 12
-"""Jobs that threads may have left lying."""
+"""Most jobs that may wait for threads."""
 
 
 def _cgroup_quota() -> float:
@@ -46,10 +46,10 @@ def default_threads() -> int:
 
 
 class _Pool:
-    """The process's worker threads, which take jobs from one queue; made on first use and made anew after fork.
+    """The worker threads of the process, which take jobs from one queue; made on first use, and again after fork.
 
-    Nobody waits for a thread to start, as `threading.Thread` does: one that dies before it begins, because memory is short, would be waited
-    for without end.
+    No call waits for a thread to start, as `threading.Thread` does: if a thread died before it began, because memory is short, that wait
+    would never end.
     """
 
     _jobs: SimpleQueue[Callable[[], None] | None]
@@ -61,12 +61,12 @@ class _Pool:
     def start(self, job: Callable[[], None], workers: int) -> None:
         """Give a job to so many threads, or to fewer where the system starts no more."""
         if getattr(self._here, "starts", False):
-            return  # a signal handler has interrupted this very function, which may hold the lock: it works alone
+            return  # a signal handler has interrupted this function, which may hold the lock: the handler's call works alone
         here = self._here
         here.starts = True
         try:
             with self._lock:
-                if self._jobs.qsize() > MOST_WAITING:  # nobody takes them up: the threads have died at their start
+                if self._jobs.qsize() > MOST_WAITING:  # no thread takes them: all have died at their start
                     self._jobs, self._workers = SimpleQueue(), 0
                 jobs = self._jobs
                 self._hire(workers)
@@ -80,17 +80,17 @@ class _Pool:
             while self._workers < workers:
                 start_new_thread(_work, (self._jobs,))
                 self._workers += 1
-        except RuntimeError:  # the system starts no more, or the interpreter ends; the caller does alone what nobody helps with
+        except RuntimeError:  # the system starts no more threads, or the interpreter ends; the caller does the rest alone
             return
 
     def dismiss(self) -> None:
-        """Let all threads end when they have done what waits, and begin without any."""
+        """Let all threads end after the waiting jobs, and begin again without threads."""
         for _ in range(self._workers):
             self._jobs.put(None)
         self.forget()
 
     def forget(self) -> None:
-        """Start without threads: a child of fork has the object but not its threads, and perhaps a lock that no one will open."""
+        """Start without threads: a child of fork has the object but not its threads, and perhaps a lock that is never released."""
         self._lock = threading.Lock()
         self._here = threading.local()
         self._jobs = SimpleQueue()
@@ -111,9 +111,9 @@ if hasattr(os, "register_at_fork"):
 def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None, *, elements_per_unit: float = 1.0) -> None:
     """Call `work(start, stop)` on ranges that cover [0, size), on at most `threads` threads; the first error ends it.
 
-    `elements_per_unit` says how many elements cost as much as one noisy float64, for which the chunks are made. Returns, or raises, only
-    when no range is being worked on any more, and none is begun later: whoever works has joined, and the end waits for all who have, in
-    one call that no signal interrupts. It is short, for nobody takes another range.
+    `elements_per_unit` is the number of elements that cost as much as one noisy float64; it sets the size of the chunks. The function
+    returns or raises only when no thread works on a range, and no thread begins one later: working threads have joined, and the end waits
+    for all of them in one call that no signal interrupts. The wait is short because no thread takes another range.
     """
     chunk, small = (max(1, int(n * elements_per_unit)) for n in (CHUNK, SMALL))
     workers = min(threads or default_threads(), -(-size // chunk))
@@ -127,7 +127,7 @@ def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None,
         while (start := ranges.take()) >= 0:
             work(start, min(start + chunk, size))
 
-    tasks = [drain]  # emptied at the end: a job that a thread takes up later must not keep the call alive, whose keys go with it
+    tasks = [drain]  # emptied at the end: a job that a thread takes later must not keep the call, and its keys, alive
 
     def help_out() -> None:
         if not ranges.join():
@@ -150,4 +150,4 @@ def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None,
         if errors:
             raise errors[0]
     finally:
-        errors.clear()  # they hold this frame, which holds the arrays, and so no other name of it may hold them
+        errors.clear()  # errors refer to this frame, which refers to the arrays

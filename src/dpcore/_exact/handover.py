@@ -1,4 +1,4 @@
-"""Hand-over of undecided samples to the exact tier: which bits belong to a sample, and what is done with them."""
+"""Hand-over of undecided samples to the exact tier: which bits belong to a sample, and how they are used."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _rounded_gaussian(words: Words, element: int, scale: float) -> int:
 
 
 def integer(kind: Kind, words: Words, pending: Pending, scale: float) -> int:
-    """x + Z of one sample, saturated at the edges of int64."""
+    """x + Z of one sample, saturated at the ends of int64."""
     element = pending.element
     if kind == "discrete_gaussian" and scale >= TABLE_LIMIT:
         z = _rounded_gaussian(words, element, scale)

@@ -1,4 +1,4 @@
-"""Interval arithmetic of a stated precision, for bounds that must hold and not merely be close.
+"""Interval arithmetic of a given precision, for bounds that must be proved.
 
 Every operation returns an interval that contains all results of its operands. Precision travels with the numbers, ends are pairs of Python
 integers, and nothing is stored between calls: threads share no state.

@@ -1,4 +1,4 @@
-"""What the fast and the exact tiers must agree on about a sample. Light: the exact tier itself loads when needed."""
+"""What the fast and the exact tiers share about a sample. The exact tier itself is imported when needed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Kind = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"]
 SelectionNoise = Literal["gumbel", "exponential", "laplace"]
 
 TABLE_LIMIT = 8.0
-"""Below this σ the discrete Gaussian is inverted from a table, from it on it is a rounded normal with an acceptance step."""
+"""Below this σ the discrete Gaussian is inverted from a table; from it on, a normal is rounded and accepted or rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A sample the faster tiers left undecided: its place in the arrays and in the keystream, its input, and which law it follows."""
+    """A sample that the faster tiers did not decide: its place in the arrays and in the keystream, its input and its law."""
 
     index: int
     element: int

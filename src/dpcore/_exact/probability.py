@@ -1,8 +1,8 @@
-"""Probabilities that are real numbers, to as many bits as anyone asks for.
+"""Probabilities that are real numbers, to any number of bits.
 
 Every probability of a local randomiser has the form (a + b·E)/(c + d·E) with rational a, b, c, d and E = e^x for a rational x ≠ 0. E is
-transcendental (Lindemann), so unless the ratio does not depend on E it is no dyadic number, and a uniform number meets it with
-probability zero: comparing ever more of its bits decides.
+transcendental (Lindemann), so a ratio that depends on E is not a dyadic number. A uniform number equals it with probability zero, and
+enough of its bits decide a comparison.
 """
 
 from __future__ import annotations

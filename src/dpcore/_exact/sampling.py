@@ -17,7 +17,7 @@ from dpcore._exact.pending import SelectionNoise
 FIRST_PRECISION = 160
 LARGEST_FLOAT = math.ldexp(2.0 - 2.0**-52, 1023)
 TABLE_TAIL = Fraction(1, 2**12)
-"""The fast path's table of a small discrete Gaussian stops where less than this is left."""
+"""The table of a small discrete Gaussian in the fast tier stops where less than this probability is left."""
 
 MoreWords = Callable[[int], list[int]]
 

@@ -143,7 +143,7 @@ def packed_row(level: str, reports: int, rounds: int) -> Row:
 
 
 def check_build(estimator: BinarySearchEstimator) -> None:
-    """Raise unless an estimator is the one that was asked for: N intervals, estimates that rise with the counts all over the range of θ."""
+    """Raise unless an estimator is the intended one: N intervals, estimates that rise with the counts all over the range of θ."""
     found = estimator.estimate(np.arange(estimator.n + 1))
     (low, high), span = estimator.theta_range, found[-1] - found[0]
     if estimator.N != INTERVALS or (np.diff(found) < 0).any() or not 0.9 * (high - low) <= span <= high - low:

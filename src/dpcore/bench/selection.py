@@ -116,7 +116,7 @@ def check_choice(case: SelectionCase, choose: Callable[[Array], Any], d: int) ->
         raise AssertionError(f"{case.name}: scores far apart, and other than the largest were chosen")
     draws = [np.atleast_1d(choose(np.zeros(d))) for _ in range(max(1, 25 // case.s))]
     if any(len(set(draw.tolist())) != case.s for draw in draws):
-        raise AssertionError(f"{case.name}: {case.s} different indices were asked for")
+        raise AssertionError(f"{case.name}: {case.s} different indices were expected")
     picks = np.concatenate(draws)
     off = abs(float(picks.mean()) - (d - 1) / 2) / (d / np.sqrt(12 * picks.size))
     if not off < 7:
