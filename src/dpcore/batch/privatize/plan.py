@@ -17,16 +17,13 @@ from dpcore.batch.tables.checks import (
     check_curator,
     check_inputs_are_tables,
     check_is,
-    check_names,
-    check_output_is_free,
-    check_places,
-    type_of_unit,
     undeclared,
 )
 from dpcore.batch.tables.columns import NoisyColumn, fitted, ready
-from dpcore.batch.tables.inputs import Inputs, check_output_is_not_input, discover
+from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.kept import kept
 from dpcore.batch.tables.places import output_place
+from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
 from dpcore.batch.tables.publication import Publication
 from dpcore.batch.tables.reports import CategoryReports
 from dpcore.batch.tables.writers import open_writer, written_type
@@ -41,8 +38,8 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.places import Place
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(JobPlan):
     """A job that nothing but its rows or the system can stop any more.
 
     Attributes
@@ -70,15 +67,8 @@ class Plan:
     """
 
     job: Job
-    inputs: Inputs
     columns: tuple[NoisyColumn, ...]
-    read_types: dict[str, pa.DataType]
     schema: pa.Schema
-    output: Path
-    rows: int | None
-    unit_type: pa.DataType | None
-    publication: Publication
-    curator: bool = False
 
 
 def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> Plan:
@@ -143,16 +133,24 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
     check_inputs_are_tables(job, inputs.paths, others)
     columns = tuple(ready(position, column) for position, column in enumerate(job.column))
     output = output_place(job.output.path, "output.path")
-    check_output_is_not_input(output, job.input, inputs)
     files = [("output.path", path) for path in metadata.output_files(output, job.output.resolved_format)]
-    check_places(job, inputs.paths, files, others)
+    check_files(job, inputs, files, others)
     charge = Charge(job, Spend(_what(job), job.total), overwrite=overwrite)
-    if charge.earlier is None:
-        check_output_is_free(output, overwrite=overwrite)
-    found = _inspect_all(job, inputs, columns, curator=curator)
-    schema = _output_schema(job, found.columns, found.read_types)
-    publication = Publication([path for _, path in files], charge, overwrite=overwrite)
-    return Plan(job, inputs, found.columns, found.read_types, schema, output, found.rows, found.unit_type, publication, curator)
+    check_files_are_free(files, charge, overwrite=overwrite)
+    schemas = Schemas(inputs, job.privacy.unit)
+    columns = _inspected(job, schemas, columns, curator=curator)
+    return Plan(
+        job=job,
+        inputs=inputs,
+        columns=columns,
+        read_types=schemas.read_types,
+        schema=_output_schema(job, columns, schemas.read_types),
+        output=output,
+        rows=schemas.rows,
+        unit_type=schemas.unit_type,
+        publication=Publication([path for _, path in files], charge, overwrite=overwrite),
+        curator=curator,
+    )
 
 
 def _what(job: Job) -> str:
@@ -160,42 +158,27 @@ def _what(job: Job) -> str:
     return f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}"
 
 
-@dataclass(slots=True)
-class _Found:
-    """What the schemas of all files say together."""
-
-    columns: tuple[NoisyColumn, ...]
-    read_types: dict[str, pa.DataType]
-    rows: int | None = 0
-    unit_type: pa.DataType | None = None
-
-
-def _inspect_all(job: Job, inputs: Inputs, columns: tuple[NoisyColumn, ...], *, curator: bool) -> _Found:
-    found = _Found(columns, {})
-    for path in inputs.paths:
-        info = inputs.inspect(path)
-        unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
-        check_names(info, path, [*job.keep, *(column.name for column in columns), *unit], curator=curator)
-        if path is inputs.paths[0]:
-            found.columns = _fitted(job, info, path, columns)
+def _inspected(job: Job, schemas: Schemas, columns: tuple[NoisyColumn, ...], *, curator: bool) -> tuple[NoisyColumn, ...]:
+    """The columns for the types of the input, every file of which is checked."""
+    first, types = schemas.inputs.paths[0], schemas.read_types
+    for path, info in schemas.inspected([*job.keep, *(column.name for column in columns)], curator=curator):
+        if path is first:
+            columns = _fitted(job, info, path, columns)
         for name in job.keep:
-            kept = info.types[name] if info.types is not None else pa.string()
-            if found.read_types.setdefault(name, kept) != kept:
-                raise JobError(f"{path}: kept column {name!r} has type {kept}, but {inputs.paths[0]} has it as {found.read_types[name]}")
-        for column in found.columns:
-            found.read_types[column.name] = pa.binary() if info.types is None else _noisy_type(info, path, column)
-        _check_declared(job, info, found.columns)
-        if job.privacy.unit != "row":
-            found.unit_type = type_of_unit(info, path, job.privacy.unit, found.unit_type)
-        found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
-    return found
+            kind = info.types[name] if info.types is not None else pa.string()
+            if types.setdefault(name, kind) != kind:
+                raise JobError(f"{path}: kept column {name!r} has type {kind}, but {first} has it as {types[name]}")
+        for column in columns:
+            types[column.name] = pa.binary() if info.types is None else _noisy_type(info, path, column)
+        _check_declared(job, info, columns)
+    return columns
 
 
 def _check_declared(job: Job, info: FileInfo, columns: tuple[NoisyColumn, ...]) -> None:
     for position, column in enumerate(columns):
         where = f"column[{position}] ({column.name!r}, {column.section.mechanism})"
         keys = column.values.lacks(None if info.types is None else info.types[column.name])
-        if keys and getattr(job, "ledger", None) is not None:
+        if keys and job.ledger is not None:
             raise undeclared(where, keys)
         if "missing" in keys and job.privacy.suppresses:
             raise JobError(

@@ -155,8 +155,42 @@ def _noisy(total: ExactSum, noise: RealNoise, rng: Stream | None) -> float:
     return float(total.noisy("laplace" if isinstance(noise, Laplace) else "gaussian", noise.scale, rng=rng, threads=1))
 
 
+class OneColumn:
+    """What reads one column."""
+
+    __slots__ = ()
+    section: Any
+    cells: Any
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """Its column."""
+        return ((self.section.column, self.cells),)
+
+
+class OneDraw:
+    """What is one draw of noise, on a number or on each of several."""
+
+    __slots__ = ()
+    mechanism: IntegerNoise | RealNoise
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """Its noise."""
+        return (described(self.mechanism),)
+
+    @property
+    def rho(self) -> float | None:
+        """ρ of its draw."""
+        return rho_of(self.mechanism)
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """Standard deviation of the noise of one number."""
+        return standard_deviation(self.mechanism)
+
+
 @dataclass(frozen=True, slots=True)
-class CountAnswer:
+class CountAnswer(OneDraw):
     """Rows, all or some, with discrete noise of sensitivity m."""
 
     section: CountQuery
@@ -175,16 +209,6 @@ class CountAnswer:
         """The column of the condition."""
         return () if self.cells is None or self.section.column is None else ((self.section.column, self.cells),)
 
-    @property
-    def noise(self) -> tuple[Noise, ...]:
-        """What it draws."""
-        return (described(self.mechanism),)
-
-    @property
-    def rho(self) -> float | None:
-        """Of its one draw."""
-        return rho_of(self.mechanism)
-
     def declared(self) -> dict[str, Any]:
         """The condition."""
         return given(self.section, "categories", "lower", "upper")
@@ -200,10 +224,6 @@ class CountAnswer:
         value = int(self.mechanism.release(tally, rng=rng, threads=1))
         width = _width(self.mechanism, 1 - self.section.confidence)
         return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
-
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """Standard deviation of the noise."""
-        return standard_deviation(self.mechanism)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +265,7 @@ class PublicCountAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramAnswer:
+class HistogramAnswer(OneColumn, OneDraw):
     """Rows in each cell, with discrete noise for the ℓ1 or ℓ2 sensitivity of all cells together."""
 
     section: HistogramQuery
@@ -256,21 +276,6 @@ class HistogramAnswer:
     def made(cls, section: HistogramQuery, cells: Binned | Declared, bound: Contribution, relation: Relation) -> HistogramAnswer:
         """Calibrate it."""
         return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells, relation))
-
-    @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """Its column."""
-        return ((self.section.column, self.cells),)
-
-    @property
-    def noise(self) -> tuple[Noise, ...]:
-        """What it draws, for each cell."""
-        return (described(self.mechanism),)
-
-    @property
-    def rho(self) -> float | None:
-        """Of its one draw."""
-        return rho_of(self.mechanism)
 
     def declared(self) -> dict[str, Any]:
         """The cells, and what stands for others."""
@@ -289,33 +294,14 @@ class HistogramAnswer:
         interval = np.stack([value - width, value + width], axis=-1)
         return {"value": value.tolist(), "stderr": standard_deviation(self.mechanism), "interval": interval.tolist()}
 
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """Standard deviation of the noise of one cell."""
-        return standard_deviation(self.mechanism)
-
 
 @dataclass(frozen=True, slots=True)
-class _OneSum:
+class _OneSum(OneColumn, OneDraw):
     """What is one draw of noise on one exact sum of clamped numbers."""
 
     section: SumQuery | MeanQuery
     cells: Reals
     mechanism: RealNoise
-
-    @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """Its column."""
-        return ((self.section.column, self.cells),)
-
-    @property
-    def noise(self) -> tuple[Noise, ...]:
-        """What it draws."""
-        return (described(self.mechanism),)
-
-    @property
-    def rho(self) -> float | None:
-        """Of its one draw."""
-        return rho_of(self.mechanism)
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
@@ -343,10 +329,6 @@ class SumAnswer(_OneSum):
         width = _width(self.mechanism, 1 - self.section.confidence)
         return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
 
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """Standard deviation of the noise."""
-        return standard_deviation(self.mechanism)
-
 
 @dataclass(frozen=True, slots=True)
 class PublicMeanAnswer(_OneSum):
@@ -373,7 +355,7 @@ class PublicMeanAnswer(_OneSum):
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateMeanAnswer:
+class PrivateMeanAnswer(OneColumn):
     """A noisy sum over a noisy number of rows, each for half of ε and δ.
 
     The numbers are summed as their distances from the middle of [lower, upper]: the sensitivity is then half the width per row,
@@ -397,11 +379,6 @@ class PrivateMeanAnswer:
         total = _real_noise(epsilon, delta, (bound.totals if groups else bound.total)(-half_width, half_width), relation)
         count = integer_noise(epsilon, delta, bound.cells if groups else bound.count, relation)
         return cls(section, cells, total, count, middle, half_width)
-
-    @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """Its column."""
-        return ((self.section.column, self.cells),)
 
     @property
     def noise(self) -> tuple[Noise, ...]:

@@ -12,14 +12,13 @@ import numpy as np
 from dpcore import _backend, accounting, selection
 from dpcore._exact.intervals import fraction_up
 from dpcore.accounting import _calibration
-from dpcore.batch.release.answers import Noise, given, laplace_deviation
+from dpcore.batch.release.answers import Noise, OneColumn, given, laplace_deviation
 from dpcore.batch.release.cells import Declared, OnGrid
 from dpcore.noise import default_grid
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore.batch.release.cells import Cells
     from dpcore.batch.release.queries import QuantileQuery, TopQuery
     from dpcore.batch.release.sensitivity import Contribution
     from dpcore.privacy import Relation
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileAnswer:
+class QuantileAnswer(OneColumn):
     r"""A point of the grid by the exponential mechanism, for each level q.
 
     Numbers are rounded up to the grid (and those beyond it to its last point). With C(g) of n rows at or below g the utility of g is
@@ -54,11 +53,6 @@ class QuantileAnswer:
         # A trial: what the mechanism refuses must be refused before anything is spent.
         selection.exponential_mechanism(np.zeros(1, np.int64), epsilon, max(sensitivities), relation=relation)
         return cls(section, cells, sensitivities, epsilon, relation)
-
-    @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """Its column."""
-        return ((self.section.column, self.cells),)
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -121,7 +115,7 @@ def _levels(section: QuantileQuery) -> tuple[Fraction, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TopAnswer:
+class TopAnswer(OneColumn):
     """The s most frequent candidates, in order of selection."""
 
     section: TopQuery
@@ -135,11 +129,6 @@ class TopAnswer:
         """Calibrate it by a trial on no rows."""
         none = np.zeros(cells.size, np.int64)
         return cls(section, cells, int(bound.count.l1), relation, _top(none, section, int(bound.count.l1), relation, None))
-
-    @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """Its column."""
-        return ((self.section.column, self.cells),)
 
     @property
     def noise(self) -> tuple[Noise, ...]:

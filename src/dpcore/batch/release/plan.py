@@ -45,14 +45,11 @@ from dpcore.batch.tables.checks import (
     check_curator,
     check_inputs_are_tables,
     check_is,
-    check_names,
-    check_output_is_free,
-    check_places,
-    type_of_unit,
     undeclared,
 )
-from dpcore.batch.tables.inputs import Inputs, check_output_is_not_input, discover
+from dpcore.batch.tables.inputs import Inputs, discover
 from dpcore.batch.tables.places import output_place
+from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
 from dpcore.batch.tables.publication import Publication
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.pages.printable import check_no_formula
@@ -68,8 +65,8 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.places import Place
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasePlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePlan(JobPlan):
     """A release job that nothing but its rows, its ledger or the system can stop any more.
 
     Attributes
@@ -97,15 +94,8 @@ class ReleasePlan:
     """
 
     job: ReleaseJob
-    inputs: Inputs
     answers: tuple[Answer, ...]
-    read_types: dict[str, pa.DataType]
-    output: Path
-    rows: int | None
-    unit_type: pa.DataType | None
     grouping: tuple[str, Declared] | None
-    publication: Publication
-    curator: bool = False
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
@@ -172,22 +162,31 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     _check_declared(job, reads)
     output = output_place(job.output.path, "output.path")
     files = _files_of(job, output)
-    for key, path in files:
-        check_output_is_not_input(path, job.input, inputs, key)
-    check_places(job, inputs.paths, files, others)
-    found = _inspect_all(job, inputs, reads, curator=curator)
+    check_files(job, inputs, files, others)
+    found = _inspected(job, inputs, reads, curator=curator)
     answers = tuple(_made(position, job, read, found) for position, read in enumerate(found.reads))
-    groupings = [
-        (query.grouping[0], read.groups) for query, read in zip(job.query, found.reads, strict=True) if query.grouping and read.groups
-    ]
-    grouping = groupings[0] if groupings else None
     charge = Charge(job, _spend(job, answers), overwrite=overwrite)
-    if charge.earlier is None:
-        for key, path in files:
-            if not path.name.endswith(metadata.SIDECAR) or key == "output.path":
-                check_output_is_free(path, overwrite=overwrite, key=key)
-    publication = Publication([path for _, path in files], charge, overwrite=overwrite)
-    return ReleasePlan(job, inputs, answers, found.read_types, output, found.rows, found.unit_type, grouping, publication, curator)
+    check_files_are_free(files, charge, overwrite=overwrite)
+    return ReleasePlan(
+        job=job,
+        inputs=inputs,
+        answers=answers,
+        read_types=found.schemas.read_types,
+        output=output,
+        rows=found.schemas.rows,
+        unit_type=found.schemas.unit_type,
+        grouping=_grouping(job, found.reads),
+        publication=Publication([path for _, path in files], charge, overwrite=overwrite),
+        curator=curator,
+    )
+
+
+def _grouping(job: ReleaseJob, reads: list[_Read]) -> tuple[str, Declared] | None:
+    """Column and groups of the first grouped query."""
+    for query, read in zip(job.query, reads, strict=True):
+        if query.grouping is not None and read.groups is not None:
+            return query.grouping[0], read.groups
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,32 +219,25 @@ class _Read:
 
 @dataclass(slots=True)
 class _Found:
-    """What the schemas of all files say together."""
+    """What the schemas of all files say together, and how the queries read files of that kind."""
 
     reads: list[_Read]
-    read_types: dict[str, pa.DataType]
+    schemas: Schemas
     integers: dict[str, bool] = field(default_factory=dict)
-    rows: int | None = 0
-    unit_type: pa.DataType | None = None
 
 
-def _inspect_all(job: ReleaseJob, inputs: Inputs, reads: list[_Read], *, curator: bool) -> _Found:
-    found = _Found(reads, {})
-    unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
+def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[_Read], *, curator: bool) -> _Found:
+    schemas = Schemas(inputs, job.privacy.unit)
+    found = _Found(reads, schemas)
     named = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
-    for path in inputs.paths:
-        info = inputs.inspect(path)
-        check_names(info, path, [*named, *unit], curator=curator)
+    for path, info in schemas.inspected(named, curator=curator):
         if path is inputs.paths[0]:
             found.reads = [read.fitted(query, info) for query, read in zip(job.query, reads, strict=True)]
-            found.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
+            schemas.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
         if info.types is not None:
             _check_types(job, found, info.types, path)
-        if unit:
-            found.unit_type = type_of_unit(info, path, job.privacy.unit, found.unit_type)
-        found.rows = None if found.rows is None or info.rows is None else found.rows + info.rows
-    if not found.read_types:
-        found.read_types = _narrowest(job, inputs)
+    if not schemas.read_types:
+        schemas.read_types = _narrowest(job, inputs)
     return found
 
 
@@ -265,7 +257,7 @@ def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], 
                 declared = " with these categories" if isinstance(cells, Declared) else ""
                 asked = f"{query.name!r} ({query.kind}{declared})"
                 raise JobError(f"{path}: column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}")
-            found.read_types[name] = types[name]
+            found.schemas.read_types[name] = types[name]
             found.integers[name] = found.integers.get(name, True) and pa.types.is_integer(types[name])
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dpcore import _backend
-from dpcore.batch.release.answers import Noise, described, given, integer_noise, rho_of, standard_deviation
+from dpcore.batch.release.answers import OneDraw, given, integer_noise, standard_deviation
 from dpcore.batch.release.cells import Binned
 from dpcore.batch.release.table import Table
 from dpcore.errors import ParameterError
@@ -138,7 +138,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class SyntheticAnswer:
+class SyntheticAnswer(OneDraw):
     """Histograms of declared columns with discrete noise, and a table of rows drawn from them."""
 
     section: SyntheticQuery
@@ -166,16 +166,6 @@ class SyntheticAnswer:
         """Its columns."""
         return tuple((column.name, column.cells) for column in self.columns)
 
-    @property
-    def noise(self) -> tuple[Noise, ...]:
-        """What it draws, for each cell."""
-        return (described(self.mechanism),)
-
-    @property
-    def rho(self) -> float | None:
-        """Of its one draw."""
-        return rho_of(self.mechanism)
-
     def declared(self) -> dict[str, Any]:
         """The columns with their cells, and which are joint."""
         columns = []
@@ -201,10 +191,6 @@ class SyntheticAnswer:
     def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
         """What the document says; the table itself is made by `synthesis`."""
         return self.synthesis(tally, rng).document()
-
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """Standard deviation of the noise of one cell."""
-        return standard_deviation(self.mechanism)
 
     def _total(self, noisy: Array) -> int:
         """The number of rows: each histogram says it, with noise of a variance that is proportional to its cells."""

@@ -105,8 +105,7 @@ def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | No
 
 def check_curator(job: JobFile, *, curator: bool) -> None:
     """Raise `JobError` if a job that must not tell anything for nothing is asked to, or one would tell that is not asked to."""
-    ledger = getattr(job, "ledger", None)
-    if curator and ledger is not None:
+    if curator and job.ledger is not None:
         raise JobError(
             "--curator is for jobs without a [ledger]: what its messages say about rows is outside the guarantee that the ledger counts. "
             "Look at the input with a job that names no ledger"

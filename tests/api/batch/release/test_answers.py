@@ -237,7 +237,7 @@ def test_columns_of_every_number_type(place, kind):
     place.write_release(queries, epsilon=1e5)
     answers = {name: answer["value"] for name, answer in place.answered().items()}
     rounded = {name: np.round(value, 2).tolist() for name, value in answers.items()}
-    assert rounded == {"sum": 5.0, "mean": 0.67, "edges": [2, 3, 1], "some": 3, "median": 1.0}
+    assert rounded == {"sum": 5.0, "mean": 0.67, "bins": [2, 3, 1], "some": 3, "median": 1.0}
 
 
 @pytest.mark.parametrize("source", FORMATS)

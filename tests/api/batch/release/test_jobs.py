@@ -285,7 +285,7 @@ def test_a_dry_run_reads_no_row(place):
 def test_a_dry_run_for_units_and_private_numbers_of_rows(place):
     place.write_release(privacy={"unit": "person", "max_rows_per_unit": 3, "relation": "add_remove"})
     done = place.release("--dry-run", "--table")
-    for words in ("protects one 'person', with all its rows", "at most 3 rows of each", "even whether it was in the table is protected"):
+    for words in ("protects one 'person', with all its rows", "at most 3 rows of each", "Even whether one 'person' was in the table is protected"):
         assert words in done.out, words
     lines = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
     assert lines["mean cost"][-4:] == ["laplace", "120", "240", "–"]

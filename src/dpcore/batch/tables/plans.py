@@ -1,0 +1,87 @@
+"""What the plans of all jobs have in common: their fields, the checks of their files, and what the schemas of an input say together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.checks import check_names, check_output_is_free, check_places, type_of_unit
+from dpcore.batch.tables.inputs import Inputs, check_output_is_not_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from dpcore.batch.jobfile.sections import JobFile
+    from dpcore.batch.tables.charge import Charge
+    from dpcore.batch.tables.pieces import FileInfo
+    from dpcore.batch.tables.places import Place
+    from dpcore.batch.tables.publication import Publication
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """Fields of every plan; each kind describes them."""
+
+    inputs: Inputs
+    read_types: dict[str, pa.DataType]
+    output: Path
+    rows: int | None
+    unit_type: pa.DataType | None
+    publication: Publication
+    curator: bool = False
+
+
+@dataclass(slots=True)
+class Schemas:
+    """What the schemas of all files of an input say together.
+
+    Attributes
+    ----------
+    inputs : Inputs
+        The files.
+    unit : str
+        The privacy unit: "row", or a column.
+    read_types : dict
+        Type of each column that is read.
+    rows : int or None
+        Rows of all files; None if only reading them would tell.
+    unit_type : pyarrow.DataType or None
+        Type of the column that holds the unit.
+    """
+
+    inputs: Inputs
+    unit: str
+    read_types: dict[str, pa.DataType] = field(default_factory=dict)
+    rows: int | None = 0
+    unit_type: pa.DataType | None = None
+
+    def inspected(self, names: Sequence[str], *, curator: bool) -> Iterator[tuple[Path, FileInfo]]:
+        """Give each file with its schema, which has these columns; then note its rows and the type of its unit."""
+        unit = [] if self.unit == "row" else [self.unit]
+        for path in self.inputs.paths:
+            info = self.inputs.inspect(path)
+            check_names(info, path, [*names, *unit], curator=curator)
+            yield path, info
+            if unit:
+                self.unit_type = type_of_unit(info, path, self.unit, self.unit_type)
+            self.rows = None if self.rows is None or info.rows is None else self.rows + info.rows
+
+
+def check_files(job: JobFile, inputs: Inputs, files: Sequence[Place], others: Sequence[Place]) -> None:
+    """Raise `JobError` if a file that the job writes is part of its input, or another file of the command."""
+    for key, path in reversed(files):
+        check_output_is_not_input(path, job.input, inputs, key)
+    check_places(job, inputs.paths, files, others)
+
+
+def check_files_are_free(files: Sequence[Place], charge: Charge, *, overwrite: bool) -> None:
+    """Raise `JobError` if something stands where an output would, unless an earlier run of the same job put it there."""
+    sidecars = {metadata.sidecar_path(path) for _, path in files}
+    if charge.earlier is None:
+        for key, path in files:
+            if path not in sidecars:
+                check_output_is_free(path, overwrite=overwrite, key=key)
