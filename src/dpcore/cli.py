@@ -37,9 +37,9 @@ class Terminated(BaseException):
 
 
 class _Signals:
-    """The first signal ends the command; the others of a burst must not end its cleaning up.
+    """Lets the first signal end the command, and ignores further ones while it cleans up.
 
-    While modules are loaded it waits: an extension that is loaded by halves may abort the process.
+    While modules are loaded a signal waits: a half-loaded extension may abort the process.
     """
 
     def __init__(self) -> None:
@@ -70,11 +70,11 @@ class _Signals:
             self._take(self._held, None)
 
     def settle(self) -> None:
-        """Let no signal change what the command has come to."""
+        """Ignore signals from here on: the result of the command is known."""
         self._arrived = True
 
     def end(self) -> None:
-        """The same, while the interpreter ends, too."""
+        """The same, also while the interpreter ends."""
         self.settle()
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
@@ -95,7 +95,7 @@ class _Signals:
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
     _open_closed_streams()
-    # What an encoding of the environment cannot write is no reason to fail.
+    # A character that the environment's encoding cannot write must not end a command.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     with _Signals() as signals:
@@ -123,7 +123,7 @@ def _open_closed_streams() -> None:
 
 
 def _flush(stream: TextIO) -> None:
-    """Write out what is left; what cannot be written was said to be so, and must not fail again when the interpreter ends."""
+    """Write out what is left; an error was reported before, and must not be raised again when the interpreter ends."""
     try:
         stream.flush()
     except (OSError, ValueError):
@@ -218,20 +218,20 @@ def _judged(error: BaseException) -> tuple[str, int]:
 
 
 def _show_place(error: BaseException) -> None:
-    # The message of a stranger's exception may quote data: only its type and place are shown.
+    # The message of a foreign exception may quote data: only its type and place are shown.
     _say(lambda: print("".join(traceback.format_tb(error.__traceback__)), file=sys.stderr))
 
 
 def _fail(message: str, code: int) -> int:
     from dpcore.pages.printable import printable_lines
 
-    # Names of files and columns are whoever's made them, and a terminal obeys some characters.
+    # Names of files and columns are untrusted, and a terminal obeys some characters.
     _say(lambda: print(f"dpcore: {printable_lines(message)}", file=sys.stderr, flush=True))
     return code
 
 
 def _say(words: Callable[[], object]) -> None:
-    """Say something where that is still possible; the exit code tells the rest."""
+    """Print something if the stream still takes it."""
     with contextlib.suppress(OSError, ValueError):
         words()
 
@@ -257,11 +257,11 @@ def command_group() -> click.Group:
         Start here:
             dpcore privatize --help               explains a job file, with an example
             dpcore privatize job.toml --dry-run   prints the plan and what it spends
-            dpcore privatize job.toml             runs it
-            dpcore estimate OUTPUT                what the private rows say, with intervals
-            dpcore release --help                 noisy answers about a table that you are trusted with
-            dpcore ledger --help                  a budget that no number of releases exceeds
-            dpcore reproduce all --report out    what the literature claims, measured again
+            dpcore privatize job.toml             randomises the table
+            dpcore estimate OUTPUT                computes means and shares from it, with intervals
+            dpcore release --help                 answers questions about a table, with noise on the answers
+            dpcore ledger --help                  keeps a budget over many releases
+            dpcore reproduce all --report out     measures results of the literature again
         """
 
     @dpcore.command()

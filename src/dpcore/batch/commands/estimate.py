@@ -40,18 +40,18 @@ The result is a table on a terminal and JSON elsewhere, with one entry for each 
     kind         mean          laplace, gaussian, discrete_laplace, discrete_gaussian, bounded_mean, binary_channel
                  proportion    binary: the share of true, or of the second of two categories
                  frequencies   kary, unary, subset, hashing, hadamard: the share of each category
-    value        unbiased: a frequency can come out below 0 or above 1
+    value        unbiased; a frequency can be below 0 or above 1
     stderr       its standard error
     interval     lower and upper end; of 95 % intervals one in twenty misses
-    consistent   the nearest value that is possible; frequencies are then not below 0 and sum to 1
+    consistent   the nearest possible value: frequencies at least 0 with sum 1
 
 The true value is that of the data as the job declared them: clamped, and with missing and unknown values replaced.
 
-Estimating spends nothing: the reports are private already, whatever is computed from them.
+Estimating spends nothing: whatever is computed from private reports is as private as they are.
 
 \b
 Exit codes: 0 done; 2 files that do not belong together, no such column, or the installation;
-3 no metadata, damaged ones, or a cell that is no report; 4 the system (unreadable input);
+3 no metadata, damaged metadata, or a cell that is no report; 4 the system (unreadable input);
 130, 143 interrupted; 1 a bug in dpcore.
 """
 

@@ -22,9 +22,9 @@ from dpcore.pages.page import report_paths
 
 HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
 
-Every cell of a [[column]] goes through a randomiser of its own before it is written (local differential privacy): whoever holds the
-output learns little about any single row. Means and shares over many rows survive, and `dpcore estimate` finds them. Columns that the
-job does not name are dropped.
+Every cell of a [[column]] is randomised on its own before it is written (local differential privacy). The holder of the output learns
+little about any single row, but means and shares over many rows survive: `dpcore estimate` computes them. Columns that the job does not
+name are dropped.
 
 A complete job:
 
@@ -42,7 +42,7 @@ A complete job:
     name = "visits"                 # integers
     mechanism = "discrete_laplace"
     epsilon = 1.0                   # smaller protects more and costs accuracy
-    lower = 0                       # your knowledge, never the data's minimum
+    lower = 0                       # from what you know, never the data's minimum
     upper = 50
     missing = 0                     # stands for nulls; without it a null ends the job
     [[column]]
@@ -54,35 +54,35 @@ A complete job:
     upper = 5000.0
     [[column]]
     name = "smoker"                 # booleans, or 0 and 1
-    mechanism = "binary"
+    mechanism = "binary"            # for words: categories = ["no", "yes"]
     epsilon = 1.0
     [[column]]
     name = "region"                 # strings or integers
     mechanism = "kary"
     epsilon = 2.0
     categories = ["north", "east", "south", "west"]
-    unknown = "north"               # stands for others; without it another ends the job
+    unknown = "north"               # stands for other values; without it one ends the job
 
 \b
-Mechanisms, by what can be estimated from them:
+Mechanisms, by what you can estimate from them:
     means    laplace, gaussian (any numbers), discrete_laplace, discrete_gaussian (integers),
              bounded_mean (any numbers; one bit a row), binary_channel (categories; needs phi, a number for each)
     shares   binary (yes or no), kary (few categories), unary, subset, hashing, hadamard (many categories)
 
-Categories are declared, never learnt from the data: categories = [...], categories_file = "x.csv" (one column with a header) or
+Declare categories, and never learn them from the data: categories = [...], categories_file = "x.csv" (one column with a header), or
 k = N for the codes 0 to N - 1.
 
 missing stands for nulls and for cells of a CSV that do not parse, unknown for values that are no category. With both declared no row can
-end a job. Without, a job ends at such a cell and names its column; --curator says where the cell is.
+end a job. Without them a job ends at such a cell and names its column; --curator says where the cell is.
 
-Try it with --dry-run first: it reads the schema only, and prints the plan and the total.
+Try --dry-run first: it reads the schema only, and prints the plan and the total.
 
 Running a job again on the same data spends its budget again: two outputs of one table together protect it only at the sum of
 both. An output that exists is therefore refused unless --overwrite is given.
 
 \b
-Exit codes: 0 done; 2 the job, the schema or the installation is at fault; 3 a row is;
-4 the system is (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
+Exit codes: 0 done; 2 the job, the schema, the ledger or the installation; 3 a row;
+4 the system (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
 A job that ends early leaves nothing under the output's name.
 """
 

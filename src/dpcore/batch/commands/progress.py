@@ -1,4 +1,4 @@
-"""How far a job is: a bar on a terminal, a plain line elsewhere, both on standard error."""
+"""Shows how far a job is on standard error: as a bar on a terminal, as a plain line elsewhere."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class _Bar:
 
 
 class _Lines:
-    """A line for each stage, which every tenth of the input makes longer.
+    """A line for each stage, which grows with every tenth of the input.
 
-    Who keeps it in a log sees the same words whatever the rows hold: how much of a file lies before a row depends on their text, and the
-    shares of a table that is read piece by piece on their number.
+    It says the same words whatever the rows hold, since it may be kept in a log: how much of a file lies before a row depends on the text
+    of the rows, and the pieces of a table depend on their number.
     """
 
     def __init__(self, stream: TextIO, *, count_rows: bool) -> None:
@@ -73,7 +73,7 @@ class _Lines:
         self._step = STEPS
 
     def _write(self, words: str) -> None:
-        # Nobody may be there to read it, which is no reason to end a job that has paid.
+        # A closed stream must not end a job that has paid.
         with suppress(OSError):
             self._stream.write(words)
             self._stream.flush()

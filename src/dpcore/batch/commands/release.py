@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 HELP = """Answer questions about a table with noise, as JOB (a TOML file) says.
 
-Whoever runs this sees the table; whoever sees the answers learns little about any single row (central differential privacy). The
-rows are read once, whatever their number, and each [[query]] gets one answer with its standard error and interval.
+You see the table. The readers of the answers learn little about any single row or person (central differential privacy). The rows are
+read once, and each [[query]] gets one answer with its standard error and interval.
 
 A complete job:
 
@@ -38,7 +38,7 @@ A complete job:
     [privacy]
     max_epsilon = 4.0               # the job does not start if its queries spend more
     unit = "person"                 # whose data is protected; default "row"
-    max_rows_per_unit = 3           # of each person at most 3 rows, chosen at random, take part
+    max_rows_per_unit = 3           # at most 3 rows of each person take part, chosen at random
     relation = "add_remove"         # or "replace", the default: how neighbouring tables differ
     [ledger]
     path = "visits.ledger"          # optional; made once: dpcore ledger create visits.ledger --epsilon 4
@@ -49,13 +49,13 @@ A complete job:
     column = "region"
     categories = ["north", "east", "south", "west"]
     missing = "north"               # stands for nulls, and
-    unknown = "north"               # for other values: with a ledger both are declared
+    unknown = "north"               # for other values; with a ledger you declare both
     epsilon = 1.0
     [[query]]
     name = "mean cost"
     kind = "mean"
     column = "cost"
-    lower = 0.0                     # your knowledge, never the data's minimum; values beyond count as the bound
+    lower = 0.0                     # from what you know, never the data's minimum; values beyond count as the bound
     upper = 5000.0
     missing = 0.0
     epsilon = 1.0
@@ -70,20 +70,23 @@ A complete job:
 
 \b
 Kinds, and what each needs beside name, kind and epsilon:
-    count      nothing: all rows; or column and categories, or column, lower and upper: the rows that match
-    histogram  column, and categories, categories_file, k (the codes 0 to k - 1) edges = [...] or bins = N with lower and upper
+    count      nothing, for all rows; or column and categories, or column, lower and upper, for the rows that match
+    histogram  column, and categories, categories_file, k (the codes 0 to k - 1), edges = [...], or bins = N with lower and upper
     sum, mean  column, lower, upper
-    quantile   column, q, grid
+    quantile   column, q (the median is q = 0.5), grid
     top_s      column, s, and candidates, candidates_file or k; values = true adds their counts
     synthetic  output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a histogram: a table of
                made-up rows, drawn from the noisy joint histogram of all columns. method = "marginals" or marginals, a list of lists of
-               columns, makes several smaller histograms; draws says how many rows, max_cells how many cells there may be
-Optional: delta (not for quantile) and confidence (default 0.95); missing, and for histograms of categories unknown, the values
-that stand for nulls and for undeclared values (of a synthetic table in its columns); and, for count, sum, mean and quantile, group_by,
-a column, and groups, its declared values: the query is then answered for each of them. max_groups_per_unit under [privacy] bounds how
-many of them a unit is in.
+               columns, makes several smaller histograms; draws is the number of rows, max_cells the largest number of cells
 
-A synthetic table looks like this, its numbers at random inside of their bins:
+\b
+Optional keys:
+    delta, confidence     delta (not for quantile) makes the noise Gaussian; confidence is 0.95 by default
+    missing, unknown      what stands for nulls, and in histograms of categories for undeclared values
+    group_by, groups      for count, sum, mean and quantile: a column and its declared values; the query is answered for each of them.
+                          max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
+
+A synthetic table looks like this; numbers are uniform inside their bins:
 
 \b
     [[query]]
@@ -97,11 +100,11 @@ A synthetic table looks like this, its numbers at random inside of their bins:
     ]
 
 Running a job again on the same data spends its budget again. An output that exists is therefore refused unless --overwrite is given.
-With a ledger the job is charged just before any noise is drawn; a job that is killed after that stays charged.
+A ledger is charged just before any noise is drawn; a job that is killed after that stays charged.
 
 \b
-Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation is at fault; 3 a row is;
-4 the system is (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
+Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation; 3 a row;
+4 the system (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
 A job that ends early leaves nothing under the names of its outputs.
 """
 
@@ -139,7 +142,7 @@ def command(
         with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
             document = run(plan, threads=threads, progress=progress)
         if pages is not None:
-            pages.write(document)  # before standard output, which may be a pipe that nobody reads to its end
+            pages.write(document)  # before standard output, which may be a closed pipe
         _print_answers(document, as_json=wants_json(as_json))
         _print_end(plan)
         if pages is not None:

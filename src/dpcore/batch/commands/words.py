@@ -1,4 +1,4 @@
-"""What the commands that run jobs say alike: of the input, the budget, a curator, and a job that ends early."""
+"""What `dpcore privatize` and `dpcore release` both say: about the input, the budget, `--curator`, and a job that ends early."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def name_reports(paths: Iterable[Path]) -> None:
 
 @contextlib.contextmanager
 def truthful(publication: Publication) -> Iterator[None]:
-    """Say of a job that ends early what it has shown and what it has cost."""
+    """If the job ends early, say what it has published and whether it was charged."""
     try:
         with publication.truth():
             yield

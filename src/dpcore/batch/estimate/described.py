@@ -120,7 +120,7 @@ def column_described(described: Described, name: str) -> NoisyColumn:
         raise DataError(
             f"{place} name the mechanism {reprlib.repr(said.get('mechanism'))}; this version knows {', '.join(COLUMN_SECTIONS)}"
         )
-    # A file that the metadata name is not read: whoever wrote them may not be allowed to.
+    # A file that the metadata name is not read: the author of the metadata may not be allowed to.
     keys = section.model_fields.keys() - {"categories_file"}
     listed = {key: value for key, value in said.items() if key in keys and value is not None}
     if listed.get("categories") is not None:
@@ -141,7 +141,7 @@ def column_described(described: Described, name: str) -> NoisyColumn:
 
 
 def _check_claims(described: Described, size: int) -> None:
-    """Raise `DataError` if estimates would take far more memory than the file could make anybody expect."""
+    """Raise `DataError` if estimates would take far more memory than the size of the file suggests."""
     claims = [said["k"] for said in described.fields.values() if isinstance(said.get("k"), int)]
     if sum(claims) > max(MANY_CATEGORIES, CATEGORIES_PER_BYTE * size):
         raise DataError(f"{described.path}: the dpcore metadata speak of more categories than {size} bytes can tell about")

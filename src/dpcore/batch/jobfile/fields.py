@@ -1,4 +1,4 @@
-"""What the values in a job file may be: one type for each kind of them, which says what is wrong with others."""
+"""Types of the values in a job file; each says what is wrong with other values."""
 
 from __future__ import annotations
 
@@ -85,14 +85,7 @@ def _check_printable(value: str) -> str:
     return value
 
 
-def _check_positive(name: str, value: object) -> float:
-    """As `check_positive`; a bound such as 2.2e-308 would not help whoever wrote 0 or −1."""
-    if type(value) in {int, float} and value <= 0:  # type: ignore[operator]
-        raise ParameterError(f"{name} must be positive, got {value!r}")
-    return check_positive(name, value)
-
-
-Positive = Annotated[float, checked(_check_positive)]
+Positive = Annotated[float, checked(check_positive)]
 Finite = Annotated[float, checked(check_real, low=-sys.float_info.max, high=sys.float_info.max)]
 Delta = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
 Int64 = Annotated[int, checked(check_integer, low=INT64_MIN, high=INT64_MAX)]

@@ -1,4 +1,4 @@
-"""What the values in a `[[query]]` may be: one type for each kind of them, which says what is wrong with others."""
+"""Types of the values in a `[[query]]`; each says what is wrong with other values."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 INTEGER_TYPES = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 TEXT_TYPES = (pa.string(), pa.large_string())
 UNKNOWN = -1
-"""Stands in an array of codes for a value that is none of the categories."""
+"""Code of a value that is none of the categories."""
 
 
 @dataclass(frozen=True)

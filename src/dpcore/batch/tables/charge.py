@@ -162,7 +162,7 @@ class Charge:
             other.complete()
             waiting = [entry for entry in other.entries() if entry.state == "sealed"]
         except FileNotFoundError:
-            return  # Nobody knows of that run any more.
+            return  # The ledger has no entry of that run any more.
         except (OSError, ParameterError) as error:
             raise StorageError(
                 f"an output of an earlier job waits to be published, but its ledger {ledger} cannot be opened{reason(error)}"

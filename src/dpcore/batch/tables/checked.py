@@ -1,4 +1,4 @@
-"""Arrays of a file that nobody vouches for, checked before a kernel or a writer sees them.
+"""Arrays of an untrusted file, checked before a kernel or a writer sees them.
 
 An offset or an index that points elsewhere would make it read, and write, memory that is not the array's.
 """

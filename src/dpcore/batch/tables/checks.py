@@ -1,4 +1,4 @@
-"""What every job is asked before any row is read: its columns, its unit, its places, and what its messages may tell."""
+"""Checks of every job before any row is read: its columns, its unit, its files, and what its messages may say."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.pa
 def check_names(info: FileInfo, path: Path, wanted: Iterable[str], *, curator: bool = False) -> None:
     """Raise `JobError` if the file lacks one of these columns, or two have one name.
 
-    The header of a CSV is a line of the file like the others: if there is none, it is somebody's record. Of it a message says nothing but
-    what the job says already and a name that is nearly the one asked for, unless a curator reads it.
+    The first line of a CSV that has no header is a record. A message therefore quotes from it only names that are nearly the one that the
+    job gives, unless `curator` is set.
     """
     public = info.types is not None or curator
     asked = list(wanted)
@@ -104,7 +104,7 @@ def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | No
 
 
 def check_curator(job: JobFile, *, curator: bool) -> None:
-    """Raise `JobError` if a job that must not tell anything for nothing is asked to, or one would tell that is not asked to."""
+    """Raise `JobError` if a job with a ledger is run with `--curator`, or one that refuses units without it."""
     if curator and job.ledger is not None:
         raise JobError(
             "--curator is for jobs without a [ledger]: what its messages say about rows is outside the guarantee that the ledger counts. "
@@ -118,7 +118,7 @@ def check_curator(job: JobFile, *, curator: bool) -> None:
 
 
 def undeclared(where: str, keys: tuple[str, ...]) -> JobError:
-    """What a job with a ledger is told whose rows could end it."""
+    """The error for a job with a ledger whose rows could end it."""
     meant = {"missing": "a cell that is missing or does not parse", "unknown": "one that is no category"}
     return JobError(
         f"{where}: {' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "

@@ -59,7 +59,7 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
 def header(source: Source) -> tuple[str, ...]:
     """Read the names in the first record; raises `JobError` if there are none."""
     source.file.seek(0)
-    # The buffer reaches beyond the header, where other bytes may stand in columns that nobody asks for.
+    # The buffer reaches beyond the header, where columns that are not read may hold any bytes.
     text = io.TextIOWrapper(source.file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
         names = tuple(next(csv.reader(text), []))

@@ -44,7 +44,7 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
     """Read the columns named in `types`.
 
     A row group is decoded page by page as it is consumed, which pyarrow.dataset does not do (it decodes whole row groups, so its
-    memory is up to whoever wrote the file), and an unreadable one can be named.
+    memory depends on the writer of the file), and an unreadable page can be named.
     """
     readers: Readers = {}
     with _opened(source, len(types), _labels(types)) as file:

@@ -32,7 +32,7 @@ def check_regular(path: Path, key: str) -> None:
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return  # Whether a file can be made there is for who makes it to find out.
+        return  # Making the file will tell whether it can be made.
     except OSError as error:
         raise StorageError(f"{key} = {str(path)!r} cannot be looked at{reason(error)}") from None
     if not stat.S_ISREG(mode):
@@ -43,7 +43,7 @@ def check_regular(path: Path, key: str) -> None:
 def output_place(path: str | Path, key: str) -> Path:
     """Where an output goes.
 
-    A symbolic link is refused, not followed: the sidecar of a CSV file would lie beside what it points to, where nobody looks for it.
+    A symbolic link is refused, not followed: the sidecar of a CSV file would lie beside the target of the link.
 
     Raises
     ------

@@ -184,7 +184,7 @@ class Publication:
                 self.charge.note(lock)
             self.charge.seal(files, overwrite=self.overwrite)
         except OSError as error:
-            raise StorageError(f"cannot record in the ledger what is to be published{reason(error)}") from None
+            raise StorageError(f"cannot record in the ledger which files the job will publish{reason(error)}") from None
         self.state = "sealed"
 
     def _unpublished(self, files: Sequence[SealedFile], error: OSError) -> StorageError:

@@ -1,4 +1,4 @@
-"""Cuts the rows of an output anew, so that its shape tells nothing of how the input was cut.
+"""Cuts the rows of an output anew, so that its shape does not depend on how the input was cut.
 
 How the rows of an input arrive depends on its bytes: one more digit in one cell of a CSV moves the end of a block of text, and with it
 the length of every batch that follows. A table is therefore written in parts whose numbers of rows follow from the schema of the

@@ -206,7 +206,7 @@ class PairReports:
         return {name: pa.struct([pa.field(field, kind, nullable=False) for field, kind in self._fields.items()])}
 
     def accepts(self, name: str, found: Types) -> str | None:
-        """The first column that is missing or of another type; nobody minds whether nulls would be allowed."""
+        """The first column that is missing or of another type; whether nulls are allowed does not matter."""
         if self.textual:
             return next((column for column, kind in self.types(name).items() if found.get(column) != kind), None)
         kind = found.get(name)

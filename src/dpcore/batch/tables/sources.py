@@ -1,4 +1,4 @@
-"""An input file, opened once: what is read is one file that nobody wrote to in the meantime."""
+"""An input file, opened once, and checked not to change while it is read."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Kept:
     def mask(self, first: int, rows: int) -> npt.NDArray[np.bool_]:
         """True for each of some consecutive rows that takes part."""
         if first + rows > self.rows:
-            raise StorageError(CHANGED)  # of the new rows nobody has looked at the unit
+            raise StorageError(CHANGED)  # the units of the new rows were not counted
         whole = np.unpackbits(self._bits[first >> 3 : (first + rows + 7) >> 3], bitorder="little")
         kept: npt.NDArray[np.bool_] = whole[first & 7 :][:rows] == 0
         return kept

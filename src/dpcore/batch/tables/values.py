@@ -79,7 +79,7 @@ class Numbers:
     bounds : tuple of float
         What the job declares; if all are integers, integers keep their unit beyond 2^53.
     missing : float or None
-        Stands for nulls; NaN is the mechanism's affair.
+        Stands for nulls; the mechanism handles NaN.
     """
 
     types: tuple[pa.DataType, ...]
@@ -142,7 +142,7 @@ class Answers:
     Attributes
     ----------
     missing, unknown : bool or None
-        Stand for nulls, and for other integers; the latter is the mechanism's affair.
+        Stand for nulls, and for other integers; the mechanism uses the latter.
     """
 
     missing: bool | None
@@ -193,7 +193,7 @@ class Codes:
     categories : Categories
         The declared ones.
     missing, unknown : int or None
-        Codes that stand for nulls, and for other values; the latter is the mechanism's affair.
+        Codes that stand for nulls, and for other values; the mechanism uses the latter.
     """
 
     categories: Categories

@@ -57,7 +57,7 @@ def place(tmp_path, capsys):
         ('kind = "count"\n', "", ["query[0].kind is required: one of 'count'"]),
         ('name = "rows"\n', "", ["query[0].name is required"]),
         ('name = "rows"', 'name = "visits"', ["2 [[query]] entries are named 'visits'"]),
-        ("epsilon = 1.0", "epsilon = 0", ["query[0].epsilon", "epsilon must be positive, got 0", "(query 'rows')"]),
+        ("epsilon = 1.0", "epsilon = 0", ["query[0].epsilon", "epsilon must be positive and finite, got 0", "(query 'rows')"]),
         ("epsilon = 1.0", "epsilon = 1.0\ndelta = 1.0", ["query[0].delta", "delta must be in [0.0, 1.0)"]),
         (
             "epsilon = 1.0",
@@ -285,7 +285,11 @@ def test_a_dry_run_reads_no_row(place):
 def test_a_dry_run_for_units_and_private_numbers_of_rows(place):
     place.write_release(privacy={"unit": "person", "max_rows_per_unit": 3, "relation": "add_remove"})
     done = place.release("--dry-run", "--table")
-    for words in ("protects one 'person', with all its rows", "at most 3 rows of each", "Even whether one 'person' was in the table is protected"):
+    for words in (
+        "protects one 'person', with all its rows",
+        "at most 3 rows of each",
+        "Even whether one 'person' was in the table is protected",
+    ):
         assert words in done.out, words
     lines = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
     assert lines["mean cost"][-4:] == ["laplace", "120", "240", "–"]
