@@ -57,7 +57,7 @@ def place(tmp_path, capsys):
         ('kind = "count"\n', "", ["query[0].kind is required: one of 'count'"]),
         ('name = "rows"\n', "", ["query[0].name is required"]),
         ('name = "rows"', 'name = "visits"', ["2 [[query]] entries are named 'visits'"]),
-        ("epsilon = 1.0", "epsilon = 0", ["query[0].epsilon", "epsilon must be positive and finite, got 0", "(query 'rows')"]),
+        ("epsilon = 1.0", "epsilon = 0", ["query[0].epsilon", "epsilon must be positive, got 0", "(query 'rows')"]),
         ("epsilon = 1.0", "epsilon = 1.0\ndelta = 1.0", ["query[0].delta", "delta must be in [0.0, 1.0)"]),
         (
             "epsilon = 1.0",
