@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ GRID_BITS = 50
 """The grid is 2^(⌊log2 M⌋ − 50) for the larger bound M: fine enough for 15 digits, coarse enough that 2^11 values fit into an int64."""
 SMALLEST_BOUND, LARGEST_BOUND = 2.0**-900, 2.0**900
 _MOST_ROWS = 2**53
+Sums: TypeAlias = float | npt.NDArray[np.float64]
 
 
 def grid_of(bound: float) -> float:
@@ -91,8 +92,8 @@ class ExactSum:
     True
     """
 
-    high: Any
-    low: Any
+    high: Sums
+    low: Sums
     grid: float
     n: int
     lower: float
@@ -108,7 +109,7 @@ class ExactSum:
         """The exact sum in units of the grid: one integer, or a tuple of d."""
         if isinstance(self.high, float):
             return int(self.high / self.grid) + int(self.low / self.grid)
-        pairs = zip((self.high / self.grid).tolist(), (self.low / self.grid).tolist(), strict=True)
+        pairs = zip((self.high / self.grid).tolist(), (np.asarray(self.low) / self.grid).tolist(), strict=True)
         return tuple(int(high) + int(low) for high, low in pairs)
 
     def sensitivity(self, relation: Relation = "replace") -> float:
@@ -128,7 +129,7 @@ class ExactSum:
             return self.upper - self.lower
         return self.radius
 
-    def rounded(self) -> tuple[Any, float]:
+    def rounded(self) -> tuple[Sums, float]:
         r"""Give the sums as float64 numbers, with the sensitivity under replacement of these rounded numbers.
 
         Returns
@@ -161,7 +162,7 @@ class ExactSum:
 
     def noisy(
         self, noise: Literal["laplace", "gaussian"], scale: float | npt.ArrayLike, *, rng: Stream | None = None, threads: int | None = None
-    ) -> Any:
+    ) -> Sums:
         r"""Release the exact sum plus noise, correctly rounded.
 
         Parameters

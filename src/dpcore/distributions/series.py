@@ -230,7 +230,7 @@ def orthogonal_series(
     high, low = _pairs(cosine_totals(data, box, terms, threads=threads))
     total = ExactSum(high, low, _backend.COSINE_GRID, len(data), -LARGEST_COSINE, LARGEST_COSINE)
     stream = resolve(rng)
-    coefficients = total.noisy("laplace", scale, rng=stream, threads=threads) / len(data)
+    coefficients = np.asarray(total.noisy("laplace", scale, rng=stream, threads=threads)) / len(data)
     released = SeriesRelease(Privacy(epsilon), len(data), box, coefficients)
     return released if draws is None else replace(released, draws=released.sample(draws, rng=stream))
 

@@ -189,7 +189,7 @@ def _noisy(products: ExactSum, d: int, scales: tuple[float, ...], rng: Stream | 
     """All statistics in one release: the upper triangle of X'X, X'y, y'y."""
     upper, unit = np.triu_indices(d), float(_gram.RADIUS**2)
     sigma = np.repeat([scale * unit for scale in scales], [len(upper[0]), d, 1])
-    noisy = products.noisy("gaussian", sigma, rng=rng, threads=threads) / unit
+    noisy = np.asarray(products.noisy("gaussian", sigma, rng=rng, threads=threads)) / unit
     matrix = np.zeros((d, d))
     matrix[upper] = noisy[: len(upper[0])]
     return _Statistics(matrix + np.triu(matrix, 1).T, noisy[-d - 1 : -1], float(noisy[-1]))
