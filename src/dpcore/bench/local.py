@@ -1,4 +1,4 @@
-"""What of the local randomisers is timed, and what needs no peer: a copy of the input, one thread, bools beside packed bits."""
+"""Cases of local randomisers to time, and comparisons without a peer: a copy of the input, one thread, bools and packed bits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dpcore.bench.timing import Timing, Work, take_turns
 Array = npt.NDArray[Any]
 EPSILON = 1.0
 BOUNDS = 0.0, 8.0
-"""Of the mean; a fifth of the values is above them."""
+"""Bounds of the mean; a fifth of the values is above them."""
 AGGREGATE_TARGET = 2.0
-"""Packed reports are counted in at most twice the time that copying them takes."""
+"""Counting packed reports takes at most this many times as long as copying them."""
 PACKED_TARGET = 1.3
-"""A packed record is this much faster than a bool."""
+"""How many times as fast a packed record must be as a bool."""
 TRANSFORM_SIZE = 2**20
 
 
@@ -33,13 +33,13 @@ class LocalCase:
     Attributes
     ----------
     name : str
-        How the report calls it.
+        Name in the table.
     mechanism : object
         A mechanism of `dpcore.local`.
     dtype : type
         Type of the records.
     share : float
-        Number of records ÷ number of values of the whole report.
+        Number of records divided by the number that the benchmark is run with.
     """
 
     name: str
@@ -58,7 +58,7 @@ class LocalCase:
         return np.minimum(rng.integers(0, k, size, self.dtype), rng.integers(0, k, size, self.dtype))
 
     def truth(self, records: Array) -> Any:
-        """What the estimator estimates of these records."""
+        """Give the true mean or frequencies of the records."""
         if self.dtype is np.bool_:
             return records.mean()
         if self.dtype is np.float64:
@@ -71,7 +71,7 @@ class LocalCase:
 
 
 def local_cases() -> tuple[LocalCase, ...]:
-    """Everything the speed table of the local randomisers names."""
+    """Give all cases of the speed table."""
     kary = (
         LocalCase(f"KaryResponse k={k}, {np.dtype(dtype).name}", local.KaryResponse(EPSILON, k=k), dtype, 1)
         for k in (16, 1024)
@@ -90,7 +90,7 @@ def local_cases() -> tuple[LocalCase, ...]:
 
 
 def check_estimate(case: LocalCase, records: Array, reports: Any) -> None:
-    """Raise if an estimate is more than seven standard errors off: a benchmark of a wrong answer is worth nothing.
+    """Raise if an estimate is more than seven standard errors from the truth, so that wrong answers are not timed.
 
     `reports` may be an aggregate.
     """
@@ -101,20 +101,20 @@ def check_estimate(case: LocalCase, records: Array, reports: Any) -> None:
 
 
 def _row(case: str, against: str, level: str, threads: int, timing: Timing, n: int, **more: Any) -> Row:
-    """A row of a timing of `n` records; where smaller is better, the ratio is ours ÷ the bound."""
+    """Give the row of a timing of `n` records; against a bound the ratio is our time divided by the bound."""
     ns, ratio = 1e9 / n, 1 / timing.ratio if more.get("bound") else timing.ratio
     return Row(case, against, level, threads, timing.ours * ns, timing.other * ns, ratio, **more)
 
 
 def copying(values: Array) -> Work:
-    """Copy an array to a place whose pages are there already."""
+    """Copy an array to memory whose pages are mapped already."""
     target = np.empty_like(values)
     np.copyto(target, values)
     return partial(np.copyto, target, values)
 
 
 def copy_row(case: LocalCase, records: Array, level: str, rounds: int) -> Row:
-    """Ours against one copy of the records, one thread each."""
+    """Compare with one copy of the records, on one thread each."""
     out = case.mechanism.privatize(records)
     timing = take_turns(case.work(records, out, 1), copying(records), rounds)
     check_estimate(case, records, out)
@@ -122,7 +122,7 @@ def copy_row(case: LocalCase, records: Array, level: str, rounds: int) -> Row:
 
 
 def thread_row(case: LocalCase, records: Array, level: str, threads: int, rounds: int) -> Row:
-    """One thread against all."""
+    """Compare all threads with one."""
     out = case.mechanism.privatize(records)
     timing = take_turns(case.work(records, out, threads), case.work(records, out, 1), rounds)
     check_estimate(case, records, out)
@@ -130,7 +130,7 @@ def thread_row(case: LocalCase, records: Array, level: str, threads: int, rounds
 
 
 def packed_row(case: LocalCase, records: Array, level: str, rounds: int) -> Row:
-    """Binary response of packed bits against that of bools."""
+    """Compare binary response of packed bits with that of bools."""
     mechanism, n, bits = case.mechanism, records.size, np.packbits(records, bitorder="little")
     out, packed = np.empty_like(records), np.empty_like(bits)
     packed_work = partial(mechanism.privatize_packed, bits, n=n, out=packed, threads=1)
@@ -140,7 +140,7 @@ def packed_row(case: LocalCase, records: Array, level: str, rounds: int) -> Row:
 
 
 def aggregate_row(copies: int, n: int, level: str, rounds: int) -> Row:
-    """Counting packed unary reports against one copy of them: `n` reports, `copies` times over."""
+    """Compare counting of packed unary reports with one copy of them: `n` reports, repeated `copies` times."""
     mechanism = local.UnaryEncoding(EPSILON, k=128)
     few = np.frombuffer(np.random.default_rng(1).bytes(16 * n), np.uint8).reshape(n, 16)
     expected = sum(np.unpackbits(part, axis=1, bitorder="little").sum(0, np.int64) for part in np.array_split(few, 1 + n // 10_000))
@@ -153,7 +153,7 @@ def aggregate_row(copies: int, n: int, level: str, rounds: int) -> Row:
 
 
 def transform_row(name: str, peer: Callable[[Array], Work], level: str, rounds: int) -> Row:
-    """The fast Walsh-Hadamard transform of 2^20 integers against what `peer` makes of them."""
+    """Compare the fast Walsh-Hadamard transform of 2^20 integers with the work of `peer`."""
     values = np.random.default_rng(1).integers(-1000, 1000, TRANSFORM_SIZE)
     timing = take_turns(partial(_backend.walsh_hadamard, values), peer(values), rounds)
     if not np.array_equal(_backend.walsh_hadamard(_backend.walsh_hadamard(values)), TRANSFORM_SIZE * values):
@@ -162,7 +162,7 @@ def transform_row(name: str, peer: Callable[[Array], Work], level: str, rounds: 
 
 
 def local_bounds(n: int, rounds: int) -> list[Row]:
-    """The rows that need no peer, at every level of this machine."""
+    """Give the rows that need no peer, at every CPU level of this machine."""
     rows, threads = [], _backend.default_threads()
     for level in at_levels():
         for case in local_cases():
