@@ -170,7 +170,7 @@ def resolve(rng: Stream | None) -> Stream:
 def _refuse(rng: object) -> NoReturn:
     raise ParameterTypeError(
         f"rng must be None, dpcore.SecureRandom() or dpcore.testing.KeyedRandom(key), got {type(rng).__name__}; "
-        "NumPy's generators are not cryptographically secure and are refused"
+        "generators of NumPy are not cryptographically secure"
     )
 
 

@@ -69,7 +69,7 @@ class KeyedRandom:
         with self._lock:
             nonce = self._calls
             if nonce >= 2**32:
-                raise ParameterError("a KeyedRandom serves 2**32 calls; this one is used up")
+                raise ParameterError("a KeyedRandom serves 2**32 calls, and this one has served them all; make one with another key")
             self._calls = nonce + 1
         return StreamPosition(self._key, nonce)
 

@@ -109,7 +109,7 @@ def _check_values(call: Any, values: npt.NDArray[Any], bounds: Bounds | None, th
     index = tuple(int(i) for i in np.unravel_index(position, values.shape)) if values.shape else ()
     if bounds is None:
         raise DataError(f"values must be finite; the number at index {index} is not")
-    raise DataError(f"records must not hold NaN unless `missing` says what it stands for; the number at index {index} is NaN")
+    raise DataError(f"records must not hold NaN unless `missing` names a number for it; the number at index {index} is NaN")
 
 
 def float_noise(

@@ -122,7 +122,9 @@ def _bytes_of(array: Array) -> Array:
 
 def _position_in(position: Position, lanes: int, size: int) -> None:
     if (position[2] + size) * lanes >= 2**64:
-        raise ParameterError(f"a stream has 2**64 lanes; records up to {position[2] + size} with {lanes} lanes each are more")
+        raise ParameterError(
+            f"rng has 2**64 lanes, but {position[2] + size} records with {lanes} lanes each need more; use another stream for some of them"
+        )
 
 
 def first_outside(codes: Array, k: int, threads: int | None = None) -> int:

@@ -39,7 +39,9 @@ def derived_key(position: Position, draw: int) -> Key:
     """The key of a further draw of a call whose stream stands still: half a block of the first draw's; 1 ≤ draw < 2^22."""
     key, nonce, first, secure = position
     if draw >= MOST_DRAWS:
-        raise ParameterError(f"a call under one position has at most {MOST_DRAWS} draws; use a stream that advances")
+        raise ParameterError(
+            f"a call under one position has at most {MOST_DRAWS} draws; use a stream whose position changes, such as KeyedRandom(key)"
+        )
     words = _dispatch.more_words(key, nonce, cipher_code(secure=secure), DERIVED, first, draw & 0xFFF, draw >> 12)
     material = wiped_empty(4, "<u8")
     material[:] = words[:4]
