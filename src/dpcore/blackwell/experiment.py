@@ -25,8 +25,11 @@ from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from os import PathLike
+    from pathlib import Path
 
     import numpy.typing as npt
+    from matplotlib.axes import Axes
 
     from dpcore.noise import Real
 
@@ -276,6 +279,10 @@ class Experiment:
         i, j = check_state("i", i, states), check_state("j", j, states)
         return Region(testing_pieces(self.matrix[i], self.matrix[j]))
 
+    @overload
+    def plot_region(self, epsilon: float, delta: float = ..., *, target: str | PathLike[str], neighbours: Neighbours = ...) -> Path: ...
+    @overload
+    def plot_region(self, epsilon: float, delta: float = ..., *, target: Axes, neighbours: Neighbours = ...) -> Axes: ...
     def plot_region(self, epsilon: float, delta: float = 0.0, *, target: Any, neighbours: Neighbours = "all") -> Any:
         r"""Draw the testing regions of the mechanism and R(ε, δ), which contains them exactly if the mechanism is (ε, δ)-private.
 

@@ -1,4 +1,4 @@
-"""What the experiments are made of: draws, the analyst, means, slopes and shares. Each statistical check has a broken twin."""
+"""What the studies are made of: draws, the analyst, means, slopes and shares. Each statistical check has a broken twin."""
 
 from __future__ import annotations
 
