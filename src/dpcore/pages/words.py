@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dpcore.pages.numbers import misses, percentage_of, rounded_up
+from dpcore.pages.numbers import counted, misses, percentage_of, rounded_up
 
 OWN_ROWS = ", or one row without"
 """Part of the name of a job's unit if rows that name no unit are units of their own."""
@@ -23,7 +23,7 @@ def protection_in_words(delta: float, unit: str, rows_per_unit: int | None = Non
     if unit == "row":
         more = " and k·e^((k−1)ε)·δ" if delta else ""
         return f"the guarantee protects one row; a person with k rows is protected at k·ε{more}."
-    bound = f" with at most {rows_per_unit} rows" if rows_per_unit else ""
+    bound = f" with at most {counted(rows_per_unit, 'row')}" if rows_per_unit else ""
     return f"the guarantee protects {whose(unit)}{bound}.{unnamed(unit)}"
 
 

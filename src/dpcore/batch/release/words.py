@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range
-from dpcore.pages.words import protection_in_words, unnamed, whose
+from dpcore.pages.words import OWN_ROWS, protection_in_words, unnamed, whose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ def release_protection(document: Mapping[str, Any]) -> str:
     if unit == "row":
         return protection_in_words(document["privacy"]["delta"], unit)
     bounds = [
-        f"at most {plain_number(document[key])} {word}"
-        for key, word in (("max_rows_per_unit", "rows"), ("max_groups_per_unit", "groups"))
+        f"at most {counted(document[key], word)}"
+        for key, word in (("max_rows_per_unit", "row"), ("max_groups_per_unit", "group"))
         if document.get(key)
     ]
     used = f"; {' and '.join(bounds)} of each were used, chosen at random" if bounds else ""
@@ -47,11 +47,13 @@ def release_protection(document: Mapping[str, Any]) -> str:
 
 
 def neighbours_in_words(document: Mapping[str, Any]) -> str:
-    """What a single unit may change, as the relation has it."""
-    who = whose(document["unit"])
+    """What neighbouring tables have in common, and so what is public."""
+    unit = document["unit"]
     if document.get("relation", "replace") == "add_remove":
-        return f"Even whether {who} was in the table is protected."
-    return f"The number of {'rows' if who == 'one row' else who.removeprefix('one ') + ' entries'} is public; what they say is protected."
+        return f"Even whether {whose(unit)} was in the table is protected."
+    if unit == "row":
+        return "The number of rows is public; what they say is protected."
+    return f"How many different {unit.removesuffix(OWN_ROWS)!r} the table has is public; what their rows say is protected."
 
 
 def asked(query: Mapping[str, Any]) -> str:
@@ -126,7 +128,7 @@ def _stand_in(declared: Mapping[str, Any], key: str) -> str:
 
 
 def noise_in_words(query: Mapping[str, Any]) -> str:
-    """Which noise was drawn, and for how much of a change by one unit."""
+    """Which noise was drawn, and for which sensitivity: the most that one unit can change the answer."""
     drawn = {(noise["law"], noise["sensitivity"], noise["scale"]): None for noise in query.get("noise", ())}
     parts = [
         f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {plain_number(scale, 4)}, "
@@ -145,7 +147,7 @@ def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
 
 
 def cell_names(query: Mapping[str, Any]) -> list[str]:
-    """The name of each cell of a histogram, or of each group."""
+    """The names of the cells of a histogram, or of the groups."""
     edges = bin_edges(query)
     if query.get("groups") is not None:
         return [plain_name(group) for group in query["groups"]]

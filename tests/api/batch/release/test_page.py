@@ -217,6 +217,11 @@ def test_the_unit_and_its_bound_in_words(page):
     assert "at most the declared number of rows for each person" in text
 
 
+def test_what_is_public_when_a_unit_is_replaced(page):
+    assert "How many different &#39;person&#39; the table has is public; what their rows say is protected." in page(COUNT, unit="person")
+    assert "at most 1 row of each were used" in page(COUNT, unit="person", max_rows_per_unit=1)
+
+
 def test_a_keyed_release_is_marked(page):
     assert "NOT PRIVATE: the noise comes from the key in [testing]" in page(COUNT, secure=False)
 
