@@ -105,7 +105,8 @@ def test_every_colour_is_a_variable_of_the_page(page):
         assert "DejaVu" not in svg
 
 
-def test_the_same_release_makes_the_same_page(tmp_path):
+def test_the_same_release_makes_the_same_page_but_for_its_date(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     for name in ("a", "b"):
         ReleasePages(tmp_path / name, "release").write(document(*EVERY, ledger=LEDGER))
     assert (tmp_path / "a/release.html").read_bytes() == (tmp_path / "b/release.html").read_bytes()
