@@ -1,4 +1,4 @@
-"""From counts to estimates: the look-up in a step function, and the walk through a table of tests."""
+"""Estimates from counts: the look-up in a step function, and the walk through a table of tests."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from dpcore._kernels import _search
 WALK_LANES = int(_search.WALK_LANES)
 """Rows of tests and of counts are padded with zeros to a multiple of this."""
 _LOOKED_UP = 0.5
-"""Counts that are looked up in the time of one noisy number."""
+"""Number of counts that are looked up in the time of one noisy number."""
 _TEST_COST = 0.5
 """Time of one test of eight outcomes, in noisy numbers."""
 _WORTH_ROUGH = 2048
-"""From this many data sets on, the tests are first made in float32."""
+"""From this number of data sets on, tests are first tried in float32."""
 _BLOCK = 2048
-"""Data sets whose counts are converted together."""
+"""Number of data sets whose counts are converted together."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
 def step_values(counts: Integers, thresholds: Integers, values: Floats, *, threads: int | None) -> Floats:
-    """values[#{thresholds ≤ count}] of each count; the thresholds ascend, and there is one value more."""
-    # The kernel halves a power of two; thresholds that no count reaches fill it up.
+    """Return values[number of thresholds ≤ count] for each count. The thresholds ascend, and there is one more value than thresholds."""
+    # The kernel bisects a power of two. Thresholds that no count reaches fill it up.
     padding = (1 << len(thresholds).bit_length()) - len(values)
     bounds = np.concatenate([thresholds, np.full(padding, np.iinfo(np.int64).max)])
     steps = np.concatenate([values, np.full(padding, values[-1])])
@@ -51,10 +51,10 @@ def walk(
     *,
     threads: int | None,
 ) -> None:
-    """Advance each data set, from its level and place on, through the tests that are known, at most through level `steps`.
+    """Advance each data set from its level and place through the tests that are known, up to level `steps`.
 
-    The test at level k and place j is row k(k − 1)/2 + j − 1 of `weights`; it moves the data set to place j + 1 if Σ counts·weights > 0,
-    and stops it where the row is NaN. Rows are padded with zeros to a multiple of `WALK_LANES`. Products and sums are float64 in one order.
+    The test at level k and place j is row k(k − 1)/2 + j − 1 of `weights`. It moves a data set to place j + 1 if Σ counts·weights > 0, and
+    stops it if the row is NaN. Rows are padded with zeros to a multiple of `WALK_LANES`. Products and sums are float64, in a fixed order.
     """
     rough = _rough(weights, counts) if len(counts) >= _WORTH_ROUGH else _NO_ROUGH
 
@@ -74,10 +74,10 @@ _NO_ROUGH: _Rough = np.empty((0, 0), np.float32), np.empty(0), (0.0, 0.0, 0.0)
 
 
 def _rough(weights: Floats, counts: npt.NDArray[Any]) -> _Rough:
-    """The tests in float, which decide most of them in half the time; docs/exactness-minimax.md has their error.
+    """Return the tests in float32, which decide most data sets in half the time; docs/exactness-minimax.md has their error.
 
-    Counts c of n reports are told apart from a centre m near them: with n0 = n − Σm, Σ c·w = Σ (c − m)·(w + (w·m)/n0). Each row is scaled
-    by a power of two to at most 1, which changes no sign.
+    Let m be a centre near the counts c of n reports, and n0 = n − Σm. Then Σ c·w = Σ (c − m)·(w + (w·m)/n0). Each row is scaled by a power
+    of two to at most 1, which changes no sign.
     """
     n = int(counts[0].sum())
     if n < 1:
@@ -87,12 +87,12 @@ def _rough(weights: Floats, counts: npt.NDArray[Any]) -> _Rough:
     centre[: len(near)] = np.floor(near * (1 - min(1.0, 4 / np.sqrt(n))))
     moved = weights + ((weights @ centre) / (n - centre.sum()))[:, None]
     largest = np.maximum(np.abs(weights).max(axis=1), np.abs(moved).max(axis=1))
-    # Where the double statistic itself might over- or underflow, float must not decide.
+    # If the statistic might over- or underflow in float64, float32 must not decide.
     largest[(largest < 2.0**-900) | (largest > 2.0**900)] = np.nan
     rough = np.where(np.isnan(largest)[:, None], np.nan, np.ldexp(moved, -np.frexp(largest)[1][:, None])).astype(np.float32)
     return rough, centre, (float(n), (weights.shape[1] / WALK_LANES + 6) * 2.0**-24, n * weights.shape[1] * 2.0**-50)
 
 
 def first_wrong_counts(counts: Integers, n: int) -> int:
-    """The first row of counts, one row a data set, that holds a negative number or does not sum to n; -1 if there is none."""
+    """Return the first row of counts that holds a negative number or does not sum to n; -1 if there is none."""
     return int(_search.first_wrong(counts, n))

@@ -1,4 +1,4 @@
-"""What of the minimax engine is timed: counts and estimates beside NumPy and the memory, and whole builds beside the time they may take."""
+"""Benchmarks of the minimax engine: counts and estimates against NumPy and memory, and whole builds against a time limit."""
 
 from __future__ import annotations
 
@@ -18,64 +18,64 @@ from dpcore.minimax import BinarySearchEstimator, Model, optimal_channel
 Array = npt.NDArray[Any]
 EPSILON = 1.0
 REPORTS = 5000
-"""Of each of many data sets."""
+"""Number of reports of a data set."""
 INTERVALS = 200
-"""N of the estimators that are timed."""
+"""N of the timed estimators."""
 LOOK_UP_NS, WALK_RATIO, BANDWIDTH = 20.0, 20.0, 0.5
-"""An estimate of a binary channel at most, a walk against NumPy's at least, and counting bits against a copy of them at least."""
+"""Limits: time of an estimate behind a binary channel, ratio of a walk to NumPy's, and ratio of counting bits to copying them."""
 BUILD_SECONDS, END_SECONDS = 10.0, 5.0
-"""Building an estimator of N = 200 over 500 points; from the model to the estimate of 10^7 records on two cores."""
+"""Limits: an estimator with N = 200 over 500 points, and from the model to the estimate of 10^7 records on two cores."""
 
 
 def moment_model(points: int) -> Model:
-    """E x² ≤ 1 on a grid of [−10, 10]."""
+    """Return the model E x² ≤ 1 on a grid of [−10, 10]."""
     return Model.moment(np.linspace(-10.0, 10.0, points), kappa=2.0, C=1.0)
 
 
 def step_of(model: Model, intervals: int = INTERVALS) -> float:
-    """The Δ that gives so many intervals."""
+    """Return the Δ for a number of intervals."""
     low, high = model.theta_range
     return (high - low) / (intervals - 0.5)
 
 
 def build(points: int = 500) -> BinarySearchEstimator:
-    """The optimal channel of a model, and its estimator with N = 200."""
+    """Build the optimal channel of a model, and its estimator with N = 200."""
     model = moment_model(points)
     return BinarySearchEstimator(model, optimal_channel(model, EPSILON, n=REPORTS), n=REPORTS, step=step_of(model))
 
 
 @lru_cache(maxsize=1)
 def binary_estimator() -> BinarySearchEstimator:
-    """A binary channel's estimator, built once."""
+    """Return an estimator behind a binary channel, built once."""
     return build(81)
 
 
 @lru_cache(maxsize=1)
 def finite_estimator() -> BinarySearchEstimator:
-    """An estimator of a mean from the reports of an 8-ary response, N = 200, built once."""
+    """Return an estimator of a mean from reports with 8 outcomes, with N = 200, built once."""
     model = Model(np.linspace(0.0, 1.0, 8))
     return BinarySearchEstimator(model, local.KaryResponse(EPSILON, k=8), n=REPORTS, step=step_of(model))
 
 
 def binary_counts(sets: int) -> Array:
-    """Counts of +z0 all over their range; the same on every run."""
+    """Return counts of +z0 over their whole range, the same on every run."""
     return np.random.default_rng(1).integers(0, REPORTS + 1, sets)
 
 
 def finite_counts(sets: int) -> Array:
-    """Counts of data sets of one distribution; the same on every run."""
+    """Return counts of data sets of one distribution, the same on every run."""
     p = np.arange(8.0, 0.0, -1.0) / 36
     return np.random.default_rng(1).multinomial(REPORTS, p @ finite_estimator().matrix, size=sets)
 
 
 def numpy_look_up(estimator: BinarySearchEstimator, counts: Array) -> Array:
-    """The same estimates by NumPy's binary search."""
+    """Compute the same estimates with NumPy's binary search."""
     found: Array = estimator.values[np.searchsorted(estimator.thresholds, counts, side="right")]
     return found
 
 
 def numpy_walk(estimator: BinarySearchEstimator, weights: Array, counts: Array) -> Array:
-    """The same estimates by a walk of all data sets at once, one level after the other; the weights are those of visited tests."""
+    """Compute the same estimates by a walk of all data sets at once, level by level. The weights are those of visited tests."""
     places = np.zeros(len(counts), np.int64)
     rows = counts.astype(np.float64)
     for level in range(estimator.N - 2):
@@ -86,7 +86,7 @@ def numpy_walk(estimator: BinarySearchEstimator, weights: Array, counts: Array) 
 
 
 def check_equal(name: str, ours: Array, other: Array) -> None:
-    """Raise if two ways give different estimates: a benchmark of a wrong answer is worth nothing."""
+    """Raise if two ways give different estimates."""
     if not np.allclose(ours, other, rtol=0.0, atol=1e-9):
         raise AssertionError(f"{name}: {int((~np.isclose(ours, other, rtol=0.0, atol=1e-9)).sum())} of {len(ours)} estimates differ")
 
@@ -102,7 +102,7 @@ def _allowed(work: Work, seconds: float, rounds: int) -> Timing:
 
 
 def look_up_rows(level: str, sets: int, rounds: int) -> list[Row]:
-    """`estimate` for K = 2 against the time it may take, and against NumPy."""
+    """Time `estimate` for K = 2 against its limit, and against NumPy."""
     estimator, counts = binary_estimator(), binary_counts(sets)
     check_equal("estimate, K=2", estimator.estimate(counts), numpy_look_up(estimator, counts))
     ours = partial(estimator.estimate, counts, threads=1)
@@ -115,7 +115,7 @@ def look_up_rows(level: str, sets: int, rounds: int) -> list[Row]:
 
 
 def walk_row(level: str, sets: int, rounds: int) -> Row:
-    """`estimate` for K = 8 against a vectorised walk in NumPy over the same tests, all of which are known by then."""
+    """Time `estimate` for K = 8 against a vectorized walk in NumPy over the same tests, which are all known by then."""
     estimator, counts = finite_estimator(), finite_counts(sets)
     ours = estimator.estimate(counts, threads=1)
     weights = estimator.tests
@@ -126,7 +126,7 @@ def walk_row(level: str, sets: int, rounds: int) -> Row:
 
 
 def packed_row(level: str, reports: int, rounds: int) -> Row:
-    """`estimate_reports` of packed bits against one copy of them."""
+    """Time `estimate_reports` of packed bits against a copy of them."""
     model = moment_model(81)
     channel = optimal_channel(model, EPSILON, n=REPORTS)
     estimator = BinarySearchEstimator(model, channel, n=reports, step=step_of(model))
@@ -143,7 +143,7 @@ def packed_row(level: str, reports: int, rounds: int) -> Row:
 
 
 def check_build(estimator: BinarySearchEstimator) -> None:
-    """Raise unless an estimator is the intended one: N intervals, estimates that rise with the counts all over the range of θ."""
+    """Raise unless an estimator has N intervals, and estimates that rise with the counts over the whole range of θ."""
     found = estimator.estimate(np.arange(estimator.n + 1))
     (low, high), span = estimator.theta_range, found[-1] - found[0]
     if estimator.N != INTERVALS or (np.diff(found) < 0).any() or not 0.9 * (high - low) <= span <= high - low:
@@ -151,14 +151,14 @@ def check_build(estimator: BinarySearchEstimator) -> None:
 
 
 def build_row(level: str, points: int = 500) -> Row:
-    """From a model of 500 points to an estimator with N = 200, against the time that may take."""
+    """Time a build, from a model of 500 points to an estimator with N = 200, against its limit."""
     check_build(build(points))
     timing = _allowed(partial(build, points), BUILD_SECONDS, 1)
     return _row(f"model of {points} points to estimator, N={INTERVALS}", f"{BUILD_SECONDS:g} s", level, timing, 1, target=1.0, bound=True)
 
 
 def end_to_end(codes: Array, threads: int) -> float:
-    """From the model to the estimate: optimal channel, estimator, private reports of all records, estimate."""
+    """Go from the model to the estimate: optimal channel, estimator, private reports of all records, estimate."""
     model, n = moment_model(81), len(codes)
     found = optimal_channel(model, EPSILON, n=n)
     estimator = BinarySearchEstimator(model, found, n=n, step="theory")
@@ -167,7 +167,7 @@ def end_to_end(codes: Array, threads: int) -> float:
 
 
 def end_row(level: str, records: int) -> Row:
-    """End to end on two cores, against the time that may take; raises if the estimate is far off."""
+    """Time the way from model to estimate on two cores against its limit. Raise if the estimate is far off."""
     rng, threads = np.random.default_rng(1), min(2, _backend.default_threads())
     codes = moment_model(81).codes(np.clip(rng.normal(0.25, 0.5, records), -10.0, 10.0))
     estimate = end_to_end(codes, threads)
@@ -179,11 +179,11 @@ def end_row(level: str, records: int) -> Row:
 
 
 WALKED = 10**6
-"""Reports of fewer values leave the walk out: its tests take half a minute to compute, once."""
+"""The walk is timed only from this number of values on, because computing its tests takes half a minute."""
 
 
 def minimax_bounds(n: int, rounds: int) -> list[Row]:
-    """All rows at every level of this machine, sized for a report of n values; none without the extra `minimax`."""
+    """Return all rows at every level of this machine, for n values; none without the extra `minimax`."""
     rows: list[Row] = []
     if find_spec("clarabel") is None:
         return rows

@@ -8,16 +8,19 @@ from scipy import special
 
 Array = npt.NDArray[np.float64]
 MOST_REPORTS = 2**40
-"""To here the error of SciPy's incomplete beta function was compared with exact sums."""
+"""Up to here, the error of SciPy's incomplete beta function was compared with exact sums."""
 NEGLIGIBLE = 45.0
-"""Chernoff's bound e^−x takes the place of a tail below e^−45 = 3·10^−20."""
+"""Chernoff's bound e^−x replaces a tail below e^−45 = 3·10^−20."""
 TINY = 2.0**-1000
 MIRRORED = 1 / 16
-"""From this q on, a rounding of 1 − q changes no probability above TINY by a part of its slack."""
+"""From this q on, rounding 1 − q changes probabilities above TINY by far less than their slack."""
 
 
 def _slack(n: int) -> float:
-    """Relative error of the incomplete beta function: below 6·10^−11 at n = 10^10 and 10^−11 at n = 10^8, and ten times that in reserve."""
+    """Return the factor for the relative error of the incomplete beta function.
+
+    The measured error is below 6·10^−11 at n = 10^10 and 10^−11 at n = 10^8. The factor allows ten times as much.
+    """
     return 1.0 + 1e-10 + 1e-19 * n
 
 
@@ -36,7 +39,7 @@ def at_least(first: npt.ArrayLike, n: int, q: npt.ArrayLike) -> Array:
     Returns
     -------
     ndarray of float64
-        Not less than the probability, and larger by a relative 10^−10 + 10^−19·n, or below 3·10^−20.
+        At least the probability. It exceeds it by a relative 10^−10 + 10^−19·n at most, or is below 3·10^−20.
     """
     counts, shares, inside = _prepared(first, n, q)
     result = np.where(counts <= 0, 1.0, 0.0)
@@ -49,7 +52,7 @@ def at_least(first: npt.ArrayLike, n: int, q: npt.ArrayLike) -> Array:
 
 
 def below(first: npt.ArrayLike, n: int, q: npt.ArrayLike) -> Array:
-    """Bound P(c < first), c ~ Bin(n, q), from above; see `at_least`."""
+    """Bound P(c < first), c ~ Bin(n, q), from above. Parameters and accuracy are those of `at_least`."""
     counts, shares, inside = _prepared(first, n, q)
     result = np.where(counts > n, 1.0, 0.0)
     a, x = counts[inside], shares[inside]
@@ -61,7 +64,7 @@ def below(first: npt.ArrayLike, n: int, q: npt.ArrayLike) -> Array:
 
 
 def _upper_beta(a: Array, b: Array, x: Array) -> Array:
-    """1 − I_x(a, b). SciPy's own takes four times as long as the mirror image, but 1 − x is rounded, which a small x may not bear."""
+    """Return 1 − I_x(a, b). SciPy's own function takes four times as long as the mirror image, which rounds 1 − x and needs a large x."""
     small = x < MIRRORED
     found = special.betainc(b, a, 1 - x)
     found[small] = special.betaincc(a[small], b[small], x[small])
@@ -74,7 +77,7 @@ def _prepared(first: npt.ArrayLike, n: int, q: npt.ArrayLike) -> tuple[Array, Ar
 
 
 def _chernoff(count: Array, n: int, q: Array) -> tuple[npt.NDArray[np.bool_], Array]:
-    """Where e^{−n·KL(count/n‖q)} is negligible, and its value, rounded up."""
+    """Tell where e^{−n·KL(count/n‖q)} is negligible, and return its value, rounded up."""
     share = count / n
     exponent = n * (special.rel_entr(share, q) + special.rel_entr(1 - share, 1 - q)) - (1e-6 + 1e-15 * n)
     return exponent > NEGLIGIBLE, np.exp(-np.maximum(exponent, 0.0))

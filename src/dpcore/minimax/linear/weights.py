@@ -1,4 +1,4 @@
-"""Bounded functions of a record whose means are the functionals of the examples in Steinberger (2019), up to a known bias."""
+"""Bounded functions of a record whose means estimate the functionals of Steinberger (2019), Beispiele 3.6 to 3.8, up to a known bias."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """x itself."""
+    """x ↦ x."""
 
     def __call__(self, x: Any) -> Any:
         return x
@@ -26,7 +26,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The product of the numbers of a record, which lie along the last axis."""
+    """The product of the numbers of a record, along the last axis."""
 
     def __call__(self, x: Any) -> Any:
         return np.prod(x, axis=-1)
@@ -34,7 +34,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Centred:
-    """2x − M."""
+    """x ↦ 2x − M."""
 
     M: float
 
@@ -44,7 +44,7 @@ class Centred:
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """½ where the event holds, −½ elsewhere."""
+    """½ for records of the event, −½ for others."""
 
     event: Callable[[Any], Any]
 
@@ -61,7 +61,7 @@ class Kernel:
     m : int
         Order of the derivative.
     coefficients : tuple of float
-        Those of the polynomial that K is on (0, 1]; on [−1, 0) it is continued as an even or odd function.
+        Coefficients of the polynomial that K is on (0, 1]. On [−1, 0) it is continued as an even or odd function.
     """
 
     m: int
@@ -75,7 +75,7 @@ class Kernel:
 
     @property
     def extent(self) -> tuple[float, float]:
-        """The middle and, rounded up, half the length of the range of K and 0."""
+        """The middle of the range of K (including 0), and half its length, rounded up."""
         polynomial = Polynomial(self.coefficients)
         values = polynomial(np.array([0.0, 1.0, *_roots(polynomial.deriv())]))
         if self.m % 2:
@@ -83,29 +83,29 @@ class Kernel:
         low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
         return (low + high) / 2, (high - low) / 2 * (1 + 1e-12)
 
-    def moment(self, beta: float) -> float:
-        r"""∫\|K\|\|u\|^β, rounded up."""
+    def moment(self, smoothness: float) -> float:
+        r"""Return ∫\|K\|\|u\|^β, rounded up, for β = smoothness."""
         polynomial = Polynomial(self.coefficients)
         ends = np.array([0.0, *_roots(polynomial), 1.0])
-        powers = np.arange(len(self.coefficients)) + beta + 1
+        powers = np.arange(len(self.coefficients)) + smoothness + 1
         integrals = (ends[:, None] ** powers) @ (np.array(self.coefficients) / powers)
         return 2 * float(np.abs(np.diff(integrals)).sum()) * (1 + 1e-12)
 
 
 def _roots(polynomial: Polynomial) -> list[float]:
-    """Real roots in (0, 1), ascending."""
+    """Return the real roots in (0, 1), ascending."""
     roots = np.asarray(polynomial.roots() if polynomial.degree() > 0 else [], np.complex128)
     return sorted(float(r.real) for r in roots if abs(r.imag) < 1e-9 and 0 < r.real < 1)
 
 
-def kernel(beta: float, m: int) -> Kernel:
-    """The kernel for derivatives of order m of densities of smoothness β > m; see `density_at`.
+def kernel(smoothness: float, m: int) -> Kernel:
+    """Return the kernel for derivatives of order m of densities of smoothness β > m; see `density_at`.
 
-    Its moments up to ℓ, the largest integer below β, are those of the m-th derivative. Only powers of m's parity matter. If u^m is the only
-    one, sign(u)^m (m + 1)!/2 has the least ∫|K||u|^β among all kernels whose range is not longer, as it is extreme wherever that is
-    cheapest. Otherwise it is the orthogonal projection on polynomials, Σ (2j+1)/2·P_j^(m)(0)·P_j(u) with Legendre's P_j.
+    Its moments up to ℓ, the largest integer below β, are those of the m-th derivative. Only powers with the parity of m matter. If u^m is
+    the only one, sign(u)^m (m + 1)!/2 has the smallest ∫|K||u|^β among all kernels whose range is not longer. Otherwise the kernel is the
+    orthogonal projection on polynomials, Σ (2j+1)/2·P_j^(m)(0)·P_j(u) with Legendre's P_j.
     """
-    order = math.ceil(beta) - 1
+    order = math.ceil(smoothness) - 1
     if m < 2 and order <= m + 1:
         return Kernel(m, (math.factorial(m + 1) / 2,))
     weights = np.zeros(order + 1)
@@ -118,14 +118,14 @@ def kernel(beta: float, m: int) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """K((x − x0)/h)/h^{m+1}, less the middle of its range.
+    """x ↦ K((x − x0)/h)/h^{m+1}, minus the middle of its range.
 
     Attributes
     ----------
     kernel : Kernel
         K.
     x0, h : float
-        Place and width.
+        Position and width.
     """
 
     kernel: Kernel
@@ -138,12 +138,12 @@ class Window:
 
     @property
     def middle(self) -> float:
-        """What is subtracted."""
+        """The middle of the range, which is subtracted."""
         return self.kernel.extent[0] * self._unit
 
     @property
     def norm(self) -> float:
-        """The largest magnitude of the rest."""
+        """The largest magnitude after the subtraction."""
         return self.kernel.extent[1] * self._unit
 
     def __call__(self, x: Any) -> Array:

@@ -1,1 +1,1 @@
-"""Linear and conic programmes: how they are written, in which units, and how they are solved."""
+"""Linear and conic programs: how they are written, their units, and how they are solved."""

@@ -1,9 +1,9 @@
-"""The units that programmes are solved in: the one place where a functional is centred and scaled.
+"""The units in which programs are solved. This is the only place where a functional is centred and scaled.
 
 Solvers have absolute tolerances, drop small coefficients and refuse large ones. So every model has a standard form, in which its functional
-runs over [−1, 1] on the points that may have mass; all programmes are about that form, and a `Frame` brings their results back. The unit is
-a power of two and the origin is subtracted from each value with one rounding, so that what is proved in the standard form holds in the
-original one up to 2^−53 of the functional's length.
+takes values in [−1, 1] on the points that may have mass. All programs are about that form, and a `Frame` converts their results. The unit
+is a power of two, and subtracting the origin rounds each value once. So what is proved in the standard form holds in the original one, up
+to 2^−53 of the functional's length.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class Frame:
     origin : float
         θ of t = 0.
     exponent : int
-        Of the unit.
+        The unit is 2^exponent.
     """
 
     origin: float = 0.0
     exponent: int = 0
 
     def difference(self, t: float) -> float:
-        """A difference of θ, from one in the standard form."""
+        """Convert a difference from the standard form."""
         return times_power_of_two(t, self.exponent)
 
     def standard_difference(self, theta: float) -> float:
-        """A difference in the standard form, from one of θ."""
+        """Convert a difference to the standard form."""
         return times_power_of_two(theta, -self.exponent)
 
     def points(self, t: Array) -> Array:
-        """Values of θ."""
+        """Convert values from the standard form."""
         values: Array = self.origin + np.ldexp(t, self.exponent)
         return values
 
     def point(self, t: float) -> float:
-        """A value of θ."""
+        """Convert a value from the standard form."""
         return self.origin + self.difference(t)
 
     def outwards(self, low: float, high: float) -> tuple[float, float]:
-        """An interval of θ that holds this one of the standard form; its ends are rounded outwards unless they are exact."""
+        """Convert an interval from the standard form. Its ends are rounded outwards unless they are exact."""
         found = self.point(low), self.point(high)
         if self == STANDARD:
             return found
@@ -60,13 +60,13 @@ class Frame:
 
 
 LEAST_MASS = 2.0**-200
-"""Of a point, in the units of programmes."""
+"""Smallest unit of the mass of a point."""
 STANDARD = Frame()
-"""Of a model in its standard form."""
+"""The frame of a model in its standard form."""
 
 
 def times_power_of_two(value: float, exponent: float) -> float:
-    """value·2^exponent for any real exponent, infinite where it leaves the range of float64."""
+    """Return value·2^exponent for any real exponent, and infinity beyond the range of float64."""
     whole = math.floor(exponent)
     try:
         return math.ldexp(value * 2.0 ** (exponent - whole), whole)
@@ -75,14 +75,14 @@ def times_power_of_two(value: float, exponent: float) -> float:
 
 
 def frame_of(f: Array, possible: npt.NDArray[np.bool_]) -> tuple[Frame, Array]:
-    """The frame of a functional, and the functional in it: within [−1, 1], and 0 where no mass is possible."""
+    """Return the frame of a functional, and the functional in it: within [−1, 1], and 0 where no mass is possible."""
     own = f[possible]
     shift = math.frexp(float(np.abs(own).max()))[1]
     near = np.ldexp(own, -shift)  # |near| ≤ 1: no difference overflows
     middle = float(near.min() / 2 + near.max() / 2)
     centred = near - middle
     spread = float(np.abs(centred).max())
-    # a constant has no length: its unit is that of its last digit
+    # A constant has no length. Its unit is that of its last digit.
     more = math.frexp(spread)[1] if spread > 0 else -52
     standard = np.zeros(len(f))
     standard[possible] = np.ldexp(centred, -more)
@@ -90,10 +90,10 @@ def frame_of(f: Array, possible: npt.NDArray[np.bool_]) -> tuple[Frame, Array]:
 
 
 def moves(region: Any) -> Any:
-    """What variables do to a difference of two members, shape (X, Y): the image without the mass that all of them have in common.
+    """Return the effect of variables on a difference of two members, shape (X, Y): the image without the mass that all have in common.
 
-    Variables of a member have one sum, so that mass cancels. In a mixture of distributions that nearly agree it would hide in its rounding
-    what they differ by: here each entry is exact up to its own last digit.
+    The variables of a member have a fixed sum, so the common mass cancels. In a mixture of distributions that nearly agree, its rounding
+    would hide their differences. Here each entry is exact up to its own last digit.
     """
     image = sp.csr_array(region.image, copy=True)
     if region.equal.shape[0] != 1 or (region.equal.toarray() != 1.0).any() or region.free.any():
@@ -108,22 +108,22 @@ def moves(region: Any) -> Any:
 
 
 def most_moved(moving: Any) -> Array:
-    """The largest mass that a variable moves to or from each point, as a power of two: 1 where variables are masses."""
+    """Return the largest mass that a variable moves to or from each point, as a power of two: 1 if variables are masses."""
     largest = abs(moving).max(axis=1).toarray().ravel()
     return np.asarray(np.exp2(np.round(np.log2(np.clip(largest, LEAST_MASS, 1.0)))))
 
 
 def possible_points(region: Any) -> npt.NDArray[np.bool_]:
-    """Points that some condition alone does not forbid any mass: exactly, without a tolerance.
+    """Tell which points may have mass, as far as single conditions say, exactly and without a tolerance.
 
-    As masses sum to 1, a row a·y ≤ b with b = min a leaves mass only where a is least. Conditions that forbid a point together are not
-    looked for; such a point then has a part in the unit.
+    Masses sum to 1, so a row a·y ≤ b with b = min a allows mass only where a is smallest. Several conditions that forbid a point together
+    are not detected. Such a point then influences the unit.
     """
     usable = ~region.free
     below = region.below.tocsr()
     rows = np.repeat(np.arange(below.shape[0]), np.diff(below.indptr))
     bounded = np.ones(below.shape[0], np.bool_)
-    bounded[rows[region.free[below.indices]]] = False  # a free variable may do anything
+    bounded[rows[region.free[below.indices]]] = False  # a free variable can satisfy the row
     while True:
         counted = usable[below.indices]
         entries = np.bincount(rows[counted], minlength=below.shape[0])

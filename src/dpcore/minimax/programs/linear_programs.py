@@ -1,8 +1,8 @@
-"""Linear programmes by HiGHS, and their refinement below its tolerances.
+"""Linear programs by HiGHS, and their refinement below its tolerances.
 
-HiGHS takes a point for feasible, and for optimal, within 1e-10 at best, and coefficients below 1e-9 for zeros. Where a distance of 1e-4 is
-to be known to six digits that is not enough. What a solution misses by is another linear programme, about the same rows, in which
-everything is as much larger; its solution corrects the first. Source: Gleixner, Steffy & Wolter (2016).
+HiGHS accepts points that are feasible and optimal within 1e-10 at best, and drops coefficients below 1e-9. That is not enough if a distance
+of 1e-4 must be accurate to six digits. The errors of a solution define another linear program with the same rows, magnified, and its
+solution corrects the first. Source: Gleixner, Steffy & Wolter (2016).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dpcore.errors import DpcoreError
 
 Array = npt.NDArray[np.float64]
 TOLERANCE = 1e-10
-"""Feasibility that the solvers are asked for: the least that HiGHS takes."""
+"""Tolerance of the solvers: the smallest that HiGHS accepts."""
 ROUNDS = 3
 MAGNIFICATIONS = (2.0**27, 2.0**17, 2.0**10)
-"""By how much a round may magnify what the last one left; the next where HiGHS gives up."""
+"""Magnification of a round; the next smaller one if HiGHS gives up."""
 LEAST_COEFFICIENT, MOST_COEFFICIENT = 2.0**-29, 2.0**20
-"""HiGHS drops coefficients below 1e-9, and large ones cost it digits."""
+"""HiGHS drops coefficients below 1e-9, and loses digits with large ones."""
 LEAST = 2.0**-100
-"""What is missed by less than this is magnified no more."""
+"""Errors below this are not magnified further."""
 
 
 class InfeasibleError(DpcoreError):
@@ -35,7 +35,7 @@ class InfeasibleError(DpcoreError):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LinearProgram:
-    """Minimise cost·x, below @ x ≤ at_most, equal @ x = equal_to, x ≥ lower.
+    """Minimize cost·x subject to below @ x ≤ at_most, equal @ x = equal_to and x ≥ lower.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class LinearProgram:
     lower: Array
 
     def solved(self) -> tuple[Array, Array]:
-        """Give x, and what one less of each right-hand side of the inequalities would cost, ≥ 0.
+        """Return x, and the multipliers ≥ 0 of the inequalities.
 
         Raises
         ------
@@ -69,11 +69,11 @@ class LinearProgram:
         return np.asarray(found.x, np.float64), np.maximum(-np.asarray(found.ineqlin.marginals, np.float64), 0.0)
 
     def refined(self) -> tuple[Array, Array]:
-        """Do the same below HiGHS's tolerances, as far as float64 holds what is left: three more programmes at most."""
+        """Do the same below the tolerances of HiGHS, as far as float64 allows, with at most three more programs."""
         count = self.below.shape[0]
         rows = sp.vstack(
             [
-                sp.hstack([self.below, sp.eye_array(count)]),  # what is left of an inequality, as a variable
+                sp.hstack([self.below, sp.eye_array(count)]),  # the slack of an inequality is a variable
                 sp.hstack([self.equal, sp.csr_array((self.equal.shape[0], count))]),
             ],
             format="csr",
@@ -92,7 +92,7 @@ class LinearProgram:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Answer:
-    """A point x and multipliers y of min cost·x, rows @ x = right, x ≥ lower, and what they miss by."""
+    """A point x and multipliers y of min cost·x, rows @ x = right, x ≥ lower, with their errors."""
 
     rows: Any
     right: Array
@@ -103,7 +103,7 @@ class _Answer:
 
     @property
     def missed_by(self) -> tuple[float, float]:
-        """By how much at most x misses a row or a bound, and y the sign of a reduced cost."""
+        """The largest error of x in a row or a bound, and that of y in the sign of a reduced cost."""
         reduced = self.cost - self.rows.T @ self.y
         wrong = np.where(np.isfinite(self.lower), -reduced, np.abs(reduced))
         outside = np.maximum(np.abs(self.right - self.rows @ self.x).max(initial=0.0), (self.lower - self.x).max(initial=0.0))
@@ -111,11 +111,11 @@ class _Answer:
 
     @property
     def missed(self) -> float:
-        """The larger of both, and of the difference between the two objectives."""
+        """The largest of both errors and of the gap between the two objectives."""
         return max(*self.missed_by, abs(float(self.cost @ self.x - self.right @ self.y)))
 
     def magnified(self) -> _Answer | None:
-        """What the programme about the misses makes of this; None if HiGHS solves none."""
+        """Correct this answer by a program about its errors; None if HiGHS solves none."""
         outside, wrong = self.missed_by
         for most in MAGNIFICATIONS:
             try:
@@ -125,7 +125,7 @@ class _Answer:
         return None
 
     def corrected(self, of_rows: float, of_costs: float) -> _Answer:
-        """The answer with the solution of what is left of right-hand sides and of costs, each magnified by a power of two."""
+        """Correct this answer by a program about its residuals, with rows and costs magnified by powers of two."""
         left, bounds, reduced = self.right - self.rows @ self.x, self.lower - self.x, self.cost - self.rows.T @ self.y
         found = _highs(of_costs * reduced, of_rows * bounds, A_eq=self.rows, b_eq=of_rows * left)
         _check(found)
@@ -143,11 +143,11 @@ def _check(found: Any) -> None:
     if found.status == 2:
         raise InfeasibleError("no distribution satisfies all the conditions")
     if found.status != 0:
-        raise DpcoreError(f"the linear programme was not solved: {found.message}")
+        raise DpcoreError(f"the linear program was not solved: {found.message}; scale f and the rows of A to similar sizes")
 
 
 def _row_units(rows: Any) -> Array:
-    """Powers of two that lift the least coefficient of each row over what HiGHS drops, as far as the largest leaves room for it."""
+    """Return powers of two that raise the smallest coefficient of each row above what HiGHS drops, as far as the largest allows."""
     sizes = abs(rows)
     sizes.eliminate_zeros()
     least = np.minimum.reduceat(np.append(sizes.data, np.inf), sizes.indptr[:-1])

@@ -1,4 +1,4 @@
-"""Linear and conic programmes over members of models: a small language of rows, solved by HiGHS and Clarabel."""
+"""Linear and conic programs over members of models: a small language of rows, solved by HiGHS and Clarabel."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ACCEPTED = {"Solved", "AlmostSolved"}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Region:
-    """The polytope {image @ y: y ≥ 0 but for free ones, equal @ y = equal_to, below @ y ≤ at_most}.
+    """The polytope {image @ y: equal @ y = equal_to, below @ y ≤ at_most, y ≥ 0 except free variables}.
 
     Attributes
     ----------
     image : csr_array, shape (X, Y)
-        From the programme's variables to points of the model.
+        Maps the variables of a program to masses of points of the model.
     equal, below : csr_array, shape (., Y)
         Rows of equations and of inequalities.
     equal_to, at_most : ndarray
@@ -42,16 +42,16 @@ class Region:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Expression:
-    """Rows that are linear in a programme's variables.
+    """Rows that are linear in the variables of a program.
 
     Attributes
     ----------
     rows : int
-        How many.
+        Number of rows.
     terms : tuple of (int, csr_array)
-        Number of the first variable, and the coefficients from it on.
+        Index of the first variable, and the coefficients from it on.
     constant : ndarray, shape (rows,)
-        What is added.
+        Added to the linear part.
     """
 
     rows: int
@@ -59,7 +59,7 @@ class Expression:
     constant: Array
 
     __array_ufunc__ = None
-    """So that an array before the operator leaves it to the expression."""
+    """Makes an array on the left of an operator leave the operation to the expression."""
 
     def __add__(self, other: Expression | Array | float) -> Expression:
         if isinstance(other, Expression):
@@ -73,14 +73,14 @@ class Expression:
         return Expression(self.rows, tuple((first, factor * block) for first, block in self.terms), factor * self.constant)
 
     def __rmatmul__(self, matrix: Any) -> Expression:
-        """A matrix (k, rows), or a vector for a single row."""
+        """Multiply by a matrix of shape (k, rows), or by a vector, which gives a single row."""
         dense_or_sparse: Any = matrix if sp.issparse(matrix) else np.atleast_2d(matrix)
         left = sp.csr_array(dense_or_sparse)
         terms = tuple((first, sp.csr_array(left @ block)) for first, block in self.terms)
         return Expression(left.shape[0], terms, left @ self.constant)
 
     def matrix(self, width: int) -> Any:
-        """The coefficients of the programme's `width` variables, as one sparse matrix."""
+        """Return the coefficients of all `width` variables of the program as one sparse matrix."""
         total = sp.csr_array((self.rows, width))
         for first, block in self.terms:
             wide = sp.csr_array((block.data, block.indices + first, block.indptr), shape=(self.rows, width))
@@ -90,7 +90,7 @@ class Expression:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:
-    """What `Program.at_most` gives: which rows of the inequalities they are."""
+    """A range of rows of the inequalities, as returned by `Program.at_most`."""
 
     first: int
     stop: int
@@ -98,7 +98,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Solution:
-    """An optimal point of a programme.
+    """An optimal point of a program.
 
     Attributes
     ----------
@@ -107,9 +107,9 @@ class Solution:
     point : ndarray
         The variables.
     duals : ndarray
-        What one more unit of each inequality's right-hand side would add to the maximum, ≥ 0.
+        Gain of the maximum for one more unit on the right-hand side of each inequality, ≥ 0.
     tilts : ndarray
-        Multipliers of the s of the cones s² ≤ a·b, in their order: the maximum's derivatives if s were shifted.
+        Multipliers of the s of the cones s² ≤ a·b, in their order: derivatives of the maximum with respect to shifts of s.
     rates : ndarray, shape (., 2)
         Multipliers of their a and b, ≥ 0: Σ (rates · (a, b)) + tilts·s ≥ 0 wherever the cones hold.
     """
@@ -121,11 +121,11 @@ class Solution:
     rates: Array = field(default_factory=lambda: np.zeros((0, 2)))
 
     def value_of(self, expression: Expression) -> Array:
-        """The rows of an expression at the optimum."""
+        """Return the rows of an expression at the optimum."""
         return np.asarray(expression.matrix(len(self.point)) @ self.point + expression.constant, np.float64)
 
     def dual(self, rows: Rows) -> Array:
-        """The duals of some inequalities."""
+        """Return the duals of some inequalities."""
         return self.duals[rows.first : rows.stop]
 
 
@@ -142,7 +142,7 @@ class ConeRows:
     sizes : tuple of int
         Numbers of equations, of inequalities with the bounds of variables, and of products, which have three rows each.
     inequalities : int
-        Number of the inequalities alone; they follow the equations.
+        Number of inequalities, without bounds; they follow the equations.
     """
 
     matrix: Any
@@ -151,7 +151,7 @@ class ConeRows:
     inequalities: int
 
     def maximise(self, objective: Array) -> tuple[Array, Array, Array]:
-        """Give the variables, the multipliers ≥ 0 of the inequalities, and those of the products, shape (., 3)."""
+        """Return the variables, the multipliers ≥ 0 of the inequalities, and those of the products, shape (., 3)."""
         try:
             import clarabel
         except ModuleNotFoundError:
@@ -167,7 +167,7 @@ class ConeRows:
         if "PrimalInfeasible" in status:
             raise InfeasibleError("no distribution satisfies all the conditions")
         if status not in _ACCEPTED:
-            raise DpcoreError(f"the conic programme was not solved: {status}")
+            raise DpcoreError(f"the conic program was not solved: {status}; scale f and the rows of A to similar sizes")
         multipliers = np.asarray(found.z)
         duals = np.maximum(multipliers[equations : equations + self.inequalities], 0.0)
         return np.asarray(found.x), duals, multipliers[equations + linear :].reshape(-1, 3)
@@ -175,7 +175,7 @@ class ConeRows:
 
 @dataclass(eq=False, slots=True)
 class Program:
-    """A programme under construction.
+    """A program under construction.
 
     Examples
     --------
@@ -217,31 +217,33 @@ class Program:
         return point
 
     def at_most(self, expression: Expression, bound: Array | float) -> Rows:
-        """Demand that every row is at most its bound."""
+        """Require that every row is at most its bound."""
         first = sum(rows.rows for rows in self._inequalities)
         self._inequalities.append(expression - bound)
         return Rows(first, first + expression.rows)
 
     def equal(self, expression: Expression, value: Array | float) -> None:
-        """Demand that every row has its value."""
+        """Require that every row has its value."""
         self._equations.append(expression - value)
 
     def rotated(self, s: Expression, a: Expression, b: Expression) -> None:
-        """Demand s² ≤ a·b with a, b ≥ 0, row by row."""
+        """Require s² ≤ a·b with a, b ≥ 0, row by row."""
         self._cones.append((s, a, b))
 
     def maximise(self, expression: Expression, *, refined: bool = False) -> Solution:
-        """Find the largest value of a single row; `refined` far below the tolerance of the solver of linear programmes.
+        """Find the largest value of a single row. `refined` solves a linear program far below the tolerance of its solver.
 
         Raises
         ------
         InfeasibleError
             If nothing satisfies the rows.
         DpcoreError
-            If the solver gives up, or the extra `minimax` is missing where there are cones.
+            If the solver gives up.
+        ModuleNotFoundError
+            If there are cones and the extra `minimax` is not installed.
         """
         objective = expression.matrix(self.width).toarray()[0]
-        # The solvers' tolerances of multipliers are absolute: the functional's unit must not matter.
+        # The tolerances of the solvers are absolute, and the unit of the functional must not matter.
         unit = float(np.abs(objective).max(initial=0.0)) or 1.0
         point, duals, cones = self._solve_conic(objective / unit) if self._cones else self._solve_linear(objective / unit, refined=refined)
         # The rows of a cone are a + b, 2s and a − b.
@@ -250,7 +252,7 @@ class Program:
         return Solution(float(objective @ point + expression.constant[0]), point, unit * duals, 2.0 * tilts, rates)
 
     def _stacked(self, expressions: list[Expression]) -> tuple[Any, Array]:
-        """Coefficients and right-hand sides of rows that are compared with 0."""
+        """Return coefficients and right-hand sides of rows that are compared with 0."""
         width = self.width
         if not expressions:
             return sp.csr_array((0, width)), np.zeros(0)
@@ -271,7 +273,7 @@ class Program:
         return self.cone_rows().maximise(objective)
 
     def cone_rows(self) -> ConeRows:
-        """The rows as Clarabel has them."""
+        """Return the rows in the form of Clarabel."""
         width = self.width
         equal, equal_to = self._stacked(self._equations)
         below, at_most = self._stacked(self._inequalities)
@@ -279,7 +281,7 @@ class Program:
         signs = sp.csr_array((np.full(len(bounded), -1.0), (np.arange(len(bounded)), bounded)), shape=(len(bounded), width))
         blocks, constants, count = [], [], 0
         for s, a, b in self._cones:
-            # (a + b)² ≥ (2s)² + (a − b)², three rows after each other for every product
+            # (a + b)² ≥ (2s)² + (a − b)²: three consecutive rows for each product
             triple = [expression.matrix(width) for expression in (a + b, 2.0 * s, a - b)]
             order = np.arange(3 * s.rows).reshape(3, s.rows).T.ravel()
             blocks.append(-sp.vstack(triple, format="csr")[order])
@@ -291,9 +293,9 @@ class Program:
 
 
 def _column_sizes(equal: Any, below: Any) -> Array:
-    """Powers of two near the largest coefficient of each variable: a tolerance of 1e-10 is then one of what the variable does to the rows.
+    """Return powers of two near the largest coefficient of each variable. A tolerance of 1e-10 then applies to its effect on the rows.
 
-    A mass of 1e-10 where |f|^κ is 1e12, or where a difference quotient has the coefficient 1e8, would not be small.
+    A mass of 1e-10 is not small where |f|^κ is 1e12, or where a difference quotient has the coefficient 1e8.
     """
     rows = sp.vstack([equal, below, sp.csr_array((1, equal.shape[1]))])
     largest = np.abs(rows).max(axis=0).toarray().ravel()
@@ -301,7 +303,7 @@ def _column_sizes(equal: Any, below: Any) -> Array:
 
 
 class HasRegion(Protocol):
-    """What a programme asks of a model."""
+    """What a program uses of a model."""
 
     @property
     def region(self) -> Region:

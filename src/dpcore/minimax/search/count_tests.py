@@ -1,6 +1,6 @@
-"""Binary search of tests behind a binary channel: everything is one monotone step function of the count of +z0.
+"""Binary search of tests behind a binary channel: all tests together are one monotone step function of the count of +z0.
 
-Throughout, θ is counted from the model's least value, q = P(+z0) and hypotheses are H0: θ ≤ a, H1: θ ≥ b with a ≤ b.
+In this module, θ is counted from the smallest value of the model, q = P(+z0), and hypotheses are H0: θ ≤ a and H1: θ ≥ b with a ≤ b.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Ranges = tuple[Array, Array]
 SUBCELLS, PLACES = 4, 8
-"""Strips that a cell of length Δ is cut into at first, and places in it where a risk is looked at."""
+"""Number of strips that a cell of length Δ is first cut into, and number of places in it at which a risk is evaluated."""
 MOST_STRIPS = 4096
 WITNESSES = 100
-"""Strips with the largest bounds, where it is seen what is attained."""
+"""Number of strips with the largest bounds in which attained risks are evaluated."""
 RISK_TOLERANCE = 5e-3
 NEGLIGIBLE = 1e-20
-"""Probability of the counts on either side that an expectation leaves to the largest loss."""
+"""Probability of the counts on each side that are charged with the largest loss."""
 EDGE = 1e-8
-"""Relative to the range of θ: a last cell that is no wider holds only its left end, up to the tolerance of the linear programmes."""
+"""A last cell that is at most this wide, relative to the range of θ, counts as its left end: the tolerance of the linear programs."""
 
 
 def first_counts(n: int, zero: Ranges, one: Ranges) -> Counts:
-    """Find from which count on each test decides for H1; q is larger there.
+    """Return the first count for which each test decides for H1, which has the larger q.
 
     Parameters
     ----------
     n : int
         Number of reports.
     zero, one : tuple of ndarray, shape (T,)
-        Least and largest q under each H0 and H1; NaN where a hypothesis is empty.
+        Smallest and largest q under each H0 and H1; NaN if a hypothesis is empty.
 
     Returns
     -------
     ndarray of int64, shape (T,)
-        In [0, n + 1]. The least favourable pair are the closest ends, and the test that minimises the sum of the two errors decides for H1
-        where the likelihood ratio exceeds 1. Where the intervals overlap, counts are compared with n times the middle of the overlap. An
-        empty H0 always gives H1, an empty H1 alone always H0 (Steinberger, 2019, Lemma 3.16).
+        In [0, n + 1]. The least favourable pair are the closest ends. The test that minimizes the sum of the two errors decides for H1 if
+        the likelihood ratio exceeds 1. If the intervals overlap, counts are compared with n times the middle of the overlap. An empty H0
+        always gives H1; otherwise an empty H1 always gives H0 (Steinberger, 2019, Lemma 3.16).
     """
     near, far = zero[1], one[0]
     apart = near < far
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = far - near
         less, more = np.log1p(gap / (1 - far)), np.log1p(gap / near)
-        ratio = less / (less + more)  # where the likelihood ratio of one report, averaged, is 1
+        ratio = less / (less + more)  # where the likelihood ratio is 1
     middle = (np.maximum(zero[0], far) + np.minimum(near, one[1])) / 2
     share = np.where(apart & np.isfinite(ratio), ratio, np.where(apart, (near + far) / 2, middle))
     first = np.clip(np.floor(n * np.nan_to_num(share)) + 1, 1, n).astype(np.int64)
-    # A single - under H1, or a single + under H0, would be impossible: the other side is certain.
+    # If a report − is impossible under H1, or a report + under H0, a single such report decides.
     first = np.where(apart & (far >= 1) & (near > 0), n, np.where(apart & (near <= 0) & (far < 1), 1, first))
     for no_zero, no_one in ((False, True), (True, False), (True, True)):
         constant = 0 if outcome_of_empty(zero=no_zero, one=no_one) else n + 1
@@ -72,7 +72,7 @@ def first_counts(n: int, zero: Ranges, one: Ranges) -> Counts:
 
 
 def step_counts(n: int, intervals: int, zero: Ranges, one: Ranges) -> Counts:
-    """Unite all tests of a search.
+    """Combine all tests of a search into one step function of the count.
 
     Parameters
     ----------
@@ -81,17 +81,18 @@ def step_counts(n: int, intervals: int, zero: Ranges, one: Ranges) -> Counts:
     intervals : int
         N ≥ 3, the number of steps Δ that cover the range of θ.
     zero, one : tuple of ndarray, shape (N,)
-        Least and largest q over θ ≤ jΔ, and over θ ≥ jΔ, j = 0 … N − 1.
+        Smallest and largest q over θ ≤ jΔ, and over θ ≥ jΔ, j = 0 … N − 1.
 
     Returns
     -------
     ndarray of int64, shape (N − 2,), ascending
-        The estimate is jΔ, j − 1 the number of these that are at most the count.
+        The estimate of a count is jΔ, where j − 1 of these are at most the count.
 
     Notes
     -----
-    Test j of level k sends counts from its first one on to node j + 1. So the counts at a node are consecutive, and their order is that of
-    the nodes, whatever the tests are: walks never cross. Cost: O(N²).
+    Test j of level k sends counts from its first one on to node j + 1. So the counts at a node are consecutive, and they ascend with the
+    nodes, whatever the tests are: walks never cross.
+    Cost: O(N²).
     """
     starts = np.array([0, n + 1], np.int64)
     for level in range(1, intervals - 1):
@@ -113,9 +114,9 @@ class CountSearch(Search):
     step : float
         Δ > 0.
     polygon : Polygon
-        Of (θ, P(+)), or mirrored where P(+) falls with θ: counts are then those of −z0.
+        The polygon of (θ, P(+)), mirrored if P(+) falls with θ; counts are then those of −z0.
     frame : Frame
-        What brings estimates to the model's own units.
+        The conversion to the units of the model.
     """
 
     n: int
@@ -129,7 +130,7 @@ class CountSearch(Search):
 
     @cached_property
     def firsts(self) -> Counts:
-        """From which count on the estimate is at least 2Δ, 3Δ, …; shape (N − 2,)."""
+        """The first counts for which the estimate is at least 2Δ, 3Δ, …, shape (N − 2,)."""
         return step_counts(self.n, self.intervals, *self._hypotheses)
 
     @cached_property
@@ -139,7 +140,7 @@ class CountSearch(Search):
         return self.polygon.range_over(-never, ends), self.polygon.range_over(ends, never)
 
     def first(self, level: int, node: int) -> int:
-        """From which count on the test of a node decides for H1."""
+        """Return the first count for which the test of a node decides for H1."""
         zero, one = self._hypotheses
         a, b = [node], [node + self.intervals - level - 1]
         return int(first_counts(self.n, (zero[0][a], zero[1][a]), (one[0][b], one[1][b]))[0])
@@ -149,14 +150,14 @@ class CountSearch(Search):
 
     @cached_property
     def thresholds(self) -> Counts:
-        """Counts of +z0 where the estimate changes, ascending."""
+        """The counts of +z0 at which the estimate changes, ascending."""
         if self.intervals <= 2:
             return np.zeros(0, np.int64)
         return (self.n + 1 - self.firsts)[::-1].copy() if self.polygon.falls else self.firsts
 
     @cached_property
     def values(self) -> Array:
-        """The estimate between any two thresholds."""
+        """The estimates between the thresholds."""
         ascending: Array = self.frame.points(self.theta_range[0] + self.grid)
         return ascending[::-1].copy() if self.polygon.falls else ascending
 
@@ -164,10 +165,10 @@ class CountSearch(Search):
         return _backend.step_values(counts, self.thresholds, self.values, threads=threads)
 
     def error_bound(self, index: int) -> float:
-        """Bound sup P(|θ̂ − θ| > (index + 1)Δ) over the model.
+        """Bound P(|θ̂ − θ| > (index + 1)Δ) over the model.
 
-        On θ in (mΔ, (m + 1)Δ) the event is that the estimate is at least (m + index + 2)Δ or at most (m − index − 1)Δ: two tails of the
-        count. Their sum first falls and then rises in q, so that the ends of the range of q over the cell decide.
+        For θ in (mΔ, (m + 1)Δ), the event is that the estimate is at least (m + index + 2)Δ or at most (m − index − 1)Δ: two tails of the
+        count. Their sum first falls and then rises in q, so it is largest at an end of the range of q over the cell.
         """
         if self.intervals <= 2:
             return 0.0
@@ -178,13 +179,13 @@ class CountSearch(Search):
         return float(min(np.max(sums), 1.0))
 
     def _starts(self, nodes: npt.NDArray[np.int64]) -> Counts:
-        """From which count on the estimate is at least jΔ; 0 for j ≤ 1, n + 1 for j ≥ N."""
+        """Return the first count for which the estimate is at least jΔ; 0 for j ≤ 1, n + 1 for j ≥ N."""
         padded = np.concatenate([[0, 0], self.firsts, [self.n + 1]])
         return padded[np.clip(nodes, 0, self.intervals)]
 
     @cached_property
     def _closed(self) -> npt.NDArray[np.int64]:
-        """1 for a last cell that is but its left end mΔ: there the estimate (m − index − 1)Δ is not yet too low."""
+        """1 for a last cell that is only its left end mΔ, for which the estimate (m − index − 1)Δ is not too low; else 0."""
         left = np.arange(self.intervals) * self.step
         return (self.reach - left <= EDGE * self.reach).astype(np.int64)
 
@@ -194,14 +195,14 @@ class CountSearch(Search):
         return self.polygon.range_over(ends[:-1], ends[1:])
 
     def risk_bound(self, loss: Callable[[Array], Array], tolerance: float = RISK_TOLERANCE) -> float:
-        """Bound sup E loss(|θ̂ − θ|) over the model.
+        """Bound E loss(|θ̂ − θ|) over the model.
 
         Parameters
         ----------
         loss : callable
-            Does not fall on [0, ∞); vectorised.
+            Does not decrease on [0, ∞); vectorized.
         tolerance : float
-            How far above the supremum the bound may be, relatively.
+            Relative accuracy of the bound.
 
         Returns
         -------
@@ -209,9 +210,9 @@ class CountSearch(Search):
 
         Notes
         -----
-        The largest loss over a strip of θ first falls and then rises in the estimate; by the variation diminishing property of binomial
-        laws its expectation first falls and then rises in q, so that the ends of the strip's range of q decide. Strips whose bound exceeds
-        what is attained elsewhere are cut in pieces.
+        The largest loss over a strip of θ first falls and then rises in the estimate. By the variation diminishing property of binomial
+        laws, its expectation first falls and then rises in q, so it is largest at an end of the strip's range of q. Strips whose bound
+        exceeds the largest attained risk are cut into pieces.
         """
         if self.intervals <= 2:
             return float(loss(np.array([self.reach / 2]))[0])
@@ -222,7 +223,7 @@ class CountSearch(Search):
             bounds = self._strip_bounds(left, right, loss)
             bound = min(bound, max(settled, float(bounds.max())))
             worst = np.argsort(bounds)[-WITNESSES:]
-            # The ends as well: the polygon may have a vertical edge at the ends of the range of θ.
+            # Include the ends, where the polygon may have a vertical edge.
             places = np.concatenate([left[worst], (left[worst] + right[worst]) / 2, right[worst]])
             attained = max(attained, float(self._strip_bounds(places, places, loss).max()))
             open_ = bounds > attained * (1 + tolerance)
@@ -231,7 +232,7 @@ class CountSearch(Search):
         return (bound if len(left) else settled) * (1 + 1e-12)
 
     def risk_seen(self, loss: Callable[[Array], Array]) -> float:
-        """The largest E loss(|θ̂ − θ|) at some places in every cell: about the supremum, and never above it."""
+        """Return the largest E loss(|θ̂ − θ|) at some places in every cell: close to the supremum, and never above it."""
         if self.intervals <= 2:
             return self.risk_bound(loss)
         places = np.linspace(0.0, self.reach, min(PLACES * self.intervals, MOST_STRIPS) + 1)
@@ -245,7 +246,7 @@ class CountSearch(Search):
         return np.maximum(*(self._expected(left, right, q, loss) for q in ends)) + 2 * NEGLIGIBLE * most
 
     def _expected(self, left: Array, right: Array, q: Array, loss: Callable[[Array], Array]) -> Array:
-        """Bound the expectation of the largest loss over each strip at one q a strip, but for events of probability 2·NEGLIGIBLE."""
+        """Bound the expectation of the largest loss over each strip, at one q for each, except on events of probability 2·NEGLIGIBLE."""
         window = np.sqrt(self.n * np.log(1 / NEGLIGIBLE) / 2)  # Hoeffding
         first = np.searchsorted(self.firsts, self.n * q - window)
         last = np.searchsorted(self.firsts, self.n * q + window, side="right")

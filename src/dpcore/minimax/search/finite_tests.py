@@ -1,10 +1,10 @@
-"""Binary search of tests behind any finite channel: LeCam's and Birgé's tests between Hellinger projections, with bounds of their own.
+"""Binary search of tests behind any finite channel: the tests of LeCam and Birgé between Hellinger projections, with proved bounds.
 
-H0: θ ≤ a, H1: θ ≥ b. With (q0*, q1*) the pair of the two hypotheses' images that is closest in Hellinger distance, and r = √(q1*/q0*), the
-test decides for H1 if Σ count·ln r > 0. By Markov's inequality its errors are at most (max_{H0} q·r)^n and (max_{H1} q·(1/r))^n whatever
-r > 0 is, and for whatever multipliers λ, μ ≥ 0 the maxima are at most λa + max (q·r − λθ) and max (q·(1/r) + μθ) − μb over the whole model,
-which whatever multipliers of its conditions bound in turn. The cone solver's multipliers make all this equal to the Hellinger affinity
-Σ √(q0* q1*); wrong ones would give larger bounds, not invalid ones.
+The hypotheses are H0: θ ≤ a and H1: θ ≥ b. Let (q0*, q1*) be the pair of their images that is closest in Hellinger distance, and
+r = √(q1*/q0*). The test decides for H1 if Σ count·ln r > 0. By Markov's inequality, its errors are at most (max_{H0} q·r)^n and
+(max_{H1} q·(1/r))^n, for any r > 0. For any multipliers λ, μ ≥ 0, the maxima are at most λa + max (q·r − λθ) and max (q·(1/r) + μθ) − μb
+over the whole model, and any multipliers of its conditions bound these in turn. With the multipliers of the cone solver, the bounds equal
+the Hellinger affinity Σ √(q0* q1*). Inaccurate multipliers would give larger bounds, not invalid ones.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 LEAST = 1e-100
-"""Multipliers are taken to be no smaller, so that logarithms stay finite."""
+"""Smaller multipliers count as this, so that logarithms stay finite."""
 SLACK = 5e-8
-"""How far, relatively, a test's own bound may exceed that of the least favourable pair at its distance: what the cone solver leaves."""
+"""Relative amount by which the bound of a test may exceed that of its distance: the tolerance of the cone solver."""
 INDISTINCT = 1e-7
-"""Affinities closer to 1 than this are taken for what the cone solver leaves."""
+"""Affinities closer to 1 than this cannot be told from 1, given the tolerance of the cone solver."""
 TABLE_ENTRIES = 2**26
 ROUNDING = 1.0 + 1e-6
-"""More than sums of bounds lose by rounding."""
+"""Allowance for rounding in sums of bounds, larger than any rounding error there."""
 COARSE = 40
-"""Distances at which affinities are computed before a step is chosen."""
+"""Number of distances at which affinities are computed to choose a step."""
 SAMPLE = 256
-"""Data sets that walk before many others."""
+"""Number of data sets that walk first, if there are many."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,7 +67,7 @@ class Projection:
 
 
 class Projections:
-    """Tests between hypotheses about θ behind a channel, whatever the step of a search.
+    """Tests between hypotheses about θ behind a channel, for any step of a search.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Projections:
 
     @cached_property
     def theta_range(self) -> tuple[float, float]:
-        """Between these lies θ of every member; rounded outwards."""
+        """The range of θ over the model, rounded outwards."""
         return -self._maximise(-self._model.f)[0], self._maximise(self._model.f)[0]
 
     @property
@@ -95,9 +95,8 @@ class Projections:
     def test(self, a: float, b: float) -> Projection:
         """Find the test of H0: θ ≤ a against H1: θ ≥ b.
 
-        If one of them is empty it is constant, as Lemma 3.16 of Steinberger (2019) has it. Where the channel cannot tell them apart nothing
-        is certain; the test then is that of hypotheses further apart around the same middle. (For a binary channel the middle of the
-        overlap does the same.)
+        If a hypothesis is empty, the test is constant, as in Steinberger (2019), Lemma 3.16. If the channel cannot tell the hypotheses
+        apart, the test is that of hypotheses further apart around the same middle, and its bound is 1.
         """
         empty = outcome_of_empty(zero=a < self.theta_range[0], one=b > self.theta_range[1])
         if empty is not None:
@@ -112,20 +111,20 @@ class Projections:
 
     def _between(self, a: float, b: float) -> Projection:
         low, high = self._model.theta_range
-        # Ends that no member reaches but for the outward rounding are brought back: that makes hypotheses larger, never smaller.
+        # Ends beyond the range of θ, due to outward rounding, are moved back. This makes hypotheses larger, never smaller.
         a, b = max(a, low), min(b, high)
         logs, (lam, mu), duals = self._closest(self._test_rows, (a, -b))
         f = self._model.f
         zero = lam * a + self._maximise.bound(self.matrix @ np.exp(logs) - lam * f, duals[0])
         one = self._maximise.bound(self.matrix @ np.exp(-logs) + mu * f, duals[1]) - mu * b
-        # A common factor of r brings both bounds to their geometric mean.
+        # A common factor of r makes both bounds equal to their geometric mean.
         weights = logs + 0.5 * math.log(one / zero)
-        # Sums of count·weight are rounded, by less than this a report.
+        # Sums of count·weight are rounded, by less than this for each report.
         rounding = (self.outcomes + 8) * (1.0 + float(np.abs(weights).max())) * 2.0**-52
         return Projection(weights, min(math.sqrt(zero * one) * (1.0 + rounding), 1.0))
 
     def affinity(self, distance: float) -> float:
-        """Bound the Hellinger affinity of all pairs whose θ differ by at least this; 0 if there are none, 1 if too little is known."""
+        """Bound the Hellinger affinity of all pairs whose θ differ by at least `distance`: 0 if there are none, 1 if the solver gave up."""
         if distance > self.theta_range[1] - self.theta_range[0]:
             return 0.0
         low, high = self._model.theta_range
@@ -135,22 +134,22 @@ class Projections:
         except DpcoreError:
             return 1.0
         f = self._model.f
-        # Σ √(q0 q1) ≤ ½ Σ (q0 r + q1/r), whatever r is; the condition on θ enters by its multiplier
+        # Σ √(q0 q1) ≤ ½ Σ (q0 r + q1/r) for any r. The condition on θ enters by its multiplier.
         zero = self._maximise.bound(self.matrix @ np.exp(logs) - lam * f, duals[0])
         one = self._maximise.bound(self.matrix @ np.exp(-logs) + lam * f, duals[1])
         return float(min((zero + one - lam * distance) / 2, 1.0))
 
     @cached_property
     def _test_rows(self) -> ConeRows:
-        """Two members, the first with θ ≤ a, the second with −θ ≤ −b, and the roots of their images' products."""
-        return self._programme(lambda p0, p1: [p0, -1.0 * p1])
+        """Rows for two members, the first with θ ≤ a, the second with −θ ≤ −b, and the roots of the products of their images."""
+        return self._program(lambda p0, p1: [p0, -1.0 * p1])
 
     @cached_property
     def _pair_rows(self) -> ConeRows:
-        """Two members with θ(p0) − θ(p1) ≤ −d, and the roots of their images' products."""
-        return self._programme(lambda p0, p1: [p0 - p1])
+        """Rows for two members with θ(p0) − θ(p1) ≤ −d, and the roots of the products of their images."""
+        return self._program(lambda p0, p1: [p0 - p1])
 
-    def _programme(self, conditions: Callable[[Expression, Expression], list[Expression]]) -> ConeRows:
+    def _program(self, conditions: Callable[[Expression, Expression], list[Expression]]) -> ConeRows:
         program = Program()
         members = program.member(self._model), program.member(self._model)
         transposed = sp.csr_array(self.matrix.T)
@@ -160,21 +159,21 @@ class Projections:
         return program.cone_rows()
 
     def _closest(self, rows: ConeRows, bounds: tuple[float, ...]) -> tuple[Array, Array, Array]:
-        """Maximise the affinity; returns ln r, the multipliers of the conditions on θ, and those of each member's conditions."""
+        """Maximize the affinity. Return ln r, the multipliers of the conditions on θ, and those of the conditions of each member."""
         right, stop = rows.right.copy(), rows.sizes[0] + rows.inequalities
         right[stop - len(bounds) : stop] = np.divide(bounds, self._unit)
         objective = np.zeros(rows.matrix.shape[1])
         objective[-self.outcomes :] = 1.0
         _, duals, cones = replace(rows, right=right).maximise(objective)
-        # Σ roots ≤ Σ (rates[0]·q0 + rates[1]·q1): the multipliers of the cones are r/2 and 1/(2r), as good as the solver's gap, while the
-        # projections themselves, where the maximum is flat, are but as good as its square root.
+        # Σ roots ≤ Σ (rates[0]·q0 + rates[1]·q1). The multipliers r/2 and 1/(2r) of the cones are as accurate as the solver's gap; the
+        # projections themselves only as its square root, where the maximum is flat.
         rates = np.maximum([cones[:, 0] + cones[:, 2], cones[:, 0] - cones[:, 2]], LEAST)
         split = len(duals) - len(bounds)
         return np.log(rates[0] / rates[1]) / 2, 2.0 * duals[split:] / self._unit, 2.0 * duals[:split].reshape(2, -1)
 
 
 class FiniteSearch(Search):
-    """The search for one step Δ; tests are computed when a data set first comes to them, and kept.
+    """The search for one step Δ. A test is computed when a data set first needs it, and then kept.
 
     Parameters
     ----------
@@ -185,7 +184,7 @@ class FiniteSearch(Search):
     step : float
         Δ > 0.
     frame : Frame, optional
-        What brings estimates to the model's own units.
+        The conversion to the units of the model.
     """
 
     def __init__(self, projections: Projections, n: int, step: float, frame: Frame = STANDARD) -> None:
@@ -196,7 +195,9 @@ class FiniteSearch(Search):
         lanes = _backend.WALK_LANES
         nodes, width = levels * (levels + 1) // 2, -(-projections.outcomes // lanes) * lanes
         if nodes * width > TABLE_ENTRIES:
-            raise ParameterError(f"step must leave at most {TABLE_ENTRIES} weights of tests, got {step!r}, which makes {nodes} tests")
+            raise ParameterError(
+                f"step must be larger: {frame.difference(step)!r} gives {nodes} tests with {width} weights each, more than {TABLE_ENTRIES}"
+            )
         self._weights = np.full((nodes, width), np.nan)
 
     @property
@@ -211,15 +212,15 @@ class FiniteSearch(Search):
         return view
 
     def affinity(self, steps: int) -> float:
-        """Bound the affinity of hypotheses whose distance is steps·Δ, and of every test between such."""
+        """Bound the affinity of hypotheses at distance steps·Δ, and of every test between such hypotheses."""
         if steps not in self._affinities:
             bound = self._projections.affinity(steps * self.step) * (1 + SLACK)
-            # Tests of hypotheses that are hardly apart are those of others, which says nothing about their errors.
+            # Hypotheses that cannot be told apart use the test of others, whose bound does not apply to them.
             self._affinities[steps] = bound if bound <= 1 - INDISTINCT else 1.0
         return self._affinities[steps]
 
     def _prepare(self, level: int, node: int) -> int:
-        """Compute the test of a node if it is not there yet; returns its row."""
+        """Compute the test of a node if it is not in the table yet, and return its row."""
         row = (level - 1) * level // 2 + node - 1
         with self._lock:
             if np.isnan(self._weights[row, 0]):
@@ -232,10 +233,13 @@ class FiniteSearch(Search):
         return row
 
     def _check(self, affinity: float, distance: int) -> None:
-        """Make sure that the bounds hold for a test: they allow for it, or nobody has asked for them yet and they are moved."""
+        """Make sure that the bounds cover a test: raise the bound at its distance, or raise an error if bounds were already returned."""
         if affinity > self.affinity(distance):
             if "_tails" in vars(self):
-                raise DpcoreError(f"the cone solver missed a test at distance {distance}Δ by more than {SLACK}, relatively")
+                raise DpcoreError(
+                    f"a test at distance {distance}Δ exceeds the error bound that was returned for it, because the cone solver was "
+                    "inaccurate; scale f and the rows of A to similar sizes"
+                )
             self._affinities[distance] = affinity
 
     def decide(self, level: int, node: int, counts: Counts) -> int:
@@ -253,9 +257,9 @@ class FiniteSearch(Search):
         return found
 
     def _places(self, counts: Counts, threads: int | None) -> npt.NDArray[np.int32]:
-        """Walk all data sets to their last nodes."""
+        """Return the last nodes of all data sets."""
         if len(counts) > 16 * SAMPLE:
-            # Some of them first: they meet most of the tests that the others will meet, and every round of a walk visits all.
+            # A sample walks first. It needs most of the tests that the others need, and every round of a walk visits all data sets.
             self._places(counts[:: len(counts) // SAMPLE], threads)
         steps = self.intervals - 2
         level, place = np.ones(len(counts), np.int32), np.ones(len(counts), np.int32)
@@ -271,10 +275,10 @@ class FiniteSearch(Search):
         return place
 
     def tails(self) -> Array:
-        """Bounds of sup P(|θ̂ − θ| > (l + 1)Δ), l = 0 … N − 2.
+        """Bound P(|θ̂ − θ| > (l + 1)Δ) over the model, for l = 0 … N − 2.
 
-        For θ in [(m − 1)Δ, mΔ) only tests of H0: θ ≤ mΔ and of H1: θ ≥ (m − 1)Δ can remove it: distances d up to N − 1 − m and up to m − 2.
-        An error beyond (l + 1)Δ needs one at a distance above l (Steinberger, 2019, proof of Lemma 3.16).
+        A θ in [(m − 1)Δ, mΔ) can only be removed by tests of H0: θ ≤ mΔ, at distances d up to N − 1 − m, and of H1: θ ≥ (m − 1)Δ, at
+        distances up to m − 2. An error beyond (l + 1)Δ needs such a test at a distance above l (Steinberger, 2019, proof of Lemma 3.16).
         """
         count = self.intervals
         return two_sided_tails(np.array([self.affinity(d) for d in range(1, count - 1)]), self.n)
@@ -293,7 +297,7 @@ class FiniteSearch(Search):
 
 
 def two_sided_tails(affinities: Array, n: int) -> Array:
-    """Sum the errors of tests at distances l + 1 and more that one θ can suffer.
+    """Sum the error bounds of tests at distances l + 1 and more that can remove one θ.
 
     Parameters
     ----------
@@ -307,7 +311,7 @@ def two_sided_tails(affinities: Array, n: int) -> Array:
     ndarray, shape (N − 1,)
         For l = 0 … N − 2, at most 1.
     """
-    # beyond[d] are the errors of tests at distances above d = 0 … N − 2, summed from the smallest
+    # beyond[d] sums the error bounds of tests at distances above d = 0 … N − 2, from the smallest on.
     beyond = np.append(np.cumsum((affinities**n)[::-1])[::-1], 0.0)
     count = len(affinities) + 2
     cells = np.arange(1, count + 1)
@@ -318,7 +322,7 @@ def two_sided_tails(affinities: Array, n: int) -> Array:
 
 
 def risk_of_tails(tails: Array, step: float, reach: float, loss: Callable[[Array], Array]) -> float:
-    """Sum loss(Δ) + Σ_l (loss((l + 2)Δ) − loss((l + 1)Δ))·P(|θ̂ − θ| > (l + 1)Δ); no error exceeds the range R."""
+    """Return loss(Δ) + Σ_l (loss((l + 2)Δ) − loss((l + 1)Δ))·P(|θ̂ − θ| > (l + 1)Δ). No error exceeds the range R."""
     losses = loss(np.minimum(np.arange(1, len(tails) + 2) * step, reach))
     return float(losses[0] + np.diff(losses) @ tails)
 

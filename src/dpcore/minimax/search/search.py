@@ -1,4 +1,4 @@
-"""What the two kinds of binary search share: N, the grid of estimates, and what each must tell."""
+"""What the two kinds of binary search have in common: N, the grid of estimates, and the methods of each."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Counts = npt.NDArray[np.int64]
 
 
 class Search(ABC):
-    """What both searches tell about themselves: N, the grid of estimates, tests, and bounds."""
+    """A binary search of tests with a given step, for a model in its standard form."""
 
     n: int
     step: float
     frame: Frame
-    """What brings the search, which is one of a model in its standard form, to the model's own units."""
+    """The conversion from the standard form to the units of the model."""
 
     @property
     @abstractmethod
     def theta_range(self) -> tuple[float, float]:
-        """Between these lies θ of every member; rounded outwards."""
+        """The range of θ over the model, rounded outwards."""
 
     @cached_property
     def reach(self) -> float:
@@ -44,7 +44,7 @@ class Search(ABC):
 
     @cached_property
     def grid(self) -> Array:
-        """The numbers jΔ that estimates are among, j = 1 … N − 1; the middle alone if N ≤ 2."""
+        """The possible estimates jΔ, j = 1 … N − 1, counted from the lower end of the range; the middle alone if N ≤ 2."""
         if self.intervals <= 2:
             return np.array([self.reach / 2])
         return np.asarray(np.arange(1, self.intervals) * self.step, np.float64)
@@ -52,34 +52,34 @@ class Search(ABC):
     @property
     @abstractmethod
     def values(self) -> Array:
-        """What can be estimated, in the model's own units."""
+        """The possible estimates in the units of the model."""
 
     @abstractmethod
     def estimates(self, counts: Counts, threads: int | None) -> Array:
-        """Estimates of data sets from their counts: of all outcomes, shape (B, K), or of +z0, shape (B,), as the search has it."""
+        """Estimate θ of data sets from counts of all outcomes, shape (B, K), or of +z0, shape (B,), depending on the search."""
 
     @abstractmethod
     def decide(self, level: int, node: int, counts: Counts) -> int:
-        """The outcome of one test for one data set, shape (K,)."""
+        """Return the outcome of one test for one data set, shape (K,)."""
 
     @abstractmethod
     def error_bound(self, index: int) -> float:
-        """Bound sup P(|θ̂ − θ| > (index + 1)Δ) over the model."""
+        """Bound P(|θ̂ − θ| > (index + 1)Δ) over the model."""
 
     @abstractmethod
     def risk_bound(self, loss: Callable[[Array], Array]) -> float:
-        """Bound sup E loss(|θ̂ − θ|) over the model."""
+        """Bound E loss(|θ̂ − θ|) over the model."""
 
 
 def outcome_of_empty(*, zero: bool, one: bool) -> int | None:
-    """What Steinberger (2019), Lemma 3.16, decides where H0 or H1 is empty; None if neither is."""
+    """Return the decision of Steinberger (2019), Lemma 3.16, if H0 or H1 is empty; None if neither is."""
     if not zero and not one:
         return None
     return int(zero)
 
 
 def number_of_intervals(reach: float, step: float) -> int:
-    """N = min{N: N·step > reach}."""
+    """Return N = min{N: N·step > reach}."""
     count = int(reach // step)
     while count * step <= reach:
         count += 1

@@ -1,4 +1,4 @@
-"""The intervals that a binary search of tests visits, and their picture."""
+"""The intervals that a binary search of tests visits, and a plot of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TraceStep(NamedTuple):
     Attributes
     ----------
     lower, upper : float
-        The interval [l, u) that θ is looked for in.
+        The interval [l, u) in which θ is searched.
     a, b : float
         H0: θ ≤ a is tested against H1: θ ≥ b.
     outcome : int
@@ -38,14 +38,14 @@ class TraceStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a binary search of tests did with one data set.
+    """The course of a binary search of tests for one data set.
 
     Attributes
     ----------
     intervals : tuple of TraceStep
         The tests in order, in units of θ.
     estimate : float
-        The middle of the interval that is left.
+        The middle of the last interval.
     """
 
     intervals: tuple[TraceStep, ...]
@@ -69,7 +69,7 @@ def trace_search(search: Search, counts: npt.NDArray[np.int64]) -> Trace:
 
 
 def plot_trace(trace: Trace, search: Search, target: Any) -> Any:
-    """Draw a trace on axes, or into a file; returns the axes or the path."""
+    """Draw a trace on axes or into a file, and return the axes or the path."""
     if hasattr(target, "plot"):
         _draw(trace, search, target)
         return target

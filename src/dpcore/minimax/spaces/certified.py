@@ -1,4 +1,4 @@
-"""What is certain about a model whatever a solver answered: bounds by weak duality from above, members by repair from below."""
+"""Numbers that are valid whatever a solver answers: upper bounds by weak duality, and repaired members for lower bounds."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dpcore.minimax.spaces.matrices import Array
 from dpcore.minimax.spaces.models import Model
 
 LEAST_SLACK = 1e-9
-"""A model whose conditions leave less room than this has no inside to retreat to."""
+"""A model whose conditions leave less room than this has no inside."""
 _centres: WeakKeyDictionary[Model, Array | None] = WeakKeyDictionary()
 
 
 def spread(model: Model, direction: Array, *, refined: bool = False) -> float:
-    """A number that max direction·(p1 − p0) over pairs of members does not exceed, and exceeds it by little, unless the solver gave up.
+    """Return an upper bound of direction·(p1 − p0) over pairs of members. It is close unless the solver gave up.
 
-    Pre: direction holds finite numbers (X,). Post: an upper bound, by weak duality; for mixtures it is one of what their vertices differ
-    by, so that it loses no digits to what they have in common.
+    `direction` holds X finite numbers. The bound comes from weak duality. For mixtures it is computed from differences of their vertices,
+    so that it loses no digits to what they have in common.
     """
     region = model.region
     if region.below.shape[0] or region.free.any():
@@ -34,9 +34,9 @@ def spread(model: Model, direction: Array, *, refined: bool = False) -> float:
 
 
 def largest(model: Model, direction: Array, *, refined: bool = False) -> float:
-    """A number that max direction·p over the model does not exceed, and exceeds it by little, unless the solver gave up.
+    """Return an upper bound of direction·p over the model, by weak duality. It is close unless the solver gave up.
 
-    Pre: direction holds finite numbers (X,). Post: an upper bound, by weak duality.
+    `direction` holds X finite numbers.
     """
     maximise = Maximiser(model, refined=refined)
     try:
@@ -51,9 +51,9 @@ class Maximiser:
     Parameters
     ----------
     model : Model
-        The model, whose one programme is built once.
+        The model.
     refined : bool, default False
-        Whether it is solved below the solver's tolerance.
+        Whether programs are solved below the tolerance of the solver.
     """
 
     def __init__(self, model: Model, *, refined: bool = False) -> None:
@@ -71,9 +71,9 @@ class Maximiser:
         Returns
         -------
         float
-            At least the maximum, and equal to it up to the solver's tolerance.
+            An upper bound, equal to the maximum up to the tolerance of the solver.
         ndarray, shape (X,)
-            Where it is attained, up to that tolerance.
+            A distribution that attains it, up to that tolerance.
 
         Raises
         ------
@@ -82,38 +82,38 @@ class Maximiser:
         """
         frame, shape = frame_of(direction, self._possible)
         if not self._region.below.shape[0] and not self._region.free.any():
-            place = int((self._region.image.T @ shape).argmax())  # a hull: the maximum is at a vertex
+            place = int((self._region.image.T @ shape).argmax())  # for a hull, the maximum is at a vertex
             return self._up(frame, shape, np.zeros(0)), self._region.image[:, [place]].toarray()[:, 0]
         solution = self._program.maximise(shape @ self._member, refined=self._refined)
         return self._up(frame, shape, solution.duals), solution.value_of(self._member)
 
     def _up(self, frame: Frame, shape: Array, duals: Array) -> float:
-        """The bound in units of the direction, rounded up."""
+        """Return the bound in the units of the direction, rounded up."""
         found = frame.difference(dual_bound(self._region, shape, duals))
         return frame.origin + found + 4 * 2.0**-53 * (abs(frame.origin) + abs(found))
 
     def bound(self, direction: Array, duals: Array) -> float:
-        """Bound direction·p over the model by multipliers ≥ 0 of its conditions, whatever they are."""
+        """Bound direction·p over the model with any multipliers ≥ 0 of its conditions."""
         return dual_bound(self._region, np.where(self._possible, direction, direction[self._possible].min()), duals)
 
 
 def dual_bound(region: Region, direction: Array, duals: Array) -> float:
-    """Bound direction·p over a region by multipliers ≥ 0 of its conditions, whatever they are.
+    """Bound direction·p over a region with any multipliers ≥ 0 of its conditions.
 
-    Source: y ≥ 0 for the rows below ≤ at_most leaves direction·p ≤ y·at_most + max over coordinates of what remains, as masses sum to 1.
+    For multipliers y ≥ 0, direction·p ≤ y·at_most + max over coordinates of (direction − belowᵀy), because masses sum to 1.
     """
     gains = np.asarray(region.image.T @ direction, np.float64)
     duals = _balanced(region, gains, duals)
     rests = gains - region.below.T @ duals
     costs = duals * region.at_most
     magnitude = np.abs(region.image).T @ np.abs(direction) + np.abs(region.below).T @ duals
-    # A sum of k products errs by less than (k + 1)·2^−53 of the sum of their magnitudes.
+    # The error of a sum of k products is below (k + 1)·2^−53 times the sum of their magnitudes.
     rounding = (max(region.image.shape[0], *region.below.shape) + 4) * 2.0**-53
     return float(costs.sum() + rounding * np.abs(costs).sum() + (rests + rounding * magnitude)[~region.free].max())
 
 
 def _balanced(region: Region, gains: Array, duals: Array) -> Array:
-    """Multipliers that leave nothing of the free variables: what is left goes to the rows that bound them."""
+    """Adjust the multipliers so that nothing of the free variables remains: the rest goes to the rows that bound them."""
     duals = duals.copy()
     for variable in np.flatnonzero(region.free):
         rest = float((gains - region.below.T @ duals)[variable])
@@ -123,7 +123,7 @@ def _balanced(region: Region, gains: Array, duals: Array) -> Array:
 
 
 def _bound_of(below: Any, variable: int, sign: float) -> tuple[int, float]:
-    """The row that has this variable alone, with a coefficient of this sign."""
+    """Return the row that contains only this variable, with a coefficient of this sign."""
     for row in np.flatnonzero(np.diff(below.indptr) == 1):
         place = below.indptr[row]
         coefficient = float(below.data[place])
@@ -133,12 +133,12 @@ def _bound_of(below: Any, variable: int, sign: float) -> tuple[int, float]:
 
 
 class Member:
-    """A point of a model in a programme, whose variables can be read and repaired afterwards.
+    """A point of a model in a program, whose variables can be read and repaired afterwards.
 
     Attributes
     ----------
     p : Expression, shape (X,)
-        Its masses.
+        The masses.
     variables : Expression, shape (Y,)
         The variables of the model's region.
     """
@@ -150,17 +150,17 @@ class Member:
 
 
 def repaired(model: Model, first: Array, second: Array) -> tuple[Array, Array]:
-    """Two members of the model, from the variables that a solver says are two; see `repaired_variables`."""
+    """Return two members of the model, from a solver's variables for them; see `repaired_variables`."""
     p0, p1 = np.stack(repaired_variables(model, first, second)) @ model.region.image.T
     return np.asarray(p0), np.asarray(p1)
 
 
 def repaired_variables(model: Model, first: Array, second: Array) -> tuple[Array, Array]:
-    """Variables of two members of the model, from those that a solver says are some.
+    """Return variables of two members of the model, from a solver's variables for them.
 
-    Their difference is a share of what it was, a little less than 1: both go the same part of the way to a point inside the model, as
-    far as it takes to satisfy every condition. In a model without an inside they go to the nearest vertices that the simplex method finds:
-    an interior point's errors of 1e-10 may be far outside where conditions nearly agree.
+    Both move the same share of the way to a point inside the model, just far enough to satisfy every condition. Their difference shrinks by
+    that share. In a model without an inside, they move to the nearest vertices that the simplex method finds, because errors of 1e-10 of an
+    interior-point solver may lie far outside if conditions nearly agree.
     """
     region = model.region
     both = np.stack([_normalised(region, first), _normalised(region, second)])
@@ -177,7 +177,7 @@ def repaired_variables(model: Model, first: Array, second: Array) -> tuple[Array
 
 
 def _projected(model: Model, variables: Array) -> Array:
-    """The nearest variables of a member, as a vertex of a linear programme."""
+    """Return the nearest variables of a member, a vertex of a linear program."""
     program, size = Program(), len(variables)
     member, away = Member(program, model), program.variables(size)
     program.at_most(member.variables - away, variables)
@@ -192,7 +192,7 @@ def _normalised(region: Region, variables: Array) -> Array:
 
 
 def _centre(model: Model) -> Array | None:
-    """Variables that keep as far as possible from every inequality, measured in its largest coefficient; None if there are none."""
+    """Return the variables that are furthest inside all inequalities, in units of their largest coefficients; None if there are none."""
     if model not in _centres:
         _centres[model] = _find_centre(model)
     return _centres[model]
@@ -213,10 +213,10 @@ def _find_centre(model: Model) -> Array | None:
 
 
 def has_inside(model: Model) -> bool:
-    """Whether `repaired` gives members of the model exactly, but for the last digit."""
+    """Tell whether `repaired` gives members of the model exactly, up to the last digit."""
     return model.region.below.shape[0] == 0 or _centre(model) is not None
 
 
 def solved(model: Model, solution: Solution, first: Member, second: Member) -> tuple[Array, Array]:
-    """The repaired members of a solution."""
+    """Return the repaired members of a solution."""
     return repaired(model, solution.value_of(first.variables), solution.value_of(second.variables))

@@ -1,4 +1,4 @@
-"""What a binary channel sees of a model: the polygon of the pairs (θ, P(+))."""
+"""The polygon of the pairs (θ, P(+)) of a model behind a binary channel."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 TOLERANCE = 1e-9
-"""How far the outer polygon may lie from the inner one, relative to the polygon's width and height."""
-MOST_PROGRAMMES = 400
+"""Largest distance of the outer polygon from the inner one, relative to its width and height."""
+MOST_PROGRAMS = 400
 STEEPEST = 1e-7
-"""Lines whose normal rises less than this say nothing about the height that rounding leaves true."""
+"""Lines whose normal rises less than this are not used for heights, because rounding would dominate."""
 ROUNDING = 2.0**-48
 
 
@@ -28,13 +28,13 @@ class Polygon:
     Attributes
     ----------
     low, width : ndarray, shape (2,)
-        θ = low[0] + width[0]·x and q = low[1] + width[1]·y. Every member of the model has θ and q within these.
+        θ = low[0] + width[0]·x and q = low[1] + width[1]·y with x and y in [0, 1] for every member of the model.
     normals : ndarray, shape (L, 2)
-        Unit vectors; the outer polygon is {z: normals @ z ≤ supports}, and it contains every member.
+        Unit vectors. The outer polygon {z: normals @ z ≤ supports} contains every member.
     supports : ndarray, shape (L,)
         Maxima over the model, rounded up.
     vertices : ndarray, shape (V, 2)
-        (θ, q) of some members, ordered by the angle of the normals at which they are extreme.
+        (θ, q) of some members, in the order of the angles of the normals in which they are extreme.
     members : ndarray, shape (V, X)
         These members.
     falls : bool
@@ -51,20 +51,20 @@ class Polygon:
 
     @property
     def theta_range(self) -> tuple[float, float]:
-        """Between these lies θ of every member; rounded outwards."""
+        """The range of θ over the model, rounded outwards."""
         return float(self.low[0]), float(self.low[0] + self.width[0])
 
     def mirrored(self) -> Polygon:
-        """The polygon of (θ, 1 − q)."""
+        """Return the polygon of (θ, 1 − q)."""
         turn = np.array([1.0, -1.0])
         low = np.array([self.low[0], 1.0 - (self.low[1] + self.width[1])])
         vertices = np.column_stack([self.vertices[:, 0], 1.0 - self.vertices[:, 1]])
-        # y becomes 1 − y: n·z ≤ s turns into n_x·x − n_y·y ≤ s − n_y
+        # y becomes 1 − y, and n·z ≤ s becomes n_x·x − n_y·y ≤ s − n_y.
         supports = self.supports - self.normals[:, 1] + ROUNDING
         return replace(self, low=low, normals=self.normals * turn, supports=supports, vertices=vertices, falls=not self.falls)
 
     def _envelope(self, x: Array, side: float) -> Array:
-        """The largest (side 1) or least (side −1) y at x of the outer polygon, rounded outwards."""
+        """Return the largest (side 1) or smallest (side −1) y of the outer polygon at x, rounded outwards."""
         chosen = side * self.normals[:, 1] > STEEPEST
         normals, supports = self.normals[chosen], self.supports[chosen]
         heights = (supports[:, None] - normals[:, [0]] * x + 2 * ROUNDING) / np.abs(normals[:, [1]])
@@ -77,12 +77,12 @@ class Polygon:
         Parameters
         ----------
         low, high : array_like, shape (C,)
-            Strips of θ, may reach beyond its range.
+            Strips of θ, which may reach beyond its range.
 
         Returns
         -------
         tuple of ndarray, shape (C,)
-            Least and largest q of each strip, rounded outwards; NaN where no member has such a θ.
+            Smallest and largest q of each strip, rounded outwards; NaN if no member has such a θ.
         """
         left, right = ((np.asarray(end, np.float64) - self.low[0]) / self.width[0] for end in (low, high))
         empty = (right < -ROUNDING) | (left > 1.0 + ROUNDING) | (left > right)
@@ -96,11 +96,11 @@ class Polygon:
         return ends[0], ends[1]
 
     def _peak(self, side: float) -> float:
-        """An x where the envelope is extreme: there two neighbouring lines stop rising and begin to fall."""
+        """Return an x at which the envelope is extreme."""
         chosen = side * self.normals[:, 1] > STEEPEST
         normals, supports = self.normals[chosen], self.supports[chosen]
         slopes, heights = -normals[:, 0] / np.abs(normals[:, 1]), supports / np.abs(normals[:, 1])
-        flat = int(np.abs(slopes).argmin())  # the horizontal line is always among them
+        flat = int(np.abs(slopes).argmin())  # one line is always horizontal
         rising, falling = slopes > 0, slopes < 0
         left = ((heights[flat] - heights[rising]) / slopes[rising]).max(initial=0.0)
         right = ((heights[flat] - heights[falling]) / slopes[falling]).min(initial=1.0)
@@ -108,20 +108,20 @@ class Polygon:
 
     @property
     def rises(self) -> bool:
-        """Whether q is larger where θ is largest than where it is least."""
+        """Whether q is larger at the largest θ than at the smallest."""
         ends = np.array(self.theta_range)
         left, right = np.add(*self.range_over(ends, ends))
         return bool(left <= right)
 
     def member(self, theta: float, *, top: bool) -> Array:
-        """A distribution of the model with this θ and the largest (or least) q of the inner polygon.
+        """Return a distribution of the model with this θ and the largest (or smallest) q of the inner polygon.
 
         Parameters
         ----------
         theta : float
-            Brought into the range of the inner polygon.
+            Clipped to the range of the inner polygon.
         top : bool
-            Whether the largest q is wanted.
+            Whether to take the largest q.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class Polygon:
         return mixture
 
     def _chain(self, *, top: bool) -> list[int]:
-        """The inner vertices along the upper or lower boundary, from left to right."""
+        """Return the inner vertices along the upper or lower boundary, from left to right."""
         sign = 1.0 if top else -1.0
         x, y = self.vertices[:, 0], sign * self.vertices[:, 1]
         chain: list[int] = []
@@ -156,19 +156,19 @@ def _turns_left(x: Array, y: Array, a: int, b: int, c: int) -> bool:
     return bool((x[b] - x[a]) * (y[c] - y[a]) >= (y[b] - y[a]) * (x[c] - x[a]))
 
 
-def trace_polygon(maximise: Maximiser, f: Array, g: Array, *, tolerance: float = TOLERANCE, most: int = MOST_PROGRAMMES) -> Polygon:
-    """Find the polygon of (f·p, g·p) over a model between an inner and an outer one.
+def trace_polygon(maximise: Maximiser, f: Array, g: Array, *, tolerance: float = TOLERANCE, most: int = MOST_PROGRAMS) -> Polygon:
+    """Approximate the polygon of (f·p, g·p) over a model by an inner and an outer one.
 
     Parameters
     ----------
     maximise : Maximiser
-        The model's.
+        That of the model.
     f, g : ndarray, shape (X,)
         The two functionals, 0 ≤ g ≤ 1.
     tolerance : float
-        Where the two polygons are this close, relative to their width and height, nothing more is asked.
+        The search ends if the two polygons are this close, relative to their width and height.
     most : int
-        Linear programmes that are solved at the most; the widest gaps come first.
+        Largest number of linear programs. The widest gaps come first.
 
     Returns
     -------
@@ -176,7 +176,8 @@ def trace_polygon(maximise: Maximiser, f: Array, g: Array, *, tolerance: float =
 
     Notes
     -----
-    Sandwich algorithm: between neighbouring vertices the normal of their edge is asked next. It either proves the edge or finds a vertex.
+    Sandwich algorithm: between neighbouring vertices, the direction of the normal of their edge comes next. It either proves the edge or
+    finds a vertex.
     """
     sandwich = _Sandwich(maximise, f, g)
     corners = [sandwich.ask(normal) for normal in ((-1.0, 0.0), (0.0, -1.0), (1.0, 0.0), (0.0, 1.0))]
@@ -221,13 +222,13 @@ class _Sandwich:
         return len(self.points) - 1
 
     def edge_normal(self, i: int, j: int) -> Array:
-        """The outward normal of the edge from vertex i to vertex j, which follow one another anticlockwise."""
+        """Return the outward normal of the edge from vertex i to vertex j, its anticlockwise neighbour."""
         step = self.points[j] - self.points[i]
         outward: Array = np.array([step[1], -step[0]]) / np.hypot(*step)
         return outward
 
     def enqueue(self, queue: list[tuple[float, int, int]], i: int, j: int) -> None:
-        """Note the edge from vertex i to vertex j with about the height of what the outer polygon has beyond it."""
+        """Queue the edge from vertex i to vertex j by the approximate height of the outer polygon above it."""
         left = max(self.supports[i] - float(self.normals[i] @ self.points[j]), 0.0)
         right = max(self.supports[j] - float(self.normals[j] @ self.points[i]), 0.0)
         if left > 0 and right > 0 and np.hypot(*(self.points[j] - self.points[i])) > 0:
