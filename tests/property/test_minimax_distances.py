@@ -256,7 +256,7 @@ def test_refusals_name_the_parameter_and_no_mass():
     with pytest.raises(ParameterError, match=r"p must have masses that sum to 1 .* at index \(1,\)") as raised:
         minimax.tv([[0.5, 0.5], [0.123456, 0.5]], [0.5, 0.5])
     assert "0.123456" not in str(raised.value)
-    with pytest.raises(ParameterError, match="equally many"):
+    with pytest.raises(ParameterError, match="the same number of masses"):
         minimax.kl([1.0], [0.5, 0.5])
     with pytest.raises(ParameterError, match="broadcast"):
         minimax.kl(np.ones((2, 1)), np.ones((3, 1)))

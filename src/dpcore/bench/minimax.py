@@ -104,7 +104,7 @@ def _allowed(work: Work, seconds: float, rounds: int) -> Timing:
 def look_up_rows(level: str, sets: int, rounds: int) -> list[Row]:
     """Time `estimate` for K = 2 against its limit, and against NumPy."""
     estimator, counts = binary_estimator(), binary_counts(sets)
-    check_equal("estimate, K=2", estimator.estimate(counts), numpy_look_up(estimator, counts))
+    check_equal("estimate, K=2", np.asarray(estimator.estimate(counts)), numpy_look_up(estimator, counts))
     ours = partial(estimator.estimate, counts, threads=1)
     name = f"estimate, K=2, N={estimator.N}, {sets:,} data sets"
     allowed = _allowed(ours, LOOK_UP_NS * sets * 1e-9, rounds)
@@ -117,7 +117,7 @@ def look_up_rows(level: str, sets: int, rounds: int) -> list[Row]:
 def walk_row(level: str, sets: int, rounds: int) -> Row:
     """Time `estimate` for K = 8 against a vectorized walk in NumPy over the same tests, which are all known by then."""
     estimator, counts = finite_estimator(), finite_counts(sets)
-    ours = estimator.estimate(counts, threads=1)
+    ours = np.asarray(estimator.estimate(counts, threads=1))
     weights = estimator.tests
     check_equal("estimate, K=8", ours, numpy_walk(estimator, weights, counts))
     timing = take_turns(partial(estimator.estimate, counts, threads=1), partial(numpy_walk, estimator, weights, counts), rounds)
@@ -144,7 +144,7 @@ def packed_row(level: str, reports: int, rounds: int) -> Row:
 
 def check_build(estimator: BinarySearchEstimator) -> None:
     """Raise unless an estimator has N intervals, and estimates that rise with the counts over the whole range of θ."""
-    found = estimator.estimate(np.arange(estimator.n + 1))
+    found = np.asarray(estimator.estimate(np.arange(estimator.n + 1)))
     (low, high), span = estimator.theta_range, found[-1] - found[0]
     if estimator.N != INTERVALS or (np.diff(found) < 0).any() or not 0.9 * (high - low) <= span <= high - low:
         raise AssertionError(f"build: N = {estimator.N}, and the estimates span {span:.4g} of {high - low:.4g}")
@@ -169,7 +169,7 @@ def end_to_end(codes: Array, threads: int) -> float:
 def end_row(level: str, records: int) -> Row:
     """Time the way from model to estimate on two cores against its limit. Raise if the estimate is far off."""
     rng, threads = np.random.default_rng(1), min(2, _backend.default_threads())
-    codes = moment_model(81).codes(np.clip(rng.normal(0.25, 0.5, records), -10.0, 10.0))
+    codes = np.asarray(moment_model(81).codes(np.clip(rng.normal(0.25, 0.5, records), -10.0, 10.0)))
     estimate = end_to_end(codes, threads)
     if not abs(estimate - 0.25) < 3 / records**0.25:
         raise AssertionError(f"end to end: the estimate is {estimate:.3f}, of a mean of 0.25")

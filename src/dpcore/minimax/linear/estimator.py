@@ -128,8 +128,14 @@ class LinearEstimator:
         object.__setattr__(self, "ell", channel.phi)
         return channel
 
+    @overload
+    def privatize(self, records: float, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> bool: ...
+    @overload
     def privatize(
-        self, records: npt.ArrayLike, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
+        self, records: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.bool_] | None = ..., threads: int | None = ...
+    ) -> npt.NDArray[np.bool_]: ...
+    def privatize(
+        self, records: Any, *, rng: Stream | None = None, out: npt.NDArray[np.bool_] | None = None, threads: int | None = None
     ) -> Any:
         """Report one bit about each record.
 
@@ -201,7 +207,7 @@ class LinearEstimator:
     @overload
     def estimate_counts(self, counts: int, *, n: int) -> float: ...
     @overload
-    def estimate_counts(self, counts: npt.ArrayLike, *, n: int) -> Any: ...
+    def estimate_counts(self, counts: npt.ArrayLike, *, n: int) -> float | Array: ...
     def estimate_counts(self, counts: Any, *, n: int) -> Any:
         """Estimate θ of many data sets from the counts of their reports.
 
@@ -326,6 +332,10 @@ class LinearOnModel:
         difference, maximise = self.linear.center + self.weights - self.model.f, Maximiser(self.model)
         return max(0.0, maximise(difference)[0], maximise(-difference)[0])
 
+    @overload
+    def estimate(self, counts: int) -> float: ...
+    @overload
+    def estimate(self, counts: npt.ArrayLike) -> float | Array: ...
     def estimate(self, counts: Any) -> Any:
         """Estimate θ from counts.
 

@@ -93,7 +93,7 @@ class BinarySearchEstimator:
     incomplete beta function, and results of the cone solver are used only if a linear program confirms them.
     Cost: for K = 2, a few hundred linear programs, then O(N²); "tuned" takes 1 to 5 s for 500 points, a given step 0.1 s. For K > 2, one
     cone program for each test that is visited, and about 40 for "tuned".
-    Source: Steinberger (2019), Lemma 3.16 to 3.18 and Satz 3.10, whose proof has a misprint: the constant must be C̄ = √(2 ln 2a) + 1.
+    Source: Steinberger (2019), Lemma 3.16 to 3.18 and Satz 3.10. "theory" corrects a misprint in its proof and uses C̄ = √(2 ln 2a) + 1.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class BinarySearchEstimator:
     @overload
     def estimate(self, counts: Integer, *, threads: int | None = ...) -> float: ...
     @overload
-    def estimate(self, counts: npt.ArrayLike, *, threads: int | None = ...) -> Any: ...
+    def estimate(self, counts: npt.ArrayLike, *, threads: int | None = ...) -> float | Array: ...
     def estimate(self, counts: Any, *, threads: int | None = None) -> Any:
         """Estimate θ from counts of reports.
 
@@ -235,7 +235,7 @@ class BinarySearchEstimator:
             raise DataError(f"counts must be in [0, {self.n}] and each row must sum to {self.n}; row {wrong} does not")
         return rows
 
-    def estimate_reports(self, reports: npt.ArrayLike, *, packed: bool = False, threads: int | None = None) -> Any:
+    def estimate_reports(self, reports: npt.ArrayLike, *, packed: bool = False, threads: int | None = None) -> float | Array:
         """Estimate θ from raw reports.
 
         Parameters

@@ -143,7 +143,7 @@ class OptimalChannel:
         Between two neighbouring points, a report has the law that it would have if the record moved to one of them at random, with
         probabilities that keep its mean. So a distribution of records becomes one on the grid with the same mean. Rounding records to the
         nearest point (`Model.codes`) moves the mean by up to half a spacing instead.
-        Guarantee: as that of `channel`, e^ε, whatever the records are.
+        Guarantee: P(report | x) ≤ e^ε·P(report | x') for all records x, x', exactly, as for `channel`.
 
         Examples
         --------

@@ -296,7 +296,7 @@ class Model:
         """The smallest and the largest θ of the model, from two linear programs."""
         return 0.0 - self.extreme(-self.f)[0], self.extreme(self.f)[0]
 
-    def theta(self, p: npt.ArrayLike) -> Any:
+    def theta(self, p: npt.ArrayLike) -> float | Array:
         """Evaluate the functional, θ(p) = f·p.
 
         Parameters
@@ -314,7 +314,7 @@ class Model:
         ParameterError, ParameterTypeError
             If the last axis of `p` does not have X entries.
         """
-        result = self._distributions(p) @ self.f
+        result: Array = self._distributions(p) @ self.f
         return float(result) if np.ndim(result) == 0 else result
 
     def extreme(self, direction: npt.ArrayLike) -> tuple[float, Array]:
@@ -377,7 +377,7 @@ class Model:
     @overload
     def codes(self, records: float) -> int: ...
     @overload
-    def codes(self, records: npt.ArrayLike) -> Any: ...
+    def codes(self, records: npt.ArrayLike) -> int | npt.NDArray[np.int64]: ...
     def codes(self, records: Any) -> Any:
         """Find the nearest point for each record. A channel of the model takes these codes.
 

@@ -224,7 +224,7 @@ class _Two:
     """A program about two members p0 and p1, and t with p1 − p0 ≤ t.
 
     The unit of each t is the largest mass that a variable moves to its point. The mass that all variables have in common is left out,
-    because HiGHS would drop whatever is small beside it.
+    because HiGHS would drop smaller coefficients beside it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -238,7 +238,7 @@ class _Two:
         self.gain = self.gains @ step
 
     def pair(self, solution: Solution, slope: float, radius: float, unit: float = 1.0) -> Pair:
-        """The members of a solution, not farther apart than the radius, and its duals; `unit` is what one of the objective is of θ."""
+        """Return the members of a solution, moved together to the radius, and its duals; `unit` converts the objective to θ."""
         model = self._model
         v0, v1 = certified.repaired_variables(model, *(solution.value_of(member.variables) for member in self._members))
         p0, step = model.region.image @ v0, self._moving @ (v1 - v0)
@@ -249,12 +249,12 @@ class _Two:
 
 
 def _near_power_of_two(value: float) -> float:
-    """1 of 0."""
+    """Return the power of two near a value ≥ 0, and 1 for 0."""
     return math.ldexp(1.0, round(math.log2(value))) if value > 0 else 1.0
 
 
 def _costs(model: Model, solution: Solution, unit: float = 1.0) -> tuple[Array, Array]:
-    """Duals of the inequalities of two members, in units of θ."""
+    """Return the duals of the inequalities of two members, in units of θ."""
     rows = model.region.below.shape[0]
     return unit * solution.duals[:rows], unit * solution.duals[rows : 2 * rows]
 
@@ -264,9 +264,9 @@ def _pair(model: Model, solution: Solution, p0: Array, p1: Array, slope: float, 
 
 
 def modulus_of(model: Model, radius: float, pair: Pair, *, refined: bool = False) -> Modulus:
-    """What `modulus_tv` makes of its pair.
+    """Return the modulus of a pair, with its upper bound.
 
-    ω ≤ ε·λ + max (f − w)·p1 + max −(f − w)·p0 for all w in [0, λ], since Σ w(p1 − p0) ≤ λ·tv.
+    ω ≤ r·λ + max (f − w)·p1 + max −(f − w)·p0 for all w in [0, λ], because Σ w(p1 − p0) ≤ λ·tv.
     """
     rest = model.f - pair.weights
     upper = min(radius, 1.0) * float(pair.weights.max()) + certified.spread(model, rest, refined=refined)
@@ -274,7 +274,7 @@ def modulus_of(model: Model, radius: float, pair: Pair, *, refined: bool = False
 
 
 def whole_range(model: Model, *, refined: bool = False) -> float:
-    """The length of the functional's range, from above."""
+    """Return an upper bound of the length of the functional's range."""
     return certified.spread(model, model.f, refined=refined)
 
 
