@@ -14,7 +14,7 @@ FOLDERS = (".ci", ".github", "benchmarks", "docs", "examples", "src", "tests")
 TEXT = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".md", ".toml", ".yml", ".yaml", ".cfg", ".in", ".txt", ".json", ".csv", ".j2", ""}
 MADE = {"_build", "__pycache__"}
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|Users|opt|mnt)/[\w.]")
-LONGEST_FILE = 560
+LONGEST_FILE = 500
 LONGER_FILES: dict[str, str] = {}
 """Files that may be longer, each with the reason."""
 BANNED = re.compile(
