@@ -37,8 +37,8 @@ for start in range(0, n, chunk):
     counted = mechanism.aggregate(reports[part])
     total = counted if total is None else total + counted
     most = max(most, anonymous())
-estimate = mechanism.estimate(total, confidence=1 - 1e-6)
-assert total.n == n and estimate.interval()[0] <= 0.0 <= estimate.interval()[1], estimate
+estimate = mechanism.estimate(total).interval(1 - 1e-6)
+assert total.n == n and estimate[0] <= 0.0 <= estimate[1], estimate
 print(most - before)
 """
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 import numpy as np
 
 from dpcore._validation import check_choice, check_out, check_real, check_threads
-from dpcore.errors import ParameterError
+from dpcore.errors import DataError, ParameterError
 from dpcore.local._labels import check_categories_of, check_labels, codes_of, unknown_code
 from dpcore.local._mechanism import LocalMechanism, check_codes, check_unknown, open_stream, separate
 from dpcore.local._parameters import check_categories, check_epsilon
@@ -16,13 +16,15 @@ from dpcore.local._support import Support, support_variance
 from dpcore.local.estimates import TARGETS, Aggregate, Estimate, frequencies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
     from dpcore.local.estimates import Target
     from dpcore.rng import Stream, StreamPosition
 
+COUNTED_AT_ONCE = 2**30
+"""Reports times categories that are counted between two calls of `progress`: about a tenth of a second of local hashing."""
 Single = TypeVar("Single")
 """The report of a single record."""
 Many = TypeVar("Many", bound="npt.NDArray[Any]")
@@ -177,7 +179,7 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
             raise ParameterError("out must be C-contiguous for this mechanism, got a strided array")
         return array
 
-    def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
+    def aggregate(self, reports: Any, *, threads: int | None = None, progress: Callable[[int, int], object] | None = None) -> Aggregate:
         """Count reports; counts of several sets of reports can be added.
 
         Parameters
@@ -186,6 +188,8 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
             What `privatize` made.
         threads : int, optional
             Number of threads; None chooses it by the number of records and of processors.
+        progress : callable, optional
+            Called as `progress(done, total)` with numbers of reports while they are counted.
 
         Returns
         -------
@@ -202,7 +206,23 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
         """
         check_threads(threads)
         checked = self._check_reports(reports)
-        return Aggregate(self, len(checked), self._count(checked, threads))
+        counts = self._count(checked, threads) if progress is None else self._count_in_parts(checked, threads, progress)
+        return Aggregate(self, len(checked), counts)
+
+    def _count_in_parts(
+        self, reports: npt.NDArray[Any], threads: int | None, progress: Callable[[int, int], object]
+    ) -> npt.NDArray[np.int64]:
+        """Count reports part by part, and tell after each how far it is."""
+        n, size = len(reports), max(1, COUNTED_AT_ONCE // self.k)
+        counts = self._count(reports[:0], threads)
+        for start in range(0, n, size):
+            try:
+                counts += self._count(reports[start : start + size], threads)
+            except DataError:
+                self._count(reports, threads)  # raises with the position among all of them
+                raise
+            progress(min(start + size, n), n)
+        return counts
 
     def variance(self, f: float = 0.0, target: Target = "sample") -> float:
         """Give the variance of one user's contribution to the estimated frequency of a category.

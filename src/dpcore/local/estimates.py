@@ -125,7 +125,7 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows."""
-        return estimate_table(self.value, self.stderr, self.interval(), self.n, self.categories, str(self.privacy))
+        return estimate_table(self.value, self.stderr, self.interval(), self.n, self.categories, self.privacy)
 
 
 def check_same_mechanism(one: object, other: object) -> None:

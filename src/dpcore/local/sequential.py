@@ -166,7 +166,7 @@ class SequentialChannel:
         records : sequence
             Records, each a single value that suits its mechanism. A vector is refused: it would cost ε for each of its items.
         rng : Stream, optional
-            None is the secure source. Each record is a call of its own.
+            Source of randomness; None is the operating system's, through a secure generator. Each record is a call of its own.
         threads : int, optional
             Passed on; a single record needs one.
 

@@ -64,7 +64,7 @@ def test_a_notebook_shows_a_row_for_each_category():
     page = ESTIMATES[0]._repr_html_()
     assert page.count("<tr>") == 5
     assert f"{ESTIMATES[0].value[2]:.6g}" in page
-    assert "1,000 reports" in page
+    assert "1,000 reports, each with ε = 1<" in page
     assert ESTIMATES[1]._repr_html_().count("<tr>") == 2
     many = local.KaryResponse(1.0, k=1000)
     page = many.estimate(np.arange(1000))._repr_html_()

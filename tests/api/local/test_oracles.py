@@ -113,3 +113,22 @@ def test_a_report_with_bits_beyond_k_is_named_by_its_row(kind):
     reports[77, 1] |= 1 << 4
     with pytest.raises(errors.DataError, match="row 77 "):
         mechanism.aggregate(reports)
+
+
+@pytest.mark.parametrize("kind", [KaryResponse, UnaryEncoding, SubsetSelection, LocalHashing, HadamardResponse])
+def test_progress_is_told_and_changes_nothing(kind, monkeypatch):
+    monkeypatch.setattr("dpcore.local._oracle.COUNTED_AT_ONCE", 300 * K)
+    mechanism, seen = kind(1.0, k=K), []
+    reports = mechanism.privatize(np.arange(1000) % K, rng=KeyedRandom(bytes(32)))
+    counted = mechanism.aggregate(reports, progress=lambda done, total: seen.append((done, total)))
+    assert counted == mechanism.aggregate(reports)
+    assert seen == [(300, 1000), (600, 1000), (900, 1000), (1000, 1000)]
+    assert mechanism.aggregate(reports[:0], progress=seen.append).n == 0
+
+
+def test_an_impossible_report_is_named_by_its_place_among_all(monkeypatch):
+    monkeypatch.setattr("dpcore.local._oracle.COUNTED_AT_ONCE", 300 * K)
+    reports = np.arange(1000) % K
+    reports[777] = K
+    with pytest.raises(errors.DataError, match="index 777 is not"):
+        KaryResponse(1.0, k=K).aggregate(reports, progress=print)
