@@ -1,10 +1,10 @@
 """Confidence intervals of a frequency f from the number C of reports that support it.
 
 For the population C is Bin(n, s), s = q + f(p − q); for the sample, of which m = nf records hold the category, it is Bin(m, p) +
-Bin(n − m, q). The limits are the frequencies at which a tail of C up to the count seen has the probability (1 − confidence)/2. While the
-variance of C is below `EXACT` the tails are exact: those of one binomial law are the incomplete beta function (Clopper & Pearson, 1934),
-those of two are summed. Above, they are normal tails with half a count of continuity and the skewness of C (Cornish and Fisher), solved
-for f. On this border coverage is still above what is asked for, since half a count is worth more than what the expansion leaves out.
+Bin(n − m, q). The limits are the frequencies at which a tail of C, up to the observed count, has probability (1 − confidence)/2. If the
+variance of C is below `EXACT`, the tails are exact: the incomplete beta function for one binomial law (Clopper & Pearson, 1934), a sum for
+two. Otherwise they are normal tails, corrected by half a count and by the skewness of C (Cornish and Fisher), and solved for f. Near this
+border coverage is still above the confidence, because half a count adds more than the expansion leaves out.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     Reals = npt.NDArray[np.float64]
 
 EXACT = 100.0
-"""Variance of the count below which no normal law is used."""
+"""Variance of the count below which tails are exact."""
 _BLOCK = 1 << 14
 _PROBES = 9
 _SLACK = 1 - 1e-9
-"""Tails that are equal but for rounding count as larger, which makes an interval wider."""
+"""Tails that differ by rounding only count as larger, which makes an interval wider."""
 
 
 def frequency_interval(counts: Any, n: int, support: Support, *, confidence: float, target: str) -> Reals:
@@ -47,7 +47,7 @@ def frequency_interval(counts: Any, n: int, support: Support, *, confidence: flo
         interval[rare] = law.exact_limits(distinct, tail)[place]
     if not law.population:  # a sample has no other frequencies
         interval = np.clip(interval, 0.0, 1.0)
-    # What the reports say may be no frequency; then the interval reaches as far as that.
+    # The estimate may be outside [0, 1]; then the interval reaches that far.
     value = law.value(flat)
     interval = np.stack([np.minimum(interval[:, 0], value), np.maximum(interval[:, 1], value)], axis=-1)
     return interval.reshape((*found.shape, 2))
@@ -72,7 +72,7 @@ class _Law:
         return values
 
     def possible(self, counts: Reals) -> Reals:
-        """The same, cut to [0, 1]."""
+        """The same, clamped to [0, 1]."""
         return np.clip(self.value(counts), 0.0, 1.0)
 
     def _squares(self) -> tuple[float, float, float]:

@@ -1,10 +1,10 @@
 """Confidence intervals of the mean of clamped numbers from the sum of their noisy reports.
 
-The noise has a known law, so that its sum of n has known quantiles: those of Laplace noise are mixtures of gamma laws, those of integers
-come from their characteristic function, and of many records from the normal law and the fourth cumulant. For the sample nothing else
-varies. For the population the records vary, too: by what the reports show if these are many and their variance, in squared widths of the
-range, is 1000/n or more, since a rare record at a bound hides in a smaller one; else by what the bounds allow, (μ − lower)(upper − μ), with
-half a width of continuity, and the interval is solved for μ.
+The noise has a known law, so the sum of n noises has known quantiles. For Laplace noise they follow from mixtures of gamma laws, for
+integers from the characteristic function, and for many records from the normal law and the fourth cumulant. For the sample only the noise
+varies. For the population the records vary too. If there are many reports and their variance, in squared widths of the range, is at least
+1000/n, it is taken from the reports; a smaller one could hide a rare record at a bound. Otherwise it is the largest that the bounds allow,
+(μ − lower)(upper − μ), with half a width of continuity, and the interval is solved for μ.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from dpcore._exact.pending import Kind
 
 ENOUGH = 1000.0
-"""Variance of the sum, in squared widths of the range, from which on the sample variance of the reports is used."""
+"""Variance of the sum, in squared widths of the range, from which the sample variance of the reports is used."""
 _MANY = 500
-"""Records from which on a sample variance is good to some per cent, whatever the noise."""
+"""Number of records from which the sample variance is accurate to some per cent, for any noise."""
 _FEW = 64
 """Records up to which sums of Laplace noise are mixtures of gamma laws."""
 _NARROW = 1024.0
 """Variance of the sum of integers up to which its law is tabulated."""
 _FINE = 1e-12
-"""Tails below this are not told from the rounding of a table."""
+"""Tails below this are lost in the rounding of a table."""
 
 
 def noise_variance(kind: str, scale: float) -> float:
@@ -52,7 +52,7 @@ def noise_variance(kind: str, scale: float) -> float:
 
 @lru_cache(maxsize=1024)
 def noise_width(kind: Kind, scale: float, n: int, tail: float) -> float:
-    """What the sum of n noises, in units of their grid for integers, exceeds with a probability of at most `tail` ≤ ½."""
+    """Number that the sum of n noises exceeds with probability at most `tail` ≤ ½; for integers in units of the grid."""
     variance = n * noise_variance(kind, scale)
     integral = kind.startswith("discrete")
     if integral and variance <= _NARROW and tail >= _FINE:

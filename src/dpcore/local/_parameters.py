@@ -6,7 +6,7 @@ from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterError
 
 EPSILON_LOW, EPSILON_HIGH = 2.0**-20, 700.0
-"""Below, a report tells next to nothing; above, e^ε leaves the range of float64."""
+"""Below, a report has almost no information; above, e^ε leaves the range of float64."""
 MAX_CATEGORIES = 2**24
 MAX_CHANNEL_ENTRIES = 2**26
 MAX_ENUMERATED_OUTPUTS = 2**12

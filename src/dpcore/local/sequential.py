@@ -39,7 +39,7 @@ CHANNELS: frozenset[type[LocalMechanism]] = frozenset(
         BoundedMean,
         HadamardResponse,
         KaryResponse,
-        LocalDiscreteGaussian,  # with its δ refused, and told so
+        LocalDiscreteGaussian,  # refused later, for its δ
         LocalDiscreteLaplace,
         LocalGaussian,
         LocalHashing,
