@@ -90,7 +90,7 @@ def test_a_charge_comes_before_the_first_row(place, ledger, monkeypatch):
 def test_a_key_and_a_ledger_exclude_each_other(place, counter, ledger):
     place.write_job(DECLARED, ledger=ledger.path)
     done = place.privatize()
-    assert (done.code, "leave out [ledger] or [testing]" in done.err) == (2, True), done.said
+    assert (done.code, "noise from a [testing] key is not private; remove one of them" in done.err) == (2, True), done.said
     assert states(ledger) == []
 
 
@@ -125,7 +125,7 @@ def test_a_report_that_fails(place, ledger, monkeypatch):
         raise OSError(28, os.strerror(28), "page.html")
 
     place.write_job(DECLARED, key=None, ledger=ledger.path)
-    monkeypatch.setattr(report.Report, "write", failing)
+    monkeypatch.setattr(report.PrivatizePages, "write", failing)
     published(place.privatize("--report", place.folder / "reports"), place.target, os.strerror(28))
     assert states(ledger) == [(1.0, "done", None)]
 
