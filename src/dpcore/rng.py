@@ -140,6 +140,8 @@ def _checked(position: object, *, secure: bool) -> StreamPosition:
         raise ParameterTypeError(f"rng must give positions of a key, a nonce and a first element, got {type(position).__name__}")
     key, nonce, first = position[:3]
     if type(key) is Key and type(nonce) is int and type(first) is int and 0 <= nonce < 2**32 and 0 <= first < 2**64:
+        if type(position) is StreamPosition and position.secure is secure:
+            return position
         return StreamPosition(key, nonce, first, secure)
     if not isinstance(key, Key | bytes):
         raise ParameterTypeError(f"rng must give a key of bytes, got {type(key).__name__}")
