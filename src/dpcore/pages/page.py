@@ -55,6 +55,11 @@ class Provenance:
         """The day and the minute."""
         return f"{self.made.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
+    @property
+    def moment(self) -> str:
+        """The second, as machines read it."""
+        return self.made.astimezone(UTC).isoformat(timespec="seconds")
+
 
 def report_paths(folder: Path, name: str, output: Path | None = None) -> tuple[Path, ...]:
     """The files of a report. One that the output is already is left out."""

@@ -177,6 +177,9 @@ def test_where_it_comes_from(page, folder):
     assert re.search(r"Made ?\d{4}-\d\d-\d\d \d\d:\d\d UTC", shown)
     assert ("out/private.parquet" in shown) or ("clinic.parquet" in shown)
     assert "dpcore " in shown
+    for time in page.named("time"):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", time.attributes["datetime"])
+        assert time.attributes["datetime"][:16].replace("T", " ") + " UTC" == time.words
     document = json.loads((folder / f"{page_name(page)}.json").read_text(encoding="utf-8"))
     assert ("from the operating system's random numbers" in shown) == document["secure"]
     assert ("NOT PRIVATE" in shown) == (not document["secure"])
