@@ -23,6 +23,13 @@ from dpcore.rng import STREAM_VERSION
 if TYPE_CHECKING:
     import click
 
+__all__ = ["command_group", "main", "run"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 DONE, BUG, REFUSED, BAD_ROWS, SYSTEM, PUBLISHED = 0, 1, 2, 3, 4, 5
 INTERRUPTED, TERMINATED, HUNG_UP = 128 + signal.SIGINT, 128 + signal.SIGTERM, 129
 STANDARD = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
@@ -237,7 +244,13 @@ def _say(words: Callable[[], object]) -> None:
 
 
 def command_group() -> click.Group:
-    """Make the command with its subcommands; made when called because click comes with the extra `batch`."""
+    """Make the command with its subcommands. It is not a constant because click comes with the extra `batch`.
+
+    Returns
+    -------
+    click.Group
+        The command `dpcore`.
+    """
     import click
 
     from dpcore.batch.commands.completion import command as completion

@@ -6,6 +6,7 @@ compares what whoever starts it sees: the exit code, both streams, and of the ou
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
@@ -272,5 +273,5 @@ def test_a_refusal_that_names_the_row_is_caught(runs, command, monkeypatch):
 
     for module in (rows, engine):
         monkeypatch.setattr(module, "refused_cell", with_its_row)
-    monkeypatch.setattr("dpcore.batch.release.cells.refused_cell", with_its_row)
+    monkeypatch.setattr(importlib.import_module("dpcore.batch.release.cells"), "refused_cell", with_its_row)
     assert len(ends_of_refusals(runs, command=command)) == hostile.ROWS

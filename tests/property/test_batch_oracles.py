@@ -411,7 +411,7 @@ def test_the_room_that_a_ledger_has_is_no_answer(observer, budget):
 
 def test_a_job_that_ends_with_some_rows_is_caught(observer, monkeypatch):
     """What refusals said before declarations were demanded."""
-    monkeypatch.setattr("dpcore.batch.release.plan._check_declared", lambda *_: None)
+    monkeypatch.setattr(importlib.import_module("dpcore.batch.release.plan"), "_check_declared", lambda *_: None)
     (oracle,) = (oracle for oracle in ORACLES if oracle.leak == "the same without `unknown`, by a refusal")
     one, two = (observer.all_of(oracle, write)["ends"] for write in oracle.tables)
     assert [end[0] for end in one] == [0, 3, 3]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LINES = 12
 """Lines that one query has at most; the JSON output has all."""
 Line = tuple[str, str, str]
-"""What a line is about, the answer, and how far it may be off."""
+"""Label, answer and interval."""
 
 
 def answer_table(document: Mapping[str, Any]) -> Table:
@@ -32,7 +32,7 @@ def answer_table(document: Mapping[str, Any]) -> Table:
 
 
 def notes(document: Mapping[str, Any]) -> list[str]:
-    """What to know about the table."""
+    """Notes below the table."""
     levels = sorted({query["confidence"] for query in document["queries"]})
     shares = ", ".join(f"{percentage_of(level)} (about {misses(level)} misses)" for level in levels)
     return [f"\nIntervals have confidence {shares}. They cover the noise, not the choice of the rows."]

@@ -1,4 +1,4 @@
-"""What `dpcore privatize` tells people of a plan before it runs."""
+"""Text of `dpcore privatize` about a plan."""
 
 from __future__ import annotations
 

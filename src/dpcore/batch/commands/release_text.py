@@ -1,4 +1,4 @@
-"""What `dpcore release` tells people: the plan before it runs, and what was spent after it."""
+"""Text of `dpcore release`: the plan, and the summary of a run."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, 
 
 
 def columns_in_words(section: Query) -> str:
-    """What a query reads."""
+    """The columns that a query reads, as text."""
     return ", ".join(column.name for column in section.columns) if isinstance(section, SyntheticQuery) else plain_number(section.column)
 
 

@@ -1,4 +1,4 @@
-"""What `dpcore privatize` and `dpcore release` both say: about the input, the budget, `--curator`, and a job that ends early."""
+"""Text that `dpcore privatize` and `dpcore release` share: input, budget, `--curator`, and jobs that end early."""
 
 from __future__ import annotations
 
@@ -86,6 +86,6 @@ def source(plan: Plan | ReleasePlan, *, count_rows: bool = True) -> str:
 
 
 def budget(job: JobFile) -> str:
-    """What is spent beside what is allowed."""
+    """The privacy that the job spends, beside its limits."""
     total, limits = job.total, job.privacy
     return f"budget  epsilon {total.epsilon!r} of {limits.max_epsilon!r}, delta {total.delta!r} of {limits.max_delta!r}"

@@ -49,7 +49,7 @@ class Whole(Section):
 
 
 class Table(Section):
-    """What a sidecar says of the CSV file that it was written for."""
+    """Size and digest of the CSV file that a sidecar was written for."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -78,7 +78,7 @@ class ColumnEstimate:
 
     @property
     def summary(self) -> str:
-        """What a single number is, in words."""
+        """Name of a single number."""
         if self.kind == "proportion":
             return f"share of {plain_number(self.labels[1] if self.labels else True)}"
         return "mean of phi" if isinstance(self.column.mechanism, local.BinaryChannel) else self.kind
@@ -93,7 +93,7 @@ class ColumnEstimate:
 
     @property
     def range(self) -> tuple[float, float]:
-        """What the true value can be."""
+        """The range of possible true values."""
         match self.column.mechanism:
             case local.BinaryChannel() as channel:
                 return float(min(channel.phi)), float(max(channel.phi))  # type: ignore[arg-type]
@@ -318,7 +318,7 @@ def _check_types(file: Described, column: NoisyColumn) -> None:
 
 
 def _count(inputs: Inputs, columns: list[NoisyColumn], threads: int, progress: Progress) -> tuple[list[local.Aggregate], int]:
-    """What the reports of all files add up to, and the number of rows."""
+    """The aggregate of the reports of all files, and the number of rows."""
     stored = [list(column.reports.types(column.name)) for column in columns]
     types = {name: kind for column in columns for name, kind in column.reports.types(column.name).items()}
     totals: list[local.Aggregate] = []

@@ -1,4 +1,4 @@
-"""What a job may spend, checked against its own limits before anything is read."""
+"""Checks what a job spends against its own limits, before anything is read."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from dpcore.privacy import Privacy
 
 
 class ColumnSection(Section):
-    """What every `[[column]]` has."""
+    """Keys of every `[[column]]`."""
 
     name: Name
     mechanism: str
@@ -151,8 +151,8 @@ class CategoricalColumn(ColumnSection):
         if len(declared) != 1:
             found = f"{' and '.join(declared)} were given" if declared else "none was given"
             raise ValueError(
-                f'{self.mechanism} needs one of categories = [...], categories_file = "x.csv" or k = N (the codes 0 … N − 1), {found}; '
-                "take them from what is known about the subject, never from the data"
+                f'{self.mechanism} needs one of categories = [...], categories_file = "x.csv" or k = N (the codes 0 … N − 1), {found}. '
+                "Take them from what you know about the subject, never from the data"
             )
         for key, value in (("missing", self.missing), ("unknown", self.unknown)):
             if value is not None and self.categories_file is None:

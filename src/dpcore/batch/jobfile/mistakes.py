@@ -47,7 +47,7 @@ WANTED = {
     "model_attributes_type": "a table",
     "dict_type": "a table",
 }
-"""What belongs in the place of a value of the wrong kind."""
+"""Expected values, for findings of pydantic about types."""
 MOST_LINES = 20
 """Mistakes that are listed."""
 RENAMED = {
@@ -85,7 +85,7 @@ MEANT = {
 }
 """Words of other programs for kinds of queries and mechanisms."""
 COMMANDS = {"column": "dpcore privatize", "query": "dpcore release"}
-"""Whose jobs have which repeated table."""
+"""The command for jobs with each repeated table."""
 
 
 def explain(error: ValidationError, document: Mapping[str, Any], sections: Sections, entries: Entries) -> str:
@@ -170,7 +170,7 @@ def _missing(path: str, sections: Sections, entries: Entries) -> str:
 
 
 def _meant(given: object, tag: str) -> str:
-    """What a word from another program is called here."""
+    """The key and value to write in place of a word from another program."""
     meant = MEANT.get(given.lower().replace("-", "_").replace(" ", "_")) if isinstance(given, str) else None
     return f"; write {meant}" if meant is not None and meant.startswith(f"{tag} = ") else ""
 

@@ -1,4 +1,4 @@
-"""Which name was meant, without showing one that has little to do with it."""
+"""Suggests names that are nearly the one given, and no others: a name may come from the data."""
 
 from __future__ import annotations
 

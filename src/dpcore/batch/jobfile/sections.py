@@ -141,15 +141,15 @@ class JobTables(Section):
 
 
 class JobFile(Protocol):
-    """What all kinds of job files have in common, whatever else is in them."""
+    """A job file of any kind."""
 
     @property
     def input(self) -> InputSection:
-        """What is read."""
+        """The input."""
 
     @property
     def privacy(self) -> PrivacySection:
-        """What may be spent, and whose data it protects."""
+        """The limits of the job, and its privacy unit."""
 
     @property
     def ledger(self) -> LedgerSection | None:
@@ -165,4 +165,4 @@ class JobFile(Protocol):
 
     @property
     def total(self) -> Privacy:
-        """What the whole job spends."""
+        """Privacy of the whole job."""

@@ -1,4 +1,4 @@
-"""What a job will do, settled from the job file and the input's schema before any row is read."""
+"""Plans of local jobs: checked against the input's schema before any row is read."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Shown = None,
 
 
 def _output(plan: Plan) -> Output:
-    """Where a plan's rows go."""
+    """The output of a plan."""
     section = plan.job.output
     sidecar = metadata.sidecar(plan.job, plan.columns)
     return Output(plan.publication, plan.output, plan.schema, section.resolved_format, section.resolved_compression, sidecar)

@@ -60,7 +60,7 @@ class Answer(Protocol):
 
     @property
     def section(self) -> Query:
-        """What the job says."""
+        """The query of the job."""
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
@@ -68,14 +68,14 @@ class Answer(Protocol):
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """What it draws."""
+        """The noise that it draws."""
 
     @property
     def rho(self) -> float | None:
         """Its ρ of zero-concentrated privacy, rounded up; None if none is known."""
 
     def declared(self) -> dict[str, Any]:
-        """What the job says about the values, for the document."""
+        """The declared values, for the document."""
 
     def tally(self, rows: int, read: list[Array]) -> Any:
         """The exact statistic of some rows, given what `reads` read; the tallies of parts of a table are added with +."""
@@ -105,12 +105,12 @@ def laplace_deviation(scale: float) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def _width(noise: IntegerNoise | RealNoise, beta: float) -> float:
-    """What the noise stays within with probability 1 − β; groups ask for the same again and again."""
+    """Half width of the interval with error probability β; cached, since all groups need the same."""
     return noise.accuracy(beta)
 
 
 def described(noise: IntegerNoise | RealNoise) -> Noise:
-    """What a plan says of it."""
+    """Describe noise for a plan."""
     return Noise(LAWS[type(noise)], noise.sensitivity, noise.scale)
 
 
@@ -156,7 +156,7 @@ def _noisy(total: ExactSum, noise: RealNoise, rng: Stream | None) -> float:
 
 
 class OneColumn:
-    """What reads one column."""
+    """Base of the answers that read one column."""
 
     __slots__ = ()
     section: Any
@@ -169,7 +169,7 @@ class OneColumn:
 
 
 class OneDraw:
-    """What is one draw of noise, on a number or on each of several."""
+    """Base of the answers with one draw of noise, on a number or on each of several."""
 
     __slots__ = ()
     mechanism: IntegerNoise | RealNoise
@@ -297,7 +297,7 @@ class HistogramAnswer(OneColumn, OneDraw):
 
 @dataclass(frozen=True, slots=True)
 class _OneSum(OneColumn, OneDraw):
-    """What is one draw of noise on one exact sum of clamped numbers."""
+    """Base of the answers with one draw of noise on one exact sum of clamped numbers."""
 
     section: SumQuery | MeanQuery
     cells: Reals
@@ -382,7 +382,7 @@ class PrivateMeanAnswer(OneColumn):
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """What it draws."""
+        """The noise that it draws."""
         return (described(self.total), described(self.count))
 
     @property
@@ -419,7 +419,7 @@ class PrivateMeanAnswer(OneColumn):
         return min(max(self.middle + total / max(count, 1), self.section.lower), self.section.upper)
 
     def _interval(self, total: float, count: int) -> list[float]:
-        """What sum and count can be, each with half of the error probability; their quotient is monotone in both."""
+        """Interval of the quotient: sum and count get half of the error probability each, and the quotient is monotone in both."""
         beta = (1 - self.section.confidence) / 2
         sums, counts = _around(total, _width(self.total, beta)), _around(count, _width(self.count, beta))
         corners = [self._mean(a, b) for a in sums for b in counts]

@@ -43,7 +43,7 @@ class Cells(Protocol):
 
 
 class OfNumbers:
-    """What all that read numbers have in common."""
+    """Base of the classes that read numbers."""
 
     __slots__ = ()
 

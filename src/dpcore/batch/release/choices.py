@@ -56,7 +56,7 @@ class QuantileAnswer(OneColumn):
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """What it draws, for each level; sensitivity and scale in rows."""
+        """The noise for each level; sensitivity and scale in rows."""
         ranks = [sensitivity / level.denominator for sensitivity, level in zip(self.sensitivities, _levels(self.section), strict=True)]
         return tuple(Noise("gumbel", rank, 2 * rank / self.epsilon) for rank in ranks)
 
@@ -132,7 +132,7 @@ class TopAnswer(OneColumn):
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """What it draws."""
+        """The noise that it draws."""
         choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", self.sensitivity, self.trial.scale)
         values = self.trial.value_scale
         return (choice,) if values is None else (choice, Noise("laplace", self.sensitivity, values))

@@ -54,7 +54,7 @@ class GroupedAnswer:
 
     @property
     def section(self) -> Query:
-        """What the job says."""
+        """The query of the job."""
         return self.each.section
 
     @property
@@ -64,7 +64,7 @@ class GroupedAnswer:
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """What it draws, for each group."""
+        """The noise for each group."""
         return self.each.noise
 
     @property

@@ -1,4 +1,4 @@
-"""What a release job will do, settled from the job file and the input's schema before any row is read."""
+"""Plans of release jobs: checked against the input's schema before any row is read."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class _Read:
 
 @dataclass(slots=True)
 class _Found:
-    """What the schemas of all files say together, and how the queries read files of that kind."""
+    """The joint schema of all files, and how the queries read them."""
 
     reads: list[_Read]
     schemas: Schemas

@@ -38,7 +38,7 @@ MAX_COLUMNS = 2**10
 
 
 class QuerySection(Section):
-    """What every `[[query]]` has."""
+    """Keys of every `[[query]]`."""
 
     name: Name
     kind: str
@@ -48,7 +48,7 @@ class QuerySection(Section):
 
     @property
     def privacy(self) -> Privacy:
-        """What the query spends."""
+        """Privacy of the query."""
         return Privacy(self.epsilon, self.delta)
 
     @property
@@ -138,7 +138,7 @@ class CellsSection(Section):
 
     @property
     def _whose(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return "histogram"
 
     @property
@@ -258,7 +258,7 @@ class SyntheticColumn(CellsSection):
 
     @property
     def _whose(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"column {self.name!r}"
 
     @model_validator(mode="after")

@@ -144,6 +144,6 @@ def _reach(low: Fraction, high: Fraction) -> Fraction:
 
 
 def contribution(job: ReleaseJob) -> Contribution:
-    """What one unit of a job may do."""
+    """How much one unit may contribute."""
     privacy = job.privacy
     return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.n_is_public, privacy.max_groups_per_unit)

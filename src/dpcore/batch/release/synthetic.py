@@ -189,7 +189,7 @@ class SyntheticAnswer(OneDraw):
         return Synthesis(self, noisy, total, Table(self.columns, joint, weights, rows, rng))
 
     def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
-        """What the document says; the table itself is made by `synthesis`."""
+        """The answer's entry in the document; `synthesis` makes the table itself."""
         return self.synthesis(tally, rng).document()
 
     def _total(self, noisy: Array) -> int:
@@ -231,7 +231,7 @@ class Synthesis:
     table: Table
 
     def document(self) -> dict[str, Any]:
-        """What the document says of it."""
+        """The answer's entry in the document."""
         section, histograms = self.answer.section, self.answer.histograms
         empty = [histogram for histogram in histograms if not (histogram.of(self.noisy) > 0).any()]
         value = {

@@ -225,5 +225,5 @@ class _At:
         return self._position.secure
 
     def position(self) -> StreamPosition:
-        """Where it stands."""
+        """Its position."""
         return self._position

@@ -1,4 +1,4 @@
-"""What a job charges to its ledger: one spend for the whole job, and what has become of it."""
+"""The charge of a job to its ledger: one spend for the whole job, and its state."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Spend:
     parts: tuple[Privacy | float, ...] = ()
 
     def amount(self, kind: str) -> Privacy | tuple[Privacy | float, ...]:
-        """What a ledger of some kind is asked for."""
+        """The amount that a ledger of some kind counts."""
         return self.whole if kind == "basic" or not self.parts else self.parts
 
 
@@ -165,7 +165,7 @@ class Charge:
             return  # The ledger has no entry of that run any more.
         except (OSError, ParameterError) as error:
             raise StorageError(
-                f"an output of an earlier job waits to be published, but its ledger {ledger} cannot be opened{reason(error)}"
+                f"an earlier job has completed an output that is not published yet, but its ledger {ledger} cannot be opened{reason(error)}"
             ) from None
         wanted = {name.absolute() for name in names}
         for entry in waiting:
@@ -267,7 +267,7 @@ def _words(part: Budget) -> str:
 
 
 def _command(job: JobFile, total: Privacy) -> str:
-    """What makes a ledger that can pay for the job."""
+    """The command that makes a ledger that can pay for the job."""
     words = ["dpcore ledger create", shlex.quote("" if job.ledger is None else job.ledger.path), "--epsilon …"]
     if total.delta:
         words.append("--delta …")

@@ -48,7 +48,7 @@ def check_places(job: JobFile, inputs: Iterable[Path], written: Sequence[Place],
 
 
 def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
-    """What a command reads beside its input."""
+    """The files that a command reads beside its input."""
     read = [("a file of categories", Path(path)) for path in declared_files(settings_of(job))]
     if job.ledger is not None:
         read += ledger_places(job.ledger.path)

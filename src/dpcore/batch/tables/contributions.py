@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 MEMORY = "256MB"
-"""What the count of rows per unit may hold before it spills to disk."""
+"""Memory for the count of rows per unit, beyond which it spills to disk."""
 COUNTING_THREADS = 2
 """Each thread of the count needs a share of `MEMORY`; with more of them the shares are too small to spill from."""
 PIECE_ROWS = 1 << 16

@@ -1,4 +1,4 @@
-"""Which files a job reads, and the one face that their three formats show."""
+"""The input files of a job, and one interface to their three formats."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """What the module of an input format offers."""
+    """A module that reads one input format."""
 
     def inspect(self, source: Source) -> FileInfo:
         """The file's schema and, where the format says, its number of rows."""
@@ -63,7 +63,7 @@ class Inputs:
         return tuple(self.found[path].size for path in self.paths)
 
     def inspect(self, path: Path) -> FileInfo:
-        """What one of the files says about itself."""
+        """The schema of one of the files."""
         with opened(path, self.found[path]) as source:
             return READERS[self.format].inspect(source)
 
@@ -182,17 +182,12 @@ def _common_format(path: str, key: str, paths: list[Path]) -> Format:
     return SUFFIXES[endings[0]]
 
 
-def check_output_is_not_input(output: Path, section: InputSection, inputs: Inputs, key: str = "output.path") -> None:
-    """Raise `JobError` if writing `output` would destroy the input or make the next run read it."""
-    target = output.resolve()
-    same = any(path.resolve() == target or (output.exists() and path.samefile(output)) for path in inputs.paths)
+def check_output_is_outside(output: Path, section: InputSection, key: str = "output.path") -> None:
+    """Raise `JobError` if the next run would read `output` as a part of its input."""
     root = Path(section.path)
-    below = root.is_dir() and target.is_relative_to(root.resolve())
-    if same or below or (glob.has_magic(section.path) and not root.exists() and _glob_matches(section.path, output)):
-        raise JobError(
-            f"{key} = {str(output)!r} is {'the input itself' if same else 'inside the input'} "
-            f"(input.path = {section.path!r}); write it somewhere else"
-        )
+    below = root.is_dir() and output.resolve().is_relative_to(root.resolve())
+    if below or (glob.has_magic(section.path) and not root.exists() and _glob_matches(section.path, output)):
+        raise JobError(f"{key} = {str(output)!r} is inside the input (input.path = {section.path!r}); write it somewhere else")
 
 
 def _glob_matches(pattern: str, path: Path) -> bool:

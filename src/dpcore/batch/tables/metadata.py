@@ -1,4 +1,4 @@
-"""What an output says about itself: the `dpcore` metadata of its columns and of the file."""
+"""The `dpcore` metadata of an output: of its columns, and of the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DECLARED = ("lower", "upper", "missing", "unknown", "phi", "method")
 RENAMED = {"variant": "method"}
 """Keys of earlier versions of dpcore, and their names now."""
 CHOSEN = ("w", "g")
-"""What subset selection and local hashing choose themselves."""
+"""Parameters that subset selection and local hashing choose."""
 
 
 def field_metadata(column: NoisyColumn) -> dict[str, Any]:
@@ -51,12 +51,12 @@ def field_metadata(column: NoisyColumn) -> dict[str, Any]:
 
 
 def schema_metadata(job: JobFile) -> dict[str, Any]:
-    """What the whole file spent, and for whom."""
+    """Privacy metadata of a whole file."""
     return spent(job.total, job.privacy.protected, secure=job.secure)
 
 
 def spent(privacy: Privacy, unit: str, *, secure: bool) -> dict[str, Any]:
-    """What a table says about the privacy of all of its rows."""
+    """Privacy metadata of a table."""
     return {
         "format": FORMAT,
         "epsilon": privacy.epsilon,
@@ -74,7 +74,7 @@ def encode(metadata: dict[str, Any]) -> dict[bytes, bytes]:
 
 
 def sidecar_path(output: Path) -> Path:
-    """Where a CSV file, which has no place for metadata, keeps it."""
+    """Path of the metadata file beside a CSV file."""
     return output.with_name(f"{output.name}{SIDECAR}")
 
 

@@ -1,4 +1,4 @@
-"""What the readers of all formats hand over."""
+"""Types that the readers of all formats share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of a command are: regular files of this file system, each of them another one."""
+"""Checks of paths: each must be a regular file of this file system, and no two the same file."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ KINDS = (
 )
 
 REPORT = "a file of --report"
-"""What messages call what a command writes beside its output."""
+"""Name of report files in messages."""
 Place = tuple[str, Path]
-"""What messages call a file, and its path."""
+"""The name of a file in messages, and its path."""
 
 
 def check_regular(path: Path, key: str) -> None:
@@ -90,7 +90,7 @@ def check_distinct(written: Iterable[Place], read: Iterable[Place]) -> None:
 
 
 def _marks(path: Path) -> list[object]:
-    """What two names of one file share."""
+    """Marks that two names of one file share."""
     try:
         marks: list[object] = [str(path.resolve())]
     except (OSError, RuntimeError):  # a circle of links

@@ -1,4 +1,4 @@
-"""What the plans of all jobs have in common: their fields, the checks of their files, and what the schemas of an input say together."""
+"""Parts that all plans share: fields, checks of files, and the walk over the schemas of an input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.checks import check_names, check_output_is_free, check_places, type_of_unit
-from dpcore.batch.tables.inputs import Inputs, check_output_is_not_input
+from dpcore.batch.tables.inputs import Inputs, check_output_is_outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ class Schemas:
 def check_files(job: JobFile, inputs: Inputs, files: Sequence[Place], others: Sequence[Place]) -> None:
     """Raise `JobError` if a file that the job writes is part of its input, or another file of the command."""
     for key, path in reversed(files):
-        check_output_is_not_input(path, job.input, inputs, key)
+        check_output_is_outside(path, job.input, key)
     check_places(job, inputs.paths, files, others)
 
 

@@ -10,7 +10,7 @@ PARTS = 1000
 
 
 class Progress(Protocol):
-    """What shows how far a job is."""
+    """Shows how far a job is."""
 
     def begin(self, stage: str) -> None:
         """Begin a stage: rates and times count from here."""
@@ -20,7 +20,7 @@ class Progress(Protocol):
 
 
 Shown = Progress | Callable[[int, int], object] | None
-"""What callers give for `progress`."""
+"""Type of the argument `progress`."""
 
 
 class Silent:
@@ -53,7 +53,7 @@ class Calls:
 
 
 def shown_by(progress: Shown) -> Progress:
-    """What shows the progress of a job: the object or function that a caller gave, or nothing."""
+    """The object that shows the progress of a job, for an object, a function, or None."""
     if progress is None:
         return Silent()
     return Calls(progress) if callable(progress) else progress

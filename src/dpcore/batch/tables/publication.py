@@ -89,7 +89,7 @@ class Publication:
             self._clean_up()
 
     def already(self) -> str | None:
-        """What to say if the run was published before; nothing is left to do then. See `Charge.already`."""
+        """The message if an earlier run was published, so that nothing is left to do. See `Charge.already`."""
         said = self.charge.already(self.names)
         if said is not None:
             with contextlib.suppress(OSError), Deferred():  # What its process has left, if it died.
@@ -192,7 +192,7 @@ class Publication:
         if self.charge.is_recorded:
             return StorageError(
                 f"cannot put {place} in its place{reason(error)}. The output is complete, and sealed in the ledger: "
-                "run the job again, or open the ledger, when that is repaired, and it is published without spending again"
+                "when the cause is mended, run the job again or dpcore ledger complete, which publishes it without spending again"
             )
         with contextlib.suppress(OSError):
             for file in files:

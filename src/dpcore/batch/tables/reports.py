@@ -39,7 +39,7 @@ class Reports(Protocol):
         """One array for each of `types`."""
 
     def read(self, arrays: list[pa.Array]) -> npt.NDArray[Any]:
-        """What was written; raises `CellError` at a cell that no report is written as."""
+        """The reports in cells; raises `CellError` at a cell that is no report."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a dev
 
 
 class Version(NamedTuple):
-    """What tells a file from another, and from itself before it was written to."""
+    """Identity, size and time of a file: they differ if it is another file, or was written to."""
 
     device: int
     inode: int
@@ -115,5 +115,5 @@ def opened(path: Path, found: Version | None = None) -> Iterator[Source]:
 def _check_unchanged(path: Path, file: pa.OSFile, found: Version) -> None:
     if Version.of(os.fstat(file.fileno())) != found:
         raise StorageError(
-            f"{path}: the input changed while it was read, so what was made of it is of no one table; try again when nothing writes to it"
+            f"{path}: the input changed while it was read, so the result would mix two tables; try again when nothing writes to it"
         )

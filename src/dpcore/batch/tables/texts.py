@@ -1,4 +1,4 @@
-"""What a cell of text means where a number or an answer is wanted: a rule that looks at that cell alone, and that no cell fails.
+"""Reads cells of text as numbers and answers, by a rule that looks at one cell alone and accepts every cell.
 
 Arrow's parser decides where it can, and reads a whole piece at once. The rule of a cell is: what Arrow makes of it by itself; if that is
 nothing, what `_number` makes of it. As Arrow's parser looks at one cell at a time too, it does not matter which cells share a piece.

@@ -1,4 +1,4 @@
-"""What a mechanism is given: Arrow columns as NumPy arrays, missing cells filled with what the job declares."""
+"""Turns Arrow columns into the NumPy arrays that mechanisms take, and fills missing cells as the job declares."""
 
 from __future__ import annotations
 

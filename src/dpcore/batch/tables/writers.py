@@ -31,7 +31,7 @@ FARTHEST_SECOND = (2**63 - 1) // 1000
 
 
 class TableWriter(Protocol):
-    """What every output format offers."""
+    """A writer of one output format."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows."""

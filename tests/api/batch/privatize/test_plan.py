@@ -210,7 +210,7 @@ def test_the_output_is_the_input(place):
             case "hardlink":
                 place.target.hardlink_to(place.source)
         place.write_job()
-        refused(place, "is a symbolic link" if alias == "symlink" else "is the input itself", arguments=["--overwrite"])
+        refused(place, "is a symbolic link" if alias == "symlink" else "is the same file as input.path", arguments=["--overwrite"])
     assert place.source.read_bytes() == before
 
 

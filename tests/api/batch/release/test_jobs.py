@@ -245,7 +245,7 @@ def test_an_output_in_the_way(place):
     assert place.release("--overwrite").code == 0
     place.target = place.source
     place.write_release()
-    refused(place, "is the input itself")
+    refused(place, "is the same file as input.path")
     place.target = place.folder
     place.write_release()
     refused(place, "is a folder; name a file")

@@ -105,7 +105,7 @@ def test_tables_in_the_way(place):
     assert place.release("--overwrite").code == 0
     assert (place.target.parent / "made.parquet").read_bytes() != b""
     for changed, words in (
-        ({"output": str(place.source)}, "is the input itself"),
+        ({"output": str(place.source)}, "is the same file as input.path"),
         ({"output": str(place.folder / "x.csv")}, "query[1].output = "),
     ):
         place.write_release({"x": query | changed, "y": query | changed})
