@@ -147,7 +147,7 @@ def replaced(name, value):
         (edited("visits", format=None), ["column 'visits' have format None"]),
         (edited("visits", mechanism="magic"), ["column 'visits' name the mechanism 'magic'", "this version knows laplace, gaussian"]),
         (edited("visits", mechanism=7), ["name the mechanism 7"]),
-        (edited("visits", epsilon=-1.0), ["column 'visits' are damaged: epsilon", "must be in"]),
+        (edited("visits", epsilon=-1.0), ["column 'visits' are damaged: epsilon", "must be positive"]),
         (edited("visits", epsilon="1"), ["column 'visits' are damaged: epsilon"]),
         (edited("visits", lower=30), ["column 'visits' are damaged", "lower = 30 must be less than upper = 20"]),
         (edited("visits", lower=None), ["column 'visits' are damaged: lower"]),

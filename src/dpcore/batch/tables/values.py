@@ -24,7 +24,7 @@ FLOAT_DTYPES = {pa.float16(): np.float16, pa.float32(): np.float32, pa.float64()
 
 
 IN_WORDS = 'If the answers are words, declare them, for example categories = ["no", "yes"]: the second one counts as true'
-NO_ANSWER = f"neither true nor false, and the job declares no `missing` for this column. {IN_WORDS}"
+NO_ANSWER = f"null or neither true nor false, and the job declares no `missing` for this column. {IN_WORDS}"
 """Of a cell of a CSV; what is written in it, if anything, makes no difference to the message."""
 NULL = "null, and the job declares no `missing` for this column"
 
