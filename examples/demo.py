@@ -127,7 +127,7 @@ def released_comparison(queries: list[dict[str, Any]]) -> Table:
 def local(console: Console) -> None:
     """Nobody holds the table: run the job, estimate from its output, and print the comparison."""
     job = load_job(ROOT / JOB)
-    print(dpcore("privatize", JOB, "--overwrite"))
+    print(dpcore("privatize", JOB, "--overwrite", "--table"))
     output = Path(job.output.path)
     estimates = json.loads(dpcore("estimate", output, "--target", "sample", "--report", output.parent))
     console.print(f"\nThe private rows are in {output}, the page about them is {output.with_name(output.stem + '-estimate.html')}.\n")
