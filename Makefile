@@ -48,10 +48,10 @@ ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched
 bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds, and print the ratios
 	$(VENV_PEERS)/bin/python -m pytest benchmarks $(PYTEST_ARGS)
 
-# Rules of the house that no linter knows: layers, docstrings, citations, words, lengths.
+# Rules of the project that no linter knows: layers, docstrings, citations, words, lengths.
 HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py)
 
-lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format, and the rules of the house
+lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format, and the project's own rules
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy

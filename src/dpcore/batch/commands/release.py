@@ -100,7 +100,7 @@ A synthetic table looks like this; numbers are uniform inside their bins:
     ]
 
 Running a job again on the same data spends its budget again. An output that exists is therefore refused unless --overwrite is given.
-A ledger is charged just before any noise is drawn; a job that is killed after that stays charged.
+A ledger is charged before the first row is read; a job that fails or is killed after that stays charged.
 
 \b
 Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation; 3 a row;

@@ -1,4 +1,4 @@
-"""Suggests names that are nearly the one given, and no others: a name may come from the data."""
+"""Suggests the name that is nearly the one given, and no other: a name may come from the data."""
 
 from __future__ import annotations
 
@@ -9,30 +9,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST_NAMES = 10_000
-"""That are looked at: a file may have any number."""
+"""How many names are compared: a file may have any number."""
 
 
-MOST_SHOWN = 3
-"""Names that are suggested."""
+def near_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that is nearest to `name`, or None if none is near.
 
-
-def near_names(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are nearly `name`, the nearest first.
-
-    A name that comes out of a file is shown only if it tells little beyond what was typed: names of four letters or more may have one
-    slip, of eight or more two, and shorter ones may differ in capitals only.
+    The header of a file may be a row of data. So the name is shown only if it reveals little beyond what was typed: names of four letters
+    or more may have one slip, of eight or more two, and shorter ones may differ in capitals only.
     """
     allowed = 0 if len(name) < 4 else 1 if len(name) < 8 else 2
     candidates = (each for each in islice(names, MOST_NAMES) if abs(len(each) - len(name)) <= allowed)
     near = ((slips(name.casefold(), each.casefold(), allowed), each) for each in candidates)
-    found = sorted((pair for pair in near if pair[0] <= allowed), key=lambda pair: pair[0])
-    return [each for _, each in found[:MOST_SHOWN]]
+    found = [pair for pair in near if pair[0] <= allowed]
+    return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """A sentence that asks for the names that are nearly `name`, with a space before it; "" if there are none."""
-    near = near_names(name, names)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    """Return a sentence that suggests the name that is nearly `name`, with a space before it; "" if there is none."""
+    near = near_name(name, names)
+    return "" if near is None else f" Did you mean {near!r}?"
 
 
 def slips(one: str, two: str, most: int) -> int:

@@ -1,4 +1,4 @@
-"""What the functions of this room expect of an estimator and of a distribution."""
+"""What the functions of this package expect of an estimator and of a distribution."""
 
 from __future__ import annotations
 

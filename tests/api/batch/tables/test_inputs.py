@@ -13,7 +13,7 @@ import pytest
 
 from dpcore.batch import StorageError, estimate
 from dpcore.batch.estimate import run as estimation
-from dpcore.batch.jobfile.near_names import near_names, slips, suggestion
+from dpcore.batch.jobfile.near_names import near_name, slips, suggestion
 from dpcore.batch.privatize import run as engine
 from dpcore.batch.tables import sources
 from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
@@ -285,7 +285,7 @@ def test_a_first_record_is_not_shown_as_a_header(place, content):
             assert secret not in done.said
 
 
-def test_near_names_of_a_header_are_shown(place):
+def test_the_one_near_name_of_a_header_is_shown(place):
     place.source = write_table(people(3), place.folder / "in.csv")
     place.write_job({"vists": JOB["visits"]})
     done = place.privatize()
@@ -297,24 +297,24 @@ def test_near_names_of_a_header_are_shown(place):
 @pytest.mark.parametrize(
     ("asked", "names", "near"),
     [
-        ("visits", ["x", "vists", "visits2"], ["vists", "visits2"]),
-        ("regoin", ["region"], ["region"]),
-        ("income", ["incomes", "INCOME"], ["INCOME", "incomes"]),
-        ("age", ["Age"], ["Age"]),
-        ("age", ["aga"], []),
-        ("x", ["y"], []),
-        ("diagnosis", ["HIV positive", "diagnoses"], ["diagnoses"]),
-        ("diagnosis", ["prognosis"], []),
-        ("visits", ["visited by"], []),
-        ("", ["a"], []),
+        ("visits", ["x", "vists", "visits2"], "vists"),
+        ("regoin", ["region"], "region"),
+        ("income", ["incomes", "INCOME"], "INCOME"),
+        ("age", ["Age"], "Age"),
+        ("age", ["aga"], None),
+        ("x", ["y"], None),
+        ("diagnosis", ["HIV positive", "diagnoses"], "diagnoses"),
+        ("diagnosis", ["prognosis"], None),
+        ("visits", ["visited by"], None),
+        ("", ["a"], None),
     ],
 )
 def test_near_names(asked, names, near):
-    assert near_names(asked, names) == near
+    assert near_name(asked, names) == near
 
 
-def test_at_most_three_near_names_are_suggested():
-    assert suggestion("visits", [f"visits{i}" for i in range(9)]) == " Did you mean 'visits0' or 'visits1' or 'visits2'?"
+def test_one_name_of_a_header_is_suggested_however_many_are_near():
+    assert suggestion("visits", [f"visits{i}" for i in range(9)]) == " Did you mean 'visits0'?"
     assert suggestion("visits", ["cost"]) == ""
 
 
