@@ -31,4 +31,7 @@ def is_series(values: object) -> bool:
 
 def like(values: Any, result: Any) -> Any:
     """Give `result`, an array with one entry for each value, the index and the name of `values` if that is a Series."""
-    return type(values)(result, index=values.index, name=values.name, copy=False) if is_series(values) else result
+    if not is_series(values):
+        return result
+    make = getattr(values, "_constructor", type(values))  # a subclass may have another constructor of its own
+    return make(result, index=values.index, name=values.name, copy=False)

@@ -140,11 +140,16 @@ def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str 
         value = _as_array(name, value)
     if value.dtype.name not in dtypes or not value.dtype.isnative:
         order = "" if value.dtype.isnative else " in foreign byte order"
-        found = {"U": "str", "S": "bytes"}.get(value.dtype.kind, value.dtype.name)  # the names say how long the longest text is
+        found = dtype_words(value.dtype)
         if value.dtype.kind == "f" and set(dtypes) <= set(INTEGER_DTYPES):
             raise ParameterTypeError(f"{name} must hold integers, got {found}{advice or _WHOLE}")
         raise ParameterTypeError(f"{name} must have one of the dtypes {', '.join(dtypes)}, got {found}{order}")
     return value
+
+
+def dtype_words(dtype: np.dtype[Any]) -> str:
+    """Name of a dtype for messages. NumPy's own names of texts reveal how long the longest one is."""
+    return {"U": "str", "S": "bytes"}.get(dtype.kind, dtype.name)
 
 
 _WHOLE = "; convert whole numbers with .astype(np.int64)"

@@ -50,6 +50,24 @@ def test_a_series_keeps_its_index_and_its_name(name: str, kind: Any) -> None:
 
 
 @each_kind
+def test_a_subclass_says_what_is_made_of_it(kind: Any) -> None:
+    class Places(kind):
+        """Its constructor takes other arguments; pandas asks for `_constructor` instead."""
+
+        def __init__(self, data: Any, system: str) -> None:
+            super().__init__(data)
+            self.attrs = {"system": system}
+
+        @property
+        def _constructor(self) -> Any:
+            return kind
+
+    released = noise.laplace(Places([1.0, 2.0], "WGS 84"), 1.0, rng=keyed())
+    assert type(released) is kind
+    assert np.asarray(released).tolist() == noise.laplace([1.0, 2.0], 1.0, rng=keyed()).tolist()
+
+
+@each_kind
 def test_an_output_array_is_returned_as_it_is(kind: Any) -> None:
     out = np.zeros(3)
     assert noise.laplace(kind([1.0, 2.0, 3.0], index=NAMES), 1.0, out=out) is out

@@ -193,7 +193,8 @@ def _support(source: Source) -> list[Feature]:
 
 
 def _category(mechanism: Any, x: Any) -> int:
-    code = int(x)
+    labels = mechanism.categories or ()
+    code = labels.index(x) if x in labels else -1 if labels and not isinstance(x, int | np.integer) else int(x)
     return code if 0 <= code < mechanism.k or mechanism.unknown is None else int(mechanism.unknown)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend
-from dpcore._validation import INTEGER_DTYPES, check_array, check_unmasked
+from dpcore._validation import INTEGER_DTYPES, NO_NUMBERS, check_array, check_unmasked, dtype_words
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.local._parameters import MAX_CATEGORIES
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int64]
 
 BLOCK = 1 << 14
+LONG = 1 << 26
+"""Characters of all labels, each as long as the longest one, up to which they are searched in an array."""
 UNKNOWN = -1
 """The code of what is none of the labels."""
 
@@ -37,7 +39,10 @@ def check_labels(categories: object) -> tuple[str, ...]:
         raise ParameterError(f"categories must be between 2 and 2**24 = {MAX_CATEGORIES}, got {len(labels)}")
     if len(set(labels)) < len(labels):
         raise ParameterError(f"categories must be distinct, got {len(set(labels))} different ones of {len(labels)}: list each one once")
-    return tuple(map(str, labels))
+    ends = next((position for position, label in enumerate(labels) if label.endswith("\0")), None)
+    if ends is not None:
+        raise ParameterError(f"categories must not end with a null character, which arrays of strings drop, got one at position {ends}")
+    return tuple(map(str.__str__, labels))  # of a member of an enumeration its value, not its name
 
 
 def check_categories_of(categories: object, k: int) -> tuple[str, ...] | None:
@@ -65,16 +70,17 @@ def codes_of(records: Any, labels: tuple[str, ...] | None) -> npt.NDArray[Any]:
     """Return records as an array of codes: as they are if they are integers, else by their labels, with `UNKNOWN` for all others."""
     if labels is None:
         return check_array("records", records, INTEGER_DTYPES)
-    known = getattr(getattr(records, "dtype", None), "categories", None)
-    if known is not None:
-        return _of_categorical(records, known, labels)
+    known, own = _categorical(records)
+    if own is not None:
+        return _of_categorical(known, own, labels)
     array = _array(records)
-    if array.dtype.kind == "U":
+    if array.dtype.kind == "U" and len(labels) * max(map(len, labels)) <= LONG:
         return _of_strings(array, labels)
-    if array.dtype.kind in "OT":
+    if array.dtype.kind in "UOT":
         return _of_objects(array, labels)
     if array.dtype.kind not in "iu":
-        raise ParameterTypeError(f"records must hold labels, which are strings, or codes, which are integers, got {array.dtype.name}")
+        found = dtype_words(array.dtype)
+        raise ParameterTypeError(f"records must hold labels, which are strings, or codes, which are integers, got {found}")
     return check_array("records", array, INTEGER_DTYPES)
 
 
@@ -82,17 +88,28 @@ def _array(records: Any) -> npt.NDArray[Any]:
     if isinstance(records, list | tuple) and all(type(item) is str for item in records):
         return np.array(records, object)
     check_unmasked("records", records)
-    found = np.asarray(records) if isinstance(records, str) or hasattr(records, "__array__") else np.asarray(records, object)
-    if found.dtype.kind == "O" and found.size and all(isinstance(item, int) and not isinstance(item, bool) for item in found.flat):
-        return np.asarray(records)  # a list of codes
+    found = np.asarray(records) if hasattr(records, "__array__") and not isinstance(records, str) else np.asarray(records, object)
+    if found.dtype.kind == "O" and found.size and all(isinstance(item, _CODES) and not isinstance(item, NO_NUMBERS) for item in found.flat):
+        return np.asarray(found.tolist())  # a list of codes
     return found
 
 
-def _of_categorical(records: Any, known: Any, labels: tuple[str, ...]) -> Codes:
+_CODES = (int, np.integer)
+
+
+def _categorical(records: Any) -> tuple[Any, Any]:
+    """Categories and codes of a categorical of pandas; None if the records are something else, such as a categorical of Polars."""
+    known = getattr(getattr(records, "dtype", None), "categories", None)
+    if known is None:
+        return None, None
+    return known, getattr(records.cat if hasattr(records, "cat") else records, "codes", None)
+
+
+def _of_categorical(known: Any, given: Any, labels: tuple[str, ...]) -> Codes:
     """Codes of a categorical: its own, renumbered. A missing entry has the code −1 there, which finds the last place of the table."""
-    index = {label: code for code, label in enumerate(labels)}
-    table = np.array([*(index.get(label, UNKNOWN) if isinstance(label, str) else UNKNOWN for label in known), UNKNOWN], np.int64)
-    own = _backend.wiped_copy(np.asarray(records.cat.codes if hasattr(records, "cat") else records.codes), np.int64)
+    own_labels = np.fromiter(known, object, len(known))
+    table = np.append(codes_of(own_labels, labels), UNKNOWN)
+    own = _backend.wiped_copy(np.asarray(given), np.int64)
     codes = _backend.wiped_empty(own.shape, np.int64)
     np.take(table, own, out=codes, mode="wrap")
     return codes

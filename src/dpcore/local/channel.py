@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore._series import SeriesT, like
-from dpcore._validation import REAL_DTYPES, check_array, check_out, check_positive, check_real, check_unmasked
+from dpcore._validation import REAL_DTYPES, check_array, check_out, check_positive, check_real, check_unmasked, dtype_words
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._labels import check_categories_of, check_labels, codes_of, unknown_code
 from dpcore.local._mechanism import check_codes, check_unknown, open_stream, place, separate
@@ -262,7 +262,7 @@ class BinaryChannel(OneBit):
         found = _array("what phi returns", phi(records))
         if found.shape != records.shape or found.dtype.kind not in "iuf":
             raise ParameterError(
-                f"phi must return real numbers of the shape of its argument, got {found.dtype.name} of shape {found.shape}"
+                f"phi must return real numbers of the shape of its argument, got {dtype_words(found.dtype)} of shape {found.shape}"
             )
         return found.astype(np.float64, copy=False)
 

@@ -135,6 +135,18 @@ def test_a_function_of_one_argument_makes_its_own_runs():
     assert rows.epsilon_lower > 2
 
 
+@pytest.mark.parametrize(
+    "kind", [local.KaryResponse, local.UnaryEncoding, local.SubsetSelection, local.LocalHashing, local.HadamardResponse]
+)
+def test_oracles_with_labels_run_on_labels_or_codes(kind):
+    mechanism = kind.from_categories(1.0, ["north", "south", "other"], unknown="other")
+
+    def found(x0: Any, x1: Any) -> float:
+        return audit(mechanism, x0, x1, runs=2_000, rng=KeyedRandom(KEY)).epsilon_lower
+
+    assert found("north", "elsewhere") == found("north", "other") == found(0, 2) > 0
+
+
 def test_functions_that_do_not_fit_are_told_what_to_write():
     with pytest.raises(ParameterError, match=r"rng must be None for a function of one argument.*audit\(repeat\(lambda x, rng: \.\.\.\)"):
         audit(lambda x: x, 0.0, 1.0, **keyed())

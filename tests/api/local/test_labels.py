@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import pickle
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from dpcore import local
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
+from dpcore.local import _labels
 from dpcore.testing import KeyedRandom
 from support import series
 from support.kernels import same_bits
@@ -138,6 +140,68 @@ def test_an_unknown_label_is_refused_by_its_place_and_not_told(kind, options, fo
         with pytest.raises(DataError):
             mechanism.privatize(texts, out=out)
         assert same_bits(out, before)
+
+
+@every
+def test_codes_are_taken_from_lists_and_objects_as_well(kind, options):
+    mechanism, twin = labelled(kind, options, unknown="ost")
+    codes = CODES[:1000]
+    wanted = twin.privatize(codes, rng=keyed())
+    many = {
+        "integers": codes.tolist(),
+        "integers of NumPy": list(codes),
+        "objects": codes.astype(object),
+        "series of objects": series.Series(codes.astype(object)),
+        "categorical of codes": Categorical(codes, list(range(K))),
+    }
+    for form, given in many.items():
+        assert same_bits(np.asarray(mechanism.privatize(given, rng=keyed())), wanted), form
+
+
+@every
+def test_a_categorical_without_codes_is_read_as_an_array(kind, options):
+    class Polars:  # its dtype has categories, but the codes cannot be had
+        dtype = Categorical([], list(LABELS)).dtype
+        cat = object()
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array(TEXTS, object)
+
+    mechanism, twin = labelled(kind, options)
+    assert same_bits(mechanism.privatize(Polars(), rng=keyed()), twin.privatize(CODES, rng=keyed()))
+
+
+def test_labels_are_compared_as_python_does():
+    """Arrays of strings drop null characters at the end."""
+    mechanism, twin = labelled(local.KaryResponse, {}, unknown="ost")
+    assert mechanism.privatize("north\0", rng=keyed()) == twin.privatize(2, rng=keyed())
+    assert same_bits(mechanism.privatize(["north\0"] * 9, rng=keyed()), twin.privatize([2] * 9, rng=keyed()))
+    with pytest.raises(ParameterError, match=r"categories must not end with a null character.*got one at position 1"):
+        local.KaryResponse.from_categories(1.0, ["a", "a\0"])
+
+
+def test_a_label_from_an_enumeration_is_its_value():
+    class Colour(str, enum.Enum):  # noqa: UP042  of which `str` gives "Colour.RED"
+        RED = "red"
+        GREEN = "green"
+
+    mechanism = local.KaryResponse.from_categories(1.0, Colour, unknown=Colour.GREEN)
+    assert (mechanism.categories, mechanism.unknown) == (("red", "green"), 1)
+    wanted = local.KaryResponse(1.0, k=2).privatize([0, 1, 0] * 9, rng=keyed())
+    assert same_bits(mechanism.privatize([Colour.RED, Colour.GREEN, "red"] * 9, rng=keyed()), wanted)
+
+
+def test_long_labels_are_found_without_an_array_of_them(monkeypatch):
+    mechanism, twin = labelled(local.KaryResponse, {}, unknown="ost")
+    monkeypatch.setattr(_labels, "LONG", 10)
+    monkeypatch.setattr(_labels, "_of_strings", None)
+    assert same_bits(mechanism.privatize(np.array(TEXTS), rng=keyed()), twin.privatize(CODES, rng=keyed()))
+
+
+def test_a_message_does_not_tell_how_long_a_text_is():
+    mechanism, _ = labelled(local.KaryResponse, {})
+    with pytest.raises(ParameterTypeError, match=r"got bytes$"):
+        mechanism.privatize(np.array([b"north", b"a secret"]))
 
 
 @every

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,7 @@ def test_a_margin_is_the_first_that_the_bound_allows(which, request):
         assert steps == 1 or estimator.error_bound(steps - 2) > 1 - confidence * (1 + 1e-12)
     with pytest.raises(ParameterError, match="confidence must be in"):
         estimator.margin(1.0)
+    assert estimator.margin(Decimal("0.95")) == estimator.margin(Fraction(19, 20)) == estimator.margin(0.95)
 
 
 def test_intervals_are_cut_to_the_range(binary):

@@ -353,7 +353,7 @@ class BinarySearchEstimator:
         >>> f"{search.margin(0.95):.2f} {search.margin(0.999):.2f}"
         '0.25 0.35'
         """
-        check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
+        confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
         if self.N <= 2:
             low, high = self.theta_range
             return math.nextafter(max(high - float(self.values[0]), float(self.values[0]) - low), math.inf)
