@@ -37,7 +37,7 @@ def source(tmp_path_factory):
 
 def answer_of(source, columns, privacy=None, **query):
     """The answer of a job with one synthetic query."""
-    made = {"kind": "synthetic", "columns": columns, "output": str(source.with_name("made.parquet")), "rows": 1, "epsilon": EPSILON}
+    made = {"kind": "synthetic", "columns": columns, "output": str(source.with_name("made.parquet")), "draws": 1, "epsilon": EPSILON}
     text = release_text(source, source.with_suffix(".json"), {"x": made | query}, privacy=privacy)
     (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
     return answer
