@@ -144,7 +144,7 @@ def test_a_row_of_the_table_tells_no_more_than_the_counts(source):
 @pytest.mark.parametrize("method", ["joint", "marginals"])
 def test_after_the_noise_nobody_looks_at_the_rows(source, monkeypatch, method, privacy, sizes):
     """Unlike tables with the same noisy counts have the same rows, shares, pairs and, where it is private, number of rows."""
-    answer = answer_of(source, PAIR, privacy, method=method, rows=200)
+    answer = answer_of(source, PAIR, privacy, method=method, draws=200)
     noisy = np.array([5, -2, 0, 11])
     monkeypatch.setattr(type(answer.mechanism), "release", lambda self, values, **options: noisy.copy())
     found = []
