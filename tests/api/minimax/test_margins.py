@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.local import BinaryChannel, KaryResponse
@@ -55,6 +56,16 @@ def test_a_margin_is_the_first_that_the_bound_allows(which, request):
     with pytest.raises(ParameterError, match="confidence must be in"):
         estimator.margin(1.0)
     assert estimator.margin(Decimal("0.95")) == estimator.margin(Fraction(19, 20)) == estimator.margin(0.95)
+
+
+def test_intervals_cover_where_a_test_ends_at_the_range():
+    """The step divides the range, so that the last cell is a single point up to rounding."""
+    f = np.array([0.0, 0.1, 0.3, 1.0])
+    estimator = BinarySearchEstimator(Model(f), BinaryChannel(2.0, f - f.mean()), n=20, step=0.5)
+    counts = np.arange(21)
+    low, high = estimator.interval(estimator.estimate(counts), 0.95).T
+    for theta, q in zip(f, estimator.matrix[:, 1], strict=True):
+        assert stats.binom.pmf(counts, 20, q)[(low <= theta) & (theta <= high)].sum() >= 0.95
 
 
 def test_intervals_are_cut_to_the_range(binary):

@@ -189,6 +189,11 @@ class CountSearch(Search):
         left = np.arange(self.intervals) * self.step
         return (self.reach - left <= EDGE * self.reach).astype(np.int64)
 
+    @property
+    def uncounted(self) -> float:
+        """The width of a last cell that counts as its left end."""
+        return max(self.reach - (self.intervals - 1) * self.step, 0.0) if self._closed[-1] else 0.0
+
     @cached_property
     def _cell_ranges(self) -> Ranges:
         ends = np.minimum(np.arange(self.intervals + 1) * self.step, self.reach) + self.polygon.theta_range[0]

@@ -333,7 +333,8 @@ class BinarySearchEstimator:
         -------
         float
             The smallest (l + 1)Δ with `error_bound(l)` ≤ 1 − confidence. Hence P(\|θ̂ − θ\| ≤ margin) ≥ confidence, for this n and not
-            only in the limit. If N ≤ 2, it is half the length of `theta_range`, which no error exceeds.
+            only in the limit. What rounding can change is added, and the width of a last cell that `error_bound` leaves out. If N ≤ 2, it
+            is half the length of `theta_range`, which no error exceeds.
 
         Raises
         ------
@@ -354,15 +355,16 @@ class BinarySearchEstimator:
         '0.25 0.35'
         """
         confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
+        low, high = self.theta_range
         if self.N <= 2:
-            low, high = self.theta_range
             return math.nextafter(max(high - float(self.values[0]), float(self.values[0]) - low), math.inf)
         allowed = math.nextafter(1.0 - confidence, 0.0)
         first, last = 0, self.N  # the bound at `last` is 0
         while first < last:
             middle = (first + last) // 2
             first, last = (first, middle) if self.error_bound(middle) <= allowed else (middle + 1, last)
-        return (first + 1) * self.step
+        rounding = 4 * math.ulp(max(abs(low), abs(high)))  # of estimates and of the ends of intervals
+        return (first + 1) * self.step + self._search.frame.difference(self._search.uncounted) + rounding
 
     def interval(self, estimate: npt.ArrayLike, confidence: float = 0.95) -> Array:
         """Return the confidence interval of an estimate: the estimate ± `margin(confidence)`, cut to `theta_range`.

@@ -50,6 +50,11 @@ class Search(ABC):
         return np.asarray(np.arange(1, self.intervals) * self.step, np.float64)
 
     @property
+    def uncounted(self) -> float:
+        """How far beyond (l + 1)Δ an error may lie that `error_bound` does not count."""
+        return 0.0
+
+    @property
     @abstractmethod
     def values(self) -> Array:
         """The possible estimates in the units of the model."""
