@@ -88,7 +88,11 @@ def _array(records: Any) -> npt.NDArray[Any]:
     if isinstance(records, list | tuple) and all(type(item) is str for item in records):
         return np.array(records, object)
     check_unmasked("records", records)
-    found = np.asarray(records) if hasattr(records, "__array__") and not isinstance(records, str) else np.asarray(records, object)
+    is_array = hasattr(records, "__array__") and not isinstance(records, str)
+    found = np.asarray(records) if is_array else np.asarray(records, object)
+    # a generator, a set or a dictionary, which NumPy takes for one item
+    if found.ndim == 0 and not is_array and isinstance(records, Iterable) and not isinstance(records, str | bytes):
+        raise ParameterTypeError(f"records must be a label, or a list or an array of labels, got {type(records).__name__}")
     if found.dtype.kind == "O" and found.size and all(isinstance(item, _CODES) and not isinstance(item, NO_NUMBERS) for item in found.flat):
         return np.asarray(found.tolist())  # a list of codes
     return found

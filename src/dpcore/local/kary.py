@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
 from dpcore._exact.probability import complement, one_of
-from dpcore._series import like
+from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out
 from dpcore.errors import ParameterError
 from dpcore.local._oracle import FrequencyOracle
@@ -18,7 +18,7 @@ from dpcore.local._parameters import check_channel_size
 from dpcore.local._support import Support
 
 if TYPE_CHECKING:
-    from dpcore.rng import StreamPosition
+    from dpcore.rng import Stream, StreamPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,21 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
 
     def __post_init__(self) -> None:
         self._settle()
+
+    if TYPE_CHECKING:  # as that of all oracles; and a Series for a Series
+
+        @overload
+        def privatize(  # type: ignore[overload-overlap]  # a string is an array, too
+            self, records: int | np.integer[Any] | str, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...
+        ) -> int: ...
+        @overload
+        def privatize(self, records: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
+        @overload
+        def privatize(
+            self, records: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[Any] | None = ..., threads: int | None = ...
+        ) -> npt.NDArray[Any]: ...
+        def privatize(self, records: Any, *, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
+            """Randomise every record."""
 
     @property
     def support(self) -> Support:

@@ -191,6 +191,17 @@ def test_a_label_from_an_enumeration_is_its_value():
     assert same_bits(mechanism.privatize([Colour.RED, Colour.GREEN, "red"] * 9, rng=keyed()), wanted)
 
 
+@every
+def test_what_numpy_takes_for_one_item_is_no_label(kind, options):
+    """Such records would be one unknown label, whatever they hold."""
+    mechanism, twin = labelled(kind, options, unknown="ost")
+    for several in ({"north", "süd"}, {"north": "süd"}, {"north": "süd"}.values(), (text for text in TEXTS)):
+        with pytest.raises(ParameterTypeError, match="records must be a label, or a list or an array of labels, got"):
+            mechanism.privatize(several)
+    for single in (np.array("ost"), np.array("ost", object), None):
+        assert np.array_equal(mechanism.privatize(single, rng=keyed()), twin.privatize(2, rng=keyed()))
+
+
 def test_long_labels_are_found_without_an_array_of_them(monkeypatch):
     mechanism, twin = labelled(local.KaryResponse, {}, unknown="ost")
     monkeypatch.setattr(_labels, "LONG", 10)

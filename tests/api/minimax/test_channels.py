@@ -207,6 +207,9 @@ def test_a_channel_for_records_is_the_channel_at_the_points_and_a_line_between_t
     assert channel.channel([0.25])[0] == pytest.approx(0.75 * ends[0] + 0.25 * ends[1], rel=1e-14)
     assert channel.channel([1e9, -1e9]).tolist() == optimal.channel.channel()[[0, 1]].tolist()
     assert channel == optimal.for_records()
+    for texts in (["a secret"], np.array(["a secret"], object)):
+        with pytest.raises(ParameterTypeError, match=r"records must have one of the dtypes .* got (str|object)$"):
+            channel.privatize(texts)
 
 
 @pytest.mark.parametrize("points", [None, np.zeros((3, 2))])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from dpcore._series import SeriesT
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import DataError, ParameterError
 from dpcore.local import BinaryChannel, Estimate
@@ -130,6 +131,8 @@ class LinearEstimator:
 
     @overload
     def privatize(self, records: float, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> bool: ...
+    @overload
+    def privatize(self, records: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
     @overload
     def privatize(
         self, records: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.bool_] | None = ..., threads: int | None = ...

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dpcore._validation import check_integer
+from dpcore._validation import REAL_DTYPES, check_array, check_integer
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
 from dpcore.local import BinaryChannel
 from dpcore.local._one_bit import expansion
@@ -48,7 +48,8 @@ class Interpolated:
     values: tuple[float, ...]
 
     def __call__(self, records: Array) -> Array:
-        return np.asarray(np.interp(records, self.points, self.values), np.float64)
+        numbers = check_array("records", records, (*REAL_DTYPES, "uint64"))
+        return np.asarray(np.interp(numbers, self.points, self.values), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
