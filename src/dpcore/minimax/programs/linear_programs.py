@@ -8,7 +8,7 @@ solution corrects the first. Source: Gleixner, Steffy & Wolter (2016).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ MAGNIFICATIONS = (2.0**27, 2.0**17, 2.0**10)
 """Magnification of a round; the next smaller one if HiGHS gives up."""
 LEAST_COEFFICIENT, MOST_COEFFICIENT = 2.0**-29, 2.0**20
 """HiGHS drops coefficients below 1e-9, and loses digits with large ones."""
+OTHER_WAYS: tuple[tuple[Literal["highs-ds", "highs-ipm"], bool], ...] = (("highs-ds", False), ("highs-ipm", True))
+"""What is tried where HiGHS's own choice gives up: the simplex without presolve, and the interior point method."""
+ANSWERS = {0, 2}
+"""Statuses of SciPy's `linprog`: solved, infeasible."""
 LEAST = 2.0**-100
 """Errors below this are not magnified further."""
 
@@ -134,9 +138,19 @@ class _Answer:
 
 
 def _highs(cost: Array, lower: Array, **rows: Any) -> Any:
+    """Solve by the first way that ends with an answer: numbers of very different sizes stop one algorithm and not another."""
+    found = _highs_by("highs", cost, lower, presolve=True, **rows)
+    for method, presolve in OTHER_WAYS:
+        if found.status in ANSWERS:
+            break
+        found = _highs_by(method, cost, lower, presolve=presolve, **rows)
+    return found
+
+
+def _highs_by(method: Literal["highs", "highs-ds", "highs-ipm"], cost: Array, lower: Array, *, presolve: bool, **rows: Any) -> Any:
     bounds: Any = np.column_stack([lower, np.full(len(lower), np.inf)])
-    options: Any = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
-    return linprog(cost, bounds=bounds, method="highs", options=options, **rows)
+    options: Any = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE, "presolve": presolve}
+    return linprog(cost, bounds=bounds, method=method, options=options, **rows)
 
 
 def _check(found: Any) -> None:
