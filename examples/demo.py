@@ -2,6 +2,8 @@
 
 Without a trusted party every row is privatised before anybody sees it, and shares and means are estimated from the private rows. With a
 curator who may see the table, noise is added to the answers alone, and a ledger pays for them.
+
+Everything is written into out/demo: copies of the two jobs with outputs there, and a ledger of its own, which is made anew each time.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from dpcore.batch.release.job import load_release_job
 from dpcore.cli import REFUSED
 
 ROOT = Path(__file__).resolve().parent.parent
-JOB = Path("examples/job.toml")
-RELEASE = Path("examples/release.toml")
+FOLDER = Path("out/demo")
+JOB = FOLDER / "job.toml"
+RELEASE = FOLDER / "release.toml"
 BUDGET = 5.0
 
 
@@ -124,6 +127,14 @@ def released_comparison(queries: list[dict[str, Any]]) -> Table:
     return table
 
 
+def copy_jobs() -> None:
+    """Copy the example jobs, with outputs and ledger in the folder of the demo: no other output or ledger is touched."""
+    (ROOT / FOLDER).mkdir(parents=True, exist_ok=True)
+    for copy in (JOB, RELEASE):
+        text = (ROOT / "examples" / copy.name).read_text(encoding="utf-8")
+        (ROOT / copy).write_text(text.replace("out/", "out/demo/").replace(f"examples/{copy.name}", copy.as_posix()), encoding="utf-8")
+
+
 def local(console: Console) -> None:
     """Nobody holds the table: run the job, estimate from its output, and print the comparison."""
     job = load_job(ROOT / JOB)
@@ -140,7 +151,7 @@ def central(console: Console) -> None:
     """A curator holds the table: make a budget, answer the queries of a job, and print the comparison."""
     job = load_release_job(ROOT / RELEASE)
     output, ledger = Path(job.output.path), Path(job.ledger.path)
-    # Only for the demo: without its ledger, what was published is forgotten.
+    # The demo's own ledger, made anew: the answers are for you alone. A real one you keep, since without it what was spent is forgotten.
     (ROOT / ledger).unlink(missing_ok=True)
     print(dpcore("ledger", "create", ledger, "--epsilon", BUDGET, "--table"))
     released = json.loads(dpcore("release", RELEASE, "--overwrite", "--report", output.parent))
@@ -156,13 +167,14 @@ def central(console: Console) -> None:
 
 def main() -> int:
     """Show both worlds."""
+    copy_jobs()
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.rule("Nobody holds the data: every row is privatised")
     local(console)
     console.rule("A curator holds the data: answers with noise")
     central(console)
-    print("All of it is in out/: open the .html files in a browser. To run these commands yourself, remove the folder first, since")
-    print("nothing that cost a budget is replaced by itself. After `make demo` the command is in .venv/bin.")
+    print(f"All of it is in {FOLDER.as_posix()}/: open the .html files in a browser. The same jobs are in examples/; they write to out/.")
+    print("After `make demo` the command is in .venv/bin.")
     return 0
 
 

@@ -52,20 +52,33 @@ def test_the_release_shows_every_kind_within_its_budget(repository):
     assert job.ledger is not None
 
 
+EARLIER = ("out/randhie.ledger", "out/randhie-private.parquet", "out/randhie-release.json", "out/demo/other.ledger")
+
+
 @pytest.fixture(scope="module")
 def demo(repository, tmp_path_factory):
     """A folder in which the demo ran, and what it said."""
     folder = tmp_path_factory.mktemp("demo")
     shutil.copytree(repository / "examples", folder / "examples")
+    for name in EARLIER:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("of somebody else")
     done = subprocess.run([sys.executable, folder / "examples/demo.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout, done.stderr
 
 
+def test_the_demo_touches_nothing_but_its_own_files(demo):
+    folder, said, _ = demo
+    assert [(folder / name).read_text() for name in EARLIER] == ["of somebody else"] * len(EARLIER)
+    assert sorted(path.name for path in (folder / "out").iterdir()) == sorted({name.split("/")[1] for name in EARLIER})
+    assert "dpcore ledger create out/demo/randhie.ledger" in said
+
+
 def test_the_demo_shows_truth_estimate_and_interval(demo):
     folder, said, _ = demo
     said = said[: said.index("A curator holds the data")]
-    assert "out/randhie-private.parquet" in said
+    assert "out/demo/randhie-private.parquet" in said
     assert "a person with k rows is protected at k·ε" in said
     assert all(word in said for word in ("mdvis", "disea", "hlthg", "excellent", "coins", "95 % interval", "one in twenty misses"))
     lines = re.findall(r"(\d\.\d{3}|1\d\.\d{3}) +(−?-?\d+\.\d{3}) +(-?\d+\.\d{3}) to (-?\d+\.\d{3})", said)
@@ -74,8 +87,8 @@ def test_the_demo_shows_truth_estimate_and_interval(demo):
     assert all(
         abs(float(value) - float(true)) <= 5 / 1.96 / 2 * (float(upper) - float(lower)) + 0.002 for true, value, lower, upper in lines
     )
-    assert len(pq.read_table(folder / "out/randhie-private.parquet")) == 20_190
-    assert "excellent" in (folder / "out/randhie-private-estimate.html").read_text(encoding="utf-8")
+    assert len(pq.read_table(folder / "out/demo/randhie-private.parquet")) == 20_190
+    assert "excellent" in (folder / "out/demo/randhie-private-estimate.html").read_text(encoding="utf-8")
 
 
 def test_the_demo_releases_with_a_ledger_that_refuses_the_second_run(demo):
@@ -88,14 +101,14 @@ def test_the_demo_releases_with_a_ledger_that_refuses_the_second_run(demo):
     assert "ε = 3 for all answers together, where the private rows above took 6." in said
     for words in ("seen a doctor", "self-rated health", "visits", "mean visits", "chronic diseases", "coinsurance rates"):
         assert words in said, words
-    page = (folder / "out/randhie-release.html").read_text(encoding="utf-8")
+    page = (folder / "out/demo/randhie-release.html").read_text(encoding="utf-8")
     assert "The ledger after this job" in page
     assert "excellent" in page
 
 
 def test_the_released_numbers_are_near_the_truth(demo):
     folder, _, _ = demo
-    released = json.loads((folder / "out/randhie-release.json").read_text(encoding="utf-8"))
+    released = json.loads((folder / "out/demo/randhie-release.json").read_text(encoding="utf-8"))
     answers = {query["name"]: query for query in released["queries"]}
     table = pq.read_table(folder / "examples/randhie.parquet")
     visits, diseases, coins = (table[name].to_numpy() for name in ("mdvis", "disea", "coins"))
