@@ -46,7 +46,9 @@ def job_options(*, plan: str, verb: str, files: str) -> Callable[[Command], Comm
     """
     options = (
         click.argument("job", type=click.Path(path_type=Path)),
-        click.option("--dry-run", is_flag=True, help=f"Read the schema only, print {plan}, and write nothing."),
+        click.option(
+            "--dry-run", is_flag=True, help=f"Read the schema only, print {plan}, and write nothing. Say if a run would be refused."
+        ),
         form_option,
         report_option(files),
         click.option("--overwrite", is_flag=True, help="Replace an output that exists. This spends the budget again."),

@@ -17,6 +17,7 @@ from dpcore.batch.privatize import page
 from dpcore.batch.privatize.job import load_job
 from dpcore.batch.privatize.plan import Plan, make_plan
 from dpcore.batch.privatize.run import privatize
+from dpcore.batch.tables.inputs import discover
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
 
@@ -77,8 +78,9 @@ end a job. Without them a job ends at such a cell and names its column; --curato
 
 Try --dry-run first: it reads the schema only, and prints the plan and the total.
 
-Running a job again on the same data spends its budget again: two outputs of one table together protect it only at the sum of
-both. An output that exists is therefore refused unless --overwrite is given.
+Without a [ledger] running a job again spends its budget again: two outputs of one table together protect it only at the sum of both. So
+an output that exists is refused unless --overwrite is given. With a ledger the same job again (same settings, same output) spends nothing
+and reads nothing: the output stays as it is, also if the table has changed since.
 
 \b
 Exit codes: 0 done; 2 the job, the schema, the ledger or the installation; 3 a row;
@@ -103,12 +105,15 @@ def command(
     words.begin(dry_run=dry_run, folder=folder, curator=curator)
     loaded = load_job(job)
     reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem)
-    plan = make_plan(loaded, overwrite=overwrite, curator=curator, others=words.other_files(job, reports))
+    options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports)}
+    plan, refusal = words.planned(make_plan, loaded, dry_run=dry_run, **options)
     words.warn(loaded)
     if dry_run:
         _print_plan(plan, as_json=wants_json(as_json))
+        words.end_dry_run(plan, refusal, "rows")
         return
-    if words.is_published(plan.publication):
+    if words.is_published(plan.publication, "rows"):
+        _print_stored(plan, None if folder is None else page.PrivatizePages(folder, plan, job), as_json=wants_json(as_json))
         return
     if threads is not None:
         pa.set_cpu_count(threads)
@@ -120,6 +125,24 @@ def command(
         if pages is not None:
             pages.write(summary.rows)
             words.name_reports(pages.paths)
+
+
+def _print_stored(plan: Plan, pages: page.PrivatizePages | None, *, as_json: bool) -> None:
+    """Describe what an earlier run has published, from the job and its output."""
+    rows = discover(str(plan.output), plan.job.output.resolved_format).inspect(plan.output).rows
+    if as_json:
+        click.echo(json_text(page.report_document(plan, rows)))
+    else:
+        echo(f"{plan.output}: {'' if rows is None else f'{rows:,} rows, '}{_columns_in_words(plan)}")
+        echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
+    if pages is not None:
+        pages.write(rows)
+        words.name_reports(pages.paths)
+
+
+def _columns_in_words(plan: Plan) -> str:
+    names = ", ".join(column.name for column in plan.columns[:8]) + (", …" if len(plan.columns) > 8 else "")
+    return f"{len(plan.columns)} column{'s' if len(plan.columns) > 1 else ''} randomised ({names})"
 
 
 def _print_plan(plan: Plan, *, as_json: bool) -> None:
@@ -137,11 +160,10 @@ def _print_summary(plan: Plan, rows: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(page.report_document(plan, rows)))
         return
-    names = ", ".join(column.name for column in plan.columns[:8]) + (", …" if len(plan.columns) > 8 else "")
-    echo(f"{plan.output}: {rows:,} rows, {len(plan.columns)} column{'s' if len(plan.columns) > 1 else ''} randomised ({names})")
+    echo(f"{plan.output}: {rows:,} rows, {_columns_in_words(plan)}")
     echo("\n".join([f"spent {page.privacy_statement(plan.job)}", *_notes(plan)]))
     echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
 
 
 def _notes(plan: Plan) -> list[str]:
-    return [*([page.KEPT] if plan.job.keep else []), page.PUBLIC_ROWS, page.SPENT_AGAIN]
+    return [*([page.KEPT] if plan.job.keep else []), page.PUBLIC_ROWS, page.spent_again(plan.job)]

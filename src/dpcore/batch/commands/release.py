@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,9 @@ from dpcore.batch.commands.progress import shown_on
 from dpcore.batch.commands.terminal import echo, print_table, wants_json
 from dpcore.batch.privatize import page
 from dpcore.batch.release.job import load_release_job
+from dpcore.errors import StorageError, reason
 from dpcore.pages.numbers import json_text
-from dpcore.pages.page import Provenance, report_paths
+from dpcore.pages.page import report_paths
 
 if TYPE_CHECKING:
     from dpcore.batch.release.page import ReleasePages
@@ -99,7 +101,9 @@ A synthetic table looks like this; numbers are uniform inside their bins:
       {name = "cost", edges = [0, 100, 500, 5000], missing = 0},
     ]
 
-Running a job again on the same data spends its budget again. An output that exists is therefore refused unless --overwrite is given.
+Without a ledger a job that runs again on the same data spends its budget again, so an output that exists is refused unless --overwrite is
+given. With a ledger the same job again (same settings, same output) spends nothing and reads nothing: it prints the stored answers, also
+if the table has changed since. For new answers name another output.path, or give --overwrite; either spends again.
 A ledger is charged before the first row is read; a job that fails or is killed after that stays charged.
 
 \b
@@ -128,12 +132,15 @@ def command(
     words.begin(dry_run=dry_run, folder=folder, curator=curator)
     loaded = load_release_job(job)
     reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem, Path(loaded.output.path))
-    plan = make_release_plan(loaded, overwrite=overwrite, curator=curator, others=words.other_files(job, reports))
+    options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports)}
+    plan, refusal = words.planned(make_release_plan, loaded, dry_run=dry_run, **options)
     words.warn(loaded)
     if dry_run:
         _print_plan(plan, as_json=wants_json(as_json))
+        words.end_dry_run(plan, refusal, "answers")
         return
-    if words.is_published(plan.publication):
+    if words.is_published(plan.publication, "answers"):
+        _print_stored(plan, None if folder is None else _pages(folder, plan, job), as_json=wants_json(as_json))
         return
     if threads is not None:
         pa.set_cpu_count(threads)
@@ -153,8 +160,20 @@ def _pages(folder: Path, plan: ReleasePlan, job: Path) -> ReleasePages:
     """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
     from dpcore.batch.release.page import ReleasePages
 
-    origin = Provenance(plan.job.input.path, len(plan.inputs.paths), str(job), plan.job.output.path)
-    return ReleasePages(folder, plan.output.stem, plan.output, provenance=origin)
+    return ReleasePages(folder, plan.output.stem, plan.output, provenance=page.provenance_of(plan, job))
+
+
+def _print_stored(plan: ReleasePlan, pages: ReleasePages | None, *, as_json: bool) -> None:
+    """Show what an earlier run has published, from its output alone."""
+    try:
+        document = json.loads(plan.output.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot read {plan.output}{reason(error)}") from None
+    if pages is not None:
+        pages.write(document)
+    _print_answers(document, as_json=as_json)
+    if pages is not None:
+        words.name_reports(pages.paths)
 
 
 def _print_answers(document: dict[str, Any], *, as_json: bool) -> None:
@@ -172,7 +191,7 @@ def _print_plan(plan: ReleasePlan, *, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(release_text.plan_document(plan)))
         return
-    ends = [release_text.ERRORS, "", words.budget(plan.job), release_text.statement(plan.job), page.SPENT_AGAIN, words.DRY_RUN]
+    ends = [release_text.ERRORS, "", words.budget(plan.job), release_text.statement(plan.job), page.spent_again(plan.job), words.DRY_RUN]
     print_table(release_text.describe(plan) + "\n", release_text.query_table(plan), "\n".join(ends))
 
 
@@ -185,4 +204,4 @@ def _print_end(plan: ReleasePlan) -> None:
             echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
     echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
     echo(f"spent {release_text.statement(plan.job)}", err=True)
-    echo(page.SPENT_AGAIN, err=True)
+    echo(page.spent_again(plan.job), err=True)

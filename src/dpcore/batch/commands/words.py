@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dpcore.batch.commands.terminal import echo
 from dpcore.batch.tables.places import REPORT
-from dpcore.errors import PublishedError
+from dpcore.errors import BudgetError, JobError, PublishedError, StorageError
 from dpcore.pages.words import NOT_SECURE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from dpcore.batch.jobfile.sections import JobFile
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.places import Place
     from dpcore.batch.tables.publication import Publication
+    from dpcore.errors import DpcoreError
 
+SomePlan = TypeVar("SomePlan", "Plan", "ReleasePlan")
 CURATOR = (
     "curator: messages may say which rows are at fault and which columns a CSV has. They are outside the guarantee; show them only to "
     "people who may see the input."
 )
 DRY_RUN = "Dry run: only the schema was read, nothing was written, and nothing is spent."
+REFUSED = "dry run: the plan is above; a run would be refused, for this reason:"
 
 
 def begin(*, dry_run: bool, folder: Path | None, curator: bool) -> None:
@@ -48,12 +52,45 @@ def warn(job: JobFile) -> None:
         click.echo(f"warning: {NOT_SECURE}", err=True)
 
 
-def is_published(publication: Publication) -> bool:
-    """Whether an earlier run of the same job was killed after its output was complete, and has just been published; says so."""
+def is_published(publication: Publication, what: str) -> bool:
+    """Whether an earlier run of the same job has published its output, or left it complete; says so, and what that means."""
     said = publication.already()
     if said is not None:
-        echo(said, err=True)
+        echo(f"{said}\n{old_output(what)}", err=True)
     return said is not None
+
+
+def old_output(what: str) -> str:
+    """What a run that the ledger knows does not tell, for an output that consists of answers or rows."""
+    return (
+        f"These are the {what} of that run. If the table has changed since, these are still the old {what}: name another output.path, or "
+        "give --overwrite; either spends again. A run with another [input] dataset is never taken for this one."
+    )
+
+
+def planned(make: Callable[..., SomePlan], job: Any, *, dry_run: bool, **options: Any) -> tuple[SomePlan, DpcoreError | None]:
+    """The plan of a job. For a dry run also the error with which a run would be refused because of its ledger or its output."""
+    try:
+        return make(job, **options), None
+    except (JobError, BudgetError, StorageError) as error:
+        if not dry_run:
+            raise
+        # Without a ledger, and with room for the output: if that fails as well, there is no plan to show.
+        plan = make(job.model_copy(update={"ledger": None}), **options | {"overwrite": True, "curator": False})
+        return replace(plan, job=job), error
+
+
+def end_dry_run(plan: Plan | ReleasePlan, error: DpcoreError | None, what: str) -> None:
+    """After the plan, say whether a run would spend nothing; raise the error with which it would be refused."""
+    try:
+        if error is not None:
+            raise error
+        said = plan.publication.charge.foretold(plan.publication.names)
+    except (JobError, BudgetError, StorageError):
+        echo(REFUSED, err=True)
+        raise
+    if said is not None:
+        echo(f"{said}\n{old_output(what)}", err=True)
 
 
 def name_reports(paths: Iterable[Path]) -> None:

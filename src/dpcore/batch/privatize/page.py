@@ -13,16 +13,27 @@ from dpcore.pages.words import NOT_SECURE, guarantee_in_words, guarantee_shown
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.privatize.job import Job
     from dpcore.batch.privatize.plan import Plan
+    from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.columns import NoisyColumn
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
+KNOWN_AGAIN = (
+    "Running this same job again spends nothing: the ledger knows the run. With another output.path, other settings or --overwrite it "
+    "spends again."
+)
 PUBLIC_ROWS = "The number of rows is public; what a row holds is protected."
 KEPT = "Kept columns are copied as they are: nothing protects them."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
 NUMERIC = ("epsilon", "delta", "sd per row")
 PRECISION = "An estimate from n rows has a standard error of about sd per row / √n; `dpcore estimate` computes it."
+
+
+def spent_again(job: JobFile) -> str:
+    """What a job spends if it runs again."""
+    return SPENT_AGAIN if job.ledger is None else KNOWN_AGAIN
 
 
 def privacy_statement(job: Job) -> str:
@@ -75,12 +86,21 @@ def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
         "max_delta": job.privacy.max_delta,
         "max_rows_per_unit": job.privacy.max_rows_per_unit,
         "statement": privacy_statement(job),
-        "notes": [PUBLIC_ROWS, SPENT_AGAIN, *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
+        "notes": [PUBLIC_ROWS, spent_again(job), *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
         "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths)},
         "output": {"path": job.output.path, "format": job.output.resolved_format, "rows": rows},
         "keep": job.keep,
         "columns": columns,
     }
+
+
+def provenance_of(plan: Plan | ReleasePlan, job: Path) -> Provenance:
+    """Where the numbers of a page come from: this run, or the earlier one that has published them."""
+    section, earlier = plan.job, plan.publication.charge.earlier
+    if earlier is None:
+        return Provenance(section.input.path, len(plan.inputs.paths), str(job), section.output.path)
+    # How many files the earlier run read is not known.
+    return Provenance(section.input.path, 1, str(job), section.output.path, made=earlier.when)
 
 
 class PrivatizePages(Pages):
@@ -101,8 +121,7 @@ class PrivatizePages(Pages):
 
     def __init__(self, folder: Path, plan: Plan, job: Path) -> None:
         self._plan = plan
-        origin = Provenance(plan.job.input.path, len(plan.inputs.paths), str(job), plan.job.output.path)
-        super().__init__(folder, plan.output.stem, provenance=origin)
+        super().__init__(folder, plan.output.stem, provenance=provenance_of(plan, job))
 
     def content(self, subject: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The report on an output with so many rows."""

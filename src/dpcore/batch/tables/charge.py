@@ -6,6 +6,7 @@ import hashlib
 import json
 import shlex
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,14 +194,38 @@ class Charge:
             self.earlier = self._ledger.find(self.run) or self.earlier
             if self.earlier.state == "sealed":
                 raise StorageError(f"{names[-1]} is sealed and could not be published: see {_completing(self._ledger.path)}")
-        shown, entry = ", ".join(map(str, names)), self.earlier
-        where = f"entry {entry.id} of the ledger {self._path}, {entry.when:%Y-%m-%d}"
-        if not _is_output_of(entry):
+        self._check_output(names)
+        return f"already published as {self._earlier_words(names)}: nothing was read, and nothing is spent"
+
+    def foretold(self, names: Sequence[Path]) -> str | None:
+        """What a run would do if the ledger has it already; nothing is published, and nothing is written.
+
+        Raises
+        ------
+        JobError
+            If the output of that run is gone, or something else has its name.
+        """
+        if self.earlier is None:
+            return None
+        if self.earlier.state == "sealed":
+            return f"a run would spend nothing: it would publish {', '.join(map(str, names))}, which a killed run has completed"
+        self._check_output(names)
+        return f"a run would spend nothing and read nothing: already published as {self._earlier_words(names)}"
+
+    def _earlier_words(self, names: Sequence[Path]) -> str:
+        """Where, when and by which entry the run was published."""
+        if self.earlier is None:
+            raise AssertionError("there is no earlier run")
+        when = f"{self.earlier.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return f"{', '.join(map(str, names))} on {when} (entry {self.earlier.id} of the ledger {self._path})"
+
+    def _check_output(self, names: Sequence[Path]) -> None:
+        """Raise `JobError` unless the files of the earlier run are still there."""
+        if self.earlier is not None and not _is_output_of(self.earlier):
             raise JobError(
-                f"this run was published as {shown} ({where}), and that is not what is there now. Running it again would spend its "
-                "privacy budget a second time; if that is intended, use --overwrite"
+                f"this run was published as {self._earlier_words(names)}, and that is not what is there now. Running it again would spend "
+                "its privacy budget a second time; if that is intended, use --overwrite"
             )
-        return f"already published as {shown} ({where}): nothing was read, and nothing is spent"
 
     def summary(self) -> dict[str, Any] | None:
         """The ledger as it is now, for the document."""
