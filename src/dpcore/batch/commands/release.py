@@ -160,7 +160,8 @@ def _pages(folder: Path, plan: ReleasePlan, job: Path) -> ReleasePages:
     """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
     from dpcore.batch.release.page import ReleasePages
 
-    return ReleasePages(folder, plan.output.stem, plan.output, provenance=page.provenance_of(plan, job))
+    origin = page.provenance_of(plan, plan.job.input.path, plan.job.output.path, job)
+    return ReleasePages(folder, plan.output.stem, plan.output, provenance=origin)
 
 
 def _print_stored(plan: ReleasePlan, pages: ReleasePages | None, *, as_json: bool) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.privatize.job import Job
     from dpcore.batch.privatize.plan import Plan
-    from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.columns import NoisyColumn
+    from dpcore.batch.tables.plans import JobPlan
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
 KNOWN_AGAIN = (
@@ -94,13 +94,13 @@ def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
     }
 
 
-def provenance_of(plan: Plan | ReleasePlan, job: Path) -> Provenance:
+def provenance_of(plan: JobPlan, source: str, output: str, job: Path) -> Provenance:
     """Where the numbers of a page come from: this run, or the earlier one that has published them."""
-    section, earlier = plan.job, plan.publication.charge.earlier
+    earlier = plan.publication.charge.earlier
     if earlier is None:
-        return Provenance(section.input.path, len(plan.inputs.paths), str(job), section.output.path)
+        return Provenance(source, len(plan.inputs.paths), str(job), output)
     # How many files the earlier run read is not known.
-    return Provenance(section.input.path, 1, str(job), section.output.path, made=earlier.when)
+    return Provenance(source, 1, str(job), output, made=earlier.when)
 
 
 class PrivatizePages(Pages):
@@ -121,7 +121,7 @@ class PrivatizePages(Pages):
 
     def __init__(self, folder: Path, plan: Plan, job: Path) -> None:
         self._plan = plan
-        super().__init__(folder, plan.output.stem, provenance=provenance_of(plan, job))
+        super().__init__(folder, plan.output.stem, provenance=provenance_of(plan, plan.job.input.path, plan.job.output.path, job))
 
     def content(self, subject: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The report on an output with so many rows."""
