@@ -93,10 +93,12 @@ def check_state(name: str, value: object, states: int) -> int:
     return check_integer(name, value, low=0, high=states - 1)
 
 
-def check_entries(what: str, rows: int, columns: int) -> None:
-    """Raise if a matrix would have too many entries."""
-    if rows * columns > MAX_ENTRIES:
-        raise ParameterError(f"{what} must have at most {MAX_ENTRIES} entries, got {rows} × {columns}")
+def check_entries(what: str, rows: int, columns: int, power: int = 1) -> None:
+    """Raise if a matrix with `columns`^`power` columns would have too many entries."""
+    enough = min(power, MAX_ENTRIES.bit_length())  # a larger power of 2 or more is too much as well, and takes long
+    if rows * columns**enough > MAX_ENTRIES:
+        number = f"{columns}^{power}" if power > 1 else columns if columns < 2**64 else f"more than 2^{columns.bit_length() - 1}"
+        raise ParameterError(f"{what} must have at most {MAX_ENTRIES} entries, got {rows} × {number}")
 
 
 def scaled_rows(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -23,7 +23,7 @@ Labels = tuple[Any, ...]
 def sequences(matrix: Matrix, uses: int, labels: Labels) -> tuple[Matrix, Labels]:
     """Return the probabilities of all m^uses sequences of outcomes, and the sequences."""
     n, m = matrix.shape
-    check_entries("the product", n, m**uses)
+    check_entries("the product", n, m, uses)
     product = matrix
     for _ in range(uses - 1):
         product = (product[:, :, None] * matrix[:, None, :]).reshape(n, -1)
