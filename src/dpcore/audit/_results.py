@@ -125,7 +125,7 @@ class AuditResult:
         return [
             f"Event{self._where()}: {self.event}.",
             f"It occurred in {first} of {self.counted:,} runs on x0, and in {second} of {self.counted:,} runs on x1.",
-            f"So at δ = {self.delta:g} the mechanism is private for no ε below {self.epsilon_lower:.4f}, "
+            f"So at δ = {self.delta:g} the ε of the mechanism is at least {self.epsilon_lower:.4f}, "
             f"with confidence {self.confidence:.10g}.",
         ]
 

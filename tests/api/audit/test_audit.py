@@ -54,7 +54,7 @@ def test_a_violation_is_named():
     found = audit(plain, 0.0, 2.0, privacy=Privacy(1.0), **keyed())
     assert found.refuted is True
     assert str(found).startswith("The claim ε = 1, δ = 0 is refuted, with confidence 0.95.\nEvent in the values: the output ")
-    assert f"private for no ε below {found.epsilon_lower:.4f}" in str(found)
+    assert f"ε of the mechanism is at least {found.epsilon_lower:.4f}" in str(found)
 
 
 def test_without_a_claim_nothing_passes_or_fails():
