@@ -94,12 +94,18 @@ def missing_parameters(function, *docstrings: str) -> list[str]:
     return [f"parameter {name}" for name in signature(function) if name not in documented]
 
 
+def parameters_of_others(function, docstring: str) -> list[str]:
+    """Parameters that a docstring names and the function does not take."""
+    taken = signature(function)
+    return [f"no parameter {name}" for name in sorted(documented_parameters(docstring) - set(taken))]
+
+
 def lacks_of_function(function) -> list[str]:
     """What the docstring lacks of: what to give, what comes back, what can fail, the guarantee, the cost, an example."""
     text = inspect.getdoc(function) or ""
     wanted = {"Returns", "Cost", "Examples"} | ({"Parameters", "Raises"} if signature(function) else set())
     wanted |= {"Guarantee"} if "rng" in signature(function) else set()
-    return [*missing_parameters(function, text), *sorted(wanted - sections(text))]
+    return [*missing_parameters(function, text), *parameters_of_others(function, text), *sorted(wanted - sections(text))]
 
 
 def lacks_of_class(member: type) -> list[str]:
@@ -120,7 +126,7 @@ def lacks_of_class(member: type) -> list[str]:
         if name.startswith("_") or not inspect.isfunction(function):
             continue
         described = inspect.getdoc(getattr(member, name)) or ""
-        lacks += [f"{name}: {lack}" for lack in missing_parameters(function, described)]
+        lacks += [f"{name}: {lack}" for lack in missing_parameters(function, described) + parameters_of_others(function, described)]
         if inspect.signature(function).return_annotation not in ("None", None) and "Returns" not in sections(described):
             lacks.append(f"{name}: Returns")
         if "rng" in signature(function) and "Guarantee" not in sections(described) | found:

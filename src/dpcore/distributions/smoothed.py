@@ -127,8 +127,6 @@ def least_smoothing(epsilon: float, *, draws: int, bins: int, n: int) -> float:
     ----------
     epsilon : float
         Privacy loss ε, positive and finite.
-    bounds : (low, high)
-        Where records lie: each a number, or a sequence of r numbers. Do not choose them by looking at the data.
     draws : int
         Number k of draws, ≥ 1.
     bins : int
