@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,7 +11,8 @@ import threading
 
 import pytest
 
-from dpcore import cli
+from dpcore import _sealed_files, cli
+from dpcore._sealed_files import move_into_place
 from dpcore._signals import Deferred
 from dpcore.accounting import Ledger
 from dpcore.batch.tables import publication
@@ -128,6 +130,51 @@ def test_a_report_that_fails(place, ledger, monkeypatch):
     monkeypatch.setattr(report.PrivatizePages, "write", failing)
     published(place.privatize("--report", place.folder / "reports"), place.target, os.strerror(28))
     assert states(ledger) == [(1.0, "done", None)]
+
+
+@posix
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_folder_that_cannot_be_synced_leaves_no_output_that_is_not_told_of(place, monkeypatch, ending, overwrite, failing):
+    """Without a ledger nothing would publish it later: it goes, and so does no budget unnoticed."""
+    place.target = place.target.with_suffix(f".{ending}")
+    place.write_job(DECLARED, key=None)
+    earlier = b""
+    if overwrite:
+        assert place.privatize().code == 0
+        earlier = place.target.read_bytes()
+    calls = []
+
+    def sync(folder):
+        calls.append(folder)
+        if len(calls) == failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
+
+    monkeypatch.setattr(_sealed_files, "sync_folder", sync)
+    monkeypatch.setattr(publication, "sync_folder", sync)
+    done = place.privatize("--overwrite") if overwrite else place.privatize()
+    assert done.code == (4 if len(calls) == failing else 0), done.said
+    if done.code == 4:
+        assert "cannot complete" in done.err
+        assert place.left_behind() == []
+    else:
+        assert place.target.read_bytes() != earlier
+
+
+def test_an_old_output_stays_if_the_new_one_is_lost(place, monkeypatch):
+    place.write_job(DECLARED)
+    assert place.privatize().code == 0
+    earlier = place.target.read_bytes()
+
+    def lose(file, *, overwrite):
+        file.temporary.unlink()
+        move_into_place(file, overwrite=overwrite)
+
+    monkeypatch.setattr(publication, "move_into_place", lose)
+    done = place.privatize("--overwrite")
+    assert (done.code, "cannot complete" in done.err) == (4, True), done.said
+    assert place.target.read_bytes() == earlier
 
 
 def test_a_ledger_that_cannot_be_told(place, ledger, monkeypatch):
@@ -308,6 +355,25 @@ def test_a_pipe_that_nobody_reads(counter, ledger):
     assert process.wait() == 5, err
     assert "published as" in err
     assert states(ledger) == [(1.0, "done", None)]
+
+
+@posix
+@pytest.mark.parametrize("form", ["--json", "--table"])
+def test_a_report_is_written_before_a_pipe_that_nobody_reads(place, counter, form):
+    commands = (
+        (lambda: place.write_job(DECLARED), ["privatize", place.job], place.target.stem, 5),
+        (lambda: counter.write_release(COUNT), ["release", counter.job], counter.target.stem, 5),
+        (lambda: None, ["estimate", place.target], f"{place.target.stem}-estimate", 4),
+    )
+    for write, arguments, name, code in commands:
+        write()  # both jobs have one file
+        process = start(*arguments, form, "--report", place.folder / "reports")
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        assert process.wait() == code, err
+        written = {path.name for path in (*(place.folder / "reports").iterdir(), *place.target.parent.iterdir())}
+        assert {f"{name}.html", f"{name}.json"} <= written, err
 
 
 LIMITED = """

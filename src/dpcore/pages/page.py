@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,9 +22,12 @@ EXTRA_MISSING = "--report needs the extra `report`: pip install 'dpcore[report]'
 
 
 def now() -> datetime:
-    """The time that a page bears: that of SOURCE_DATE_EPOCH if it is set, so that a page can be made again byte by byte."""
+    """The time that a page bears: that of SOURCE_DATE_EPOCH if it is a date, so that a page can be made again byte by byte."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return datetime.fromtimestamp(int(given), UTC) if given.isdecimal() else datetime.now(UTC)
+    with contextlib.suppress(OverflowError, ValueError, OSError):  # more seconds than the calendar has
+        if given.isdecimal():
+            return datetime.fromtimestamp(int(given), UTC)
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

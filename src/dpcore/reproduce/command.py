@@ -79,13 +79,14 @@ def command(name: str, folder: Path | None, seed: int, *, quick: bool) -> None:
     pages = None if folder is None else _pages(folder, EVERY if name == ALL else name)
     click.echo(f"warning: {SIMULATED}", err=True)
     findings = run([name], Setting(seed, quick), progress=_told(titles))
+    if pages is not None:
+        pages.write(findings)  # before standard output, which may be a closed pipe
     click.echo(json_text(findings.document()))
     if identities := findings.broken("identity"):
         click.echo(f"warning: {identities} identities do not hold, which is a bug in dpcore", err=True)
     if measured := findings.broken("finding"):
         click.echo(f"warning: {measured} findings do not hold, by a rare chance or a bug; try another --seed", err=True)
     if pages is not None:
-        pages.write(findings)
         click.echo("report  " + ", ".join(map(str, pages.paths)), err=True)
 
 

@@ -115,6 +115,7 @@ def test_a_file_with_two_names_is_refused(ledger, tmp_path):
         Ledger(tmp_path / "other")
     with pytest.raises(ParameterError, match="hard link"):
         ledger.spend(Privacy(0.01), what="anything")
+    assert "remaining  unknown" in repr(ledger)  # a prompt shows it all the same
     (tmp_path / "other").unlink()
     ledger.spend(Privacy(0.01), what="anything")
 

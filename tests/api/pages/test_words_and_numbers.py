@@ -91,6 +91,6 @@ def test_how_many_intervals_miss():
 def test_a_page_can_be_made_again_with_its_date(monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     assert Provenance().date == "2023-11-14 22:13 UTC"
-    for other in ("", "yesterday", "-5"):
+    for other in ("", "yesterday", "-5", "9" * 15, "9" * 20, "9" * 5000):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", other)
         assert abs(Provenance().made - datetime.now(UTC)).total_seconds() < 60

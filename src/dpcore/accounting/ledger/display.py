@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpcore.accounting.ledger.decision import rest
 from dpcore.accounting.ledger.spends import budget_of
+from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:
     from dpcore.accounting.ledger.opened import OpenLedger
@@ -33,7 +34,7 @@ def lines(opened: OpenLedger) -> list[tuple[str, str]]:
     ]
     try:
         total = opened.total()
-    except OSError:
+    except (OSError, ParameterError):
         return [*about, ("spent", UNKNOWN), ("remaining", UNKNOWN)]
     spent = budget_of(total, header.kind, up=True)
     left = budget_of(rest(total, header.budget), header.kind, up=False)

@@ -94,12 +94,13 @@ def command(
         found = estimate(path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=progress)
     if not found.secure:
         click.echo(f"warning: {NOT_SECURE}", err=True)
+    if pages is not None:
+        pages.write(found)  # before standard output, which may be a closed pipe
     if wants_json(as_json):
         click.echo(json_text(found.document()))
     else:
         show(found)
     if pages is not None:
-        pages.write(found)
         name_reports(pages.paths)
 
 

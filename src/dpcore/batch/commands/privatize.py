@@ -121,9 +121,10 @@ def command(
     with words.truthful(plan.publication):
         with shown_on(sys.stderr) as progress:
             summary = privatize(plan, threads=threads, progress=progress)
+        if pages is not None:
+            pages.write(summary.rows)  # before standard output, which may be a closed pipe
         _print_summary(plan, summary.rows, as_json=wants_json(as_json))
         if pages is not None:
-            pages.write(summary.rows)
             words.name_reports(pages.paths)
 
 

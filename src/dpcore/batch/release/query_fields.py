@@ -75,15 +75,18 @@ def _check_bin_count(value: object) -> int:
 def _toml(value: object) -> str:
     """The start of a list or a table, as a job file has it."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key} = {item!r}' for key, item in list(value.items())[:3])}}}"
-    items = [repr(item) for item in list(value)[:4]] if isinstance(value, list | tuple) else []
+        return f"{{{', '.join(f'{str(key)[:20]} = {reprlib.repr(item)}' for key, item in list(value.items())[:3])}}}"
+    items = [reprlib.repr(item) for item in list(value)[:4]] if isinstance(value, list | tuple) else []
     return f"[{', '.join(items)}{', ...' if isinstance(value, list | tuple) and len(value) > 4 else ''}]"
 
 
 def even_edges(bins: int, lower: float, upper: float) -> tuple[float, ...]:
     """Edges of bins of equal width: each the float nearest to the decimal that is meant."""
     start, stop = (Fraction(Decimal(repr(end))) for end in (lower, upper))
-    edges = tuple(float(start + (stop - start) * Fraction(i, bins)) for i in range(bins + 1))
+    # Integers over one denominator: Python rounds their quotient to the nearest float, and a fraction for each edge would take a minute.
+    first, last = (int(end * start.denominator * stop.denominator) for end in (start, stop))
+    whole = start.denominator * stop.denominator * bins
+    edges = tuple((first * (bins - i) + last * i) / whole for i in range(bins + 1))
     if any(not low < high for low, high in itertools.pairwise(edges)):
         raise ValueError(f"bins = {bins} is too many for float64 between lower = {lower!r} and upper = {upper!r}")
     return edges

@@ -80,8 +80,8 @@ def check_files(job: JobFile, inputs: Inputs, files: Sequence[Place], others: Se
 
 def check_files_are_free(files: Sequence[Place], charge: Charge, *, overwrite: bool) -> None:
     """Raise `JobError` if something stands where an output would, unless an earlier run of the same job put it there."""
-    sidecars = {metadata.sidecar_path(path) for _, path in files}
+    sidecars = {(key, metadata.sidecar_path(path)) for key, path in files}  # an output of its own may have such a name too
     if charge.earlier is None:
         for key, path in files:
-            if path not in sidecars:
+            if (key, path) not in sidecars:
                 check_output_is_free(path, overwrite=overwrite, key=key)

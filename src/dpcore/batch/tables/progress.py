@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import Protocol
+
+from dpcore.errors import ParameterTypeError
 
 PARTS = 1000
 """Total that a function is called with: thousandths of a stage. Numbers of rows may be private."""
@@ -53,7 +56,12 @@ class Calls:
 
 
 def shown_by(progress: Shown) -> Progress:
-    """The object that shows the progress of a job, for an object, a function, or None."""
+    """The object that shows the progress of a job, for an object, a function, or None; raises `ParameterTypeError` for anything else."""
     if progress is None:
         return Silent()
-    return Calls(progress) if callable(progress) else progress
+    if callable(progress):
+        return Calls(progress)
+    if not all(callable(getattr(progress, name, None)) for name in ("begin", "update")):
+        what = "a function progress(done, total), an object with begin(stage) and update(rows, fraction), or None"
+        raise ParameterTypeError(f"progress must be {what}, got {reprlib.repr(progress)}")
+    return progress

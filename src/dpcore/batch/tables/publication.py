@@ -10,6 +10,7 @@ recorded.
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Literal, Self
 
 from dpcore._files import AtomicFile, remove_stale
@@ -130,9 +131,13 @@ class Publication:
         with Deferred():
             self._seal(files)
             try:
+                sealed = [file.temporary.stat() for file in files]
+            except OSError as error:
+                raise self._unpublished([], error) from None
+            try:
                 self._show(files)
             except OSError as error:
-                raise self._unpublished(files, error) from None
+                raise self._unpublished(list(zip(files, sealed, strict=True)), error) from None
             self.state = "published"
             for file in self._files:
                 file.release()
@@ -187,16 +192,17 @@ class Publication:
             raise StorageError(f"cannot record in the ledger which files the job will publish{reason(error)}") from None
         self.state = "sealed"
 
-    def _unpublished(self, files: Sequence[SealedFile], error: OSError) -> StorageError:
+    def _unpublished(self, shown: Sequence[tuple[SealedFile, os.stat_result]], error: OSError) -> StorageError:
         place = error.filename or self.names[-1]
         if self.charge.is_recorded:
             return StorageError(
                 f"cannot put {place} in its place{reason(error)}. The output is complete, and sealed in the ledger: "
                 "when the cause is mended, run the job again or dpcore ledger complete, which publishes it without spending again"
             )
-        with contextlib.suppress(OSError):
-            for file in files:
-                if not self.overwrite and not file.temporary.exists():
+        for file, sealed in shown:
+            # A file may have its name already: if the folder cannot be synced, or its temporary name not be removed.
+            with contextlib.suppress(OSError):
+                if os.path.samestat(file.path.lstat(), sealed):
                     file.path.unlink()
         self.state = "reserved"
         return StorageError(f"cannot complete {place}{reason(error)}")

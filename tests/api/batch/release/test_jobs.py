@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from decimal import Decimal
+from fractions import Fraction
 
 import pyarrow as pa
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from dpcore.accounting import Ledger, rho_pure
 from dpcore.batch.release.job import load_release_job
 from dpcore.batch.release.plan import make_release_plan
+from dpcore.batch.release.query_fields import even_edges
 from support.jobs import edit, refused, write_table
 from support.releases import QUERIES, Counter, clinic
 
@@ -110,6 +114,7 @@ TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
         ({**CELLS, "bins": [0, 1]}, ["query[0].bins: bins is a number of bins; write edges = [0, 1] for bins with these edges"]),
         ({**CELLS, "bins": list(range(9))}, ["write edges = [0, 1, 2, 3, ...] for bins"]),
         ({**CELLS, "bins": {"start": 0, "stop": 1, "step": 1}}, ["write edges = {start = 0, stop = 1, step = 1} for bins"]),
+        ({**CELLS, "bins": ["x" * 10**5] * 9}, ["write edges = ['xxxxxxxxxxxx...xxxxxxxxxxxxx', "]),
         ({**CELLS, "bins": 5}, ["bins = N needs lower and upper: the bins have equal width between them"]),
         ({**CELLS, "bins": 0, "lower": 0, "upper": 1}, ["bins must be in [1, 1048575], got 0"]),
         ({**CELLS, "bins": 5, "lower": 1, "upper": 0}, ["lower = 1.0 must be less than upper = 0.0"]),
@@ -398,3 +403,24 @@ def test_noise_beyond_its_range_is_refused_before_anything_is_spent(place, query
     place.write_release({"x": query}, epsilon=1e-300, ledger=ledger.path)
     refused(place, words)
     assert list(ledger.entries()) == []
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0.1, 0.7), (-1e308, 1.7e308), (-1e-300, 1e300), (-3, 2**53)])
+def test_as_many_bins_as_allowed_have_exact_edges_at_once(lower, upper):
+    start = time.process_time()
+    edges = even_edges(2**20 - 1, lower, upper)
+    assert time.process_time() - start < 4  # a plan asks for them several times
+    first, last = (Fraction(Decimal(repr(end))) for end in (lower, upper))
+    assert (edges[0], edges[-1], len(edges)) == (lower, upper, 2**20)
+    for i in range(0, len(edges), 9999):
+        assert edges[i] == float(first + (last - first) * Fraction(i, 2**20 - 1))
+
+
+def test_an_output_with_the_name_of_metadata_is_not_written_over(place):
+    """That of a Parquet table, which has none beside it."""
+    place.target = place.target.parent / "made.parquet.dpcore.json"
+    place.target.parent.mkdir()
+    place.target.write_text("mine")
+    place.write_release({"x": place.synthetic()})
+    refused(place, "output.path = ", "exists")
+    assert place.target.read_text() == "mine"

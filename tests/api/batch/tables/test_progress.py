@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from dpcore.accounting import Ledger
 from dpcore.batch import estimate, load_job, make_plan, privatize
 from dpcore.batch.tables.progress import PARTS, shown_by
-from support.jobs import Workplace, people, write_table
+from dpcore.errors import ParameterTypeError
+from support.jobs import COLUMNS, Workplace, people, write_table
 
 
 @pytest.fixture
@@ -35,6 +37,19 @@ def test_a_function_is_called_once_for_each_thousandth():
         shown.update(7, fraction)
     shown.begin("second")
     assert [done for done, _ in told] == [0, 1, PARTS, 0]
+
+
+@pytest.mark.parametrize("progress", [True, 5, "bar", object()])
+def test_what_shows_nothing_is_refused_before_a_ledger_is_charged(place, progress):
+    ledger = Ledger.create(place.folder / "budget.ledger", epsilon=10)
+    place.write_job({"visits": {**COLUMNS["visits"], "missing": 0}}, key=None, ledger=ledger.path)
+    with pytest.raises(ParameterTypeError, match="progress must be a function"):
+        privatize(make_plan(load_job(place.job)), progress=progress)
+    assert ledger.spent.epsilon == 0
+    place.write_job()
+    privatize(make_plan(load_job(place.job)))
+    with pytest.raises(ParameterTypeError, match="progress must be a function"):
+        estimate(place.target, progress=progress)
 
 
 def test_an_object_learns_the_stages(place):
