@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,22 @@ def counted(number: int, one: str, several: str | None = None) -> str:
 
 def rounded_up(value: float, digits: int = 10) -> str:
     """A privacy loss or a failure probability with so many digits at most. What is written is never less than the value."""
-    return written(float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))), f",.{digits}g")
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = 10) -> str:
+    """A budget, or what is left of one, with so many digits at most. What is written is never more than the value.
+
+    Examples
+    --------
+    >>> rounded_up(0.12345678901), rounded_down(0.12345678909)
+    ('0.1234567891', '0.123456789')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    return written(float(Context(prec=digits, rounding=rounding).create_decimal(repr(value))), f",.{digits}g")
 
 
 def readable(values: list[float], stderr: float, *, percent: bool) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range, readable, rounded_up, written
+from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range, readable, rounded_down, rounded_up, written
 from dpcore.pages.page import Provenance
 from dpcore.pages.printable import LONGEST_WORD, breakable
 from dpcore.pages.words import factor_in_words, guarantee_shown, misses_in_words, odds_in_words, protection_in_words
@@ -19,7 +19,7 @@ def test_numbers_are_written_one_way():
     assert readable([-1234.5], 0.31, percent=False) == ["−1,234.50"]
     assert plain_number(-1e-6) == "−1e-06"
     assert readable([-1.5e-14], 1e-15, percent=False) == ["−1.50e-14"]
-    assert rounded_up(1 / 3, 4) == "0.3334"
+    assert (rounded_up(1 / 3, 4), rounded_down(2 / 3, 4), rounded_down(0.3), rounded_down(0)) == ("0.3334", "0.6666", "0.3", "0")
     assert plain_range(-5, 12_000) == "−5 to 12,000"
     assert percentage_of(0.999) == "99.9 %"
     assert (plain_number(1234.5678, 4), plain_number(None), plain_number(True)) == ("1,235", "–", "true")

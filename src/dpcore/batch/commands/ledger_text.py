@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.commands.terminal import make_table
-from dpcore.pages.numbers import plain_number
+from dpcore.pages.numbers import plain_number, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,6 +114,8 @@ Exit codes: 0 printed or made; 2 PATH is not a ledger or of another format, a fi
 """
 
 PARTS = ("budget", "spent", "unfinished", "failed", "remaining")
+SPENT = ("spent", "unfinished", "failed")
+"""The parts that are rounded up. The others are what may be spent, and are rounded down."""
 NOTES = {"unfinished": " (part of spent: jobs that are running or were killed)", "failed": " (part of spent)"}
 NOTHING_SPENT = "Nothing has been spent."
 
@@ -124,7 +126,7 @@ def describe(state: Mapping[str, Any]) -> str:
     lines = [f"ledger      {state['path']} (kind {state['kind']}: {rule}; {about(state)})"]
     for part in PARTS:
         note = NOTES.get(part, "") if any(state[part].values()) else ""
-        lines.append(f"{part:<10}  {amount(state[part])}{note}")
+        lines.append(f"{part:<10}  {amount(state[part], up=part in SPENT)}{note}")
     return "\n".join(lines)
 
 
@@ -134,7 +136,7 @@ def entries_table(state: Mapping[str, Any]) -> Table:
     keys = [*numbers, "state", "reason", "what", "job", "run", "dataset", "version"]
     keys = [key for key in keys if key not in ("reason", "run", "dataset") or any(entry[key] for entry in state["entries"])]
     headings = ["when", *("dpcore" if key == "version" else key for key in keys)]
-    rows = [[entry["when"], *(plain_number(entry[key]) if key in numbers else entry[key] for key in keys)] for entry in state["entries"]]
+    rows = [[entry["when"], *(_cell(key, entry[key]) for key in keys)] for entry in state["entries"]]
     return make_table(headings, rows, right=numbers)
 
 
@@ -144,6 +146,12 @@ def about(state: Mapping[str, Any]) -> str:
     return f"relation {state['relation']}; unit {state['unit']}; {dataset}"
 
 
-def amount(part: Mapping[str, Any]) -> str:
-    """Describe a part of a budget."""
-    return ", ".join(f"{key} {plain_number(value)}" for key, value in part.items() if value is not None)
+def amount(part: Mapping[str, Any], *, up: bool = False) -> str:
+    """Describe a part of a budget, rounded down; `up` is for what was spent."""
+    rounded = rounded_up if up else rounded_down
+    return ", ".join(f"{key} {rounded(value)}" for key, value in part.items() if value is not None)
+
+
+def _cell(key: str, value: object) -> object:
+    """The number of a spend, or its cost, which is rounded up; a text as it is."""
+    return rounded_up(value) if isinstance(value, float) else plain_number(value) if key == "id" else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.release.words import neighbours_in_words, release_protection
-from dpcore.pages.numbers import percentage_of, plain_number
+from dpcore.pages.numbers import percentage_of, rounded_down, rounded_up
 from dpcore.pages.page import Pages
 from dpcore.pages.words import NOT_SECURE, guarantee_shown, misses_in_words
 
@@ -49,9 +49,9 @@ def ledger_shown(ledger: Mapping[str, Any] | None, privacy: Mapping[str, Any]) -
     by_rho = ledger.get("kind") == "zcdp"
     rows = []
     for key, symbol in (("rho", "ρ"), ("delta", "δ of failures")) if by_rho else (("epsilon", "ε"), ("delta", "δ")):
-        parts = [_part(ledger, name, key) for name in ("budget", "spent", "remaining")]
-        job = "–" if by_rho else plain_number(privacy[key])
-        rows.append({"symbol": symbol, "job": job} | dict(zip(PARTS, map(plain_number, parts), strict=True)))
+        parts = {name: _part(ledger, name, key) for name in PARTS}
+        job = "–" if by_rho else rounded_up(privacy[key])
+        rows.append({"symbol": symbol, "job": job} | {name: _amount(name, value) for name, value in parts.items()})
     counted = "rho" if by_rho else "epsilon"
     # What this job added to the sum of ρ is not what it guarantees by itself, so both are one share.
     own = 0.0 if by_rho else privacy["epsilon"]
@@ -66,6 +66,13 @@ def _shares(budget: float | None, spent: float | None, job: float) -> tuple[floa
         return 0.0, 0.0
     share = min(100.0, 100 * job / budget)
     return min(100.0 - share, max(0.0, 100 * (spent - job) / budget)), share
+
+
+def _amount(name: str, value: float | None) -> str:
+    """A part of a budget: what was spent is rounded up, what may be spent down."""
+    if value is None:
+        return "–"
+    return rounded_up(value) if name == "spent" else rounded_down(value)
 
 
 def _part(ledger: Mapping[str, Any], name: str, key: str) -> float | None:

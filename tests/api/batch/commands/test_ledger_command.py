@@ -10,6 +10,7 @@ import pytest
 
 from dpcore import BudgetError, Privacy, __version__
 from dpcore.accounting import Budget, Ledger, zcdp_rho
+from dpcore.batch.release.page import ledger_shown
 from support.crashes import sealed
 from support.jobs import Workplace
 
@@ -68,6 +69,18 @@ def test_spends_are_listed_with_what_is_reserved(spent):
     when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
     assert re.search(rf"^{when} +1 +0\.1 +0 +done +\[red\]first +january +{re.escape(__version__)}", shown, re.MULTILINE)
     assert re.search(rf"^{when} +2 +0\.2 +1e-07 +reserved +killed +–", shown, re.MULTILINE)
+
+
+def test_what_was_spent_is_rounded_up_and_what_remains_down(place):
+    ledger = Ledger.create("b.ledger", epsilon=1.0)
+    ledger.spend(Privacy(0.12345678901), what="x").done()
+    shown = place.dpcore("ledger", "show", "b.ledger", "--table").out
+    assert re.search(r"^spent +epsilon 0\.1234567891, delta 0$", shown, re.MULTILINE)
+    assert re.search(r"^remaining +epsilon 0\.8765432109, delta 0$", shown, re.MULTILINE)  # of 0.87654321099
+    assert re.search(r"^\S+ +1 +0\.1234567891 +0 +done", shown, re.MULTILINE)
+    parts = {"budget": {"epsilon": 1.0}, "spent": {"epsilon": 0.12345678901}, "remaining": {"epsilon": 0.87654321099}}
+    [row, _] = ledger_shown(parts, {"epsilon": 0.12345678901, "delta": 0.0})["rows"]
+    assert (row["job"], row["spent"], row["remaining"]) == ("0.1234567891", "0.1234567891", "0.8765432109")
 
 
 def test_the_same_as_json(spent):
