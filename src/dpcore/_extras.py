@@ -1,4 +1,4 @@
-"""Which optional packages are installed, and what to say when they are not."""
+"""Check which optional packages are installed, and advise how to install the others."""
 
 from __future__ import annotations
 

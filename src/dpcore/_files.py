@@ -74,7 +74,7 @@ class AtomicFile:
             raise StorageError(f"cannot write {self.path}{reason(error)}") from None
 
     def written(self, end: int) -> _Digest:
-        """Extend the digest to everything written before `end`, on a thread of its own."""
+        """Extend the digest to everything written before `end`, on a separate thread."""
         if self._digest is None:
             self._digest = _Digest(self._lock)
         self._digest.follow(end)

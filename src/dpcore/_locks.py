@@ -1,4 +1,4 @@
-"""Locks on names and on files. They end with the process that holds them, however it ends."""
+"""Locks on names and on files. They end when the process that holds them ends, even if it is killed."""
 
 from __future__ import annotations
 

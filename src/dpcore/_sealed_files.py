@@ -144,7 +144,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def identity(path: Path) -> str | None:
-    """Return a text that tells the file of this name from every later one; None if there is no file."""
+    """Return a text that differs for every later file with this name; None if there is no file."""
     try:
         status = path.lstat()
     except FileNotFoundError:

@@ -17,7 +17,7 @@ class Series(Protocol):
         """Access by position."""
 
     def to_frame(self) -> Any:
-        """Give a table with one column."""
+        """Return a table with one column."""
 
 
 SeriesT = TypeVar("SeriesT", bound=Series)
@@ -30,8 +30,8 @@ def is_series(values: object) -> bool:
 
 
 def like(values: Any, result: Any) -> Any:
-    """Give `result`, an array with one entry for each value, the index and the name of `values` if that is a Series."""
+    """Return `result`, an array with one entry for each value, as a Series with the index and name of `values` if that is a Series."""
     if not is_series(values):
         return result
-    make = getattr(values, "_constructor", type(values))  # a subclass may have another constructor of its own
+    make = getattr(values, "_constructor", type(values))  # a subclass may have another constructor
     return make(result, index=values.index, name=values.name, copy=False)

@@ -1,4 +1,4 @@
-"""How far exact noise of a known law reaches: its standard deviation, and half-widths of intervals that cover."""
+"""The spread of exact noise of a known law: its standard deviation, and half-widths of intervals that cover."""
 
 from __future__ import annotations
 

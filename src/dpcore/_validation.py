@@ -52,7 +52,7 @@ def check_real(
 
 
 def _demand(value: float, low: float, high: float, include_low: bool, include_high: bool) -> str:
-    """The range, in words where every positive number will do."""
+    """The range, in words if every positive number is valid."""
     if high == math.inf and (low == TINY_NORMAL or (low == 0 and not include_low)) and not 0 < value < math.inf:
         return "positive" if value <= 0 else "positive and finite"
     return f"in {'[' if include_low else '('}{low!r}, {high!r}{']' if include_high else ')'}"
@@ -134,7 +134,7 @@ def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str 
     """Return `value` as an array if its dtype is among `dtypes`, in native byte order.
 
     Masked arrays are refused at any depth, and so are object arrays and integers that would lose digits in an array. The result is a plain
-    array, because subclasses index, reduce and multiply by rules of their own. `advice` ends the message about floats given for integers.
+    array, because subclasses index, reduce and multiply by their own rules. `advice` ends the message about floats given for integers.
     """
     if type(value) is not np.ndarray:
         value = _as_array(name, value)
@@ -280,7 +280,7 @@ def _scales(given: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def check_finite(name: str, array: npt.NDArray[Any]) -> None:
-    """Raise DataError naming the first entry that is NaN or infinite: the same one whatever order threads look in."""
+    """Raise DataError naming the first entry that is NaN or infinite: the same one for any order of the threads."""
     for start in range(0, len(array), _SEARCHED):
         bad = np.flatnonzero(~np.isfinite(array[start : start + _SEARCHED]))
         if len(bad):

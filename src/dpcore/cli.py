@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Give streams that were closed at the start a descriptor on which reading and writing fail.
+    """Open a descriptor for streams that were closed at the start, on which reading and writing fail.
 
     Otherwise the next file that is opened, a ledger or an output, would get the descriptor of a stream, and what is printed.
     """
@@ -130,7 +130,7 @@ def _open_closed_streams() -> None:
 
 
 def _flush(stream: TextIO) -> None:
-    """Write out what is left; an error was reported before, and must not be raised again when the interpreter ends."""
+    """Flush the streams; an error was already reported, and must not be raised again when the interpreter ends."""
     try:
         stream.flush()
     except (OSError, ValueError):
@@ -201,7 +201,7 @@ def _with_exit_code(action: Callable[[], object]) -> int:
 
 
 def _judged(error: BaseException) -> tuple[str, int]:
-    """What an error says, and its exit code."""
+    """Return the message of an error, and its exit code."""
     import click
 
     match error:
@@ -238,7 +238,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _say(words: Callable[[], object]) -> None:
-    """Print something if the stream still takes it."""
+    """Print a message if the stream can still be written."""
     with contextlib.suppress(OSError, ValueError):
         words()
 

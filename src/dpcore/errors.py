@@ -66,7 +66,7 @@ class PublishedError(DpcoreError):
 
 
 def reason(error: BaseException) -> str:
-    """Give the operating system's message for `error`, or an empty string.
+    """Return the operating system's message for `error`, or an empty string.
 
     Messages of pyarrow may contain cells of the table, so only an `errno` is translated.
     """

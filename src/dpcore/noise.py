@@ -39,7 +39,7 @@ _REAL_VALUES = "; use a mechanism for real numbers (laplace, gaussian), or conve
 
 
 def default_grid(scale: float) -> float:
-    """Give the grid on which float noise of this scale is released: 2^(⌊log2 scale⌋ − 25).
+    """Return the grid on which float noise of this scale is released: 2^(⌊log2 scale⌋ − 25).
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def as_written(value: float) -> Fraction:
 
 
 def written_up(exact: Fraction) -> float:
-    """Give the least float that is written as a number ≥ `exact`, infinite beyond float64."""
+    """Return the least float that is written as a number ≥ `exact`, infinite beyond float64."""
     try:
         value = float(exact)
     except OverflowError:
@@ -76,7 +76,7 @@ def written_up(exact: Fraction) -> float:
 
 
 def written_down(exact: Fraction) -> float:
-    """Give the largest float that is written as a number ≤ `exact`."""
+    """Return the largest float that is written as a number ≤ `exact`."""
     value = float(exact)
     return value if as_written(value) <= exact else math.nextafter(value, -math.inf)
 

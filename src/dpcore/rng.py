@@ -18,7 +18,7 @@ STREAM_VERSION = 2
 
 
 class StreamPosition(NamedTuple):
-    """Where one kernel call takes its random words from.
+    """The position in a stream from which one kernel call takes its random words.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class StreamPosition(NamedTuple):
 
 @runtime_checkable
 class Stream(Protocol):
-    """What every drawing function accepts as `rng`."""
+    """The protocol of the sources that every drawing function accepts as `rng`."""
 
     @property
     def secure(self) -> bool:

@@ -32,7 +32,7 @@ Sums: TypeAlias = float | npt.NDArray[np.float64]
 
 
 def grid_of(bound: float) -> float:
-    """Give the grid of sums whose larger bound is `bound`: 2^(⌊log2 bound⌋ − 50).
+    """Return the grid of sums whose larger bound is `bound`: 2^(⌊log2 bound⌋ − 50).
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class ExactSum:
         return tuple(int(high) + int(low) for high, low in pairs)
 
     def sensitivity(self, relation: Relation = "replace") -> float:
-        """Give the most by which one record moves one coordinate.
+        """Return the most by which one record moves one coordinate.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class ExactSum:
         return self.radius
 
     def rounded(self) -> tuple[Sums, float]:
-        r"""Give the sums as float64 numbers, with the sensitivity under replacement of these rounded numbers.
+        r"""Return the sums as float64 numbers, with the sensitivity under replacement of these rounded numbers.
 
         Returns
         -------

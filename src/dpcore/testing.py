@@ -54,7 +54,7 @@ class KeyedRandom:
         return False
 
     def position(self) -> StreamPosition:
-        """Give the position of the next call: nonce c for the c-th call, element 0.
+        """Return the position of the next call: nonce c for the c-th call, element 0.
 
         Returns
         -------
@@ -74,7 +74,7 @@ class KeyedRandom:
         return StreamPosition(self._key, nonce)
 
     def at(self, nonce: int, element: int = 0) -> PositionedRandom:
-        """Give a stream that stays at one nonce and first element, for work that is cut into pieces.
+        """Return a stream that stays at one nonce and first element, for work that is cut into pieces.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class KeyedRandom:
 
 
 class PositionedRandom:
-    """A keyed stream with one position: every call with it sees the same words. Each draw within a call has words of its own.
+    """A keyed stream with one position: every call with it sees the same words. Each draw within a call has separate words.
 
     Use `KeyedRandom.at` to make one.
 
@@ -135,7 +135,7 @@ class PositionedRandom:
         return False
 
     def position(self) -> StreamPosition:
-        """Give the fixed position.
+        """Return the fixed position.
 
         Returns
         -------

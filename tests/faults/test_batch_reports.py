@@ -80,9 +80,9 @@ def refused(place, *words, code=3, arguments=()):
 def test_a_table_that_is_no_output(place, ending):
     place.target = write_table(people(5), place.folder / f"table.{ending}")
     if ending == "csv":
-        refused(place, "its metadata are missing: table.csv.dpcore.json must lie beside it")
+        refused(place, "its metadata are missing: table.csv.dpcore.json must be beside it")
     else:
-        refused(place, f"table.{ending}: no dpcore metadata", "It is no output of `dpcore privatize`")
+        refused(place, f"table.{ending}: no dpcore metadata", "It is not an output of `dpcore privatize`")
 
 
 def test_a_program_that_dropped_the_metadata(place):
@@ -145,7 +145,7 @@ def replaced(name, value):
         (edited(None, format=2), ["metadata of the file are damaged or missing: format"]),
         (edited("visits", format=2), ["column 'visits' have format 2: a later version of dpcore reads it"]),
         (edited("visits", format=None), ["column 'visits' have format None"]),
-        (edited("visits", mechanism="magic"), ["column 'visits' name the mechanism 'magic'", "this version knows laplace, gaussian"]),
+        (edited("visits", mechanism="magic"), ["column 'visits' name the mechanism 'magic'", "this version supports laplace, gaussian"]),
         (edited("visits", mechanism=7), ["name the mechanism 7"]),
         (edited("visits", epsilon=-1.0), ["column 'visits' are damaged: epsilon", "must be positive"]),
         (edited("visits", epsilon="1"), ["column 'visits' are damaged: epsilon"]),
@@ -162,8 +162,8 @@ def replaced(name, value):
         (edited("set", w=5), ["column 'set' are damaged: w is 5"]),
         (edited("hash", g=9), ["column 'hash' are damaged: g is 9"]),
         (edited("bits", method="fast"), ["column 'bits' are damaged: method"]),
-        (edited("bits", k=2**30), ["the dpcore metadata speak of more categories than"]),
-        (edited("bits", k=10**400), ["the dpcore metadata speak of more categories than"]),
+        (edited("bits", k=2**30), ["the dpcore metadata have more categories than"]),
+        (edited("bits", k=10**400), ["the dpcore metadata have more categories than"]),
         (edited("bits", epsilon=1e300), ["column 'bits' are damaged", "epsilon must be in"]),
         (replaced("visits", [1, 2]), ["column 'visits' are damaged: not a JSON object"]),
         (replaced("visits", "{broken"), ["column 'visits' are damaged: not JSON"]),
@@ -259,7 +259,7 @@ def copies(place, **changes):
             ["b.parquet: column 'visits' was made with upper = 21", "a.parquet has it with 20"],
         ),
         ({"state": {**EVERY["state"], "categories": [f"state {i}" for i in (1, 0, 2, 3, 4)]}}, ["column 'state'", "categories"]),
-        ({"bits": {**EVERY["bits"], "method": "symmetric"}}, ["method = 'symmetric'", "estimate them one by one"]),
+        ({"bits": {**EVERY["bits"], "method": "symmetric"}}, ["method = 'symmetric'", "estimate them separately"]),
         ({"bits": {**EVERY["set"]}}, ["mechanism = 'subset'"]),
         ({"visits": {**COLUMNS["visits"], "epsilon": 2.0}}, ["b.parquet: the file says epsilon = 10.0", "a.parquet says 9.0"]),
         ({"age": {**COLUMNS["age"], "epsilon": 1e-9}}, ["epsilon"]),

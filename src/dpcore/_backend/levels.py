@@ -62,7 +62,7 @@ def make_keystream(n_words: int, cipher: str = "chacha20") -> None:
 
 
 def info() -> dict[str, object]:
-    """What runs on this machine: level, ciphers, threads, platform."""
+    """Return the level, ciphers, threads and platform of this machine."""
     compiler, flags = _dispatch.build()
     return {
         "cpu_level": selected_level(),

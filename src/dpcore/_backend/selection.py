@@ -169,7 +169,7 @@ class Selection:
 
 
 class _Candidates:
-    """What the threads have found so far, and the threshold they share."""
+    """The candidates that the threads have found so far, and the threshold that they share."""
 
     def __init__(self, keep: int) -> None:
         self.threshold: Threshold | None = None

@@ -95,7 +95,7 @@ def noisy_pairs(
     *,
     threads: int | None,
 ) -> npt.NDArray[np.float64]:
-    """(high + low) + noise, from the exact sum of each pair. Complex numbers carry the pairs, nothing is computed with them."""
+    """(high + low) + noise, from the exact sum of each pair. Complex numbers hold the pairs; no arithmetic is done with them."""
     pairs = np.empty(high.shape, np.complex128)
     pairs.real, pairs.imag = high, low
     return float_noise(kind, pairs, scale, grid, position, out=None, threads=threads)

@@ -16,7 +16,7 @@ from dpcore.errors import ParameterError
 
 _THREADS_VARIABLE = "DPCORE_NUM_THREADS"
 CHUNK = 1 << 17
-"""Elements that a thread takes at once: a fraction of a millisecond, so that Ctrl-C takes effect soon."""
+"""Elements that a thread takes at a time: a fraction of a millisecond, so that Ctrl-C takes effect soon."""
 SMALL = 1 << 15
 """Arrays up to this size stay on the calling thread."""
 MOST_WAITING = 1 << 12
@@ -59,7 +59,7 @@ class _Pool:
         self.forget()
 
     def start(self, job: Callable[[], None], workers: int) -> None:
-        """Give a job to so many threads, or to fewer where the system starts no more."""
+        """Return a job to so many threads, or to fewer where the system starts no more."""
         if getattr(self._here, "starts", False):
             return  # a signal handler has interrupted this function, which may hold the lock: the handler's call works alone
         here = self._here

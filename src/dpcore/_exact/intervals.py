@@ -221,7 +221,7 @@ class Interval:
         return _order(self.high, self._lift(other).low) <= 0
 
     def relative_width_below(self, bits: int) -> bool:
-        """Whether (high − low) ≤ 2^−bits · low, which also says that low > 0 or the interval is the point 0."""
+        """Whether (high − low) ≤ 2^−bits · low, which implies that low > 0 or that the interval is the point 0."""
         width = _add_up(self.high, _negated(self.low), 64)
         return _order(width, (self.low[0], self.low[1] - bits)) <= 0
 
@@ -287,7 +287,7 @@ def fraction_up(exact: Fraction) -> float:
 
 
 def power_of_two(exponent: int, precision: int) -> Interval:
-    """Make the point 2^exponent, whatever the exponent."""
+    """Make the point 2^exponent, for any exponent."""
     point = (1, exponent)
     return Interval(point, point, precision)
 
@@ -411,14 +411,14 @@ def cos_sin_of_turns(turns: Interval) -> tuple[Interval, Interval]:
 
 
 def log_complement(x: Interval) -> Interval:
-    """Enclose −ln(1 − x) for x in (0, 1), to good relative precision however small x is."""
+    """Enclose −ln(1 − x) for x in (0, 1), to good relative precision even for small x."""
     if x.at_most(2.0**-100):
         return x.hull(x + x * x)  # x ≤ −ln(1−x) ≤ x + x² for x ≤ 1/2
     return -log(1 - x)
 
 
 def complement_exp(y: Interval) -> Interval:
-    """Enclose 1 − e^−y for y > 0, to good relative precision however small y is."""
+    """Enclose 1 − e^−y for y > 0, to good relative precision even for small y."""
     if y.at_most(2.0**-100):
         return (y - y * y).hull(y)
     return 1 - exp(-y)

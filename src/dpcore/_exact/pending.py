@@ -1,4 +1,4 @@
-"""What the fast and the exact tiers share about a sample. The exact tier itself is imported when needed."""
+"""The description of a sample that the fast and the exact tiers share. The exact tier itself is imported when needed."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _mills_series(x: Interval) -> Interval:
 
 
 def normal_upper_quantile(log_tail: Interval) -> Interval:
-    """Find a point x ≥ 0 with ln Φ(−x) close to `log_tail` ≤ ln(1/2): not an enclosure, the caller certifies what it makes of it."""
+    """Find a point x ≥ 0 with ln Φ(−x) close to `log_tail` ≤ ln(1/2): not an enclosure; the caller certifies its own result."""
     x = sqrt(-2 * log_tail).middle()  # here Φ(−x) ≤ e^(−x²/2)/2: right of the root
     for _ in range(200):
         ratio = mills_ratio(x)

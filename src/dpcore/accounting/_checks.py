@@ -65,7 +65,7 @@ def check_parts(parts: Iterable[Privacy]) -> tuple[tuple[Privacy, ...], Relation
 
 
 def total_delta(total: Fraction, what: str) -> float:
-    """Round a sum of failure masses up, and raise if it is 1 or more, where nothing is guaranteed."""
+    """Round a sum of failure masses up, and raise if it is 1 or more, which guarantees nothing."""
     from dpcore._exact.intervals import fraction_up
 
     rounded = fraction_up(total)

@@ -39,7 +39,7 @@ class _Binomial:
         lower = np.cumprod(down / (k - down + 1) * math.exp(min(epsilon, 700.0)))
         upper = np.cumprod((k - up) / (up + 1) * math.exp(-epsilon))
         law = at_mode * np.concatenate([lower[::-1], [1.0], upper])
-        # Numbers at the end of float64's range are slow to compute with and count for nothing; the law rises to its mode and falls.
+        # Numbers at the end of float64's range are slow to compute with and do not affect the sum; the law rises to its mode and falls.
         kept = np.flatnonzero(law > LEAST)
         self.first = mode - below + int(kept[0])
         self.law: NDArray[np.float64] = law[kept[0] : kept[-1] + 1]

@@ -30,7 +30,7 @@ class Calibration:
     Attributes
     ----------
     parameter : float
-        Scale of the noise, or ε of one use, as the function that returned it says.
+        Scale of the noise, or ε of one use; see the function that returned it.
     rule : {"basic", "advanced", "optimal", "zcdp", "gaussian"}
         Rule of `compose` that proves the guarantee.
     privacy : Privacy

@@ -105,7 +105,7 @@ def pld(
     Parameters
     ----------
     uses : Uses or sequence of Uses
-        What is used. If there is sampling, every use has a sample of its own, and the ε and ρ are those of the mechanism on its sample for
+        What is used. If there is sampling, every use has a separate sample, and the ε and ρ are those of the mechanism on its sample for
         neighbours of this `relation`.
     sampling : {"none", "poisson", "without_replacement"}
         How the records of every use are drawn, secretly and independently of everything else. There is no default, because the result holds

@@ -214,7 +214,7 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: int) -> f
     -----
     δ is not monotone in σ. For σ < 1 it is up to about five times the δ of the continuous Gaussian.
 
-    Cost: 1 to 60 ms, whatever the scale.
+    Cost: 1 to 60 ms for any scale.
 
     Source: Canonne, Kamath & Steinke (2020), Theorem 7.
 

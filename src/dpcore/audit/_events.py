@@ -16,11 +16,11 @@ Array = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 
 DISTINCT = 1024
-"""Largest number of different values for which each value is a cell of its own."""
+"""Largest number of different values for which each value is a separate cell."""
 QUANTILES, TAIL = 64, 4
 """Interior quantiles that divide the cells of more values, and the least number of pilot runs beyond the outermost one."""
 LEAST_ATOM = 8
-"""Occurrences that make a value a cell of its own when there are more values; at most a quarter of `DISTINCT` values."""
+"""Occurrences that make a value a separate cell when there are more values; at most a quarter of `DISTINCT` values."""
 TABLE = 1 << 16
 """Integers in a range of at most this size are looked up in a table, which is faster than a search."""
 NEAR = 0.02
@@ -40,7 +40,7 @@ class Feature:
     of : callable
         Takes a block of outputs and returns a vector of bool, integers or floats.
     points : tuple of float
-        Numbers that get a cell of their own.
+        Numbers that get a separate cell.
     margin : float
         By how much its events must be better than those of features without a margin, which are easier to understand.
     where : {"values", "low_bits", "own"}

@@ -199,7 +199,7 @@ def _category(mechanism: Any, x: Any) -> int:
 
 
 def _supports(mechanism: Any) -> Callable[[Array, int], Array] | None:
-    """Whether reports support a category, in code of its own, so that the audit does not use the kernels that it audits."""
+    """Whether reports support a category, in separate code, so that the audit does not use the kernels that it audits."""
     if isinstance(mechanism, local.UnaryEncoding | local.SubsetSelection):
         return lambda rows, v: (rows[:, v // 8] >> np.uint8(v % 8)) & np.uint8(1)
     if isinstance(mechanism, local.HadamardResponse):

@@ -68,7 +68,7 @@ class AuditResult:
     places : tuple of AuditEvent
         The best counted event of the values, of the low bits and of your own functions, as far as one was counted.
     searched : tuple of {"values", "low_bits", "own"}
-        Where the audit searched. A place without an event in `places` had none that promised as much as the counted events.
+        Where the audit searched. A place without an event in `places` had none whose bound was expected to be as large as that of the counted events.
     contains : callable
         Takes outputs and returns for each whether it is in the event.
     """
@@ -118,7 +118,7 @@ class AuditResult:
         return f"{claim} is not refuted. {LIMITS}"
 
     def _evidence(self) -> list[str]:
-        """Which event, how often, and what that proves."""
+        """Return a sentence about the event, its frequencies, and the bound that they prove."""
         if self.epsilon_lower <= 0:
             return [f"No event separates the inputs: {self.runs:,} runs on each input prove no loss above ε = 0."]
         first, second = (_share(count, self.counted) for count in self.counts)

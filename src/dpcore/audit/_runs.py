@@ -143,7 +143,7 @@ def _answers(x0: Any, x1: Any) -> tuple[Array, Array]:
 
 
 def _check_neighbours(mechanism: Any, x0: Array, x1: Array) -> None:
-    """Raise unless the inputs are as close as the mechanism's sensitivity says neighbours are."""
+    """Raise unless the inputs are within the mechanism's sensitivity of each other."""
     moved = np.abs(x1.astype(np.float64) - x0.astype(np.float64)).reshape(-1)
     first_norm = isinstance(mechanism, mechanisms.Laplace | mechanisms.DiscreteLaplace)
     distance = math.fsum(moved) if first_norm else math.sqrt(math.fsum(moved**2))
@@ -159,7 +159,7 @@ def _released(mechanism: Any) -> Draw:
 
     def draw(x: Array, size: int, rng: Stream) -> Array:
         answers = np.broadcast_to(x, (size, *x.shape))
-        # Its δ holds for one integer, so it refuses arrays. Here each entry is a run of its own.
+        # Its δ holds for one integer, so it refuses arrays. Here each entry is a separate run.
         if isinstance(mechanism, mechanisms.DiscreteGaussian) and mechanism.method == "exact" and x.size <= 1:
             return noise.discrete_gaussian(answers, mechanism.scale, rng=rng, threads=1)
         return mechanism.release(answers, rng=rng, threads=1)
@@ -191,7 +191,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _function(run: Callable[..., Any], rng: Stream | None) -> Draw:
-    """Runs of a function: of `size` runs with its randomness, or of one run with randomness of its own."""
+    """Runs of a function: of `size` runs with its randomness, or of one run that draws its own randomness."""
     if takes(run, 3):
         return run
     name = getattr(run, "__name__", type(run).__name__)

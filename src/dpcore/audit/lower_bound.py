@@ -56,7 +56,7 @@ def audit(
         - an object of `dpcore.local`, which runs on a single record, or on a vector of records if it is sequential;
         - a function `run(x, size, rng)` that returns the outputs of `size` independent runs on x: an array of numbers or records whose
           first axis has this length. `repeat` makes one from a function of x and a stream;
-        - a function of x alone that makes one run with randomness of its own, as `lambda x: noise.laplace(x, 1.0)`. Python calls it
+        - a function of x alone that makes one run that draws its own randomness, as `lambda x: noise.laplace(x, 1.0)`. Python calls it
           2·runs times, so choose fewer runs;
         - any object with a method `privatize(x, *, rng, threads)` or `release(values, *, rng, threads)`.
     x0, x1 : object
@@ -202,7 +202,7 @@ def repeat(release: Callable[[Any, Stream], Any]) -> Callable[[Any, int, Stream]
 
 
 def _choose(runner: Runner, features: list[Feature], runs: int, delta: float, confidence: float) -> list[Candidate]:
-    """Return the events that promise most: at most one of each feature, and always the best one of plain values."""
+    """Return the events with the best scores: at most one of each feature, and always the best one of plain values."""
     pilot = min(runs, PILOT, max(LEAST_RUNS, PILOT_VALUES // (2 * len(features))))
     jobs = runner.jobs(pilot)
     held = _hold(runner, features, jobs)

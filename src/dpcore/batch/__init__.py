@@ -22,7 +22,7 @@ Privacy(epsilon=2.0, delta=0.0, relation='replace')
 array([0.543, 0.365, 0.077, 0.015])
 >>> folder.cleanup()
 
-A central release answers questions about a table. It has a job, a plan and a function of its own: `load_release_job`,
+A central release answers questions about a table. It has its own job, plan and function: `load_release_job`,
 `make_release_plan` and `release`.
 """
 

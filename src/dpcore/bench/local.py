@@ -58,7 +58,7 @@ class LocalCase:
         return np.minimum(rng.integers(0, k, size, self.dtype), rng.integers(0, k, size, self.dtype))
 
     def truth(self, records: Array) -> Any:
-        """Give the true mean or frequencies of the records."""
+        """Return the true mean or frequencies of the records."""
         if self.dtype is np.bool_:
             return records.mean()
         if self.dtype is np.float64:
@@ -71,7 +71,7 @@ class LocalCase:
 
 
 def local_cases() -> tuple[LocalCase, ...]:
-    """Give all cases of the speed table."""
+    """Return all cases of the speed table."""
     kary = (
         LocalCase(f"KaryResponse k={k}, {np.dtype(dtype).name}", local.KaryResponse(EPSILON, k=k), dtype, 1)
         for k in (16, 1024)
@@ -101,7 +101,7 @@ def check_estimate(case: LocalCase, records: Array, reports: Any) -> None:
 
 
 def _row(case: str, against: str, level: str, threads: int, timing: Timing, n: int, **more: Any) -> Row:
-    """Give the row of a timing of `n` records; against a bound the ratio is our time divided by the bound."""
+    """Return the row of a timing of `n` records; against a bound the ratio is our time divided by the bound."""
     ns, ratio = 1e9 / n, 1 / timing.ratio if more.get("bound") else timing.ratio
     return Row(case, against, level, threads, timing.ours * ns, timing.other * ns, ratio, **more)
 
@@ -162,7 +162,7 @@ def transform_row(name: str, peer: Callable[[Array], Work], level: str, rounds: 
 
 
 def local_bounds(n: int, rounds: int) -> list[Row]:
-    """Give the rows that need no peer, at every CPU level of this machine."""
+    """Return the rows that need no peer, at every CPU level of this machine."""
     rows, threads = [], _backend.default_threads()
     for level in at_levels():
         for case in local_cases():

@@ -31,7 +31,7 @@ Real: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release(ABC):
-    """A released distribution. Whatever you compute from it is post-processing and costs no privacy.
+    """A released distribution. Anything you compute from it is post-processing and costs no privacy.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Release(ABC):
     def table(
         self, draws: int | None = None, *, names: Sequence[str] | None = None, rng: Stream | None = None, threads: int | None = None
     ) -> pa.Table:
-        """Give synthetic records as an Arrow table.
+        """Return synthetic records as an Arrow table.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Release(ABC):
         Raises
         ------
         ParameterError, ParameterTypeError
-            If `draws` is None and the release has no draws of its own, or there is not one name for each column.
+            If `draws` is None and the release has no draws, or there is not one name for each column.
         ModuleNotFoundError
             If pyarrow is not installed.
 
@@ -164,7 +164,7 @@ class Release(ABC):
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; None makes a figure of its own.
+            Where to draw; None makes a separate figure.
 
         Returns
         -------

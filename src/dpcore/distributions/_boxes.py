@@ -125,7 +125,7 @@ class Box:
         return points[:, 0] if self.dimension == 1 else points
 
     def contains(self, rows: Reals) -> npt.NDArray[np.bool_]:
-        """Tell whether points lie in the box.
+        """Return whether points lie in the box.
 
         Parameters
         ----------

@@ -93,7 +93,7 @@ class Cells:
         return math.prod(width / b for width, b in zip(self.box.widths, self.shape, strict=True))
 
     def edges(self, axis: int = 0) -> Reals:
-        """Give the ends of the bins of an axis.
+        """Return the ends of the bins of an axis.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Cells:
         return edges
 
     def codes(self, records: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[np.int64]:
-        """Give the number of each record's cell.
+        """Return the number of each record's cell.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class Cells:
         return np.zeros(len(rows)) if numbers is None else numbers
 
     def places(self, codes: npt.ArrayLike, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
-        """Give a uniform point of each cell, which lies in that cell again when it is binned.
+        """Return a uniform point of each cell, which lies in that cell again when it is binned.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class Cells:
 
         Notes
         -----
-        Guarantee: none of its own; the points depend on the codes alone.
+        Guarantee: this function adds none; the points depend on the codes alone.
         """
         r = self.box.dimension
         rest = check_array("codes", codes, INTEGER_DTYPES).astype(np.int64, copy=False)
@@ -305,8 +305,8 @@ def _shape(bins: object, dimension: int) -> tuple[int, ...]:
 def cells_of_records(
     records: npt.ArrayLike, bounds: Bounds, bins: Bins, rng: Stream | None, threads: int | None
 ) -> tuple[npt.NDArray[Any], Cells, Stream]:
-    """Return the data, not yet looked at, the cells, and the call's stream; raise if a parameter does not fit."""
+    """Return the data, not yet read, the cells, and the call's stream; raise if a parameter does not fit."""
     array = check_records(records)
     check_threads(threads)
-    stream = resolve(rng)  # one that is none is refused before the data are looked at
+    stream = resolve(rng)  # an invalid one is refused before the data are read
     return array, Cells.of(bins, Box.of(bounds, dimension_of(array))), stream

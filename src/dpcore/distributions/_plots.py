@@ -42,7 +42,7 @@ class Drawable(Protocol):
 
 
 def draw_density(release: Drawable, ax: Axes | None) -> Axes:
-    """Draw on axes, or on new ones; returns which."""
+    """Draw on axes, or on new ones, and return the axes."""
     if release.dimension > 2:
         raise ParameterError(
             f"plot must have a release with at most 2 coordinates, got {release.dimension}: draw a `sample` of two of them instead"

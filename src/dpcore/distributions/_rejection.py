@@ -53,7 +53,7 @@ def first_accepted(
 ) -> Reals:
     """Return the first candidate that is accepted, for as many trials as it takes; `draw` makes a stated number of trials.
 
-    Trials are made in batches, whose sizes depend on `numbers` per trial alone. Each trial has a uniform number of its own, and the one
+    Trials are made in batches, whose sizes depend on `numbers` per trial alone. Each trial has a separate uniform number, and the one
     returned is the first in order whose number is below e^−E: its law has density e^−E, normalised, with respect to that of candidates.
     """
     size, largest, done = _FIRST_BATCH, max(1, _BATCH_NUMBERS // numbers), 0

@@ -183,7 +183,7 @@ class HistogramRelease(Release):
         return standard_deviation(self.noise, self.scale)
 
     def interval(self, confidence: float = 0.95) -> Reals:
-        """Give an interval for the true count of each cell.
+        """Return an interval for the true count of each cell.
 
         Parameters
         ----------

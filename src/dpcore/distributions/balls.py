@@ -25,7 +25,7 @@ _BLOCK = 1 << 20
 def small_ball_probability(
     radius: float, *, draws: int, bins: int | None = None, runs: int | None = None, rng: Stream | None = None
 ) -> float:
-    r"""Give R(k, ε) = P(sup_x \|F(x) − F_k(x)\| ≤ ε), F_k the empirical distribution function of k draws from F.
+    r"""Return R(k, ε) = P(sup_x \|F(x) − F_k(x)\| ≤ ε), F_k the empirical distribution function of k draws from F.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class Consistency:
         return np.asarray(self.distances.std(axis=1, ddof=1) / math.sqrt(repeats)) if repeats > 1 else np.full(len(self.sizes), np.inf)
 
     def exceeding(self, distance: float) -> Reals:
-        """Give the share of the releases at each size that are farther away than a distance.
+        """Return the share of the releases at each size that are farther away than a distance.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ def consistency(
     sizes : sequence of int
         Numbers n of records, ≥ 1 each.
     repeats : int, default 20
-        Number of releases at each n, each from records of its own; ≥ 1.
+        Number of releases at each n, each from separate records; ≥ 1.
     progress : callable, optional
         Called as ``progress(done, total)`` after each release.
 

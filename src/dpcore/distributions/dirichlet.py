@@ -133,7 +133,7 @@ def dirichlet_codes(counts: Codes, draws: int, prior: float | npt.NDArray[np.flo
 
 
 def least_prior(epsilon: float, *, draws: int) -> float:
-    """Give the least parameter of a Dirichlet prior for which k draws are ε-private, rounded up.
+    """Return the least parameter of a Dirichlet prior for which k draws are ε-private, rounded up.
 
     Parameters
     ----------

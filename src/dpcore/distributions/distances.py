@@ -28,7 +28,7 @@ NODES = 8
 
 
 def ks_distance(first: Distribution, second: Distribution, *, points: int = 4096) -> float:
-    r"""Give the Kolmogorov-Smirnov distance sup_x \|F(x) − G(x)\|.
+    r"""Return the Kolmogorov-Smirnov distance sup_x \|F(x) − G(x)\|.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _empirical(rows: Reals) -> Function:
 def _common_dimension(curves: Sequence[_Curve]) -> int:
     found = {curve.dimension for curve in curves if curve.dimension is not None}
     if not found:
-        raise ParameterTypeError("first or second must be a release or an array: two functions do not tell where to compare them")
+        raise ParameterTypeError("first or second must be a release or an array: two functions have no range on which to compare them")
     if len(found) > 1:
         raise ParameterError(f"first and second must have the same number of coordinates, got {min(found)} and {max(found)}")
     return found.pop()
@@ -162,7 +162,7 @@ def _values(name: str, function: Function, points: Reals) -> Reals:
 
 
 def squared_l2_distance(first: Density, second: Density, *, bounds: Bounds | None = None, pieces: int | None = None) -> float:
-    r"""Give the squared L2 distance ∫ (f(x) − g(x))² dx of two densities, by Gauss-Legendre quadrature.
+    r"""Return the squared L2 distance ∫ (f(x) − g(x))² dx of two densities, by Gauss-Legendre quadrature.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def squared_l2_distance(first: Density, second: Density, *, bounds: Bounds | Non
     bounds : (low, high), optional
         Where to integrate: each a number, or a sequence of r numbers. None is the box of the first release among the two, or [0, 1].
     pieces : int, optional
-        Number of pieces of each axis, ≥ 1; cells of histograms are pieces of their own. None is 256, or as many as 2^22 nodes allow.
+        Number of pieces of each axis, ≥ 1; each cell of a histogram is a separate piece. None is 256, or as many as 2^22 nodes allow.
 
     Returns
     -------

@@ -255,7 +255,7 @@ def l2_exponential(
 
 
 def _refuse_long(public: SeriesDistance, max_trials: int) -> None:
-    """Raise if some data set could take more than `max_trials` trials on average; only public numbers are looked at."""
+    """Raise if some data set could take more than `max_trials` trials on average; only public numbers are used."""
     rate = public.mean_rate()
     most = math.log(max_trials) / rate
     refuse_long(
@@ -325,7 +325,7 @@ def exponential_density(
     Parameters
     ----------
     score : callable, or array_like of shape (m,)
-        ξ(x, ·) for the data at hand: takes candidates (t,) or (t, r) and gives t finite numbers; or the scores of `candidates`.
+        ξ(x, ·) for these data: takes candidates (t,) or (t, r) and gives t finite numbers; or the scores of `candidates`.
     epsilon : float
         Privacy loss ε, positive and finite.
     sensitivity : float

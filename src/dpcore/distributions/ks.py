@@ -119,7 +119,7 @@ def ks_exponential(
 
 
 def _check_size(m: int, k: int) -> None:
-    """Raise where exact draws would take too long; only public numbers are looked at."""
+    """Raise where exact draws would take too long; only public numbers are used."""
     if m > MOST_BINS:
         raise ParameterError(f"bins must be in [1, 2^17], got {m}")
     if m * (k + 1) > MOST_ENTRIES or m * (k + 1) ** 2 > MOST_PRODUCTS:

@@ -121,7 +121,7 @@ def smoothed_codes(counts: Codes, draws: int, smoothing: float, *, rng: Stream |
 
 
 def least_smoothing(epsilon: float, *, draws: int, bins: int, n: int) -> float:
-    """Give the least δ for which k draws of a smoothed histogram are ε-private, rounded up.
+    """Return the least δ for which k draws of a smoothed histogram are ε-private, rounded up.
 
     Parameters
     ----------

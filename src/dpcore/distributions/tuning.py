@@ -312,7 +312,7 @@ class Rate:
 
 
 def rate(mechanism: str, distance: str, *, n: int, dimension: int = 1, smoothness: float = 1.0) -> Rate:
-    """Give the order of the error of a release: an entry of the two summary tables of Wasserman & Zhou (2010).
+    """Return the order of the error of a release: an entry of the two summary tables of Wasserman & Zhou (2010).
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def _order(mechanism: str, distance: str, r: int, gamma: float) -> tuple[float, 
 
 
 def _check_entry(mechanism: str, distance: str, r: int, gamma: float) -> None:
-    """Whether a table speaks of such densities."""
+    """Whether a table has an entry for such densities."""
     if r != 1 and mechanism in (*SOBOLEV, "ks_exponential"):
         raise ParameterError(f"dimension must be 1 for {mechanism}, got {r}")
     if gamma != 1.0 and (mechanism in LIPSCHITZ or distance == "ks"):

@@ -62,9 +62,9 @@ class AdaptiveQueries:
     2kγ² + √(2k ln(1/δ))γ = ε²/(4 ln(1/δ)) + ε/2, which is at most ε if and only if ε ≤ 2 ln(1/δ). The corollary in the lecture omits this
     condition; the constructor checks it. The mean is an exact sum over n, so its sensitivity is exactly 1/n.
 
-    The object counts the answers of its own process, so it answers nothing in a child of fork, and it cannot be copied.
+    The object counts the answers of its own process, so it refuses to answer in a forked child, and it cannot be copied.
 
-    You must make sure of two things. A query must look at each record by itself: ``lambda x: x > x.mean()`` does not, and its answer is
+    You must make sure of two things. A query must use each record by itself: ``lambda x: x > x.mean()`` does not, and its answer is
     not private. And a query must not reveal data in another way, for instance by an exception. A query that raises counts as asked.
     Cost: that of the query, and one pass over its numbers.
 
@@ -163,7 +163,7 @@ class AdaptiveQueries:
                 raise BudgetError(f"uses = {self.uses} queries were asked, and there is no budget for another one")
             if self._failed:
                 raise BudgetError(
-                    "the first answer failed, and its spend in the ledger with it: make another object, with a budget of its own"
+                    "the first answer failed, and so did its spend in the ledger: make another object, with a separate budget"
                 )
             self._asked += 1
         total = self._total(query)
@@ -215,7 +215,7 @@ class AdaptiveQueries:
     # Accuracy
 
     def empirical_accuracy(self, beta: float) -> float:
-        r"""Give an α such that all k answers are within α of the means over the data, with probability at least 1 − β.
+        r"""Return an α such that all k answers are within α of the means over the data, with probability at least 1 − β.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class AdaptiveQueries:
         return self.scale * math.log(self.uses / beta)
 
     def statistical_accuracy(self, beta: float, *, constant: float = 1.0) -> tuple[float, float]:
-        r"""Give the accuracy of all k answers for the population that the records were drawn from, and the probability of missing it.
+        r"""Return the accuracy of all k answers for the population that the records were drawn from, and the probability of missing it.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class AdaptiveQueries:
 
     def _refuse_elsewhere(self) -> None:
         if os.getpid() != self._process:
-            raise BudgetError("queries must be asked in the process that made this object: a child of fork would answer as many again")
+            raise BudgetError("queries must be asked in the process that made this object: a forked child would answer as many again")
 
     def __reduce__(self) -> NoReturn:
         raise ParameterTypeError(

@@ -245,7 +245,7 @@ def identity_test(
 
 
 def sign_separation(alpha: float) -> float:
-    """Give a lower bound of ‖ν‖₂ for the signs of N(m, I) with ‖m‖₂ ≥ α: 0.84·min(α/√2, 1).
+    """Return a lower bound of ‖ν‖₂ for the signs of N(m, I) with ‖m‖₂ ≥ α: 0.84·min(α/√2, 1).
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def sign_separation(alpha: float) -> float:
 
 
 def sample_size_needed(epsilon: float, delta: float, *, d: int, alpha: float, level: float | None = None) -> int:
-    r"""Give the number of records from which on `uniformity_test` errs with probability at most 1/3 on either side.
+    r"""Return the number of records from which on `uniformity_test` errs with probability at most 1/3 on either side.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def sample_size_needed(epsilon: float, delta: float, *, d: int, alpha: float, le
 
 
 def sample_size_order(epsilon: float, *, d: int, alpha: float) -> float:
-    """Give √d/α² + d^¼/(αε): the order of Private inference (chapter 9), Theorem 9.3.4, without its logarithms and constant.
+    """Return √d/α² + d^¼/(αε): the order of Private inference (chapter 9), Theorem 9.3.4, without its logarithms and constant.
 
     Parameters
     ----------
@@ -375,7 +375,7 @@ def _outcome(
     rng: Stream | None,
     threads: int | None,
 ) -> TestOutcome:
-    """Check what is public about the records, look at them, and run the test."""
+    """Check what is public about the records, read them, and run the test."""
     n, d = shape
     limits = thresholds(n, d, *budget)
     check_ranges(n, d, limits)

@@ -70,7 +70,7 @@ class MeanEstimate:
     n: int
 
     def interval(self, confidence: float = 0.95) -> Array:
-        """Give an interval for each coordinate of the mean of the clipped records.
+        """Return an interval for each coordinate of the mean of the clipped records.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class SparseMeanEstimate:
     n: int
 
     def interval(self, confidence: float = 0.95) -> Array:
-        """Give an interval for each chosen coordinate of the mean of the clipped records.
+        """Return an interval for each chosen coordinate of the mean of the clipped records.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Noise on a clamped number: what the four mechanisms share."""
+"""Noise on a clamped number: code that the four mechanisms share."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Single = TypeVar("Single", float, int)
 
 
 class Additive(LocalMechanism, Generic[Single]):
-    """Noise on a clamped number: what the four kinds share."""
+    """Noise on a clamped number: the base class of the four mechanisms."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ class Additive(LocalMechanism, Generic[Single]):
 
     @property
     def integral(self) -> bool:
-        """Whether the mechanism takes and gives integers."""
+        """Whether the mechanism takes and returns integers."""
         return self.kind.startswith("discrete")
 
     @property
@@ -108,7 +108,7 @@ class Additive(LocalMechanism, Generic[Single]):
         self, records: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[Any] | None = ..., threads: int | None = ...
     ) -> npt.NDArray[Any]: ...
     def privatize(self, records: Any, *, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
-        """Clamp every number to the bounds and add noise of its own.
+        """Clamp every number to the bounds and add separate noise.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class Additive(LocalMechanism, Generic[Single]):
         return total, squares
 
     def _far_steps(self, report: float, index: int) -> int:
-        """A report in units of the grid, however large; noise never takes one there, but a report may come from anyone."""
+        """A report in units of the grid, of any size; noise never makes one this large, but a report may come from anyone."""
         steps = Fraction(report) / Fraction(self.grid) if math.isfinite(report) else None
         if steps is None or steps.denominator != 1:
             raise DataError(f"reports must be finite multiples of the grid {self.grid!r}; the one at index {index} is not")
@@ -231,7 +231,7 @@ class Additive(LocalMechanism, Generic[Single]):
         scale, half = self.scale / grid, (self.upper - self.lower) / grid / 2
         variance, squared = noise_variance(self.kind, scale), None
         if target == "population":
-            # of a single report nothing is known but what bounds allow
+            # for a single report, only the bounds limit the variance
             squared = _nearest((squares - Fraction(total * total, n)) / (n - 1)) if n > 1 else variance + half * half
             variance = squared
         middle = (Fraction(self.lower) + Fraction(self.upper)) / 2 / Fraction(grid) - self._centre

@@ -31,7 +31,7 @@ _SLACK = 1 - 1e-9
 
 
 def frequency_interval(counts: Any, n: int, support: Support, *, confidence: float, target: str) -> Reals:
-    """Give lower and upper limits of the frequencies that belong to support counts, shape (…, 2)."""
+    """Return lower and upper limits of the frequencies that belong to support counts, shape (…, 2)."""
     law = _Law(n, support, population=target == "population")
     found = np.asarray(counts, np.float64)
     flat = found.reshape(-1)
@@ -152,7 +152,7 @@ def _least_holders(counts: Reals, n: int, lies: tuple[float, float], tail: float
     """The least m in 0 … n at which P(C ≥ count) is at least `tail`; a holder lies with the first probability, others with the second."""
     miss, q = lies
     gap = (1 - miss) - q
-    # The tail at the mean is near one half, whatever m is; 12 standard deviations and 60 counts off it is far below any `tail`.
+    # The tail at the mean is near one half for every m; 12 standard deviations and 60 counts off it is far below any `tail`.
     middle = np.clip(np.rint((counts - n * q) / gap), 0, n)
     spread = math.ceil((12 * math.sqrt(EXACT) + 60) / gap) if gap > 240 / (n + 1) else n
     low: Reals = np.maximum(middle - spread, 0) - 1  # not enough holders

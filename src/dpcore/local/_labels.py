@@ -24,7 +24,7 @@ BLOCK = 1 << 14
 LONG = 1 << 26
 """Characters of all labels, each as long as the longest one, up to which they are searched in an array."""
 UNKNOWN = -1
-"""The code of what is none of the labels."""
+"""The code of values that are not one of the labels."""
 
 
 def check_labels(categories: object) -> tuple[str, ...]:

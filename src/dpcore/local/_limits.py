@@ -1,4 +1,4 @@
-"""What an estimate keeps to give a confidence interval at any level: each class is called with the confidence."""
+"""Data that an estimate keeps to compute confidence intervals at any level: each class is called with the confidence."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def noise_width(kind: Kind, scale: float, n: int, tail: float) -> float:
 
 
 def mean_margins(kind: Kind, scale: float, n: int, tail: float, *, total: float, half: float, squares: float | None) -> tuple[float, float]:
-    """Give how far the limits of the mean lie below and above the mean of the reports, all in units of the reports' grid.
+    """Return how far the limits of the mean lie below and above the mean of the reports, all in units of the reports' grid.
 
     Parameters
     ----------

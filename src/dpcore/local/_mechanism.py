@@ -1,4 +1,4 @@
-"""What all local mechanisms share: the base class, and checks of what they take."""
+"""The base class of local mechanisms, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def open_stream(rng: Stream | None, threads: object) -> Stream:
 
 
 def separate(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Return values that stay as they are whatever is written to `out`.
+    """Return values that do not change when `out` is written.
 
     Where the two overlap otherwise than item on item that is a copy, which is wiped when it goes.
     """

@@ -1,4 +1,4 @@
-"""What mechanisms share whose report is one bit."""
+"""Code that the mechanisms with one-bit reports share."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class OneBit(LocalMechanism):
         """Estimate the mean of reports middle ± reach."""
         ones = int(counted.counts[0])
         share = ones / counted.n
-        # Var(±1): exact for the population; for the sample at hand it is an upper bound, whatever the records are. No record makes a
+        # Var(±1): exact for the population; for the sample it is an upper bound, for any records. No record makes a
         # report rarer than q, so a few reports that agree do not pass for certainty.
         rarest = float(logistic_complement(self.epsilon))
         possible = max(min(share, 1 - share), rarest)  # 1 − rarest would be 1 from ε = 37 on

@@ -112,7 +112,7 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
 
     @abstractmethod
     def _count(self, reports: npt.NDArray[Any], threads: int | None) -> npt.NDArray[np.int64]:
-        """What `aggregate` counts."""
+        """The counts that `aggregate` returns."""
 
     def _given(self, reports: npt.NDArray[Any], records: Any, *, single: bool, out: npt.NDArray[Any] | None) -> Any:  # noqa: ARG002
         """Reports as `privatize` returns them."""
@@ -212,7 +212,7 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
     def _count_in_parts(
         self, reports: npt.NDArray[Any], threads: int | None, progress: Callable[[int, int], object]
     ) -> npt.NDArray[np.int64]:
-        """Count reports part by part, and tell after each how far it is."""
+        """Count reports part by part, and report the progress after each part."""
         n, size = len(reports), max(1, COUNTED_AT_ONCE // self.k)
         counts = self._count(reports[:0], threads)
         for start in range(0, n, size):
@@ -225,7 +225,7 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
         return counts
 
     def variance(self, f: float = 0.0, target: Target = "sample") -> float:
-        """Give the variance of one user's contribution to the estimated frequency of a category.
+        """Return the variance of one user's contribution to the estimated frequency of a category.
 
         Parameters
         ----------

@@ -85,7 +85,7 @@ class BinaryResponse(OneBit):
         return Support(float(complement(flip)), float(flip), float(flip))
 
     def variance(self, f: float = 0.0, target: Target = "sample") -> float:
-        """Give the variance of one user's contribution to the estimated proportion of True.
+        """Return the variance of one user's contribution to the estimated proportion of True.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class BinaryResponse(OneBit):
         return frequencies(int(counted.counts[0]), counted.n, self.support, target=target, privacy=self.privacy)
 
     def channel(self) -> npt.NDArray[np.float64]:
-        """Give the matrix P(y|x), rows and columns False, True.
+        """Return the matrix P(y|x), rows and columns False, True.
 
         Returns
         -------

@@ -88,7 +88,7 @@ class BoundedMean(OneBit):
         return expansion(self.epsilon)
 
     def variance(self, mean: float | None = None) -> float:
-        """Give the variance of one user's contribution to the estimated mean.
+        """Return the variance of one user's contribution to the estimated mean.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class BoundedMean(OneBit):
         Returns
         -------
         float
-            ((upper − lower)/2·z0)² − (mean − middle)², that of the population; for the sample at hand an upper bound. Infinite
+            ((upper − lower)/2·z0)² − (mean − middle)², that of the population, and an upper bound for the sample. Infinite
             where it leaves the range of float64.
         """
         half = (self.upper - self.lower) / 2
@@ -173,7 +173,7 @@ class BoundedMean(OneBit):
         return self._mean(counted, self.lower + half, half * self.z0)
 
     def channel(self, points: Any = None) -> npt.NDArray[np.float64]:
-        """Give the rows P(−z0), P(+z0) of some inputs.
+        """Return the rows P(−z0), P(+z0) of some inputs.
 
         Parameters
         ----------

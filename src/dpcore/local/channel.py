@@ -167,7 +167,7 @@ class BinaryChannel(OneBit):
         return self.norm * expansion(self.epsilon)
 
     def variance(self, mean: float | None = None) -> float:
-        """Give the variance of one user's contribution to the estimated mean of φ.
+        """Return the variance of one user's contribution to the estimated mean of φ.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class BinaryChannel(OneBit):
         Returns
         -------
         float
-            z0² − mean², that of the population; for the sample at hand an upper bound.
+            z0² − mean², that of the population, and an upper bound for the sample.
         """
         return self._variance(mean, 0.0, self.norm, self.z0)
 
@@ -289,7 +289,7 @@ class BinaryChannel(OneBit):
         return self._mean(counted, 0.0, self.z0)
 
     def channel(self, points: Any = None) -> npt.NDArray[np.float64]:
-        """Give the rows P(−z0), P(+z0).
+        """Return the rows P(−z0), P(+z0).
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class BinaryChannel(OneBit):
 
 
 def _array(name: str, value: Any) -> npt.NDArray[Any]:
-    """Return what a callable takes or gives as an array, of whatever dtype."""
+    """Return the argument or the result of a callable as an array of any dtype."""
     check_unmasked(name, value)
     try:
         return np.asarray(value)

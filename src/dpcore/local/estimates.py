@@ -94,7 +94,7 @@ class Estimate:
     limits: Limits = field(kw_only=True, repr=False)
 
     def interval(self, confidence: float = 0.95) -> npt.NDArray[np.float64]:
-        """Give the lower and upper end of a confidence interval for each number.
+        """Return the lower and upper end of a confidence interval for each number.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ def frequencies(
 
 
 def moved(found: Estimate, by: float, *, margin: float) -> Estimate:
-    """Give the estimate plus a number, with intervals that are wider by `margin` on both sides."""
+    """Return the estimate plus a number, with intervals that are wider by `margin` on both sides."""
     limits = MovedLimits(found.limits, by, margin)
     return Estimate(found.value + by, found.stderr, found.n, found.privacy, found.categories, limits=limits)
 

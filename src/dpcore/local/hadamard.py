@@ -109,7 +109,7 @@ class HadamardResponse(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
         return (counted.n + agreement) / 2
 
     def channel(self) -> npt.NDArray[np.float64]:
-        """Give the matrix P(row, sign|x): k rows x, 2K columns, column 2·row + sign with sign 1 for +1.
+        """Return the matrix P(row, sign|x): k rows x, 2K columns, column 2·row + sign with sign 1 for +1.
 
         Returns
         -------

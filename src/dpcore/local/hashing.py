@@ -131,7 +131,7 @@ class LocalHashing(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
         return _backend.support_counts(reports, self.g, self.k, threads=threads)
 
     def channel(self, seed: int) -> npt.NDArray[np.float64]:
-        """Give the matrix P(code|x) under one hash function: k rows x, g columns.
+        """Return the matrix P(code|x) under one hash function: k rows x, g columns.
 
         Parameters
         ----------

@@ -125,7 +125,7 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
         return _backend.code_counts(reports, self.k, threads=threads)
 
     def channel(self) -> npt.NDArray[np.float64]:
-        """Give the matrix P(y|x): k rows x, k columns y.
+        """Return the matrix P(y|x): k rows x, k columns y.
 
         Returns
         -------

@@ -48,7 +48,7 @@ CHANNELS: frozenset[type[LocalMechanism]] = frozenset(
         UnaryEncoding,
     }
 )
-"""Types that `SequentialChannel` accepts. A subclass could do anything with a record, whatever its `privacy` claims."""
+"""Types that `SequentialChannel` accepts. A subclass could do anything with a record, even if its `privacy` claims otherwise."""
 
 
 class History(Sequence[Any]):
@@ -128,7 +128,7 @@ class SequentialChannel:
         return Privacy(self.epsilon)
 
     def channel(self, history: Sequence[Any]) -> LocalMechanism:
-        """Give the conditional channel after some reports.
+        """Return the conditional channel after some reports.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class SequentialChannel:
         records : sequence
             Records, each a single value that suits its mechanism. A vector is refused: it would cost ε for each of its items.
         rng : Stream, optional
-            Source of randomness; None is the operating system's, through a secure generator. Each record is a call of its own.
+            Source of randomness; None is the operating system's, through a secure generator. Each record is a separate call.
         threads : int, optional
             Passed on; a single record needs one.
 
@@ -184,7 +184,7 @@ class SequentialChannel:
 
         Notes
         -----
-        Cost: some tens of microseconds a record: each is a call of its own, and `choose` is Python code.
+        Cost: some tens of microseconds a record: each is a separate call, and `choose` is Python code.
         """
         stream = open_stream(rng, threads)
         given: object = records
@@ -269,7 +269,7 @@ class SequentialQuantile:
 
     Let B_i be the unbiased value of the i-th answer. The guesses are θ_{i+1} = clamp(θ_i − γ·i^(−5/8)·(B_i − q)), and the estimate is the
     mean of their last half. It is consistent if the density f is positive at the quantile θ. Its standard error tends to
-    √(2(q(1 − q) + e^ε/(e^ε − 1)²)/n)/f(θ), whatever the step. Until the guesses reach the quantile, the estimate is biased towards the
+    √(2(q(1 − q) + e^ε/(e^ε − 1)²)/n)/f(θ), for any step. Until the guesses reach the quantile, the estimate is biased towards the
     start. For a median in bounds 20 to 100 standard deviations apart that takes about 10³ records at ε = 4, 10⁴ at ε = 1 and 10⁵ to 10⁶ at
     ε = 0.1; quantiles near 0 or 1 take more.
 

@@ -141,7 +141,7 @@ class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint
         return counts
 
     def channel(self) -> npt.NDArray[np.float64]:
-        """Give the matrix P(S|x): k rows x, a column for each subset S of size w in lexicographic order.
+        """Return the matrix P(S|x): k rows x, a column for each subset S of size w in lexicographic order.
 
         Returns
         -------

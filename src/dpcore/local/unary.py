@@ -139,7 +139,7 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
         return _backend.column_counts(reports, self.k, threads=threads)
 
     def channel(self) -> npt.NDArray[np.float64]:
-        """Give the matrix P(y|x): k rows x, 2^k columns y, bit v of the column's number being the bit of category v.
+        """Return the matrix P(y|x): k rows x, 2^k columns y, bit v of the column's number being the bit of category v.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What all mechanisms share: checks of their parameters, and what follows from them."""
+"""Checks of the parameters of all mechanisms, and the values that follow from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dpcore.privacy import Privacy
 
 
 def checked_budget(epsilon: float, delta: float) -> dict[str, float]:
-    """Give ε and δ as floats, rounded down as for the scale."""
+    """Return ε and δ as floats, rounded down as for the scale."""
     return {"epsilon": check_positive("epsilon", epsilon), "delta": check_real("delta", delta, low=0.0, high=1.0)}
 
 
 def settle(mechanism: Any, parameters: dict[str, float], scale: float, limits: tuple[float, float], *, include_low: bool = True) -> None:
-    """Store the checked parameters of a frozen mechanism, and what follows from them."""
+    """Store the checked parameters of a frozen mechanism, and the values that follow from them."""
     low, high = limits
     if not (low <= scale <= high and (include_low or low < scale)):
         given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
@@ -28,7 +28,7 @@ def settle(mechanism: Any, parameters: dict[str, float], scale: float, limits: t
 
 
 def tail_probability(beta: float, size: int) -> Any:
-    """Give 1 − (1−β)^(1/k), the probability for one answer."""
+    """Return 1 − (1−β)^(1/k), the probability for one answer."""
     from dpcore.accounting import _calibration
 
     beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)

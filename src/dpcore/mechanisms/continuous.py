@@ -67,7 +67,7 @@ class Laplace:
 
     def __post_init__(self) -> None:
         check_choice("relation", self.relation, ("replace", "add_remove"))
-        # Each number is read once, so that the scale follows from the numbers in `privacy`, whatever objects were given.
+        # Each number is read once, so that the scale follows from the numbers in `privacy`, for any types of the arguments.
         parameters = {"epsilon": check_positive("epsilon", self.epsilon), "sensitivity": check_sensitivity(self.sensitivity)}
         settle(self, parameters, accounting.laplace_scale(**parameters), noise.FLOAT_SCALE)
 
@@ -111,7 +111,7 @@ class Laplace:
         return noise.laplace(values, self.scale, rng=rng, out=out, threads=threads)
 
     def accuracy(self, beta: float, *, size: int = 1) -> float:
-        r"""Give the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
+        r"""Return the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class Gaussian:
         return noise.gaussian(values, self.scale, rng=rng, out=out, threads=threads)
 
     def accuracy(self, beta: float, *, size: int = 1) -> float:
-        r"""Give the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
+        r"""Return the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
 
         Parameters
         ----------

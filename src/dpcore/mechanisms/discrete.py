@@ -110,7 +110,7 @@ class DiscreteLaplace:
         return noise.discrete_laplace(values, self.scale, rng=rng, out=out, threads=threads)
 
     def accuracy(self, beta: float, *, size: int = 1) -> int:
-        r"""Give the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
+        r"""Return the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class DiscreteGaussian:
         return noise.discrete_gaussian(values, self.scale, rng=rng, out=out, threads=threads)
 
     def accuracy(self, beta: float, *, size: int = 1) -> int:
-        r"""Give the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
+        r"""Return the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
 
         Parameters
         ----------

@@ -77,7 +77,7 @@ def _prepared(first: npt.ArrayLike, n: int, q: npt.ArrayLike) -> tuple[Array, Ar
 
 
 def _chernoff(count: Array, n: int, q: Array) -> tuple[npt.NDArray[np.bool_], Array]:
-    """Tell where e^{−n·KL(count/n‖q)} is negligible, and return its value, rounded up."""
+    """Return where e^{−n·KL(count/n‖q)} is negligible, and its value, rounded up."""
     share = count / n
     exponent = n * (special.rel_entr(share, q) + special.rel_entr(1 - share, 1 - q)) - (1e-6 + 1e-15 * n)
     return exponent > NEGLIGIBLE, np.exp(-np.maximum(exponent, 0.0))

@@ -262,7 +262,7 @@ def _drawn(draw: Callable[[Figure], None], width: float, height: float, title: s
 
 
 def _for_page(svg: str, title: str, kind: str) -> str:
-    """The drawing without what a file of its own needs, in variables of the page in place of colours and fonts."""
+    """The drawing without what a separate file needs, in variables of the page in place of colours and fonts."""
     svg = svg[svg.index("<svg") :]
     # The rule for line ends would hold for the whole page, which has it for plots.
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)

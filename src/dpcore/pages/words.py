@@ -7,7 +7,7 @@ import math
 from dpcore.pages.numbers import counted, misses, percentage_of, rounded_up
 
 OWN_ROWS = ", or one row without"
-"""Part of the name of a job's unit if rows that name no unit are units of their own."""
+"""Part of the name of a job's unit if rows that name no unit count as separate units."""
 NOT_SECURE = "NOT PRIVATE: the noise comes from the key in [testing]; anyone who knows the key can remove it (secure = false)."
 LARGE = 14
 """From this ε on the factor is written as a power of e."""
@@ -33,7 +33,7 @@ def whose(unit: str) -> str:
 
 
 def unnamed(unit: str) -> str:
-    """What is protected of rows that name no unit, if they are units of their own."""
+    """What is protected of rows that name no unit, if they count as separate units."""
     if not unit.endswith(OWN_ROWS):
         return ""
     return f" Of rows that name no {unit.removesuffix(OWN_ROWS)!r} it protects one row, and not a person."

@@ -29,7 +29,7 @@ from dpcore.rng import Stream
 FEWEST_INTERVALS = 8
 """Least N at which a search is compared with the rate; a smaller N gives too few tests."""
 HALF_RANGE = 6.0
-"""Densities of H(2, 1) may live on twice this length at least: the narrowest of them is 4 wide."""
+"""Densities of H(2, 1) may have supports of at least twice this length: the narrowest of them is 4 wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _mean(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
 
 
 def _scale(n: int, epsilon: float) -> tuple[Model, LinearEstimator]:
-    """Cells of a quarter of h = (n t²)^{−1/3}. No bandwidth asks for any: ℓ is linear, and mixtures have every ϑ on whatever grid."""
+    """Cells of a quarter of h = (n t²)^{−1/3}. No bandwidth requires cells: ℓ is linear, and mixtures have every ϑ on any grid."""
     h = (n * math.tanh(epsilon / 2) ** 2) ** (-1 / 3)
     return Model.uniform_scale(1.0, cells=max(8, math.ceil(4 / h))), uniform_scale(epsilon, M=1.0)
 

@@ -166,7 +166,7 @@ def lipschitz(records: Callable[[Stream], Array], epsilon: float, alpha: float, 
 
 
 def lipschitz_exactly(sets: Sequence[Sequence[int]], d: int, epsilon: float, alpha: float, constants: Constants) -> float:
-    """P(reject), averaged over data sets that are given as codes of their records: each comparison has noise of its own."""
+    """P(reject), averaged over data sets that are given as codes of their records: each comparison has separate noise."""
     n = len(sets[0])
     states, comparisons, total = States(n, d), steps(n, d, epsilon, alpha, constants), 0.0
     for codes in sets:

@@ -39,7 +39,7 @@ def random_experiment(stream: Stream, states: int, outcomes: int, spread: float 
 
 
 def closed(corners: npt.ArrayLike) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Give x and y of a polygon whose last corner is its first one.
+    """Return x and y of a polygon whose last corner is its first one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all selections share: their scores, the labels of these, and the noise that is added."""
+"""Code that all selections share: checks of scores and labels, and the call with its noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Label = TypeVar("Label")
 
 
 def check_scores(scores: object) -> npt.NDArray[Any]:
-    """Give the scores as a vector with at least one entry; whether they are finite is checked later, in the pass over them."""
+    """Return the scores as a vector with at least one entry; whether they are finite is checked later, in the pass over them."""
     array = check_array("scores", scores, REAL_DTYPES)
     if array.ndim != 1 or array.size == 0:
         raise ParameterError(f"scores must be one-dimensional with at least one score, got shape {array.shape}")
@@ -28,7 +28,7 @@ def check_scores(scores: object) -> npt.NDArray[Any]:
 
 
 def check_labels(labels: object, scores: object, size: int) -> Sequence[Any] | None:
-    """Give what names the scores by position: `labels`, or the index of a Series of scores, or None."""
+    """Return the names of the scores by position: `labels`, or the index of a Series of scores, or None."""
     given: Any = scores.index if labels is None and is_series(scores) else labels  # type: ignore[attr-defined]
     if given is None:
         return None
@@ -50,14 +50,14 @@ def _length(labels: Any) -> int:
 
 
 def named(indices: npt.NDArray[np.int64], labels: Sequence[Label]) -> tuple[Label, ...]:
-    """Give the labels at these positions."""
+    """Return the labels at these positions."""
     return tuple(labels[index] for index in indices.tolist())
 
 
 def open_selection(
     noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None
 ) -> _backend.Selection:
-    """Check what remains, take a position of the stream, and set up the kernels' call."""
+    """Check the other parameters, take a position of the stream, and set up the kernels' call."""
     check_threads(threads)
     stream = resolve(rng)
     return _backend.Selection(noise, scores, scale, keep, stream.position(), threads=threads)

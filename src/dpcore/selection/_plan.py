@@ -73,7 +73,7 @@ class Request:
     relation: Relation
 
     def uses(self, method: Method, scale: float, value_scale: float) -> list[accounting.Uses]:
-        """What the rounds and the values cost at these scales."""
+        """The uses of noise by the rounds and the values at these scales."""
         pick = quotient(self.spread, self.sensitivity, scale)
         uses = [accounting.Uses("bounded_range" if method == "gumbel" else "pure", uses=self.s, epsilon=pick)]
         if self.has_values:

@@ -1,4 +1,4 @@
-"""Selection of the s largest scores, and what it returns."""
+"""Selection of the s largest scores, and its result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dpcore.selection._plan import METHODS, Method, Request, check_given_scale, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """What `top_s` chose. A notebook shows it as a table.
+    """The result of `top_s`. A notebook shows it as a table.
 
     Attributes
     ----------

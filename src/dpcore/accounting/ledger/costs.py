@@ -1,4 +1,4 @@
-"""What a spend costs: a guarantee, uses of a mechanism, a ρ, or a sequence of these as one exact amount."""
+"""The cost of a spend: a guarantee, uses of a mechanism, a ρ, or a sequence of these as one exact amount."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Spend: TypeAlias = "Privacy | Uses | float | Sequence[Spend]"
 
 
 def cost_of(amount: object, kind: Kind, relation: Relation) -> Amount:
-    """Return what a spend costs in a ledger of this kind, else raise. A sequence costs the sum of its parts."""
+    """Return the cost of a spend in a ledger of this kind, else raise. A sequence costs the sum of its parts."""
     if isinstance(amount, Privacy):
         return _cost_of_guarantee(amount, kind, relation)
     if isinstance(amount, Uses):

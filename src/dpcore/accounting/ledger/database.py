@@ -25,7 +25,7 @@ APPLICATION = int.from_bytes(b"dpcl", "big")
 FORMAT = 2
 OLD_FORMAT = 1
 JOURNALS = ("-journal", "-wal", "-shm")
-"""Endings of SQLite's own files beside a ledger. SQLite removes files of these names, whatever they contain."""
+"""Endings of SQLite's own files beside a ledger. SQLite removes files with these names, even if they contain something else."""
 DAMAGED = "the ledger is damaged; restore it from a copy, and count what was spent since then as spent"
 SCHEMA = (
     """CREATE TABLE ledger (
@@ -79,7 +79,7 @@ def resolve(given: object) -> Path:
 
 
 def size(path: Path) -> int | None:
-    """Return the size of a regular file, or None if there is no file. Raise for anything else of this name."""
+    """Return the size of a regular file, or None if there is no file. Raise for anything else with this name."""
     try:
         status = path.lstat()  # it was resolved: a link that stands here now came later
     except (FileNotFoundError, NotADirectoryError):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A spend that is asked for; None where the caller left something out."""
+    """A requested spend; None for values that the caller left out."""
 
     cost: Amount
     what: str

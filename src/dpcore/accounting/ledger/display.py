@@ -1,4 +1,4 @@
-"""How a ledger shows itself at a prompt and in a notebook: its budget, what is spent, and what remains."""
+"""A ledger as text and as HTML, for a prompt and a notebook: its budget, what is spent, and what remains."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Ledger:
 
     Notes
     -----
-    `spend` reserves an amount in a transaction of its own, which is on disk before it returns. Later transactions record what became of it.
+    `spend` reserves an amount in a separate transaction, which is on disk before it returns. Later transactions record what became of it.
     A process that dies in between leaves its reservation, which stays spent; nothing is ever given back. The lock under which the totals
     are read is the lock under which the reservation is written, so two processes cannot both take what is left.
 
@@ -248,7 +248,7 @@ class Ledger:
         return budget_of(cost_of(amount, self.kind, self.relation), self.kind, up=True)
 
     def fits(self, amount: Spend) -> bool:
-        """Tell whether a spend would be granted now, without spending.
+        """Return whether a spend would be granted now, without spending.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class Ledger:
 
     @property
     def spent(self) -> Budget:
-        """What all spends cost together, in whatever state they are; rounded up."""
+        """The cost of all spends together, in any state, rounded up."""
         return budget_of(self._opened.total(), self.kind, up=True)
 
     @property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Reservation:
-    """A spend that is recorded on disk; `Ledger.spend` returns it. It stays spent, whatever happens afterwards.
+    """A spend that is recorded on disk; `Ledger.spend` returns it. It stays spent even if the release fails afterwards.
 
     Use it as a context manager around the code that draws the noise. The spend becomes "done" if the block ends without an exception and
     "failed" if the block raises. A spend that was sealed before the exception stays "sealed": its outputs are complete, and the next
@@ -82,7 +82,7 @@ class Reservation:
         """
         every = tuple(files)
         if not every or not all(isinstance(file, SealedFile) for file in every):
-            raise ParameterTypeError("files must hold at least one dpcore._sealed_files.SealedFile, and nothing of another type")
+            raise ParameterTypeError("files must hold at least one dpcore._sealed_files.SealedFile, and no objects of other types")
         self._to("seal", files=every, overwrite=bool(overwrite))
 
     def published(self) -> None:

@@ -1,4 +1,4 @@
-"""What a ledger reports: a budget or a part of one, and one spend."""
+"""The objects that a ledger returns: a budget or a part of one, and one spend."""
 
 from __future__ import annotations
 

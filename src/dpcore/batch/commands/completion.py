@@ -16,7 +16,7 @@ HELP = """Print a script that lets your shell complete dpcore's commands and opt
     eval "$(dpcore completion zsh)"        # in ~/.zshrc
     dpcore completion fish > ~/.config/fish/completions/dpcore.fish
 
-Start a new shell afterwards, and press Tab behind dpcore.
+Start a new shell afterwards, and press Tab after dpcore.
 
 \b
 Exit codes: 0 printed; 2 the shell is unknown.

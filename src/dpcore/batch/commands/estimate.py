@@ -27,7 +27,8 @@ LINES = 8
 HELP = """Estimate from tables that `dpcore privatize` wrote, without bias and with confidence intervals.
 
 PATH is a file, a folder or a glob of .parquet, .csv or .arrow files; the rows of all files are taken together, so each row must be in
-one of them. The files' own metadata (for CSV in NAME.csv.dpcore.json beside it) say how the reports were made: you configure nothing.
+one of them. The files' own metadata (for CSV in NAME.csv.dpcore.json beside it) describe how the reports were made, so there is nothing
+to configure.
 
 \b
     dpcore privatize job.toml
@@ -42,16 +43,16 @@ The result is a table on a terminal and JSON elsewhere, with one entry for each 
                  frequencies   kary, unary, subset, hashing, hadamard: the share of each category
     value        unbiased; a frequency can be below 0 or above 1
     stderr       its standard error
-    interval     lower and upper end; of 95 % intervals one in twenty misses
+    interval     lower and upper end; one in twenty 95 % intervals misses the true value
     consistent   the nearest possible value: frequencies at least 0 with sum 1
 
 The true value is that of the data as the job declared them: clamped, and with missing and unknown values replaced.
 
-Estimating spends nothing: whatever is computed from private reports is as private as they are.
+Estimating spends nothing: anything computed from private reports is as private as they are.
 
 \b
 Exit codes: 0 done; 2 files that do not belong together, no such column, or the installation;
-3 no metadata, damaged metadata, or a cell that is no report; 4 the system (unreadable input);
+3 no metadata, damaged metadata, or a cell that is not a report; 4 the system (unreadable input);
 130, 143 interrupted; 1 a bug in dpcore.
 """
 

@@ -115,7 +115,7 @@ def show(path: Path, *, as_json: bool | None) -> None:
 
 @command.command("complete", help=ledger_text.COMPLETE_HELP, short_help="Publish what killed jobs had sealed.")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--abandon", type=int, metavar="ID", help="Give up this entry instead.")
+@click.option("--abandon", type=int, metavar="ID", help="Abandon this entry instead. Its cost stays spent.")
 @form_option
 def complete(path: Path, abandon: int | None, *, as_json: bool | None) -> None:
     """Complete runs or abandon one; the entry point turns errors into exit codes."""
@@ -143,7 +143,7 @@ def complete(path: Path, abandon: int | None, *, as_json: bool | None) -> None:
 
 def _print_completed(path: Path, found: Mapping[str, list[dict[str, Any]]]) -> None:
     for entry in found["abandoned"]:
-        echo(f"{path}: entry {entry['id']} is given up; its cost stays spent")
+        echo(f"{path}: entry {entry['id']} is abandoned; its cost stays spent")
     for entry in found["published"]:
         echo(f"{path}: entry {entry['id']} is published: {entry['what']}")
     for entry in found["sealed"]:

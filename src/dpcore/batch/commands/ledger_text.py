@@ -1,4 +1,4 @@
-"""What `dpcore ledger` tells people: help texts, and the tables that show a ledger."""
+"""Text of `dpcore ledger`: help, and the tables that show a ledger."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 HELP = """Keep a privacy budget in a file, so that no number of jobs can spend more than you allow.
 
-Every release from the same data adds up: two jobs of epsilon 1 together protect at epsilon 2. A ledger is one SQLite file that keeps
+Every release from the same data adds up: two jobs of epsilon 1 together protect only at epsilon 2. A ledger is one SQLite file that keeps
 the sum. A job that names it in [ledger] reserves its cost before it draws any noise. If the cost exceeds what is left, the job is
-refused with exit code 2. Jobs that run at the same time cannot overspend together, and a job that is killed has spent.
+refused with exit code 2. Jobs that run at the same time cannot overspend together, and the cost of a job that is killed stays spent.
 
 \b
     dpcore ledger create budget.ledger --epsilon 4 --delta 1e-6 --dataset claims-2026
@@ -24,7 +24,7 @@ refused with exit code 2. Jobs that run at the same time cannot overspend togeth
     dpcore ledger show budget.ledger
 
 Make one ledger for each table of people, keep it beside that table, and name it in every job that releases something from the table.
-It knows only of the jobs that name it. It is not an access control: anyone who can write the file can replace it.
+It counts only the jobs that name it. It is not an access control: anyone who can write the file can replace it.
 """
 
 CREATE_HELP = """Make a ledger at PATH with a budget. Missing folders are made. A file that exists is never changed.
@@ -40,8 +40,8 @@ You choose what adds up when you make the ledger:
 \b
     epsilon and delta  (kind basic, with --epsilon) For few releases, and for any kind of release.
     rho                (kind zcdp) Each spend is converted to rho (zero-concentrated differential privacy), so that many small
-                       releases cost less together. Give --rho, or --zcdp with the epsilon and delta that all releases together
-                       may have; the command then finds the largest rho for them. Releases with a delta of their own spend it
+                       releases cost less together. Use --rho, or --zcdp with the epsilon and delta that all releases together
+                       may have; the command then finds the largest rho for them. Releases that have a delta spend it
                        from --failure-delta, which is a part of --delta.
 
 The following cannot be changed either, and jobs that differ are refused. --relation is replace if neighbouring tables differ by the
@@ -56,13 +56,13 @@ Exit codes: 0 made; 2 a parameter is wrong, or a file exists at PATH; 4 the fold
 SHOW_HELP = """Show the budget, what is spent, what remains, and each spend.
 
 \b
-    spent        all that counts against the budget: every spend, in whatever state
+    spent        the total of all spends, in any state
     unfinished   the part of it whose job is running or was killed
     failed       the part of it whose job failed after it had begun to draw noise
     remaining    what the next job may spend
 
 \b
-    reserved     the job is drawing noise, or was killed while it did. A number may have got out, so it counts as spent
+    reserved     the job is drawing noise, or was killed while it did. A number may have been released, so it counts as spent
     sealed       its outputs are complete; if the job was killed, the next job that spends, or dpcore ledger complete, publishes them
     published    its outputs have their names
     done         the job is finished

@@ -24,8 +24,8 @@ from dpcore.pages.page import report_paths
 HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
 
 Every cell of a [[column]] is randomised on its own before it is written (local differential privacy). The holder of the output learns
-little about any single row, but means and shares over many rows survive: `dpcore estimate` computes them. Columns that the job does not
-name are dropped.
+little about any single row. `dpcore estimate` computes means and shares over many rows from it. Columns that the job does not name are
+dropped.
 
 A complete job:
 
@@ -45,7 +45,7 @@ A complete job:
     epsilon = 1.0                   # smaller protects more and costs accuracy
     lower = 0                       # from what you know, never the data's minimum
     upper = 50
-    missing = 0                     # stands for nulls; without it a null ends the job
+    missing = 0                     # replaces nulls; without it a null ends the job
     [[column]]
     name = "cost"                   # real numbers
     mechanism = "gaussian"
@@ -62,7 +62,7 @@ A complete job:
     mechanism = "kary"
     epsilon = 2.0
     categories = ["north", "east", "south", "west"]
-    unknown = "north"               # stands for other values; without it one ends the job
+    unknown = "north"               # replaces other values; without it such a value ends the job
 
 \b
 Mechanisms, by what you can estimate from them:
@@ -70,11 +70,11 @@ Mechanisms, by what you can estimate from them:
              bounded_mean (any numbers; one bit a row), binary_channel (categories; needs phi, a number for each)
     shares   binary (yes or no), kary (few categories), unary, subset, hashing, hadamard (many categories)
 
-Declare categories, and never learn them from the data: categories = [...], categories_file = "x.csv" (one column with a header), or
+Declare categories, and never take them from the data: categories = [...], categories_file = "x.csv" (one column with a header), or
 k = N for the codes 0 to N - 1.
 
-missing stands for nulls and for cells of a CSV that do not parse, unknown for values that are no category. With both declared no row can
-end a job. Without them a job ends at such a cell and names its column; --curator says where the cell is.
+missing replaces nulls and CSV cells that do not parse; unknown replaces values that are not a category. With both declared, no row can
+end a job. Without them, a job ends at such a cell, and the message names its column; with --curator it also names the row.
 
 Try --dry-run first: it reads the schema only, and prints the plan and the total.
 

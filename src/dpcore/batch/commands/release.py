@@ -50,14 +50,14 @@ A complete job:
     kind = "histogram"
     column = "region"
     categories = ["north", "east", "south", "west"]
-    missing = "north"               # stands for nulls, and
-    unknown = "north"               # for other values; with a ledger you declare both
+    missing = "north"               # replaces nulls, and
+    unknown = "north"               # replaces other values; with a ledger you declare both
     epsilon = 1.0
     [[query]]
     name = "mean cost"
     kind = "mean"
     column = "cost"
-    lower = 0.0                     # from what you know, never the data's minimum; values beyond count as the bound
+    lower = 0.0                     # from what you know, never the data's minimum; values outside count as the bound
     upper = 5000.0
     missing = 0.0
     epsilon = 1.0
@@ -84,7 +84,7 @@ Kinds, and what each needs beside name, kind and epsilon:
 \b
 Optional keys:
     delta, confidence     delta (not for quantile) makes the noise Gaussian; confidence is 0.95 by default
-    missing, unknown      what stands for nulls, and in histograms of categories for undeclared values
+    missing, unknown      the values that replace nulls and, in histograms of categories, undeclared values
     group_by, groups      for count, sum, mean and quantile: a column and its declared values; the query is answered for each of them.
                           max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
 

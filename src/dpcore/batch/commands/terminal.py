@@ -23,7 +23,7 @@ PIPE_WIDTH = 240
 
 
 def form_option(command: Command) -> Command:
-    """Give a command `--json` and `--table`.
+    """Add the options `--json` and `--table` to a command.
 
     The command gets a keyword argument `as_json`, which is True, False, or None if neither was given.
     """

@@ -118,7 +118,7 @@ def column_described(described: Described, name: str) -> NoisyColumn:
     section = COLUMN_SECTIONS.get(said["mechanism"]) if isinstance(said.get("mechanism"), str) else None
     if section is None:
         raise DataError(
-            f"{place} name the mechanism {reprlib.repr(said.get('mechanism'))}; this version knows {', '.join(COLUMN_SECTIONS)}"
+            f"{place} name the mechanism {reprlib.repr(said.get('mechanism'))}; this version supports {', '.join(COLUMN_SECTIONS)}"
         )
     # A file that the metadata name is not read: the author of the metadata may not be allowed to.
     keys = section.model_fields.keys() - {"categories_file"}
@@ -144,7 +144,7 @@ def _check_claims(described: Described, size: int) -> None:
     """Raise `DataError` if estimates would take far more memory than the size of the file suggests."""
     claims = [said["k"] for said in described.fields.values() if isinstance(said.get("k"), int)]
     if sum(claims) > max(MANY_CATEGORIES, CATEGORIES_PER_BYTE * size):
-        raise DataError(f"{described.path}: the dpcore metadata speak of more categories than {size} bytes can tell about")
+        raise DataError(f"{described.path}: the dpcore metadata have more categories than a file of {size} bytes can hold reports about")
     for name in described.fields:
         if UNPRINTABLE.search(name):
             raise DataError(f"{described.path}: the name of column {name!r} holds control characters, which dpcore does not write")
@@ -162,7 +162,7 @@ def _describe(inputs: Inputs, path: Path) -> Described:
         fields = {field.name: _said(path, f"column {field.name!r}", field.metadata) for field in info.schema if metadata.is_noisy(field)}
     if whole is None and not fields:
         raise DataError(
-            f"{path}: no dpcore metadata, so nothing tells how its numbers were made. It is no output of `dpcore privatize`, "
+            f"{path}: no dpcore metadata, so it is unknown how its numbers were made. It is not an output of `dpcore privatize`, "
             "or a program that dropped the metadata has rewritten it"
         )
     if not fields and isinstance(whole, dict) and whole.get("kind") == "synthetic":
@@ -244,7 +244,7 @@ def _sidecar(path: Path) -> dict[str, Any]:
     except StorageError:
         raise
     except FileNotFoundError:
-        raise DataError(f"{path}: its metadata are missing: {sidecar.name} must lie beside it, where `dpcore privatize` wrote it") from None
+        raise DataError(f"{path}: its metadata are missing: {sidecar.name} must be beside it, where `dpcore privatize` wrote it") from None
     except OSError as error:
         raise StorageError(f"{sidecar}: cannot be read{reason(error)}") from None
     except JobError:
@@ -278,17 +278,17 @@ def _check_agreement(first: Described, other: Described) -> None:
     for key in ("epsilon", "delta", "unit"):
         one, two = getattr(first.whole, key), getattr(other.whole, key)
         if one != two:
-            raise JobError(f"{other.path}: the file says {key} = {two!r}, but {first.path} says {one!r}; estimate them one by one")
+            raise JobError(f"{other.path}: the file says {key} = {two!r}, but {first.path} says {one!r}; estimate them separately")
     for name in {**first.fields, **other.fields}:
         if name not in first.fields or name not in other.fields:
             lacking, having = (first, other) if name not in first.fields else (other, first)
             raise JobError(
-                f"{lacking.path}: there are no reports in a column {name!r}, but {having.path} has some; estimate them one by one"
+                f"{lacking.path}: there are no reports in a column {name!r}, but {having.path} has some; estimate them separately"
             )
         for key in {**first.fields[name], **other.fields[name]}:
             one, two = first.fields[name].get(key), other.fields[name].get(key)
             if one != two:
                 raise JobError(
                     f"{other.path}: column {name!r} was made with {key} = {reprlib.repr(two)}, "
-                    f"but {first.path} has it with {reprlib.repr(one)}; estimate them one by one"
+                    f"but {first.path} has it with {reprlib.repr(one)}; estimate them separately"
                 )

@@ -99,7 +99,7 @@ class PrivacySection(Section):
 
     @property
     def protected(self) -> str:
-        """The unit as outputs and ledgers call it: whose rows without a name are units of their own is another one."""
+        """The unit as outputs and ledgers call it: whose rows without a name count as separate units is another one."""
         return f"{self.unit}{OWN_ROWS}" if self.null_rows_are_units else self.unit
 
 

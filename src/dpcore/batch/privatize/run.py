@@ -158,7 +158,7 @@ def privatize_rows(
     batch : pyarrow.RecordBatch
         Holds all of them.
     key : KeyedRandom or None
-        None is the secure source, with a key of its own for each column of each batch.
+        None is the secure source, with a separate key for each column of each batch.
     first : int
         Position of the batch's first row in the whole input. A keyed job addresses its noise by column and row, so its output does
         not depend on how the rows are cut.

@@ -72,7 +72,7 @@ class ReleaseJob(JobTables):
     def _names_are_distinct(self) -> Self:
         for name, times in Counter(query.name for query in self.query).items():
             if times > 1:
-                raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a name of its own")
+                raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a different name")
         return self
 
     @model_validator(mode="after")

@@ -32,7 +32,7 @@ from dpcore.batch.release.query_fields import (
 from dpcore.privacy import Privacy
 
 MAX_QUERIES = 2**12
-"""Each draw of a keyed job has a nonce of its own, and so has each row: there are 2^32."""
+"""Each draw of a keyed job has a separate nonce, and so has each row: there are 2^32."""
 MAX_COLUMNS = 2**10
 """Columns of a synthetic table."""
 
@@ -325,7 +325,7 @@ class SyntheticQuery(QuerySection):
         names = [column.name for column in self.columns]
         for name in [*times, *names]:
             if name not in names:
-                raise ValueError(f"marginals names {name!r}, which is none of the columns: {', '.join(map(repr, names))}")
+                raise ValueError(f"marginals names {name!r}, which is not one of the columns: {', '.join(map(repr, names))}")
             if times[name] != 1:
                 found = f"{times[name]} groups hold" if times[name] else "no group holds"
                 raise ValueError(f"marginals must hold each column in one group, but {found} {name!r}")

@@ -186,7 +186,7 @@ class _Tallies:
 class QueryDraws:
     """The keyed stream of one query: its position in the job is the nonce of its first draw.
 
-    Each further draw takes a nonce of its own, that of the draw before plus `DRAWS`.
+    Each further draw takes a separate nonce, that of the draw before plus `DRAWS`.
     """
 
     def __init__(self, key: KeyedRandom, query: int) -> None:

@@ -108,7 +108,7 @@ def check_curator(job: JobFile, *, curator: bool) -> None:
     if curator and job.ledger is not None:
         raise JobError(
             "--curator is for jobs without a [ledger]: what its messages say about rows is outside the guarantee that the ledger counts. "
-            "Look at the input with a job that names no ledger"
+            "To inspect the input, run a job without a ledger"
         )
     if getattr(job.privacy, "refuses_units", False) and not curator:
         raise JobError(

@@ -157,7 +157,7 @@ class NoisyColumn:
 def ready(position: int, section: JobColumn) -> NoisyColumn:
     """Make the mechanism of `section`, the `[[column]]` entry number `position`.
 
-    Each record's cell is a query of its own (local DP); `dpcore.local` calibrates its mechanisms for that.
+    Each record's cell is a separate query (local DP); `dpcore.local` calibrates its mechanisms for that.
 
     Raises
     ------

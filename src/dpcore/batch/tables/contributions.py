@@ -75,7 +75,7 @@ def in_database(
     update: Callable[[int, float], None],
     work: Callable[[duckdb.DuckDBPyConnection, Any, Reading], Answer],
 ) -> Answer:
-    """Let a database that spills into a folder do some work on a thread of its own.
+    """Let a database that spills into a folder do some work on a separate thread.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def check_regular(path: Path, key: str) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return  # Making the file will tell whether it can be made.
     except OSError as error:
-        raise StorageError(f"{key} = {str(path)!r} cannot be looked at{reason(error)}") from None
+        raise StorageError(f"{key} = {str(path)!r} cannot be inspected{reason(error)}") from None
     if not stat.S_ISREG(mode):
         kind = next((name for is_kind, name in KINDS if is_kind(mode)), "no regular file")
         raise JobError(f"{key} = {str(path)!r} is {kind}; name a file")
@@ -50,7 +50,7 @@ def output_place(path: str | Path, key: str) -> Path:
     JobError
         If the path is an address or a link, or something that is no regular file has the name.
     StorageError
-        If it cannot be looked at.
+        If it cannot be inspected.
     """
     check_local(key, str(path))
     place = Path(path)
@@ -85,7 +85,7 @@ def check_distinct(written: Iterable[Place], read: Iterable[Place]) -> None:
         for mark in _marks(path):
             if mark in seen:
                 other, there = seen[mark]
-                raise JobError(f"{key} = {str(path)!r} is the same file as {other} = {str(there)!r}; give each a file of its own")
+                raise JobError(f"{key} = {str(path)!r} is the same file as {other} = {str(there)!r}; give each a different file")
         seen |= dict.fromkeys(_marks(path), (key, path))
 
 

@@ -60,7 +60,7 @@ class Schemas:
     unit_type: pa.DataType | None = None
 
     def inspected(self, names: Sequence[str], *, curator: bool) -> Iterator[tuple[Path, FileInfo]]:
-        """Give each file with its schema, which has these columns; then note its rows and the type of its unit."""
+        """Yield each file with its schema, which has these columns; then note its rows and the type of its unit."""
         unit = [] if self.unit == "row" else [self.unit]
         for path in self.inputs.paths:
             info = self.inputs.inspect(path)

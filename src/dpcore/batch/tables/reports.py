@@ -44,7 +44,7 @@ class Reports(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _OneColumn:
-    """Reports in a column of their own name and of this type."""
+    """Reports in one column of the same name, of this type."""
 
     type: pa.DataType
 

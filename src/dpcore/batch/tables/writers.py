@@ -40,7 +40,7 @@ class TableWriter(Protocol):
         """Complete the file."""
 
     def discard(self) -> None:
-        """Give the file up as it is."""
+        """Return the file up as it is."""
 
 
 class ParquetTable:
@@ -85,7 +85,7 @@ def _encodings(schema: pa.Schema) -> tuple[list[str], dict[str, str]]:
     """The Parquet columns with a dictionary, and the encodings of others that are not plain.
 
     An encoding is fixed before the first row: a dictionary that may outgrow its page would tell when it did. A kept column has one
-    nevertheless, which is made of its own values.
+    nevertheless, which is made of its values.
     """
     repeating: list[str] = []
     encodings: dict[str, str] = {}

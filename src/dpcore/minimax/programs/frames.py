@@ -114,7 +114,7 @@ def most_moved(moving: Any) -> Array:
 
 
 def possible_points(region: Any) -> npt.NDArray[np.bool_]:
-    """Tell which points may have mass, as far as single conditions say, exactly and without a tolerance.
+    """Return which points may have mass, as far as single conditions determine it, exactly and without a tolerance.
 
     Masses sum to 1, so a row a·y ≤ b with b = min a allows mass only where a is smallest. Several conditions that forbid a point together
     are not detected. Such a point then influences the unit.

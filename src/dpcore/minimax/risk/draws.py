@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 NEGLIGIBLE = 46.0
-"""Each tail beyond a table has a probability below exp(−46) < 2^-66, which a 64-bit word cannot tell from 0."""
+"""Each tail beyond a table has a probability below exp(−46) < 2^-66, which a 64-bit word cannot distinguish from 0."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

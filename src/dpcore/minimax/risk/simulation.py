@@ -220,7 +220,7 @@ def simulate_risk(
     -----
     The estimators use only the counts of the n reports, and the counts are drawn directly with `draw_counts`.
     Guarantee: none. Data sets are simulated and protect nobody.
-    Cost: that of drawing and estimating counts, whatever n is: 0.1 s for 10^6 data sets of binary reports.
+    Cost: that of drawing and estimating counts, for any n: 0.1 s for 10^6 data sets of binary reports.
 
     Examples
     --------

@@ -91,7 +91,7 @@ def step_counts(n: int, intervals: int, zero: Ranges, one: Ranges) -> Counts:
     Notes
     -----
     Test j of level k sends counts from its first one on to node j + 1. So the counts at a node are consecutive, and they ascend with the
-    nodes, whatever the tests are: walks never cross.
+    nodes, for any tests: walks never cross.
     Cost: O(N²).
     """
     starts = np.array([0, n + 1], np.int64)

@@ -49,7 +49,7 @@ class LowerBound:
     value : float
         The bound, l(ω/2)·η/2.
     eta : float
-        η: no test tells the two members of `modulus` apart with a smaller sum of error probabilities.
+        η: no test between the two members of `modulus` has a smaller sum of error probabilities.
     radius_tv, radius_hellinger : float
         Within either radius, no test of two members has a sum of error probabilities below η.
     modulus : Modulus

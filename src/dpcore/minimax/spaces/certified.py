@@ -1,4 +1,4 @@
-"""Numbers that are valid whatever a solver answers: upper bounds by weak duality, and repaired members for lower bounds."""
+"""Numbers that are valid for any answer of a solver: upper bounds by weak duality, and repaired members for lower bounds."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def dual_bound(region: Region, direction: Array, duals: Array) -> float:
 
 
 def _balanced(region: Region, gains: Array, duals: Array) -> Array:
-    """Adjust the multipliers so that nothing of the free variables remains: the rest goes to the rows that bound them."""
+    """Adjust the multipliers so that the free variables cancel: the rest goes to the rows that bound them."""
     duals = duals.copy()
     for variable in np.flatnonzero(region.free):
         rest = float((gains - region.below.T @ duals)[variable])
@@ -213,7 +213,7 @@ def _find_centre(model: Model) -> Array | None:
 
 
 def has_inside(model: Model) -> bool:
-    """Tell whether `repaired` gives members of the model exactly, up to the last digit."""
+    """Return whether `repaired` gives members of the model exactly, up to the last digit."""
     return model.region.below.shape[0] == 0 or _centre(model) is not None
 
 

@@ -107,7 +107,7 @@ class OptimalChannel:
     certificate : Certificate
         The proof.
     p0, p1 : ndarray of float64, shape (X,)
-        The two members at total variation distance at most η whose θ differ most. They are the hardest to tell apart.
+        The two members at total variation distance at most η whose θ differ most. They are the hardest to distinguish.
     n : int
         Number of records the channel is optimal for.
     points : ndarray of float64, or None
@@ -176,7 +176,7 @@ class OptimalChannel:
 
 
 def optimal_channel(model: Model, epsilon: float, *, n: int, progress: Progress | None = None) -> OptimalChannel:
-    r"""Find the binary channel whose reports say most about θ for n records under ε-privacy, and prove it.
+    r"""Find the binary channel whose reports are the most informative about θ for n records under ε-privacy, and prove it.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Model:
 
     Notes
     -----
-    Every bound that `dpcore.minimax` proves holds for the distributions of the model, and these live on its points. A grid of points
+    Every bound that `dpcore.minimax` proves holds for the distributions of the model, and these have all their mass on its points. A grid of points
     replaces a continuous sample space. The class methods build the models of Steinberger (2019), Beispiele 3.6 to 3.8. Two models are
     equal only if they are the same object.
     Cost: two linear programs.
@@ -345,7 +345,7 @@ class Model:
         return frame.point(float(shape @ found)), found
 
     def contains(self, p: npt.ArrayLike, *, tolerance: float = 1e-9) -> bool:
-        """Tell whether a distribution belongs to the model.
+        """Return whether a distribution belongs to the model.
 
         Parameters
         ----------

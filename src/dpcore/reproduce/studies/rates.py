@@ -97,7 +97,7 @@ def _first_table(curves: Curves) -> Section:
         (_both_distances(curves),),
         (*slopes, faster),
         (*(near(slope, curves.setting) for slope in slopes), _at_least_as_fast(faster)),
-        "Orders are upper bounds, so a release may be better. Each row has a section of its own below.",
+        "Orders are upper bounds, so a release may be better. Each row has a separate section below.",
         (Table("Orders of the document's table, their slopes at the sizes measured, and measured slopes.", HEADER, _first_rows(curves)),),
     )
 

@@ -284,7 +284,7 @@ def test_what_cannot_be_completed_is_said(killed):
     assert (killed.folder / "second").read_text() == "mine"
     assert "second" in killed.dpcore("ledger", "show", "b.ledger").out
     given_up = killed.dpcore("ledger", "complete", "b.ledger", "--abandon", 2, "--table")
-    assert (given_up.code, given_up.out) == (0, "b.ledger: entry 2 is given up; its cost stays spent\n")
+    assert (given_up.code, given_up.out) == (0, "b.ledger: entry 2 is abandoned; its cost stays spent\n")
     assert killed.dpcore("ledger", "complete", "b.ledger").code == 0
     assert killed.dpcore("ledger", "complete", "b.ledger", "--abandon", 7).code == 2
     state = json.loads(killed.dpcore("ledger", "show", "b.ledger", "--json").out)

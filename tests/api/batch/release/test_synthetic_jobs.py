@@ -46,7 +46,7 @@ REGION = {"name": "region", "categories": ["a", "b"]}
         ({"method": "copula"}, ["query[0].method = 'copula': must be 'joint' or 'marginals'"]),
         ({"marginals": [["region"]]}, ["marginals must hold each column in one group, but no group holds 'cost'"]),
         ({"marginals": [["region", "cost"], ["visits", "cost"]]}, ["but 2 groups hold 'cost'"]),
-        ({"marginals": [["region", "cost"], ["visits", "age"]]}, ["marginals names 'age', which is none of the columns: 'region'"]),
+        ({"marginals": [["region", "cost"], ["visits", "age"]]}, ["marginals names 'age', which is not one of the columns: 'region'"]),
         ({"marginals": [["region", "cost", "visits"], []]}, ["marginals must not hold an empty group"]),
         ({"marginals": [["region", "cost", "visits"]], "method": "joint"}, ["marginals = [[...], ...] says which columns are joint"]),
         ({"draws": 0}, ["query[0].draws: draws must be in [1, 2147483647], got 0"]),
