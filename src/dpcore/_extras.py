@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 PACKAGES = {"batch": ("click", "duckdb", "pyarrow", "pydantic", "rich")}
-"""What each extra must bring for its modules to be imported."""
+"""The packages that each extra must install before its modules can be imported."""
 
 
 def absent(extra: str) -> list[str]:
@@ -14,7 +14,7 @@ def absent(extra: str) -> list[str]:
 
 
 def advice(what: str, extra: str, missing: list[str]) -> str:
-    """What to install, as two lines."""
+    """Return two lines that say what to install."""
     return f"{what} needs the extra `{extra}` (not installed: {', '.join(missing)}):\n    pip install 'dpcore[{extra}]'"
 
 

@@ -81,7 +81,7 @@ class _Signals:
         self._arrived = True
 
     def end(self) -> None:
-        """The same, also while the interpreter ends."""
+        """Ignore signals from here on, also while the interpreter ends."""
         self.settle()
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)

@@ -21,7 +21,7 @@ MOST_FOR_OPTIMAL = 10**7
 
 
 class Rule(Protocol):
-    """What `compose` and its inverses need of a rule."""
+    """The interface of a rule for `compose` and its inverses."""
 
     name: str
 

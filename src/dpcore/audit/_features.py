@@ -183,7 +183,7 @@ def _directions(source: Source, outputs: Array) -> list[Feature]:
 
 
 def _support(source: Source) -> list[Feature]:
-    """Which of the two records a report supports, as two bits."""
+    """Compute which of the two records a report supports, as two bits."""
     supports = _supports(source.mechanism)
     if supports is None:
         return []

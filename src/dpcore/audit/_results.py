@@ -68,7 +68,8 @@ class AuditResult:
     places : tuple of AuditEvent
         The best counted event of the values, of the low bits and of your own functions, as far as one was counted.
     searched : tuple of {"values", "low_bits", "own"}
-        Where the audit searched. A place without an event in `places` had none whose bound was expected to be as large as that of the counted events.
+        Where the audit searched. A place without an event in `places` had none whose expected bound was as large as that of the counted
+        events.
     contains : callable
         Takes outputs and returns for each whether it is in the event.
     """

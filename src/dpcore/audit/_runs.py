@@ -73,7 +73,7 @@ def substreams(stream: Stream) -> Callable[[int], Stream]:
 
 @dataclass(frozen=True)
 class Source:
-    """How to run a mechanism on either of two inputs.
+    """A mechanism that can be run on either of two inputs.
 
     Attributes
     ----------

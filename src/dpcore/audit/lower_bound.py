@@ -144,7 +144,7 @@ def audit(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the caller of an audit chose, and where it searched."""
+    """The parameters of an audit, and the places that it searched."""
 
     runs: int
     delta: float

@@ -22,7 +22,7 @@ BOUNDS = 0.0, 8.0
 AGGREGATE_TARGET = 2.0
 """Counting packed reports takes at most this many times as long as copying them."""
 PACKED_TARGET = 1.3
-"""How many times as fast a packed record must be as a bool."""
+"""Least speed of a packed record in relation to a bool."""
 TRANSFORM_SIZE = 2**20
 
 

@@ -1,4 +1,4 @@
-"""What of the selection is timed, and what needs no peer: the unpruned kernel on easy and hard scores, threads, a plain argmax."""
+"""Timed cases of the selection, and rows that need no peer: the unpruned kernel on easy and hard scores, threads, a plain argmax."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPES = ("near-tied", "tied", "ascending", "descending", "separated")
 SLOWEST = 3.0
 """Our time on any of them stays below this many times that of the kernel that evaluates every score."""
 TIMED, MILLISECONDS = 10**6, 1.5
-"""What `top_s` of 100 among so many scores may take."""
+"""Largest time of `top_s` with s = 100 among so many scores."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Vectors of counts whose partial sums stay inside a band around the data's: how many they are, and uniform choices among them.
+"""Vectors of counts whose partial sums stay inside a band around the data's: their number, and uniform choices among them.
 
 The score of counts c_1 … c_m with sum k against data a_1 … a_m with sum n is s(c) = ⌈n·max_i |A_i/n − C_i/k|⌉, A and C the partial sums.
 The vectors with s(c) ≤ t are those with |k·A_i − n·C_i| ≤ k·t for every i. Everything here is integers, or floats with a proved error whose

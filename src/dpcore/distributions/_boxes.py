@@ -183,7 +183,7 @@ def _sides(bounds: Bounds, dimension: int | None) -> tuple[tuple[float, ...], tu
 
 
 def _length(side: Any) -> int | None:
-    """How many numbers a side has; None for a single one."""
+    """Return the number of coordinates of a side; None for a single number."""
     if isinstance(side, Sequence) and not isinstance(side, str | bytes):
         return len(side)
     return len(side) if isinstance(side, np.ndarray) and side.ndim else None

@@ -28,7 +28,7 @@ SVG_WIDTH, SVG_HEIGHT, SVG_POINTS = 360, 120, 180
 
 
 class Drawable(Protocol):
-    """What a picture needs of a release."""
+    """The attributes of a release that a picture uses."""
 
     @property
     def privacy(self) -> Privacy: ...

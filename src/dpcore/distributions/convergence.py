@@ -1,4 +1,4 @@
-"""How the error of a mechanism falls with the number of records."""
+"""The error of a mechanism as a function of the number of records."""
 
 from __future__ import annotations
 

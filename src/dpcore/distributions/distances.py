@@ -217,7 +217,7 @@ def squared_l2_distance(first: Density, second: Density, *, bounds: Bounds | Non
 
 
 def _box(releases: Sequence[Release], bounds: Bounds | None) -> Box:
-    """Where two densities are compared."""
+    """Return the box on which two densities are compared."""
     if bounds is None:
         return releases[0].box if releases else Box.of((0.0, 1.0))
     return Box.of(bounds, releases[0].dimension if releases else None)

@@ -178,7 +178,7 @@ def _scales(epsilon: float, delta: float) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Statistics:
-    """What was released, in units of the radii."""
+    """The released statistics, in units of the radii."""
 
     gram: Array
     cross: Array

@@ -33,7 +33,7 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrequencyLimits:
-    """Of frequencies, from the numbers of reports that support each category."""
+    """Limits of frequencies, from the numbers of reports that support each category."""
 
     counts: npt.NDArray[np.generic] | float
     n: int
@@ -47,7 +47,7 @@ class FrequencyLimits:
 
 @dataclass(frozen=True, slots=True)
 class OneBitLimits:
-    """Of the mean of reports middle ± reach, from the number of those that are True.
+    """Limits of the mean of reports middle ± reach, from the number of those that are True.
 
     Records that differ make the number of True vary less than a binomial one of the same mean does (Hoeffding, 1956), so the interval of
     the population covers the sample's mean as well.
@@ -67,7 +67,7 @@ class OneBitLimits:
 
 @dataclass(frozen=True, slots=True)
 class MeanLimits:
-    """Of the mean of clamped numbers with noise; all but `value` and `grid` in units of the grid, see `mean_margins`."""
+    """Limits of the mean of clamped numbers with noise; all but `value` and `grid` in units of the grid, see `mean_margins`."""
 
     value: float
     grid: float
@@ -87,7 +87,7 @@ class MeanLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MovedLimits:
-    """Of an estimate to which a number is added, and whose bias is at most `margin`."""
+    """Limits of an estimate to which a number is added, and whose bias is at most `margin`."""
 
     limits: Limits
     by: float

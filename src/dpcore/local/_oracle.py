@@ -119,7 +119,7 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
         return reports
 
     def _support_counts(self, counted: Aggregate) -> Any:
-        """How many reports support each category."""
+        """Count the reports that support each category."""
         return counted.counts
 
     # What all of them do

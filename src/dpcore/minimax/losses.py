@@ -1,4 +1,4 @@
-"""Losses: what an error of size t costs.
+"""Losses as functions of the size t of an error.
 
 A loss l is regular if l(0) = 0, if it does not decrease, and if l(3t/2) ≤ a·l(t) for some constant a > 1. All losses of this module are.
 

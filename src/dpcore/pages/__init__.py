@@ -1,4 +1,4 @@
-"""What every HTML page is made of: templates, plots, numbers, and words."""
+"""The parts of every HTML page: templates, plots, numbers, and words."""
 
 __all__: list[str] = []
 

@@ -144,7 +144,7 @@ def ends_of(lower: str, upper: str) -> str:
 
 
 def misses(confidence: float) -> str:
-    """How many of the intervals do not contain the true value, in words."""
+    """Describe how many of the intervals do not contain the true value."""
     known = next((words for level, words in WORDS.items() if math.isclose(level, confidence)), None)
     return known or f"one in {written(rounded(1 / (1 - confidence)), ',')}"
 

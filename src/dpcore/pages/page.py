@@ -1,4 +1,4 @@
-"""What the HTML reports of all commands share: the frame, where a page comes from, and the files that `--report DIR` writes."""
+"""The parts that the HTML reports of all commands share: the frame, the origin, and the files that `--report DIR` writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the numbers of a page come from. The page shows it beside the version of dpcore.
+    """The origin of the numbers of a page. The page shows it beside the version of dpcore.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Pages:
             remove_stale(path)
 
     def content(self, subject: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """What the page is made of.
+        """Return the values for the template.
 
         Parameters
         ----------

@@ -96,7 +96,7 @@ def interval_plot(value: float, interval: Sequence[float], limits: tuple[float, 
 
 
 def shown_range(value: float, interval: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
-    """What the axis of an interval plot shows: all that is possible, or only the neighbourhood of a short interval."""
+    """Return the range of the axis of an interval plot: all that is possible, or only the neighbourhood of a short interval."""
     lower, upper = interval
     width = upper - lower
     start, stop = limits

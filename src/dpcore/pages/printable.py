@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of each line."""
+    """Return the same for each line."""
     return "\n".join(map(printable, text.split("\n")))
 
 

@@ -1,4 +1,4 @@
-"""What pages and commands say in words: the guarantee, whom it protects, and how to read an interval."""
+"""Sentences of pages and commands: the guarantee, whom it protects, and how to read an interval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGE = 14
 
 
 def guarantee_in_words(epsilon: float, delta: float, unit: str, rows_per_unit: int | None = None) -> str:
-    """What is spent, and whom it protects."""
+    """Describe the privacy that is spent, and whom it protects."""
     return f"epsilon = {epsilon!r}, delta = {delta!r}: {protection_in_words(delta, unit, rows_per_unit)}"
 
 
@@ -33,7 +33,7 @@ def whose(unit: str) -> str:
 
 
 def unnamed(unit: str) -> str:
-    """What is protected of rows that name no unit, if they count as separate units."""
+    """Describe what is protected of rows that name no unit, if they count as separate units."""
     if not unit.endswith(OWN_ROWS):
         return ""
     return f" Of rows that name no {unit.removesuffix(OWN_ROWS)!r} it protects one row, and not a person."
@@ -54,11 +54,11 @@ def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool =
     who, times = whose(unit), _factor(epsilon)
     rest = f", plus a probability of {rounded_up(delta, 6)}" if delta else ""
     other = "without it in the table, and the other way round" if presence else "with other data in its place"
-    return f"Whatever the data of {who} are, each possible result is at most {times} times as likely with them as {other}{rest}."
+    return f"Each possible result is at most {times} times as likely with any data of {who} as {other}{rest}."
 
 
 def odds_in_words(epsilon: float, delta: float, unit: str, *, presence: bool = False) -> str:
-    """What the guarantee means for somebody who guesses; empty if δ is not 0, since a factor alone then promises too much.
+    """Describe the guarantee for somebody who guesses; empty if δ is not 0, since a factor alone would then claim too much.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def odds_in_words(epsilon: float, delta: float, unit: str, *, presence: bool = F
     if delta:
         return ""
     rest = "all other rows" if unit == "row" else f"the rows of every other {unit.removesuffix(OWN_ROWS)!r}"
-    guess = "whether this one is in the table" if presence else "what this one says"
+    guess = "whether this one is in the table" if presence else "the data of this one"
     return (
         f"Suppose that somebody knows {rest} and guesses {guess}. These results change the odds of the guess by a factor of at most "
         f"{_factor(epsilon)}. With ε = 0 they would not change at all; 0.69 more in ε doubles the factor."
@@ -87,7 +87,7 @@ def _factor(epsilon: float) -> str:
 def guarantee_shown(
     epsilon: float, delta: float, unit: str, *, rows_per_unit: int | None = None, protection: str | None = None, presence: bool = False
 ) -> dict[str, str]:
-    """What the card about the guarantee shows.
+    """Return the texts of the card about the guarantee.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def guarantee_shown(
 
 
 def misses_in_words(confidences: list[float]) -> str:
-    """How many intervals of each confidence do not contain the true value."""
+    """Describe how many intervals of each confidence do not contain the true value."""
     parts = [f"about {misses(confidence)} of the {percentage_of(confidence)} intervals" for confidence in confidences]
     listed = " and ".join(parts)
     verb = "does" if len(parts) == 1 else "do"

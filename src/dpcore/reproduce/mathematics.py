@@ -96,7 +96,7 @@ def _is_variable(text: str, found: re.Match[str]) -> bool:
 
 
 def _operand(text: str, start: int, *, index: bool) -> tuple[str | None, int]:
-    """What is raised, lowered or under a root: a group in parentheses or braces, without them, or a number or name."""
+    """Return the text that is raised, lowered or under a root: a group in parentheses or braces, without them, or a number or name."""
     opening = text[start : start + 1]
     if opening in CLOSING:
         depth = 0

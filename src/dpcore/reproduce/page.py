@@ -103,7 +103,7 @@ def _kind(kind: str, checks: Sequence[Check]) -> dict[str, Any]:
 
 
 def _verdict(kind: str, checks: Sequence[Check]) -> Mapping[str, Any]:
-    """How many checks of a kind hold, as text, and whether all do."""
+    """Return how many checks of a kind hold, as text, and whether all do."""
     every = [check.holds for check in checks if check.kind == kind]
     return {"text": f"{sum(every)} of {len(every)}" if every else "–", "holds": all(every), "any": bool(every)}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpcore.reproduce.results import Figure, Panel, Series
 
 HEIGHT, NARROW_HEIGHT, LINE = 2.9, 2.3, 0.18
-"""Of panels beside each other, of each panel below another, and of a line of a legend, in inches."""
+"""Heights of panels beside each other, of each panel below another, and of a line of a legend, in inches."""
 MOST_POINTS = 4
 """Largest number of tick labels of one panel."""
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8.5}
@@ -96,7 +96,7 @@ def _more_height(figure: Figure, *, one_legend: bool) -> float:
 
 
 def _narrow_height(figure: Figure, *, one_legend: bool) -> float:
-    """Of panels below each other: each with its title, and all lines of the legends."""
+    """Return the height of panels below each other: each with its title, and all lines of the legends."""
     counts = [len({series.name for series in panel.series}) for panel in figure.panels]
     each = NARROW_HEIGHT + (0.5 if figure.square else 0.0) + (0.2 if any(panel.title for panel in figure.panels) else 0.0)
     return len(figure.panels) * each + LINE * (max(counts) if one_legend else sum(counts))

@@ -57,7 +57,7 @@ def closed(corners: npt.ArrayLike) -> tuple[tuple[float, ...], tuple[float, ...]
 
 
 def beyond(experiment: Experiment, pairs: Sequence[Pair], epsilon: float, delta: float) -> float:
-    """How far a corner of a testing region lies outside R(ε, δ): the deficit of P_FA + e^ε P_MD or e^ε P_FA + P_MD.
+    """Return by how much a corner of a testing region lies outside R(ε, δ): the deficit of P_FA + e^ε P_MD or e^ε P_FA + P_MD.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from dpcore.rng import STREAM_VERSION
 Progress = Callable[[int, int], object]
 """Called as progress(done, total) after each section."""
 FORMAT = 2
-"""Of the JSON file."""
+"""Format of the JSON file."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def test_what_epsilon_means():
     factor = math.ceil(math.exp(3))
     assert f"at most {factor} times as likely" in said["factor"]
     assert f"by a factor of at most {factor}." in said["odds"]
-    assert "guesses what this one says" in said["odds"]
+    assert "guesses the data of this one" in said["odds"]
 
 
 def test_what_can_be_guessed_under_each_relation():

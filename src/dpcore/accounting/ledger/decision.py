@@ -63,7 +63,7 @@ def grant(opened: OpenLedger, request: Request) -> int:
 
 
 def check_agreement(request: Request, header: Header) -> None:
-    """Refuse a spend whose cost does not add up with the others, and noise that protects nobody."""
+    """Refuse a spend whose cost cannot be added to the others, and noise that is not private."""
     for name, value, own in (("relation", request.relation, header.relation), ("unit", request.unit, header.unit)):
         if value is not None and value != own:
             raise ParameterError(

@@ -77,7 +77,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How far the spends have been checked, and their sum."""
+    """The spends that have been checked so far, and their sum."""
 
     id: int
     digest: str

@@ -106,7 +106,7 @@ def command(
 
 
 def _pages(folder: Path, path: str) -> EstimatePages:
-    """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
+    """The pages, made before any row is read: a wrong folder or a missing extra is found first."""
     from dpcore.batch.estimate.page import EstimatePages
 
     return EstimatePages(folder, report_name(path))

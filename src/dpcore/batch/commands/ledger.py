@@ -1,4 +1,4 @@
-"""`dpcore ledger`: make a budget, show what is left of it, and finish what killed jobs left."""
+"""`dpcore ledger`: make a budget, show what remains of it, and complete killed jobs."""
 
 from __future__ import annotations
 

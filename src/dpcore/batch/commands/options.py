@@ -22,7 +22,7 @@ CURATOR = (
 
 
 def threads_option(verb: str) -> Callable[[Command], Command]:
-    """`--threads`, for threads that do what the verb says."""
+    """Return the option `--threads`; the verb says what the threads do."""
     text = f"Threads that {verb}. Default: the CPUs that this process may use."
     return click.option("--threads", type=click.IntRange(1, MAX_THREADS), help=text)
 

@@ -163,7 +163,7 @@ def _print_summary(plan: Plan, rows: int, *, as_json: bool) -> None:
         return
     echo(f"{plan.output}: {rows:,} rows, {_columns_in_words(plan)}")
     echo("\n".join([f"spent {page.privacy_statement(plan.job)}", *_notes(plan)]))
-    echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
+    echo(f"To read it: dpcore estimate {shlex.quote(str(plan.output))}")
 
 
 def _notes(plan: Plan) -> list[str]:

@@ -1,4 +1,4 @@
-"""Shows how far a job is on standard error: as a bar on a terminal, as a plain line elsewhere."""
+"""Show the progress of a job on standard error: as a bar on a terminal, as a plain line elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.progress import Progress
 
 STEPS = 10
-"""Parts of the input that a line tells of."""
+"""Parts of the input that a line reports."""
 
 
 class _Bar:
@@ -42,7 +42,7 @@ class _Bar:
 class _Lines:
     """A line for each stage, which grows with every tenth of the input.
 
-    It says the same words whatever the rows hold, since it may be kept in a log: how much of a file lies before a row depends on the text
+    Its words do not depend on the rows, since it may be kept in a log: how much of a file lies before a row depends on the text
     of the rows, and the pieces of a table depend on their number.
     """
 

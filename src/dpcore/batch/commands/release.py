@@ -157,7 +157,7 @@ def command(
 
 
 def _pages(folder: Path, plan: ReleasePlan, job: Path) -> ReleasePages:
-    """The pages, made before any row is read: a wrong folder or a missing extra costs nothing."""
+    """The pages, made before any row is read: a wrong folder or a missing extra is found first."""
     from dpcore.batch.release.page import ReleasePages
 
     origin = page.provenance_of(plan, plan.job.input.path, plan.job.output.path, job)

@@ -56,7 +56,7 @@ def query_table(plan: ReleasePlan) -> Table:
 
 
 def plan_document(plan: ReleasePlan) -> dict[str, Any]:
-    """What `--dry-run --json` prints: the head of the document that the job will write, and for each query its noise."""
+    """Return the document of `--dry-run --json`: the head of the document that the job will write, and for each query its noise."""
     job = plan.job
     rows = {"rows": plan.rows} if job.n_is_public else {}
     return {

@@ -1,4 +1,4 @@
-"""How commands show results: tables for people at a terminal, JSON for programs."""
+"""Output of the commands: tables for people at a terminal, JSON for programs."""
 
 from __future__ import annotations
 

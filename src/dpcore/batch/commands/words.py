@@ -34,7 +34,7 @@ REFUSED = "dry run: the plan is above; a run would be refused, for this reason:"
 
 
 def begin(*, dry_run: bool, folder: Path | None, curator: bool) -> None:
-    """Refuse options that contradict each other, and say what `--curator` means."""
+    """Refuse options that contradict each other, and explain `--curator`."""
     if dry_run and folder is not None:
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
     if curator:
@@ -53,7 +53,7 @@ def warn(job: JobFile) -> None:
 
 
 def is_published(publication: Publication, what: str) -> bool:
-    """Whether an earlier run of the same job has published its output, or left it complete; says so, and what that means."""
+    """Whether an earlier run of the same job has published its output, or left it complete; prints a message about it."""
     said = publication.already()
     if said is not None:
         echo(f"{said}\n{old_output(what)}", err=True)
@@ -100,7 +100,7 @@ def name_reports(paths: Iterable[Path]) -> None:
 
 @contextlib.contextmanager
 def truthful(publication: Publication) -> Iterator[None]:
-    """If the job ends early, say what it has published and whether it was charged."""
+    """If the job ends early, report what it has published and whether it was charged."""
     try:
         with publication.truth():
             yield

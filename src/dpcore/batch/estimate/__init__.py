@@ -1,1 +1,1 @@
-"""From tables of reports to estimates: what they say of themselves, the run, its page."""
+"""From tables of reports to estimates: the metadata of tables, the run, its page."""

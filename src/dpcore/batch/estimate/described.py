@@ -1,4 +1,4 @@
-"""Reads what outputs say about themselves, and checks it: they may have been through other hands."""
+"""Reads the metadata of outputs, and checks them: another program may have changed the files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 MANY_CATEGORIES, CATEGORIES_PER_BYTE = 2**20, 64
-"""Categories of all columns that any file may speak of, and how many more for each of its bytes."""
+"""Categories of all columns that the metadata of any file may name, and how many more for each of its bytes."""
 
 
 class Whole(Section):
@@ -68,9 +68,9 @@ class Described:
     info : FileInfo
         Its columns.
     whole : Whole
-        What it says about all of them.
+        Its metadata about all of them.
     fields : dict
-        What it says about each column of reports.
+        Its metadata about each column of reports.
     table : Table or None
         The table that a sidecar was written for.
     """
@@ -177,7 +177,7 @@ def _describe(inputs: Inputs, path: Path) -> Described:
 
 
 def _table(path: Path, sidecar: dict[str, Any]) -> Table | None:
-    """The table that a sidecar was written for; the first stream's sidecars did not say."""
+    """The table that a sidecar was written for; the sidecars of the first stream did not name it."""
     said, whole = sidecar.get("table"), sidecar.get("schema")
     if said is None and isinstance(whole, dict) and whole.get("stream_version") == 1:
         return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EstimatePages(Pages):
-    """The files that `estimate --report DIR` asks for.
+    """The files of `estimate --report DIR`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From tables of reports to estimates: reports stream through, and only what they add up to is kept."""
+"""From tables of reports to estimates: reports are read in pieces, and only their aggregates are kept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TARGETS = ("population", "sample")
 
 @dataclass(frozen=True, slots=True)
 class ColumnEstimate:
-    """What is known about one column.
+    """The estimate of one column.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class ColumnEstimate:
 
     @property
     def consistent(self) -> Any:
-        """The estimate within what is possible: frequencies at least 0 with sum 1, a proportion in [0, 1], a mean within the bounds."""
+        """The nearest possible estimate: frequencies at least 0 with sum 1, a proportion in [0, 1], a mean within the bounds."""
         if self.kind == "frequencies":
             return local.project_to_simplex(np.asarray(self.estimate.value))
         lower, upper = self.range
@@ -134,7 +134,7 @@ class ColumnEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What the reports of one or more files tell.
+    """The estimates from the reports of one or more files.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Estimates:
     files : tuple of Path
         The files that were read.
     whole : Whole
-        What the files say about their privacy.
+        The privacy metadata of the files.
     secure : bool
         Whether the noise of all files came from the operating system's randomness.
     rows : int
@@ -164,7 +164,7 @@ class Estimates:
     columns: tuple[ColumnEstimate, ...]
 
     def document(self) -> dict[str, Any]:
-        """What `dpcore estimate` prints as JSON.
+        """Return the document that `dpcore estimate` prints as JSON.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class Estimates:
 
 
 def report_name(path: str) -> str:
-    """What report files about a path are called: its last part without wildcards, and "-estimate"."""
+    """Return the name of the report files about a path: its last part without wildcards, and "-estimate"."""
     last = Path(path).resolve().name if Path(path).is_dir() else Path(path).stem
     return (re.sub(r"[^\w.-]+", "", last).strip(".-_") or "reports") + "-estimate"
 
@@ -233,7 +233,7 @@ def estimate(
 
     Notes
     -----
-    Guarantee: nothing is spent; what is computed from private reports alone is as private as they are.
+    Guarantee: this spends nothing; results computed from private reports alone are as private as the reports.
 
     Cost: one pass over the columns of reports; memory does not depend on the number of rows.
 

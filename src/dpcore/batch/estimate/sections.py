@@ -1,4 +1,4 @@
-"""What the page of estimates shows of one column: a plot, the numbers with their digits, and what the job declared."""
+"""The sections of the page of estimates, one for each column: a plot, the numbers with their digits, and the declarations of the job."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TITLES = {
 
 
 def section_of(number: int, found: ColumnEstimate) -> dict[str, Any]:
-    """What the page shows of one column.
+    """Return the section of the page about one column.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _frequencies(found: ColumnEstimate) -> dict[str, Any]:
 
 
 def stand_ins(found: ColumnEstimate) -> str:
-    """What the job made of values that do not fit, in words."""
+    """Describe how the job replaced values that do not fit."""
     section, parts = found.column.section, []
     if isinstance(section, RealColumn | IntegerColumn):
         lower, upper = plain_number(section.lower), plain_number(section.upper)

@@ -1,1 +1,1 @@
-"""From a TOML file to checked sections, and what to say of mistakes in it."""
+"""From a TOML file to checked sections, and explanations of mistakes in it."""

@@ -1,4 +1,4 @@
-"""The `[[column]]` tables of a job file: what each mechanism must be told."""
+"""The `[[column]]` tables of a job file, with the keys of each mechanism."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of the values in a job file; each says what is wrong with other values."""
+"""Types of the values in a job file; each explains what is wrong with other values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads job files: TOML of bounded size, which is not taken for a job before it is checked."""
+"""Reads job files: TOML of bounded size, which is checked before it is used as a job."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
 
 
 def load(path: str | Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
-    """Read a TOML file and hand it to `parse`, whose `JobError` then says which file it is about."""
+    """Read a TOML file and hand it to `parse`, whose `JobError` then names the file."""
     if not isinstance(path, str | PathLike):
         raise ParameterTypeError(f"path must be that of a job file, a str or Path, got {path!r}")
     try:

@@ -141,7 +141,7 @@ def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
 
 
 def _brackets(path: str, value: object, sections: Sections, entries: Entries) -> str:
-    """What to say of a table that has the brackets of the other kind, "" of others."""
+    """Return the advice about a table that has the brackets of the other kind, and "" for others."""
     if path == entries.table and isinstance(value, dict):
         return f"[{path}] has single brackets; write [[{path}]] above each {path}: a job may have several"
     if path in sections and isinstance(value, list):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST_NAMES = 10_000
-"""How many names are compared: a file may have any number."""
+"""Number of names that are compared: a file may have any number."""
 
 
 def near_name(name: str, names: Iterable[str]) -> str | None:

@@ -94,17 +94,17 @@ class PrivacySection(Section):
 
     @property
     def null_rows_are_units(self) -> bool:
-        """Whether a row that names no unit is one of its own, and does not count as absent."""
+        """Whether a row that names no unit is a separate unit, and does not count as absent."""
         return self.null_unit == "own"
 
     @property
     def protected(self) -> str:
-        """The unit as outputs and ledgers call it: whose rows without a name count as separate units is another one."""
+        """The unit as outputs and ledgers call it; the name differs if rows without a unit count as separate units."""
         return f"{self.unit}{OWN_ROWS}" if self.null_rows_are_units else self.unit
 
 
 class TestingSection(Section):
-    """`[testing]`: a key that makes the noise reproducible, and worthless."""
+    """`[testing]`: a key that makes the noise reproducible, and no longer private."""
 
     __test__: ClassVar[bool] = False
 
@@ -112,7 +112,7 @@ class TestingSection(Section):
 
 
 def key_of(testing: TestingSection | None) -> KeyedRandom | None:
-    """The keyed source of a job that asks for one."""
+    """The keyed source of a job with a test key."""
     if testing is None:
         return None
     from dpcore.testing import KeyedRandom  # Only a keyed job may hold the class whose output is not private.
@@ -153,7 +153,7 @@ class JobFile(Protocol):
 
     @property
     def ledger(self) -> LedgerSection | None:
-        """The ledger that pays."""
+        """The ledger that the job charges."""
 
     @property
     def testing(self) -> TestingSection | None:

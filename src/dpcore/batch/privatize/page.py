@@ -24,8 +24,8 @@ KNOWN_AGAIN = (
     "Running this same job again spends nothing: the ledger knows the run. With another output.path, other settings or --overwrite it "
     "spends again."
 )
-PUBLIC_ROWS = "The number of rows is public; what a row holds is protected."
-KEPT = "Kept columns are copied as they are: nothing protects them."
+PUBLIC_ROWS = "The number of rows is public; their contents are protected."
+KEPT = "Kept columns are copied as they are and are not protected."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
 NUMERIC = ("epsilon", "delta", "sd per row")
 PRECISION = "An estimate from n rows has a standard error of about sd per row / √n; `dpcore estimate` computes it."
@@ -42,7 +42,7 @@ def privacy_statement(job: Job) -> str:
 
 
 def declared_values(column: NoisyColumn) -> str:
-    """What the job says that a column holds."""
+    """Return the declared range or categories of a column as text."""
     section, categories = column.section, column.categories
     if isinstance(section, RealColumn | IntegerColumn):
         return plain_range(section.lower, section.upper)
@@ -104,7 +104,7 @@ def provenance_of(plan: JobPlan, source: str, output: str, job: Path) -> Provena
 
 
 class PrivatizePages(Pages):
-    """The files that `privatize --report DIR` asks for. The output's name without its ending names them.
+    """The files of `privatize --report DIR`. The output's name without its ending names them.
 
     Parameters
     ----------

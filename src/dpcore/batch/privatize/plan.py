@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(JobPlan):
-    """A job that nothing but its rows or the system can stop any more.
+    """A checked job: only its rows or the system can stop it.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Plan(JobPlan):
     output : Path
         The file to write.
     rows : int or None
-        Rows of the input; None if only reading would tell.
+        Rows of the input; None if they are not known before the input is read.
     unit_type : pyarrow.DataType or None
         Type of the column that holds the privacy unit; None if the unit is the row.
     publication : Publication
@@ -95,8 +95,8 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
     ParameterTypeError
         If `job` is not a job of this kind.
     JobError
-        If a column is missing or of a type its mechanism does not take, the output is in the way, or a row could end a job that must
-        not tell anything for nothing.
+        If a column is missing or of a type its mechanism does not take, the output exists already, or a row could end a job that has a
+        ledger.
     BudgetError
         If the ledger does not have what the job spends.
     StorageError

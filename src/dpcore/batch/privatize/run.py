@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a finished job wrote.
+    """The result of a finished job.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""One class for each kind of query: what it adds up over the rows, exactly, and how it makes a private answer of it."""
+"""One class for each kind of query: it computes an exact statistic over the rows, and a private answer from it."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ LAWS = {
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What a plan says about one draw: its law, the sensitivity that it hides and its scale."""
+    """The noise of one draw in a plan: its law, its sensitivity and its scale."""
 
     law: str
     sensitivity: float
     scale: float
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the noise as JSON holds it."""
         return {"law": self.law, "sensitivity": self.sensitivity, "scale": self.scale}
 
 
@@ -56,7 +56,7 @@ FREE = "the number of rows is public, because neighbouring tables have equally m
 
 
 class Answer(Protocol):
-    """A query made ready."""
+    """A query with its noise, ready to run."""
 
     @property
     def section(self) -> Query:
@@ -72,7 +72,7 @@ class Answer(Protocol):
 
     @property
     def rho(self) -> float | None:
-        """Its ρ of zero-concentrated privacy, rounded up; None if none is known."""
+        """ρ of zero-concentrated privacy of the answer, rounded up; None if none is known."""
 
     def declared(self) -> dict[str, Any]:
         """The declared values, for the document."""
@@ -81,14 +81,14 @@ class Answer(Protocol):
         """The exact statistic of some rows, given what `reads` read; the tallies of parts of a table are added with +."""
 
     def release(self, tally: Any, rng: Stream | None) -> dict[str, Any]:
-        """A private answer: what the document says of it beyond name, kind and budget."""
+        """A private answer: the keys of the document except name, kind and budget."""
 
     def expected_error(self, rows: int | None) -> float | None:
-        """Standard error of the answer's noise for a table of so many rows, if it can be told."""
+        """Standard error of the answer's noise for a table of so many rows, if it is known."""
 
 
 def standard_deviation(noise: IntegerNoise | RealNoise) -> float:
-    """Standard deviation; of real noise not by way of a variance, which may leave the range of float64."""
+    """Standard deviation; for real noise not from a variance, which may leave the range of float64."""
     match noise:
         case Laplace():
             return laplace_deviation(noise.scale)
@@ -115,7 +115,7 @@ def described(noise: IntegerNoise | RealNoise) -> Noise:
 
 
 def rho_of(noise: IntegerNoise | RealNoise) -> float:
-    """Its ρ of zero-concentrated privacy, rounded up."""
+    """Return ρ of zero-concentrated privacy of the noise, rounded up."""
     match noise:
         case Laplace():
             return accounting.rho_laplace(noise.epsilon)
@@ -126,7 +126,7 @@ def rho_of(noise: IntegerNoise | RealNoise) -> float:
 
 
 def given(section: Section, *keys: str) -> dict[str, Any]:
-    """Those of the keys that the job gives."""
+    """Return those of the keys that the job sets."""
     found = {key: getattr(section, key) for key in keys}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items() if value is not None}
 
@@ -164,7 +164,7 @@ class OneColumn:
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """Its column."""
+        """The column of the query."""
         return ((self.section.column, self.cells),)
 
 
@@ -176,7 +176,7 @@ class OneDraw:
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """Its noise."""
+        """The noise of the draw."""
         return (described(self.mechanism),)
 
     @property
@@ -214,7 +214,7 @@ class CountAnswer(OneDraw):
         return given(self.section, "categories", "lower", "upper")
 
     def tally(self, rows: int, read: list[Array]) -> int:
-        """How many rows count."""
+        """Count the rows that match."""
         if not read:
             return rows
         return int(np.count_nonzero(read[0] < self.cells.size if isinstance(self.cells, Declared) else read[0]))
@@ -239,16 +239,16 @@ class PublicCountAnswer:
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """None."""
+        """No noise."""
         return ()
 
     @property
     def rho(self) -> float | None:
-        """Nothing."""
+        """0: nothing is spent."""
         return 0.0
 
     def declared(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return no declared values."""
         return {}
 
     def tally(self, rows: int, read: list[Array]) -> int:  # noqa: ARG002
@@ -260,7 +260,7 @@ class PublicCountAnswer:
         return {"value": tally, "stderr": 0.0, "interval": [tally, tally], "note": FREE}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """None."""
+        """Return None: there is no noise."""
         return 0.0
 
 
@@ -278,7 +278,7 @@ class HistogramAnswer(OneColumn, OneDraw):
         return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells, relation))
 
     def declared(self) -> dict[str, Any]:
-        """The cells, and what stands for others."""
+        """The cells, and the values that replace others."""
         if isinstance(self.cells, Binned):
             return {"edges": list(self.cells.edges), **given(self.section, "missing")}
         return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
@@ -308,7 +308,7 @@ class _OneSum(OneColumn, OneDraw):
         return given(self.section, "lower", "upper", "missing")
 
     def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
-        """The sum, which knows how many rows it is of."""
+        """The sum, with its number of rows."""
         return clamped_sum(read[0], self.section.lower, self.section.upper, threads=1)
 
 
@@ -387,7 +387,7 @@ class PrivateMeanAnswer(OneColumn):
 
     @property
     def rho(self) -> float | None:
-        """Of both draws."""
+        """ρ of both draws."""
         return fraction_up(Fraction(rho_of(self.total)) + Fraction(rho_of(self.count)))
 
     def declared(self) -> dict[str, Any]:

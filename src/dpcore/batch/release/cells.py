@@ -1,4 +1,4 @@
-"""How a query reads its column: each row becomes one number or one code, by a rule that looks at that row alone."""
+"""How a query reads its column: each row becomes one number or one code, which depends on that row alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Cells(Protocol):
-    """How a query's column is read."""
+    """The interface of the ways to read a query's column."""
 
     @property
     def wanted(self) -> str:
@@ -36,7 +36,7 @@ class Cells(Protocol):
         """Whether a column may have this type."""
 
     def fitted(self, kind: pa.DataType | None) -> Self:
-        """The same for a column of this type; None if the format has no types."""
+        """Return these cells for a column of this type; None if the format has no types."""
 
     def read(self, cells: pa.Array) -> Array:
         """One entry for each row; raises `CellError` at a cell that the job declares nothing for."""
@@ -57,7 +57,7 @@ class OfNumbers:
         return kind in REAL_TYPES or kind == pa.bool_()
 
     def fitted(self, kind: pa.DataType | None) -> Self:  # noqa: ARG002
-        """Itself."""
+        """Return the same cells."""
         return self
 
 
@@ -103,7 +103,7 @@ class Within(OfNumbers):
     upper: float
 
     def lacks(self) -> tuple[str, ...]:
-        """Nothing: other rows do not count."""
+        """Return nothing: other rows do not count."""
         return ()
 
     def read(self, cells: pa.Array) -> Array:
@@ -133,7 +133,7 @@ class Points:
         self._step = _even_step(self._points)
 
     def below(self, x: Array) -> Array:
-        """How many points are less than each number."""
+        """Count the points that are less than each number."""
         if self._step is None:
             return np.searchsorted(self._points, x, side="left")
         x, place = self._guess(x)
@@ -142,7 +142,7 @@ class Points:
         return place
 
     def not_above(self, x: Array) -> Array:
-        """How many points are at most each number."""
+        """Count the points that are at most each number."""
         if self._step is None:
             return np.searchsorted(self._points, x, side="right")
         x, place = self._guess(x)
@@ -161,7 +161,7 @@ class Points:
 
 
 def _even_step(points: npt.NDArray[np.float64]) -> float | None:
-    """The step of points that are about evenly spaced; None of others, or if its arithmetic would not be that of small numbers."""
+    """The step of points that are about evenly spaced; None for others, or if its arithmetic would not be that of small numbers."""
     if len(points) < 16:
         return None
     step = float((points[-1] / 2 - points[0] / 2) / (len(points) - 1) * 2)
@@ -174,7 +174,7 @@ def _even_step(points: npt.NDArray[np.float64]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Binned(OfNumbers):
-    """Which of the bins between `edges` holds the number; those outside count in the first or last one.
+    """The number of the bin between `edges` that holds a number; numbers outside count in the first or last bin.
 
     Bin i is [edges[i], edges[i+1]), the last one with its right edge.
     """
@@ -194,7 +194,7 @@ class Binned(OfNumbers):
         return len(self.edges) - 1
 
     def lacks(self) -> tuple[str, ...]:
-        """As its numbers."""
+        """Return the keys that the numbers lack."""
         return self.reals.lacks()
 
     def read(self, cells: pa.Array) -> Array:
@@ -221,7 +221,7 @@ class OnGrid(OfNumbers):
         return len(self.grid)
 
     def lacks(self) -> tuple[str, ...]:
-        """As its numbers."""
+        """Return the keys that the numbers lack."""
         return self.reals.lacks()
 
     def read(self, cells: pa.Array) -> Array:
@@ -299,7 +299,7 @@ class Declared:
 
 
 def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -> Array:
-    """What `cells` makes of a column; raises `DataError` at a cell that the job declares nothing for, with its place for a curator."""
+    """Read a column as `cells` do; raises `DataError` at a cell that the job declares nothing for, with its position for a curator."""
     try:
         return cells.read(rows.piece.batch.column(name))
     except CellError as error:
@@ -307,7 +307,7 @@ def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -
 
 
 def _plain(cells: pa.Array) -> pa.Array:
-    """Booleans as 0 and 1, and text as what it says."""
+    """Booleans as 0 and 1, and text as the numbers that it contains."""
     if cells.type == pa.binary():
         return texts.reals(cells)
     return cells.cast(pa.int8()) if pa.types.is_boolean(value_type(cells.type)) else cells

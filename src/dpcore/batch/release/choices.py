@@ -62,7 +62,7 @@ class QuantileAnswer(OneColumn):
 
     @property
     def rho(self) -> float | None:
-        """Of a draw for each level."""
+        """ρ of the draws for all levels."""
         return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(self.epsilon)))
 
     def declared(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class TopAnswer(OneColumn):
 
     @property
     def rho(self) -> float | None:
-        """Of s picks and values; the theorem of the one-shot method gives none."""
+        """ρ of s picks and values; the theorem of the one-shot method gives none."""
         if self.section.method == "oneshot_laplace":
             return None
         moves = 1 if self.relation == "add_remove" else 2
@@ -151,7 +151,7 @@ class TopAnswer(OneColumn):
         return fraction_up(self.section.s * rho)
 
     def declared(self) -> dict[str, Any]:
-        """How many candidates there are."""
+        """The number of candidates."""
         return {"s": self.section.s, "candidates": self.cells.size, "method": self.section.method}
 
     def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002

@@ -69,7 +69,7 @@ class GroupedAnswer:
 
     @property
     def rho(self) -> float | None:
-        """Of all groups together."""
+        """ρ of all groups together."""
         rho = self.each.rho
         return None if rho is None else fraction_up(self.parts * Fraction(rho))
 
@@ -97,5 +97,5 @@ class GroupedAnswer:
         return {key: [answer[key] for answer in answers] for key in answers[0]}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """Of one group, of which the number of rows is not known."""
+        """Standard error for one group, whose number of rows is not known."""
         return self.each.expected_error(None)

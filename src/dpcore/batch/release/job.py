@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = 1
-"""Of the document that a release writes."""
+"""Format of the document that a release writes."""
 
 
 class ReleaseOutput(Section):
@@ -92,7 +92,7 @@ class ReleaseJob(JobTables):
         return self.privacy.unit == "row" and self.privacy.relation == "replace"
 
     def spent_on(self, query: Query) -> Privacy:
-        """What a query spends.
+        """Return the privacy that a query spends.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class ReleaseJob(JobTables):
         return composed((self.spent_on(query) for query in self.query), relation=self.privacy.relation)
 
     def head(self) -> dict[str, Any]:
-        """What the document says about the whole job.
+        """Return the part of the document about the whole job.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The page of `dpcore release --report`: what was asked, what it cost, each answer with its error, and the ledger after it."""
+"""The page of `dpcore release --report`: the queries and their cost, each answer with its error, and the ledger after the job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTS = ("budget", "spent", "remaining")
 
 
 class ReleasePages(Pages):
-    """The files that `release --report DIR` asks for; `write` takes the document that `dpcore release` prints."""
+    """The files of `release --report DIR`; `write` takes the document that `dpcore release` prints."""
 
     template = "release"
 

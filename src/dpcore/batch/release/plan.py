@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasePlan(JobPlan):
-    """A release job that nothing but its rows, its ledger or the system can stop any more.
+    """A checked release job: only its rows, its ledger or the system can stop it.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class ReleasePlan(JobPlan):
     output : Path
         The file to write.
     rows : int or None
-        Rows of the input; None if only reading would tell.
+        Rows of the input; None if they are not known before the input is read.
     unit_type : pyarrow.DataType or None
         Type of the column that holds the privacy unit; None if the unit is the row.
     grouping : tuple or None
@@ -122,8 +122,8 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     ParameterTypeError
         If `job` is not a job of this kind.
     JobError
-        If a column is missing or of a type its query does not take, the output is in the way, or a row could end a job that must not
-        tell anything for nothing.
+        If a column is missing or of a type its query does not take, the output exists already, or a row could end a job that has a
+        ledger.
     BudgetError
         If the ledger does not have what the job spends.
     StorageError
@@ -191,7 +191,7 @@ def _grouping(job: ReleaseJob, reads: list[_Read]) -> tuple[str, Declared] | Non
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """How a query reads its columns, and the column of its groups."""
+    """The way in which a query reads its columns, and the column of its groups."""
 
     cells: tuple[tuple[str, Cells], ...]
     groups: Declared | None
@@ -203,11 +203,11 @@ class _Read:
 
     @property
     def only(self) -> Cells | None:
-        """How the one column of a query is read, if it has one."""
+        """The way in which the single column of a query is read, if it has one."""
         return self.cells[0][1] if self.cells else None
 
     def fitted(self, query: Query, info: FileInfo) -> _Read:
-        """The same for the types of a file."""
+        """Return the same for the types of a file."""
 
         def kind(name: str) -> pa.DataType | None:
             return None if info.types is None else info.types[name]
@@ -296,7 +296,7 @@ def _celled(position: int, query: Query, section: CellsSection) -> Declared | Bi
 
 
 def _declared(position: int, query: Query) -> Cells:
-    """How a query reads its one column."""
+    """Return how a query reads its single column."""
     match query:
         case CountQuery(categories=None):
             return Within(float(query.lower or 0.0), float(query.upper or 0.0))
@@ -406,7 +406,7 @@ def _check_integers(section: SyntheticColumn) -> None:
 
 
 def _files_of(job: ReleaseJob, output: Path) -> list[Place]:
-    """What the job writes, in the order in which it appears: synthetic tables with their sidecars, then the answers."""
+    """Return the files that the job writes, in the order in which they appear: synthetic tables with their sidecars, then the answers."""
     files: list[Place] = []
     for position, query in enumerate(job.query):
         if isinstance(query, SyntheticQuery):
@@ -426,7 +426,7 @@ def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
 
 
 def _check_stand_ins(query: CellsSection, cells: Binned | Declared) -> None:
-    """Those of a file of categories, which was not read when the job was."""
+    """Check the replacements in a file of categories, which was not read when the job was."""
     for key in ("missing", "unknown"):
         value = getattr(query, key)
         if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:

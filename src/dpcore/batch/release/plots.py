@@ -39,7 +39,7 @@ WIDTHS = (WIDTH, NARROW_WIDTH)
 SEPARATE_BARS = 60
 """More bins than these are drawn as a line with a band, not as bars with error bars."""
 MOST_STEPS = 1000
-"""Of more bins than these, neighbours share a step: a screen has no more columns to show them in."""
+"""Above this number of bins, neighbours share a step: a screen has no more columns to show them in."""
 DOTS = 30
 """More bins than these have no dots."""
 NARROWEST = 1 / 150
@@ -55,7 +55,7 @@ LETTER = 0.09
 
 
 def bin_scale(edges: npt.NDArray[np.float64]) -> str:
-    """How bins are drawn, by their widths.
+    """Return how bins are drawn, depending on their widths.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def bin_plot(
 
 
 def bins_per_step(bins: int) -> int:
-    """How many neighbouring bins are drawn as one."""
+    """Return how many neighbouring bins are drawn as one."""
     return -(-bins // MOST_STEPS)
 
 
@@ -305,7 +305,7 @@ def heat_map(shares: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequ
 
 
 def _names(names: Sequence[str], cells: int, shown: Sequence[str]) -> tuple[npt.NDArray[np.float64], Sequence[str]]:
-    """Where names are beside a map, in the middle of a cell or at its edges, and those that there is room for."""
+    """Return the positions of names beside a map, in the middle of a cell or at its edges, and the names that there is room for."""
     every = -(-len(names) // MAP_LABELS)
     places = np.arange(0, len(names), every, dtype=np.float64)
     return places + (0.5 if len(names) == cells else 0.0), shown[::every]

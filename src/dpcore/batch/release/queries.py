@@ -1,4 +1,4 @@
-"""The `[[query]]` tables of a release job: what each kind must be told."""
+"""The `[[query]]` tables of a release job, with the keys of each kind."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class CountQuery(GroupedQuery):
 
 
 class CellsSection(Section):
-    """How the values of a column are declared to fall into cells: into categories, or into bins of numbers."""
+    """The declaration of the cells of a column: categories, or bins of numbers."""
 
     categories: Listed | None = None
     categories_file: Name | None = None
@@ -138,7 +138,7 @@ class CellsSection(Section):
 
     @property
     def _whose(self) -> str:
-        """Its name in messages."""
+        """Name of the query in messages."""
         return "histogram"
 
     @property
@@ -258,19 +258,19 @@ class SyntheticColumn(CellsSection):
 
     @property
     def _whose(self) -> str:
-        """Its name in messages."""
+        """Name of the column in messages."""
         return f"column {self.name!r}"
 
     @model_validator(mode="after")
     def _integers_lie_in_bins(self) -> Self:
         if self.integers is not None and self.cuts is None:
-            raise ValueError("integers says what is drawn inside of bins, and this column has none")
+            raise ValueError("integers is for columns with bins, and this column has none")
         if self.integers is True:
             self.check_integers()
         return self
 
     def check_integers(self) -> None:
-        """Raise ValueError unless every bin holds an integer, of those that float64 tells apart."""
+        """Raise ValueError unless every bin holds an integer, of those that float64 can distinguish."""
         edges = self.cuts or ()
         if max(map(abs, edges)) > 2**53:
             raise ValueError(f"edges of bins of integers must be in [−2^53, 2^53], got [{edges[0]!r}, {edges[-1]!r}]")

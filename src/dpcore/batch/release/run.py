@@ -111,7 +111,7 @@ def run(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = None
         output = publication.open(plan.output)
         if publication.charge.is_recorded:
             output.allocate(ANSWER_BYTES * len(plan.answers))
-        # From here on the budget is spent, whatever happens.
+        # From here on the budget is spent, even if the job fails.
         publication.reserve()
         tallies, rows = measure(plan, output, threads, shown, piece_rows)
         document = _document(plan, tallies, rows, tables, shown)
@@ -127,7 +127,7 @@ def run(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = None
 def measure(
     plan: ReleasePlan, output: AtomicFile, threads: int, progress: Progress, piece_rows: int | None = None
 ) -> tuple[list[Any], int]:
-    """The exact statistic of each query, and the number of rows; nothing of it is private yet."""
+    """The exact statistic of each query, and the number of rows; these are not private yet."""
     kept = None
     if plan.unit_type is not None:
         progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")

@@ -1,4 +1,4 @@
-"""What the page of a release shows of one query: its question, its answer with the error, and a plot."""
+"""The sections of the page of a release, one for each query: its question, its answer with the error, and a plot."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ SHOWN = 40
 """Categories or bins whose table is open; of more, up to `LISTED`, a table opens on demand."""
 LISTED = 5000
 ONE_OF = {"categories": "category", "bins": "bin", "groups": "group"}
-"""What a row of the table is about."""
+"""The subject of a row of the table."""
 
 
 def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page shows of one query.
+    """Return the section of the page about one query.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _number(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limits(query: Mapping[str, Any], value: float, interval: tuple[float, float]) -> tuple[tuple[float, float], str | None]:
-    """What the axis may show, and the possible range if the axis shows only a part of it."""
+    """Return the range of the axis, and the possible range if the axis shows only a part of it."""
     # Noise of a large ε can be too small to show.
     width = interval[1] - interval[0] or max(abs(value), 1.0) / 8
     if query["kind"] != "mean" or query.get("lower") is None:
@@ -180,7 +180,7 @@ def _counts_rows(query: Mapping[str, Any]) -> bool:
 
 
 def _label(query: Mapping[str, Any]) -> str:
-    """What the axis of an answer counts or measures."""
+    """Return the label of the axis of an answer."""
     return "rows" if _counts_rows(query) else f"{query['kind'].replace('_', ' ')} of {query['column']}"
 
 
@@ -256,7 +256,7 @@ def intervals_of(pairs: Sequence[Sequence[float] | None]) -> npt.NDArray[np.floa
 
 
 def note_of(query: Mapping[str, Any]) -> str | None:
-    """What the document remarks on an answer, or on those of several groups, each remark once."""
+    """Return the notes in the document on an answer, or on those of several groups, each note once."""
     notes = as_list(query.get("note"), 1)
     return "; ".join(dict.fromkeys(str(note) for note in notes if note is not None)) or None
 
@@ -293,7 +293,7 @@ def _whole(value: Any) -> str:
 
 
 def _rank_error(query: Mapping[str, Any]) -> str | None:
-    """How far a chosen quantile is from the wanted one, in rows."""
+    """Return how far a chosen quantile is from the wanted one, in rows."""
     errors = query.get("rank_error")
     if errors is None:
         return None

@@ -1,4 +1,4 @@
-r"""How far one privacy unit can move each answer of a release job: the one place where sensitivities are derived.
+r"""How far one privacy unit can move each answer of a release job: all sensitivities are derived here.
 
 A unit owns at most m rows (m = 1 if the unit is the row; otherwise the excess was dropped before anything was computed). Neighbouring
 tables differ
@@ -51,7 +51,7 @@ SQRT2_UP = Fraction(6369051672525773, 2**52)
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Of the numbers that are released together.
+    """The sensitivity of the numbers that are released together.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one unit may do to a table.
+    """The largest contribution of one unit to a table.
 
     Attributes
     ----------
@@ -89,21 +89,21 @@ class Contribution:
 
     @property
     def count(self) -> Sensitivity:
-        """Of the number of rows, of some of them, or of one candidate's."""
+        """Sensitivity of the number of rows, of some of them, or of one candidate's."""
         return Sensitivity(self.rows, self.rows, alone=True)
 
     @property
     def cells(self) -> Sensitivity:
-        """Of a histogram, or of a count for each group."""
+        """Sensitivity of a histogram, or of a count for each group."""
         return self.histograms(1)
 
     def histograms(self, count: int) -> Sensitivity:
-        """Of several histograms of the same rows together."""
+        """Sensitivity of several histograms of the same rows together."""
         moved = 2 * count if self.replaced else count
         return Sensitivity(moved * self.rows, fraction_up(_root_up(moved * self.rows**2)), alone=False)
 
     def total(self, lower: float, upper: float) -> Sensitivity:
-        """Of a sum of numbers in [lower, upper]."""
+        """Sensitivity of a sum of numbers in [lower, upper]."""
         low, high = Fraction(lower), Fraction(upper)
         if self.n_is_public:
             exact = high - low
@@ -114,7 +114,7 @@ class Contribution:
         return Sensitivity(fraction_up(exact), fraction_up(exact), alone=True)
 
     def totals(self, lower: float, upper: float) -> Sensitivity:
-        """Of a sum for each group."""
+        """Sensitivity of a sum for each group."""
         low, high = Fraction(lower), Fraction(upper)
         most = max(abs(low), abs(high))
         if not self.replaced:
@@ -123,13 +123,13 @@ class Contribution:
         return Sensitivity(fraction_up(2 * self.rows * most), fraction_up(self.rows * l2), alone=False)
 
     def rank(self, level: Fraction) -> int:
-        """Of the rank #{x ≤ g} − q·n, times the denominator of q: an integer."""
+        """Sensitivity of the rank #{x ≤ g} − q·n, times the denominator of q: an integer."""
         if self.replaced:
             return self.rows * level.denominator
         return self.rows * max(level.numerator, level.denominator - level.numerator)
 
     def touched(self, groups: int) -> int:
-        """How many of all groups may have other rows."""
+        """Return how many of all groups may have other rows."""
         one = self.rows if self.groups is None else min(self.rows, self.groups)
         return min(groups, 2 * one if self.replaced else one)
 
@@ -144,6 +144,6 @@ def _reach(low: Fraction, high: Fraction) -> Fraction:
 
 
 def contribution(job: ReleaseJob) -> Contribution:
-    """How much one unit may contribute."""
+    """Return how much one unit may contribute."""
     privacy = job.privacy
     return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.n_is_public, privacy.max_groups_per_unit)

@@ -80,7 +80,7 @@ class Histogram:
         return codes
 
     def of(self, vector: Array) -> Array:
-        """Its part of a vector over all histograms, an axis for each column."""
+        """Return the part of a vector over all histograms that belongs to this one, with an axis for each column."""
         return vector[self.start : self.start + self.size].reshape(self.shape)
 
 
@@ -129,7 +129,7 @@ class Counts:
         return self
 
     def all(self) -> Array:
-        """Of every cell."""
+        """All counts."""
         if self.cells is None:
             return self.counts
         counts = np.zeros(self.size, np.int64)
@@ -163,7 +163,7 @@ class SyntheticAnswer(OneDraw):
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """Its columns."""
+        """The columns of the table."""
         return tuple((column.name, column.cells) for column in self.columns)
 
     def declared(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class SyntheticAnswer(OneDraw):
         return Counts.of(self.size, rows, np.concatenate([histogram.cells(read) for histogram in self.histograms]))
 
     def synthesis(self, tally: Counts, rng: Stream | None) -> Synthesis:
-        """Spend the budget: from here on only noisy counts are looked at."""
+        """Spend the budget: from here on only noisy counts are used."""
         noisy = self.mechanism.release(tally.all(), rng=rng, threads=1)
         total: int = tally.rows if self.n_is_public else self._total(noisy)
         rows = min(max(total, 0), MOST_ROWS) if self.section.draws is None else self.section.draws
@@ -193,7 +193,7 @@ class SyntheticAnswer(OneDraw):
         return self.synthesis(tally, rng).document()
 
     def _total(self, noisy: Array) -> int:
-        """The number of rows: each histogram says it, with noise of a variance that is proportional to its cells."""
+        """The number of rows: each histogram gives it with noise, whose variance is proportional to the number of cells."""
         sums = sum(Fraction(int(histogram.of(noisy).sum()), histogram.size) for histogram in self.histograms)
         return round(sums / sum(Fraction(1, histogram.size) for histogram in self.histograms))
 
@@ -220,7 +220,7 @@ class Synthesis:
     noisy : ndarray of int64
         The private release: a count for each cell of all histograms.
     total : int
-        The number of rows that were counted, if it is public; otherwise what the noisy counts say it is.
+        The number of rows that were counted, if it is public; otherwise the number from the noisy counts.
     table : Table
         The rows.
     """

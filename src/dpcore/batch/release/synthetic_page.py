@@ -1,4 +1,4 @@
-"""What the page of a release shows of a synthetic table: for each column the noisy counts beside the table's, and maps of pairs."""
+"""The section of a page about a synthetic table: for each column the noisy counts beside the table's, and maps of pairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAP_CELLS, MAP_SIDE = 900, 40
 
 
 def synthetic_section(query: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template needs.
+    """Return the values for the template.
 
     Parameters
     ----------

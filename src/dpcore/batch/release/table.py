@@ -57,7 +57,7 @@ class TableColumn:
 
     @property
     def type(self) -> pa.DataType:
-        """That of the categories, or of numbers."""
+        """Type of the categories, or of numbers."""
         if isinstance(self.cells, Declared):
             return self.cells.categories.type
         return pa.int64() if self.integers else pa.float64()
@@ -85,7 +85,7 @@ def points(edges: npt.NDArray[np.float64], codes: Array, u: npt.NDArray[np.float
 
 
 def schema_of(columns: Sequence[TableColumn], said: dict[bytes, bytes] | None = None) -> pa.Schema:
-    """Names and types, and what the file says about itself."""
+    """Names and types of the columns, and the metadata of the file."""
     return pa.schema([pa.field(column.name, column.type, nullable=False) for column in columns], metadata=said)
 
 
@@ -134,7 +134,7 @@ class Table:
 
 
 def open_table(publication: Publication, job: ReleaseJob, section: SyntheticQuery, columns: Sequence[TableColumn]) -> Output:
-    """Where the rows of a query go: a hidden sibling of its `output`, until that is committed."""
+    """Open the table of a query: a hidden sibling of its `output`, until that is committed."""
     import_module("dpcore.distributions")  # What draws the rows must be there before anything is spent.
     place = OutputSection(path=section.output)
     said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
@@ -183,7 +183,7 @@ class _Lookup:
 
 
 def _sum(weights: Array) -> int:
-    """The sum of integers that are not negative, however large."""
+    """The sum of integers that are not negative, of any size."""
     return (int((weights >> 32).sum()) << 32) + int((weights & (2**32 - 1)).sum())
 
 
@@ -203,7 +203,7 @@ def _unit_floats(n: int, rng: Stream | None) -> npt.NDArray[np.float64]:
 
 
 class _Draw:
-    """One draw of a stream, that is taken up at any of its elements."""
+    """One draw of a stream, which can begin at any of its elements."""
 
     def __init__(self, rng: Stream | None) -> None:
         self._position = resolve(rng).position()
@@ -214,7 +214,7 @@ class _Draw:
 
 
 class _At:
-    """A stream that stands still."""
+    """A stream with a fixed position."""
 
     def __init__(self, position: StreamPosition) -> None:
         self._position = position
@@ -225,5 +225,5 @@ class _At:
         return self._position.secure
 
     def position(self) -> StreamPosition:
-        """Its position."""
+        """The position of the stream."""
         return self._position

@@ -1,4 +1,4 @@
-"""What the page of a release says in words: the guarantee, the question of each query, and what the job declared."""
+"""Words of the page of a release: the guarantee, the question of each query, and the declarations of the job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAWS = {
 
 
 def release_guarantee(document: Mapping[str, Any]) -> str:
-    """What is spent, and whom it protects."""
+    """Describe the privacy that is spent, and whom it protects."""
     privacy = document["privacy"]
     return f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}: {release_protection(document)}"
 
@@ -47,13 +47,13 @@ def release_protection(document: Mapping[str, Any]) -> str:
 
 
 def neighbours_in_words(document: Mapping[str, Any]) -> str:
-    """What neighbouring tables have in common, and so what is public."""
+    """Describe what neighbouring tables have in common, which is public."""
     unit = document["unit"]
     if document.get("relation", "replace") == "add_remove":
         return f"Even whether {whose(unit)} was in the table is protected."
     if unit == "row":
-        return "The number of rows is public; what they say is protected."
-    return f"How many different {unit.removesuffix(OWN_ROWS)!r} the table has is public; what their rows say is protected."
+        return "The number of rows is public; their contents are protected."
+    return f"The number of different {unit.removesuffix(OWN_ROWS)!r} values is public; the contents of their rows are protected."
 
 
 def asked(query: Mapping[str, Any]) -> str:
@@ -96,7 +96,7 @@ def _columns_in_words(query: Mapping[str, Any]) -> str:
 
 
 def _condition(query: Mapping[str, Any]) -> str:
-    """Which rows a count is about."""
+    """Describe the rows that a count is about."""
     labels = query.get("categories")
     if not labels:
         return f"from {plain_range(query.get('lower'), query.get('upper'))}"
@@ -105,7 +105,7 @@ def _condition(query: Mapping[str, Any]) -> str:
 
 
 def declared(query: Mapping[str, Any]) -> str:
-    """What the job declared about the values, in words."""
+    """Describe the declarations of the job about the values."""
     parts = []
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
         lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
@@ -128,7 +128,7 @@ def _stand_in(declared: Mapping[str, Any], key: str) -> str:
 
 
 def noise_in_words(query: Mapping[str, Any]) -> str:
-    """Which noise was drawn, and for which sensitivity: the most that one unit can change the answer."""
+    """Describe the noise and its sensitivity, the most that one unit can change the answer."""
     drawn = {(noise["law"], noise["sensitivity"], noise["scale"]): None for noise in query.get("noise", ())}
     parts = [
         f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {plain_number(scale, 4)}, "
@@ -162,7 +162,7 @@ def bin_names(edges: npt.NDArray[np.float64]) -> list[str]:
 
 
 def quantile_name(level: object) -> str:
-    """What a quantile is called."""
+    """Return the name of a quantile."""
     if not isinstance(level, int | float):
         return "quantile"
     return NAMED_QUANTILES.get(float(level)) or percentage_of(level)
@@ -184,5 +184,5 @@ def as_list(value: Any, count: int) -> list[Any]:
 
 
 def size(candidates: Any) -> str:
-    """How many candidates there are, of which the document has the number or all."""
+    """Return the number of candidates; the document has either this number or all of them."""
     return "the" if candidates is None else plain_number(candidates if isinstance(candidates, int) else len(candidates))

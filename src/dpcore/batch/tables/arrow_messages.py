@@ -1,4 +1,4 @@
-"""Where the buffers of an Arrow IPC file lie, read from its footer and messages.
+"""Positions of the buffers of an Arrow IPC file, read from its footer and messages.
 
 pyarrow loads record batches whole, and one may be as large as the file. (Sources: Arrow columnar format 1.5, "IPC File Format";
 FlatBuffers, "Internals".)
@@ -98,7 +98,7 @@ def layout_of(source: Source, block: Block) -> Layout:
 
 
 def buffers_of(kind: pa.DataType) -> int | None:
-    """How many buffers a field of a type has, those of its children included; None if the type does not tell."""
+    """Return the number of buffers of a field of a type, including its children; None if the type does not determine it."""
     if isinstance(kind, pa.BaseExtensionType):
         return buffers_of(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -147,7 +147,7 @@ class _Table:
         return _Table(self.data, place + _unpack("<I", self.data, place)) if place else None
 
     def vector(self, number: int, size: int) -> list[tuple[int, int]]:
-        """Where the elements begin and how many there are: one pair, or none for a vector that is absent."""
+        """Return the position and the number of the elements as one pair; nothing for a vector that is absent."""
         place = self._field(number)
         if not place:
             return []

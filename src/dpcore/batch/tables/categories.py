@@ -185,7 +185,7 @@ def integer_view(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def null_mask(values: pa.Array) -> Mask | None:
-    """Where an array holds nulls; None if nowhere."""
+    """Return a mask of the nulls of an array; None if there are none."""
     return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
 
 

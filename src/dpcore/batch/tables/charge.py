@@ -34,7 +34,7 @@ FINISHED = ("sealed", "published", "done")
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What a job spends, and on what.
+    """The cost of a job, and its description for the ledger.
 
     Attributes
     ----------
@@ -56,10 +56,10 @@ class Spend:
 
 
 class Charge:
-    """What a job takes from its ledger: one reservation, which stays whatever happens to the job.
+    """The charge of a job to its ledger: one reservation, which stays even if the job fails.
 
-    It is made before the first row is read, so that no failure tells of a row for nothing; a job that fails afterwards has paid, and its
-    entry says with which class of failure. Without a ledger every step does nothing.
+    It is made before the first row is read, so that no failure reveals anything about a row without a charge; a job that fails afterwards
+    stays charged, and its entry has the class of the failure. Without a ledger every step does nothing.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Charge:
     run : str
         Identifies the run: see `run_id`.
     earlier : Entry or None
-        The same run, if its output is complete and is not asked for again.
+        The same run, if its output is complete and is not requested again.
     is_recorded : bool
         Whether there is a ledger.
     is_open : bool
@@ -107,7 +107,7 @@ class Charge:
             self.check()
 
     def check(self) -> None:
-        """Raise `BudgetError` if the ledger could not pay as it is now; spends nothing."""
+        """Raise `BudgetError` if the charge does not fit into the ledger now; spends nothing."""
         if self._ledger is None:
             return
         amount = self._spend.amount(self._ledger.kind)
@@ -131,7 +131,7 @@ class Charge:
         self.is_open = True
 
     def note(self, lock: NameLock) -> None:
-        """Leave word beside an output where its run is recorded."""
+        """Note beside an output where its run is recorded."""
         if self._ledger is not None:
             lock.note(str(self._ledger.path))
 
@@ -141,14 +141,14 @@ class Charge:
             self._reservation.seal(files, overwrite=overwrite)
 
     def published(self) -> None:
-        """Record that all files have their names, and that nothing is left to do."""
+        """Record that all files have their names and that the run is done."""
         if self._reservation is not None:
             self._reservation.published()
             self._reservation.done()
         self.is_open = False
 
     def failed(self, word: str) -> bool:
-        """Record the class of a failure; False if that is not possible, and then it stays reserved, which counts as much."""
+        """Record the class of a failure; False if that is not possible: the run then stays reserved, which counts the same."""
         try:
             if self._reservation is not None:
                 self._reservation.failed(word)
@@ -157,7 +157,7 @@ class Charge:
         return True
 
     def finish(self, ledger: str, names: Iterable[Path]) -> None:
-        """Publish what a dead job has sealed under some names, in whatever ledger; raise `StorageError` if that is not possible."""
+        """Publish the files that a dead job has sealed under some names, for any ledger; raise `StorageError` if that is not possible."""
         try:
             other = Ledger(ledger)
             other.complete()
@@ -175,7 +175,7 @@ class Charge:
                 raise StorageError(f"{what} is sealed and could not be published: see {_completing(ledger)}")
 
     def already(self, names: Sequence[Path]) -> str | None:
-        """What to say if the run was published before, by whatever process; what is sealed is published now.
+        """Return the message if this run was published before, by any process; a sealed output is published now.
 
         Raises
         ------
@@ -237,10 +237,10 @@ class Charge:
 
 
 def run_id(job: JobFile) -> str:
-    """What identifies a run: the job with all its settings, and the stream of random words; nothing of the data is read for it.
+    """Return the id of a run: a digest of the job with all its settings, and of the stream of random words, but not of the data.
 
-    Two runs of one job on changed data have one id: whether the data have changed is not for a ledger to tell. A new version of the
-    data is declared, by the name in `[input] dataset`.
+    Two runs of one job on changed data have one id: a ledger must not reveal whether the data have changed. Declare a new version of the
+    data by the name in `[input] dataset`.
     """
     settings = settings_of(job)
     for section in ("input", "output", "ledger"):
@@ -282,7 +282,7 @@ def _completing(ledger: str | Path) -> str:
 
 
 def _is_output_of(entry: Entry) -> bool:
-    """Whether the files of a run are still what it sealed."""
+    """Whether the files of a run still have the contents that it sealed."""
     return all(file.path.is_file() and digest_of(file.path) == file.sha256 for file in entry.files)
 
 
@@ -292,7 +292,7 @@ def _words(part: Budget) -> str:
 
 
 def _command(job: JobFile, total: Privacy) -> str:
-    """The command that makes a ledger that can pay for the job."""
+    """The command that makes a ledger with a budget for the job."""
     words = ["dpcore ledger create", shlex.quote("" if job.ledger is None else job.ledger.path), "--epsilon …"]
     if total.delta:
         words.append("--delta …")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 DAMAGE = (OSError, pa.ArrowException, ValueError, ArithmeticError, LookupError, MemoryError, RuntimeError)
-"""What pyarrow raises for damaged files, its own exceptions and those of Python."""
+"""The exceptions that pyarrow raises for damaged files: its own and those of Python."""
 
 
 def checked(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:

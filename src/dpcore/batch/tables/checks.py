@@ -1,4 +1,4 @@
-"""Checks of every job before any row is read: its columns, its unit, its files, and what its messages may say."""
+"""Checks of every job before any row is read: its columns, its unit, its files, and its messages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
 
 
 def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:
-    """Raise `JobError` if something stands where the output would."""
+    """Raise `JobError` if the output exists already."""
     if not overwrite and output.exists():
         raise JobError(
             f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "

@@ -56,7 +56,7 @@ class NoisyColumn:
     Attributes
     ----------
     section : JobColumn
-        What the job says about it, or the metadata of its output.
+        Its section of the job, or the metadata of its output.
     mechanism : object
         Of `dpcore.local`.
     categories : Categories or None

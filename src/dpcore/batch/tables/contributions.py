@@ -38,7 +38,7 @@ LONGEST_NAME = 256
 
 
 class Planned(Protocol):
-    """A plan of whatever job, as far as it is about the input and its units."""
+    """The part of the plan of any job that is about the input and its units."""
 
     @property
     def job(self) -> JobFile:

@@ -41,7 +41,7 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
 
     Any bytes are some records: too few cells are filled up with empty ones, further ones are passed over, and a record of more than
     `RECORD_BYTES` has empty cells only. So no record can end a job. Cells of type binary are handed over as they are, and their reader
-    says what they mean; in cells of type string U+FFFD stands for bytes that are not UTF-8. Other types are for tables of reports.
+    determines their meaning; in cells of type string U+FFFD stands for bytes that are not UTF-8. Other types are for tables of reports.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Columns that a job keeps: only the values of its rows, not what else lies in the memory of the input's arrays.
 
 An Arrow array may carry more than its rows: dictionary values that no row uses, bytes under a null, rows before and behind a slice, text
-that no offset points at, metadata inside of nested types. A writer copies buffers, so whatever it is given is made anew first.
+that no offset points at, metadata inside of nested types. A writer copies buffers, so its input is made anew first.
 """
 
 from __future__ import annotations

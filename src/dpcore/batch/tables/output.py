@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Output:
-    """Where the rows of a table go.
+    """The output table of a job.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ PIECE_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class FileInfo:
-    """What a file says about itself before any row is read.
+    """Facts about a file that are known before any row is read.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class FileInfo:
     schema : pyarrow.Schema or None
         Types and metadata; None if the format has none and takes the types that are demanded of it.
     rows : int or None
-        Number of rows; None if only reading would tell.
+        Number of rows; None if it is not known before the file is read.
     """
 
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a reader cuts a file; the rows are the same however it is cut.
+    """The sizes of the pieces that a reader makes of a file; the rows do not depend on them.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 POLL_SECONDS = 0.05
-"""How long a stage waits before it looks whether the job was stopped."""
+"""Seconds that a stage waits before it checks whether the job was stopped."""
 UNFINISHED = 0.999
 """The most that is said to be done before all of it is: a file can have been read to its end when few of its rows are written."""
 

@@ -32,7 +32,7 @@ def check_regular(path: Path, key: str) -> None:
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return  # Making the file will tell whether it can be made.
+        return  # Making the file will show whether it can be made.
     except OSError as error:
         raise StorageError(f"{key} = {str(path)!r} cannot be inspected{reason(error)}") from None
     if not stat.S_ISREG(mode):
@@ -41,7 +41,7 @@ def check_regular(path: Path, key: str) -> None:
 
 
 def output_place(path: str | Path, key: str) -> Path:
-    """Where an output goes.
+    """Return the place of an output.
 
     A symbolic link is refused, not followed: the sidecar of a CSV file would lie beside the target of the link.
 
@@ -70,7 +70,7 @@ def ledger_places(path: str | Path, key: str = "ledger.path") -> list[Place]:
 
 
 def check_distinct(written: Iterable[Place], read: Iterable[Place]) -> None:
-    """Raise `JobError` if a file that is written is also another one of the command, under whatever name.
+    """Raise `JobError` if a file that is written is also another one of the command, under any name.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class JobPlan:
 
 @dataclass(slots=True)
 class Schemas:
-    """What the schemas of all files of an input say together.
+    """The joint facts of the schemas of all files of an input.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Schemas:
     read_types : dict
         Type of each column that is read.
     rows : int or None
-        Rows of all files; None if only reading them would tell.
+        Rows of all files; None if they are not known before the files are read.
     unit_type : pyarrow.DataType or None
         Type of the column that holds the unit.
     """

@@ -1,4 +1,4 @@
-"""How a job reports how far it is."""
+"""The progress of a job, for a terminal, a log or a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One commit for all files of a job: what it charges, what it seals, and what it shows, in an order that any process can finish.
+"""One commit for all files of a job: charging, sealing and publishing, in an order that any process can finish.
 
 A job goes through five states. *Planned*: nothing is spent, and the names of its outputs are locked. *Reserved*: the ledger is charged,
 before the first row is read. *Sealed*: every file is complete and on the disk beside its name, and the ledger has the digests. *Published*:
@@ -39,7 +39,7 @@ class Publication:
     Parameters
     ----------
     names : sequence of Path
-        Of all files, in the order in which they appear: a sidecar before its table, what tells of the others last.
+        Of all files, in the order in which they appear: a sidecar before its table, and last the files that describe the others.
     charge : Charge
         What the ledger is to pay.
     overwrite : bool
@@ -61,7 +61,7 @@ class Publication:
 
     @contextlib.contextmanager
     def truth(self) -> Iterator[None]:
-        """Turn what ends the block after the files are published into a `PublishedError`, which says so."""
+        """Turn any error after the files are published into a `PublishedError`."""
         try:
             yield
         except PublishedError:
@@ -108,7 +108,7 @@ class Publication:
         return file
 
     def reserve(self) -> None:
-        """Charge the ledger: from here on the budget is spent, whatever happens."""
+        """Charge the ledger: from here on the budget is spent, even if the job fails."""
         with Deferred():
             self.charge.reserve(self.names[-1])
             self.state = "reserved"

@@ -1,4 +1,4 @@
-"""How the reports of a mechanism lie in a table: NumPy arrays as Arrow columns, and back."""
+"""The reports of a mechanism in a table: NumPy arrays as Arrow columns, and back."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STRING_BYTES = 16
 
 
 class Reports(Protocol):
-    """Where one column's reports are stored."""
+    """The storage of one column's reports."""
 
     @property
     def form(self) -> str | None:
-        """How a format that has only text holds them, if not as they are."""
+        """The form of the reports in a format that has only text, if it differs."""
 
     def types(self, name: str) -> Types:
         """The columns of the table that hold them, with their types."""
@@ -50,7 +50,7 @@ class _OneColumn:
 
     @property
     def form(self) -> str | None:
-        """As they are."""
+        """The reports themselves."""
         return None
 
     def types(self, name: str) -> Types:

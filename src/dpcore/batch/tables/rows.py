@@ -46,7 +46,7 @@ def read_rows(inputs: Inputs, types: dict[str, pa.DataType], cut: Cut) -> Iterat
 
 
 def refused_cell(rows: Rows, error: CellError, *, curator: bool) -> DataError:
-    """The error about a cell that nothing is declared for; it names file and row only for a curator."""
+    """The error about a cell without a declaration; it names file and row only for a curator."""
     if curator:
         return DataError(f"{rows.path}: row {rows.piece.row + error.row} (counted from 0), column {error.column!r}: {error.problem}")
     return DataError(f"column {error.column!r} holds a cell that is {error.problem}; --curator says where it is")

@@ -1,4 +1,4 @@
-"""How many bytes rows take once they are decoded, whatever form they come in."""
+"""Sizes of rows in bytes once they are decoded, independent of how they are encoded."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Source:
 
 
 def version_of(path: Path) -> Version:
-    """Look at a file without opening it.
+    """Read the version of a file without opening it.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 """Contribution bounding: at most so many rows and groups of each privacy unit take part, and which ones is a uniform choice.
 
-Every row gets a random 64-bit word from dpcore's own source; of a unit's rows those with the smallest words stay. The words know
-nothing of the data, so the rows that one unit keeps do not depend on any other unit: two tables that differ in one unit differ, after
+Every row gets a random 64-bit word from dpcore's own source; the rows of a unit with the smallest words stay. The words do
+not depend on the data, so the rows that one unit keeps do not depend on any other unit: two tables that differ in one unit differ, after
 this step, in the rows of that unit alone, at most so many of them. Groups are chosen before rows, each by a further word, that of the
-unit's first row in it: however many rows a group has, it is as likely as another. (Two equal words, one pair in 2^64, are told apart
-by their order.) A database does the sorting, and spills to disk what does not fit into its memory; one bit for each row remains.
+unit's first row in it: groups with many and with few rows are equally likely. (Two equal words, one pair in 2^64, are ordered by their
+position.) A database does the sorting, and spills to disk what does not fit into its memory; one bit for each row remains.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Groups(Protocol):
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """Number of groups."""
 
     def read(self, cells: pa.Array) -> npt.NDArray[Any]:
         """The number of the group of each row; `size` if it is in none."""
 
 
 class Kept:
-    """Which rows take part: one bit for each row, in a file that is mapped into memory.
+    """The rows that take part: one bit for each row, in a file that is mapped into memory.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def choose_rows(
     Parameters
     ----------
     plan : Planned
-        Names the unit and its bounds, and says what becomes of rows that name none.
+        Names the unit and its bounds, and the treatment of rows that name none.
     key : KeyedRandom or None
         None is the secure source.
     spill : Path

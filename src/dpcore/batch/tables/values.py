@@ -40,7 +40,7 @@ class CellError(DataError):
 
 
 class Values(Protocol):
-    """How a column's cells become a mechanism's input.
+    """Converts the cells of a column to the input of a mechanism.
 
     Cells of type binary are text of a format without types; what does not parse is missing. With a `missing` and an `unknown` where
     `lacks` names them, no cell can be refused.
@@ -63,7 +63,7 @@ class Values(Protocol):
         """
 
     def refused(self, cells: pa.Array) -> CellError | None:
-        """What is wrong with the first cell that the declaration does not cover, after the mechanism has refused them."""
+        """Return what is wrong with the first cell that the declaration does not cover, after the mechanism has refused the cells."""
 
 
 @dataclass(frozen=True, slots=True)

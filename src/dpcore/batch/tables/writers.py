@@ -84,7 +84,7 @@ class ParquetTable:
 def _encodings(schema: pa.Schema) -> tuple[list[str], dict[str, str]]:
     """The Parquet columns with a dictionary, and the encodings of others that are not plain.
 
-    An encoding is fixed before the first row: a dictionary that may outgrow its page would tell when it did. A kept column has one
+    An encoding is fixed before the first row: a dictionary that may outgrow its page would reveal when it did. A kept column has one
     nevertheless, which is made of its values.
     """
     repeating: list[str] = []
@@ -148,7 +148,7 @@ class CsvTable:
         self._writer.close()
 
     def discard(self) -> None:
-        """Nothing is pending."""
+        """Do nothing: no rows are pending."""
 
 
 def open_writer(output_format: Format, sink: Any, schema: pa.Schema, compression: str) -> TableWriter:
@@ -173,7 +173,7 @@ def written_type(kind: pa.DataType, output_format: Format) -> pa.DataType:
 
 
 def written(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return kept values as their `written_type`: U+FFFD stands for bytes that are not UTF-8, null for times that it cannot tell."""
+    """Return kept values as their `written_type`: U+FFFD stands for bytes that are not UTF-8, null for times that it cannot represent."""
     if values.type == kind:
         return values
     if not pa.types.is_timestamp(kind):

@@ -303,7 +303,7 @@ def _column_sizes(equal: Any, below: Any) -> Array:
 
 
 class HasRegion(Protocol):
-    """What a program uses of a model."""
+    """The part of a model that a program uses."""
 
     @property
     def region(self) -> Region:

@@ -1,4 +1,4 @@
-"""What the functions of this package expect of an estimator and of a distribution."""
+"""The interface of estimators and distributions for the functions of this package."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ class Projections:
     def test(self, a: float, b: float) -> Projection:
         """Find the test of H0: θ ≤ a against H1: θ ≥ b.
 
-        If a hypothesis is empty, the test is constant, as in Steinberger (2019), Lemma 3.16. If the channel cannot distinguish the hypotheses
-        apart, the test is that of hypotheses further apart around the same middle, and its bound is 1.
+        If a hypothesis is empty, the test is constant, as in Steinberger (2019), Lemma 3.16. If the channel cannot distinguish the
+        hypotheses, the test is that of hypotheses further apart around the same middle, and its bound is 1.
         """
         empty = outcome_of_empty(zero=a < self.theta_range[0], one=b > self.theta_range[1])
         if empty is not None:

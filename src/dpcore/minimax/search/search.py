@@ -1,4 +1,4 @@
-"""What the two kinds of binary search have in common: N, the grid of estimates, and the methods of each."""
+"""The base of the two kinds of binary search: N, the grid of estimates, and the methods of each."""
 
 from __future__ import annotations
 

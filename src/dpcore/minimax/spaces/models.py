@@ -23,7 +23,7 @@ LEAST_BOUND = 2.0**-40
 
 
 class Model:
-    r"""What you assume about the records, and the number you want to estimate.
+    r"""Your assumption about the records, and the number that you want to estimate.
 
     A model is a convex set of distributions on X points, 𝒫 = {p ≥ 0, Σp = 1, A p ≤ b}, with a linear functional θ(p) = f·p.
 
@@ -54,9 +54,9 @@ class Model:
 
     Notes
     -----
-    Every bound that `dpcore.minimax` proves holds for the distributions of the model, and these have all their mass on its points. A grid of points
-    replaces a continuous sample space. The class methods build the models of Steinberger (2019), Beispiele 3.6 to 3.8. Two models are
-    equal only if they are the same object.
+    Every bound that `dpcore.minimax` proves holds for the distributions of the model, and these have all their mass on its points. A grid
+    of points replaces a continuous sample space. The class methods build the models of Steinberger (2019), Beispiele 3.6 to 3.8. Two
+    models are equal only if they are the same object.
     Cost: two linear programs.
     Source: Steinberger (2019), chapter 3.
 

@@ -97,7 +97,7 @@ ROOT: Array = np.tril(np.full((DIMENSION, DIMENSION), 0.5)) + 0.5 * np.eye(DIMEN
 ALONG: dict[str, Array] = {"one axis": np.eye(DIMENSION)[0], "the diagonal": np.full(DIMENSION, 1 / math.sqrt(DIMENSION))}
 """Directions of length 1."""
 LENGTHS = 0.25, 0.5, 1.0, 2.0, 4.0, 10.0
-"""Of means."""
+"""Lengths of means."""
 
 
 def _identity(setting: Setting) -> Section:

@@ -48,7 +48,7 @@ def test_a_keyed_job_warns(place):
 
 def test_kept_columns_are_named_as_unprotected(place):
     place.write_job(keep=["state"])
-    assert "Kept columns are copied as they are: nothing protects them." in place.privatize("--table").out
+    assert "Kept columns are copied as they are and are not protected." in place.privatize("--table").out
 
 
 @pytest.mark.parametrize("ending", FORMATS)

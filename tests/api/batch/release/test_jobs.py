@@ -268,7 +268,7 @@ def test_a_dry_run_prints_the_plan_and_touches_nothing(place):
         "answers.json (JSON)",
         "budget  epsilon 8.0 of 1000000000.0",
         "the guarantee protects one row",
-        "what they say is protected",
+        "their contents are protected",
         "Dry run: only the schema was read",
     ):
         assert words in done.out, words

@@ -116,10 +116,10 @@ def test_what_was_asked_spent_and_answered(page):
     for words in (
         '<span class="value">&epsilon;&nbsp;=&nbsp;5</span><span class="muted">&delta;&nbsp;=&nbsp;0</span>',
         "The guarantee protects one row; a person with k rows is protected at k·ε.",
-        "Whatever the data of one row are, each possible result is at most 149 times as likely with them as with other data in its place.",
-        "Suppose that somebody knows all other rows and guesses what this one says. These results change the odds of the guess by a factor "
+        "Each possible result is at most 149 times as likely with any data of one row as with other data in its place.",
+        "Suppose that somebody knows all other rows and guesses the data of this one. These results change the odds of the guess by a factor "
         "of at most 149.",
-        "The number of rows is public; what they say is protected.",
+        "The number of rows is public; their contents are protected.",
         "How many values they change is not released",
         "Running the job again on the same data spends again.",
         "How many rows there are.",
@@ -209,7 +209,7 @@ def test_the_unit_and_its_bound_in_words(page):
     text = page(COUNT, unit="person", max_rows_per_unit=3, max_groups_per_unit=2, relation="add_remove")
     assert "The guarantee protects one &#39;person&#39;, with all its rows; at most 3 rows and at most 2 groups of each were used" in text
     assert (
-        "Whatever the data of one &#39;person&#39; are, each possible result is at most 1.7 times as likely with them as without it in the "
+        "Each possible result is at most 1.7 times as likely with any data of one &#39;person&#39; as without it in the "
         "table, and the other way round." in text
     )
     assert "guesses whether this one is in the table" in text
@@ -218,7 +218,7 @@ def test_the_unit_and_its_bound_in_words(page):
 
 
 def test_what_is_public_when_a_unit_is_replaced(page):
-    assert "How many different &#39;person&#39; the table has is public; what their rows say is protected." in page(COUNT, unit="person")
+    assert "The number of different &#39;person&#39; values is public; the contents of their rows are protected." in page(COUNT, unit="person")
     assert "at most 1 row of each were used" in page(COUNT, unit="person", max_rows_per_unit=1)
 
 

@@ -29,7 +29,7 @@ REGION = {"name": "region", "categories": ["a", "b"]}
         ({"columns": [{"categories": ["a", "b"]}]}, ["query[0].columns[0].name is required"]),
         ({"columns": ["region"]}, ["query[0].columns[0] = 'region': must be a table"]),
         ({"columns": [REGION | {"missing": "c"}]}, ["missing must be one of the categories ['a', 'b'], got 'c'"]),
-        ({"columns": [REGION | {"integers": True}]}, ["integers says what is drawn inside of bins, and this column has none"]),
+        ({"columns": [REGION | {"integers": True}]}, ["integers is for columns with bins, and this column has none"]),
         (
             {"columns": [{"name": "visits", "edges": [0, 0.2, 0.8], "integers": True}]},
             ["the bin between the edges 0.2 and 0.8 holds no integer; set integers = false for real numbers"],
