@@ -109,7 +109,7 @@ def test_two_coordinates_against_brute_force():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        ((uniform_cdf, uniform_cdf), {}, errors.ParameterTypeError, "where to compare"),
+        ((uniform_cdf, uniform_cdf), {}, errors.ParameterTypeError, "range on which to compare"),
         (([0.1, math.nan], uniform_cdf), {}, errors.DataError, "index 1"),
         (([], uniform_cdf), {}, errors.ParameterError, "first"),
         ((0.5, uniform_cdf), {}, errors.ParameterError, "first"),

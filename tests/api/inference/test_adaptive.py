@@ -204,7 +204,7 @@ def test_a_draw_that_fails_has_spent(tmp_path, error, reason):
     assert rng.asked == 2
     assert [(entry.epsilon, entry.state, entry.reason) for entry in ledger.entries()] == [(0.5, "failed", reason), (0.25, "failed", reason)]
     called = []
-    with pytest.raises(BudgetError, match="the first answer failed, and its spend"):
+    with pytest.raises(BudgetError, match="the first answer failed, and so did its spend"):
         made.answer(called.append)
     assert called == []
     assert b"a secret" not in ledger.path.read_bytes()

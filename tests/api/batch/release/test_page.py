@@ -117,7 +117,8 @@ def test_what_was_asked_spent_and_answered(page):
         '<span class="value">&epsilon;&nbsp;=&nbsp;5</span><span class="muted">&delta;&nbsp;=&nbsp;0</span>',
         "The guarantee protects one row; a person with k rows is protected at k·ε.",
         "Each possible result is at most 149 times as likely with any data of one row as with other data in its place.",
-        "Suppose that somebody knows all other rows and guesses the data of this one. These results change the odds of the guess by a factor "
+        "Suppose that somebody knows all other rows and guesses the data of this one. These results change the odds of the guess by a "
+        "factor "
         "of at most 149.",
         "The number of rows is public; their contents are protected.",
         "How many values they change is not released",
@@ -218,7 +219,8 @@ def test_the_unit_and_its_bound_in_words(page):
 
 
 def test_what_is_public_when_a_unit_is_replaced(page):
-    assert "The number of different &#39;person&#39; values is public; the contents of their rows are protected." in page(COUNT, unit="person")
+    public = "The number of different &#39;person&#39; values is public; the contents of their rows are protected."
+    assert public in page(COUNT, unit="person")
     assert "at most 1 row of each were used" in page(COUNT, unit="person", max_rows_per_unit=1)
 
 
