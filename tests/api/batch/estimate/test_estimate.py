@@ -184,7 +184,8 @@ def test_other_programs_may_change_types_but_not_what_they_mean(place):
 
 def test_help_teaches(place):
     text = place.dpcore("estimate", "--help").out
-    for word in ("PATH", "--report", "interval", "one in twenty 95 % intervals misses", "spends nothing", "Exit codes", "frequencies", "dpcore.json"):
+    words = ("PATH", "--report", "interval", "one in twenty 95 % intervals", "spends nothing", "Exit codes", "frequencies", "dpcore.json")
+    for word in words:
         assert word in text, word
     assert "estimate" in place.dpcore("--help").out
 
