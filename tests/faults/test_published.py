@@ -376,6 +376,20 @@ def test_a_report_is_written_before_a_pipe_that_nobody_reads(place, counter, for
         assert {f"{name}.html", f"{name}.json"} <= written, err
 
 
+@posix
+def test_a_report_of_an_earlier_run_is_written_before_a_pipe_that_nobody_reads(place, ledger):
+    place.write_job(DECLARED, key=None, ledger=ledger.path)
+    for folder, code in (("first", 5), ("second", 4)):
+        process = start("privatize", place.job, "--report", place.folder / folder)
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        assert process.wait() == code, err
+        name = place.target.stem
+        assert {f"{name}.html", f"{name}.json"} == {path.name for path in (place.folder / folder).iterdir()}, err
+    assert states(ledger) == [(1.0, "done", None)]
+
+
 LIMITED = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))

@@ -131,13 +131,14 @@ def command(
 def _print_stored(plan: Plan, pages: page.PrivatizePages | None, *, as_json: bool) -> None:
     """Describe what an earlier run has published, from the job and its output."""
     rows = discover(str(plan.output), plan.job.output.resolved_format).inspect(plan.output).rows
+    if pages is not None:
+        pages.write(rows)  # before standard output, which may be a closed pipe
     if as_json:
         click.echo(json_text(page.report_document(plan, rows)))
     else:
         echo(f"{plan.output}: {'' if rows is None else f'{rows:,} rows, '}{_columns_in_words(plan)}")
         echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
     if pages is not None:
-        pages.write(rows)
         words.name_reports(pages.paths)
 
 
