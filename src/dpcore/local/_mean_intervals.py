@@ -55,8 +55,8 @@ def noise_width(kind: Kind, scale: float, n: int, tail: float) -> float:
     """Number that the sum of n noises exceeds with probability at most `tail` ≤ ½; for integers in units of the grid."""
     variance = n * noise_variance(kind, scale)
     integral = kind.startswith("discrete")
-    if integral and variance <= _NARROW and tail >= _FINE:
-        return float(_lattice_width(kind, scale, n, tail))
+    if integral and variance <= _NARROW:
+        return float(_lattice_width(kind, scale, n, tail) if tail >= _FINE else _chernoff_width(kind, scale, n, tail))
     if kind.endswith("laplace") and n <= _FEW:
         return _laplace_width(n, tail) * scale + integral / 2
     return _normal_width(variance, 3.0 / n if kind.endswith("laplace") else 0.0, tail) + integral / 2
@@ -147,3 +147,19 @@ def _lattice_width(kind: Kind, scale: float, n: int, tail: float) -> int:
     beyond = np.cumsum(masses[period // 2 : 0 : -1])[::-1]  # P(sum ≥ w) for w = 1 …
     above = np.flatnonzero(beyond > tail + 1e-15)
     return int(above[-1]) + 1 if len(above) else 0
+
+
+def _chernoff_width(kind: Kind, scale: float, n: int, tail: float) -> int:
+    """A w with P(sum > w) ≤ tail, for n integers, by Chernoff's bound: P(sum ≥ c) ≤ e^(−tc)·E e^(t·sum) for every t.
+
+    Discrete Gaussian noise has E e^(tZ) ≤ e^(σ²t²/2) (Canonne, Kamath & Steinke, 2020), as the normal law; that of discrete Laplace noise
+    is (1 − r)²/((1 − re^t)(1 − re^−t)).
+    """
+    digits = -math.log(tail)
+    if kind == "discrete_gaussian":
+        c = scale * math.sqrt(2 * n * digits)
+    else:
+        t = np.arange(1, 1024) / 1024
+        logs = 2 * math.log1p(-math.exp(-1 / scale)) - np.log1p(-np.exp((t - 1) / scale)) - np.log1p(-np.exp(-(t + 1) / scale))
+        c = scale * float(((n * logs + digits) / t).min())
+    return max(math.ceil(c * (1 + 1e-9)) - 1, 0)

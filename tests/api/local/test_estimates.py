@@ -70,3 +70,13 @@ def test_a_notebook_shows_a_row_for_each_category():
     page = many.estimate(np.arange(1000))._repr_html_()
     assert page.count("<tr>") == MOST_ROWS + 1
     assert f"{1000 - MOST_ROWS} more categories" in page
+
+
+@pytest.mark.parametrize("mechanism", [local.LocalDiscreteGaussian(20.0, 0.01, 0, 1), local.LocalDiscreteLaplace(20.0, 0, 1)])
+@pytest.mark.parametrize("n", [1, 1000])
+def test_intervals_of_integers_do_not_shrink_at_the_highest_confidence(mechanism, n):
+    """With noise this narrow, 10^-9 and more of the samples are still off by one record in n."""
+    found = mechanism.estimate(np.zeros(n, np.int64), target="sample")
+    ends = [n * float(found.interval(1 - tail)[1]) for tail in (4e-12, 1e-12, 1e-13, 2.0**-52)]
+    assert ends == sorted(ends)
+    assert ends[0] >= 1
