@@ -334,15 +334,6 @@ def test_products_are_independent_runs():
     assert experiment.product(1).matrix == pytest.approx(matrix)
 
 
-def test_a_product_of_any_number_of_runs_is_refused_in_words():
-    """The numbers of outcomes have thousands of digits and more, which Python does not print."""
-    for m, uses in ((2, 20_000), (50, 2**26)):
-        with pytest.raises(ParameterError, match=rf"the product must have at most 67108864 entries, got 1 × {m}\^{uses}$"):
-            Experiment(np.full((1, m), 1 / m)).product(uses)
-    with pytest.raises(ParameterError, match=r"entries, got 1 × more than 2\^\d+$"):
-        Experiment(np.full((1, 2500), 1 / 2500)).product(2**26, ordered=False)
-
-
 @pytest.mark.parametrize(("m", "k"), [(1, 5), (2, 1), (2, 6), (3, 4), (4, 3)])
 def test_counts_of_outcomes_are_sequences_put_together(m, k):
     matrix = random_rows(np.random.default_rng(k), 3, m)
