@@ -31,7 +31,7 @@ def refused(place, *words):
 def test_a_null_without_missing(place, source, columns):
     place.source = write_table(pa.table({"n": pa.array([1, 2, None, None]), "m": ["a", "b", SECRET, "d"]}), place.folder / f"in.{source}")
     place.write_job(columns)
-    refused(place, f"in.{source}: row 2 (counted from 0), column 'n': null or NaN, and the job declares no `missing`")
+    refused(place, f"in.{source}: row 2 (counted from 0), column 'n': empty or not a number, and the job declares no `missing`")
 
 
 TEXT = ["a", "b"]
@@ -62,7 +62,12 @@ NUMBER = int(SECRET)
         ([0, NUMBER, None], {"mechanism": "hadamard", "k": 2}, 1, UNKNOWN),
         ([0, None, NUMBER], {"mechanism": "hadamard", "k": 2, "missing": 1}, 2, UNKNOWN),
         ([True, None, False], {"mechanism": "binary"}, 1, MISSING),
-        ([1.5, None, 3.0], {"mechanism": "bounded_mean", "lower": 0, "upper": 2}, 1, "null or NaN, and the job declares no `missing`"),
+        (
+            [1.5, None, 3.0],
+            {"mechanism": "bounded_mean", "lower": 0, "upper": 2},
+            1,
+            "empty or not a number, and the job declares no `missing`",
+        ),
     ],
 )
 def test_cells_that_a_declaration_does_not_cover(place, source, cells, column, row, problem):
@@ -85,7 +90,7 @@ def test_cells_that_a_declaration_does_not_cover(place, source, cells, column, r
         (pa.array([0, 2**64 - 1], pa.uint64()), {"mechanism": "unary", "categories": [-1, 0]}, 1, UNKNOWN),
         (pa.array(["a", SECRET]).dictionary_encode(), {"mechanism": "subset", "categories": TEXT}, 1, UNKNOWN),
         (pa.array(["a", None]).dictionary_encode(), {"mechanism": "subset", "categories": TEXT, "unknown": "a"}, 1, MISSING),
-        (pa.array([0.5, float("nan")]), {"mechanism": "bounded_mean", "lower": 0, "upper": 2}, 1, "null or NaN"),
+        (pa.array([0.5, float("nan")]), {"mechanism": "bounded_mean", "lower": 0, "upper": 2}, 1, "empty or not a number"),
     ],
 )
 def test_cells_of_other_types_that_a_declaration_does_not_cover(place, source, cells, column, row, problem):
@@ -102,7 +107,7 @@ def test_cells_of_other_types_that_a_declaration_does_not_cover(place, source, c
         (SECRET + ".5", {"mechanism": "binary", "unknown": True}, NO_ANSWER),
         (SECRET + "x", {"mechanism": "hadamard", "k": 4}, MISSING),
         (SECRET + "x", {"mechanism": "kary", "categories": [3, 4]}, MISSING),
-        (SECRET + "x", {"mechanism": "bounded_mean", "lower": 0, "upper": 2}, "null or NaN"),
+        (SECRET + "x", {"mechanism": "bounded_mean", "lower": 0, "upper": 2}, "empty or not a number"),
         (SECRET * 9, {"mechanism": "kary", "categories": [3, 2**63 - 1]}, UNKNOWN),
     ],
 )
@@ -147,7 +152,7 @@ def test_a_csv_cell_that_does_not_parse(place, columns, cell, row):
     place.source.write_text("\n".join(lines) + "\n")
     assert row < 1000 or place.source.stat().st_size < BLOCK
     place.write_job(columns)
-    refused(place, f"in.csv: row {row} (counted from 0), column 'n': null or NaN")
+    refused(place, f"in.csv: row {row} (counted from 0), column 'n': empty or not a number")
 
 
 def test_a_csv_cell_beyond_the_first_block(place):
@@ -156,14 +161,14 @@ def test_a_csv_cell_beyond_the_first_block(place):
     place.source.write_text("m,n\n" + "a,1\n" * rows + f"b,{SECRET}x\n")
     assert place.source.stat().st_size > BLOCK
     place.write_job(INTEGERS)
-    refused(place, f"row {rows} (counted from 0), column 'n': null or NaN")
+    refused(place, f"row {rows} (counted from 0), column 'n': empty or not a number")
 
 
 def test_a_csv_row_of_too_few_cells_and_quoted_line_breaks(place):
     place.source = place.folder / "in.csv"
     place.source.write_text(f'm,n\n"{SECRET}\n\n",1\n"b,c",2\nonly\n')
     place.write_job(INTEGERS)
-    refused(place, "row 2 (counted from 0), column 'n': null or NaN")
+    refused(place, "row 2 (counted from 0), column 'n': empty or not a number")
 
 
 def test_a_csv_that_ends_inside_a_quoted_cell_is_damaged(place):

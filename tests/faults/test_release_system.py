@@ -9,6 +9,7 @@ import math
 import os
 import random
 import runpy
+import shlex
 import signal
 import time
 
@@ -189,10 +190,10 @@ def test_a_dry_run_spends_nothing(place, ledger):
 
 def test_ledgers_that_are_not_there_or_are_none(place):
     place.write_release(COUNT, ledger=place.folder / "none.ledger")
-    failed(place, "none.ledger': no such file; make one with dpcore ledger create", "none.ledger --epsilon …\n")
+    failed(place, "none.ledger': no such file; make one with dpcore ledger create", "none.ledger --epsilon 1.0 (this is")
     privacy = {"relation": "add_remove", "unit": "person", "max_rows_per_unit": 2}
     place.write_release({"n": {"kind": "count", "delta": 1e-6}}, ledger=place.folder / "none.ledger", privacy=privacy)
-    failed(place, "none.ledger --epsilon … --delta … --relation add_remove --unit person")
+    failed(place, "none.ledger --epsilon 1.0 --delta 1e-06 --relation add_remove --unit person")
     place.write_release(COUNT, ledger=place.folder / "none.ledger")
     (place.folder / "none.ledger").write_text("something else, and long enough to be no empty database")
     failed(place, "none.ledger", code=2)
@@ -209,7 +210,29 @@ def test_a_ledger_for_other_neighbours(place):
 def test_a_ledger_for_another_unit(place):
     Ledger.create(place.folder / "people.ledger", epsilon=3.0, unit="person")
     place.write_release(COUNT, ledger=place.folder / "people.ledger")
-    failed(place, "privacy.unit = 'row', but the budget of the ledger", "is for 'person'", "ledger create --unit", code=2)
+    failed(
+        place,
+        "privacy.unit = 'row', but the budget of the ledger",
+        "is for 'person'",
+        "dpcore ledger create",
+        "people-2.ledger --epsilon 1.0",
+        code=2,
+    )
+
+
+def test_a_ledger_that_differs_in_several_ways(place):
+    """All differences at once, and the whole command of a ledger that fits, which works as it is."""
+    other = Ledger.create(place.folder / "other.ledger", epsilon=3.0, unit="person", dataset="clinic-2026")
+    place.write_release(COUNT, ledger=other.path, privacy={"relation": "add_remove"})
+    done = place.release()
+    assert (done.code, done.out) == (2, ""), done.err
+    for word in ("is for 'replace'", "is for 'person'", "is for the data set 'clinic-2026'"):
+        assert word in done.err, (word, done.err)
+    command = shlex.split(done.err[done.err.index("dpcore ledger create") : done.err.index(" (this is what one run spends")])
+    assert place.dpcore(*command[1:]).code == 0
+    assert command[3] == str(place.folder / "other-2.ledger")
+    place.write_release(COUNT, ledger=command[3], privacy={"relation": "add_remove"})
+    assert place.release().code == 0
 
 
 def test_a_ledger_of_rho_takes_what_each_mechanism_costs(place):

@@ -55,7 +55,7 @@ def failed(place, code, *words, options=()):
         ({"categories": ["a", "b"]}, ["a", "b", SECRET], 2, "not one of the declared categories, and the job declares no `unknown`"),
         ({"categories": ["a", "b"], "unknown": "a"}, ["a", SECRET, None], 2, "null, and the job declares no `missing`"),
         ({"k": 2}, [0, 1, int(SECRET)], 2, "not one of the declared categories"),
-        ({"edges": [0, 1, 2]}, [0.5, None, float(SECRET)], 1, "null or NaN, and the job declares no `missing`"),
+        ({"edges": [0, 1, 2]}, [0.5, None, float(SECRET)], 1, "empty or not a number, and the job declares no `missing`"),
     ],
 )
 def test_cells_that_no_column_declares(place, ledger, source, column, cells, row, problem):

@@ -55,6 +55,11 @@ def plain_name(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else printable(str(value))
 
 
+def quoted(category: object) -> str:
+    """A category inside a sentence: in quotes if it is text, since a category may be called "none"."""
+    return f"“{plain_name(category)}”" if isinstance(category, str) else plain_name(category)
+
+
 def plain_range(lower: float | None, upper: float | None) -> str:
     """The numbers from one to another."""
     return f"{plain_number(lower)} to {plain_number(upper)}"

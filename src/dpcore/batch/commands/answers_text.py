@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.commands.terminal import make_table
-from dpcore.batch.release.words import as_list, cell_names, quantile_name
+from dpcore.batch.release.words import as_list, cell_names, limits_in_words, quantile_name
 from dpcore.pages.numbers import misses, percentage_of, plain_name, plain_number, readable, written
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def notes(document: Mapping[str, Any]) -> list[str]:
     """Notes below the table."""
     levels = sorted({query["confidence"] for query in document["queries"]})
     shares = ", ".join(f"{percentage_of(level)} (about {misses(level)} misses)" for level in levels)
-    return [f"\nIntervals have confidence {shares}. They cover the noise, not the choice of the rows."]
+    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise.", *limits_in_words(document)])]
 
 
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:

@@ -81,6 +81,9 @@ def _limits(epsilon: float | None, delta: float, rho: float | None, failure_delt
     """Return the limits that the options describe."""
     from dpcore.accounting import zcdp_rho
 
+    for option, value in (("--epsilon", epsilon), ("--rho", rho)):
+        if value == 0:
+            raise JobError(f"{option} must be positive, got {value!r}: a ledger without a budget pays for nothing")
     if rho is not None:
         if epsilon is not None or zcdp or delta:
             raise JobError("--rho is a budget by itself: leave out --epsilon, --delta and --zcdp")

@@ -9,10 +9,11 @@ import numpy as np
 from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
 from dpcore.batch.privatize.page import declared_values, stand_in
 from dpcore.pages import plots
-from dpcore.pages.numbers import counted, ends_of, percentage_of, plain_name, plain_number, readable, rounded, rounded_up
+from dpcore.pages.numbers import counted, ends_of, percentage_of, plain_name, plain_number, quoted, readable, rounded, rounded_up
 
 if TYPE_CHECKING:
     from dpcore.batch.estimate.run import ColumnEstimate
+    from dpcore.batch.tables.columns import NoisyColumn
 
 SHOWN = 40
 """Categories that the page shows; the JSON file has all."""
@@ -102,6 +103,12 @@ def _frequencies(found: ColumnEstimate) -> dict[str, Any]:
     }
 
 
+def _stand_in(column: NoisyColumn, key: str) -> str:
+    """The value that stands for missing or unknown ones, inside a sentence."""
+    value = getattr(column.section, key)
+    return quoted(value) if isinstance(value, str) else stand_in(column, key)
+
+
 def stand_ins(found: ColumnEstimate) -> str:
     """Describe how the job replaced values that do not fit."""
     section, parts = found.column.section, []
@@ -110,6 +117,6 @@ def stand_ins(found: ColumnEstimate) -> str:
         parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
     for key, word in (("missing", "missing values"), ("unknown", "unknown values")):
         if getattr(section, key, None) is not None:
-            parts.append(f"{word} count as {stand_in(found.column, key)}")
+            parts.append(f"{word} count as {_stand_in(found.column, key)}")
     sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""

@@ -34,9 +34,17 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
     except RecursionError:
         raise JobError(f"{path} is not a valid job: its lists or tables are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
-        raise JobError(f"{path} is not valid TOML: {error}") from None
+        raise JobError(f"{path} is not valid TOML: {error}{_twice(text)}") from None
     except ValueError:  # an integer of thousands of digits
         raise JobError(f"{path} is not a valid job: a number is too long") from None
+
+
+def _twice(text: str) -> str:
+    """What to write in place of several tables [column] or [query]."""
+    for name in ("column", "query"):
+        if len(re.findall(rf"^[ \t]*\[[ \t]*{name}[ \t]*\]", text, re.MULTILINE)) > 1:
+            return f"; write [[{name}]], with double brackets, above each {name}"
+    return ""
 
 
 def load(path: str | Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:

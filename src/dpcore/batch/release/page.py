@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.release.words import neighbours_in_words, release_protection
+from dpcore.batch.release.words import limits_in_words, neighbours_in_words, release_protection
 from dpcore.pages.numbers import percentage_of, rounded_down, rounded_up
 from dpcore.pages.page import Pages
 from dpcore.pages.words import NOT_SECURE, guarantee_shown, misses_in_words
@@ -36,6 +36,7 @@ class ReleasePages(Pages):
             "neighbours": neighbours_in_words(subject),
             "ledger": ledger_shown(subject.get("ledger"), privacy),
             "alarm": NOT_SECURE,
+            "limits": limits_in_words(subject),
             "misses": misses_in_words(levels) if levels else None,
             "confidence": percentage_of(levels[0]) if len(levels) == 1 else "",
         }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range
+from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range, quoted
 from dpcore.pages.words import OWN_ROWS, protection_in_words, unnamed, whose
 
 if TYPE_CHECKING:
@@ -54,6 +54,21 @@ def neighbours_in_words(document: Mapping[str, Any]) -> str:
     if unit == "row":
         return "The number of rows is public; their contents are protected."
     return f"The number of different {unit.removesuffix(OWN_ROWS)!r} values is public; the contents of their rows are protected."
+
+
+def limits_in_words(document: Mapping[str, Any]) -> list[str]:
+    """What the intervals do not say: the rows that were left out, and where they are wider than their confidence."""
+    said = []
+    unit = document["unit"].removesuffix(OWN_ROWS)
+    bounds = [f"Rows beyond {document['max_rows_per_unit']}"] if document.get("max_rows_per_unit") else []
+    if document.get("max_groups_per_unit"):
+        bounds.append(f"{'groups' if bounds else 'Groups'} beyond {document['max_groups_per_unit']}")
+    if document["unit"] != "row" and bounds:
+        left_out = f"{' and '.join(bounds)} of a {plain_name(unit)} are left out"
+        said.append(f"{left_out}, so sums and counts are too small by an amount that is not shown.")
+    if any(query["kind"] == "mean" and query.get("count") is not None for query in document["queries"]):
+        said.append("The interval of a mean over a private number of rows is wider than its confidence: it misses less often.")
+    return said
 
 
 def asked(query: Mapping[str, Any]) -> str:
@@ -124,7 +139,7 @@ def declared(query: Mapping[str, Any]) -> str:
 
 def _stand_in(declared: Mapping[str, Any], key: str) -> str:
     """The value that stands for missing or unknown ones: a category, or a number."""
-    return plain_name(declared[key]) if declared.get("categories") is not None else plain_number(declared[key])
+    return quoted(declared[key]) if declared.get("categories") is not None else plain_number(declared[key])
 
 
 def noise_in_words(query: Mapping[str, Any]) -> str:

@@ -291,40 +291,50 @@ def _words(part: Budget) -> str:
     return f"{counted}, delta {part.delta!r}"
 
 
-def _command(job: JobFile, total: Privacy) -> str:
-    """The command that makes a ledger with a budget for the job."""
-    words = ["dpcore ledger create", shlex.quote("" if job.ledger is None else job.ledger.path), "--epsilon …"]
+def _command(job: JobFile, path: str) -> str:
+    """The command that makes a ledger that can pay for the job once."""
+    total = job.total
+    words = ["dpcore ledger create", shlex.quote(path), f"--epsilon {total.epsilon!r}"]
     if total.delta:
-        words.append("--delta …")
+        words.append(f"--delta {total.delta!r}")
     if total.relation != "replace":
         words.append(f"--relation {total.relation}")
     if job.privacy.unit != "row":
         words.append(f"--unit {shlex.quote(job.privacy.protected)}")
     if job.input.dataset is not None:
         words.append(f"--dataset {shlex.quote(job.input.dataset)}")
-    return " ".join(words)
+    return f"{' '.join(words)} (this is what one run spends; give what all runs together may spend)"
 
 
 def _opened(job: JobFile) -> Ledger | None:
     if job.ledger is None:
         return None
-    path, total = job.ledger.path, job.total
+    path = job.ledger.path
     check_local("ledger.path", path)
     try:
         ledger = Ledger(path)
     except FileNotFoundError:
-        raise StorageError(f"ledger.path = {path!r}: no such file; make one with {_command(job, total)}") from None
+        raise StorageError(f"ledger.path = {path!r}: no such file; make one with {_command(job, path)}") from None
+    differences = _differences(job, ledger)
+    if differences:
+        another = Path(path)
+        fits = _command(job, str(another.with_name(f"{another.stem}-2{another.suffix}")))
+        raise JobError(f"{'; '.join(differences)}. Change the job, or name another ledger as ledger.path: {fits}")
+    return ledger
+
+
+def _differences(job: JobFile, ledger: Ledger) -> list[str]:
+    """What a job and its ledger say differently about whom the budget protects."""
     agree = (
-        ("privacy.relation", total.relation, ledger.relation, "neighbours", "--relation"),
-        ("privacy.unit", job.privacy.protected, ledger.unit, "units", "--unit"),
+        ("privacy.relation", job.total.relation, ledger.relation, "neighbours"),
+        ("privacy.unit", job.privacy.protected, ledger.unit, "units"),
     )
-    for key, said, wanted, what, option in agree:
-        if said != wanted:
-            raise JobError(
-                f"{key} = {said!r}, but the budget of the ledger {path} is for {wanted!r}: guarantees for different {what} do not add up "
-                f"(dpcore ledger create {option} makes another)"
-            )
+    found = [
+        f"{key} = {said!r}, but the budget of the ledger {ledger.path} is for {wanted!r}: guarantees for different {what} do not add up"
+        for key, said, wanted, what in agree
+        if said != wanted
+    ]
     if ledger.dataset is not None and job.input.dataset != ledger.dataset:
         said = "is required" if job.input.dataset is None else f"= {job.input.dataset!r}"
-        raise JobError(f"input.dataset {said}, and the ledger {path} is for the data set {ledger.dataset!r}")
-    return ledger
+        found.append(f"input.dataset {said}, and the ledger {ledger.path} is for the data set {ledger.dataset!r}")
+    return found

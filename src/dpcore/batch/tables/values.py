@@ -132,7 +132,7 @@ class Numbers:
     def _first_absent(self, numbers: npt.NDArray[Any], nulls: npt.NDArray[np.bool_]) -> CellError:
         # What the buffer holds under a null is arbitrary, a NaN included.
         absent = nulls | np.isnan(numbers) if numbers.dtype.kind == "f" else nulls
-        return CellError(int(absent.argmax()), "null or NaN, and the job declares no `missing` for this column")
+        return CellError(int(absent.argmax()), "empty or not a number, and the job declares no `missing` for this column")
 
 
 @dataclass(frozen=True, slots=True)

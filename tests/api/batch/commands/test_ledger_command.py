@@ -48,6 +48,13 @@ def test_what_is_said_is_kept(place):
     assert Ledger("r").budget == Budget(None, 0.0, 0.5)
 
 
+@pytest.mark.parametrize(("option", "value"), [("--epsilon", 0), ("--epsilon", "-0.0"), ("--rho", 0)])
+def test_a_budget_must_be_positive(place, option, value):
+    done = place.dpcore("ledger", "create", "b.ledger", option, value)
+    assert (done.code, f"{option} must be positive, got {float(value)!r}" in done.err) == (2, True), done.said
+    assert not (place.folder / "b.ledger").exists()
+
+
 @pytest.fixture
 def spent(place):
     """A ledger with one spend that is done and one that is not."""

@@ -229,7 +229,15 @@ def test_version_and_help(place):
     assert "privatize" in top
     assert "info" in top
     text = place.dpcore("privatize", "--help").out
-    for word in ("[[column]]", "max_epsilon", "--dry-run", "--overwrite", "spends its budget again", "Exit codes"):
+    for word in (
+        "[[column]]",
+        "max_epsilon",
+        "--dry-run",
+        "--overwrite",
+        "spends its budget again",
+        "First check that your numbers parse",
+        "Exit codes",
+    ):
         assert word in text, word
 
 

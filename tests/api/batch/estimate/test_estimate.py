@@ -232,7 +232,7 @@ def test_the_page(place):
         "most frequent of 3 categories: ",
         "60 are not; the JSON file beside this page has all",
         "Values below 0 count as 0, values above 30 as 30; missing values count as 0.",
-        "Unknown values count as north.",
+        "Unknown values count as “north”.",
         "3,000 rows in 1 file, 6 columns",
         "prefers-color-scheme: dark",
         "@media print",

@@ -213,6 +213,12 @@ def test_no_column(place):
     refused(place, "[[column]] is required: a job has one for each column")
 
 
+def test_several_columns_in_single_brackets(place):
+    place.write_job()
+    place.job.write_text(place.job.read_text().replace("[[column]]", "[column]"))
+    refused(place, "is not valid TOML", "write [[column]], with double brackets, above each column")
+
+
 def test_a_column_in_single_brackets(place):
     place.write_job({"visits": VISITS})
     edit(place, "[[column]]", "[column]")

@@ -13,9 +13,10 @@ pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 from dpcore import pages
+from dpcore.batch.commands import answers_text
 from dpcore.batch.release.page import ReleasePages
 from dpcore.batch.release.plots import label_levels
-from dpcore.batch.release.words import bin_names, quantile_name
+from dpcore.batch.release.words import bin_names, limits_in_words, quantile_name
 from dpcore.errors import JobError, StorageError
 
 DISTRICTS = [f"district {number:03d}" for number in range(1000)]
@@ -109,6 +110,45 @@ def test_the_same_release_makes_the_same_page_but_for_its_date(tmp_path, monkeyp
     for name in ("a", "b"):
         ReleasePages(tmp_path / name, "release").write(document(*EVERY, ledger=LEDGER))
     assert (tmp_path / "a/release.html").read_bytes() == (tmp_path / "b/release.html").read_bytes()
+
+
+def test_with_a_ledger_the_same_job_again_spends_nothing(page):
+    text = page(COUNT, ledger=LEDGER)
+    assert "The same job again spends nothing" in text
+    assert "spends again.</p>" in text
+    assert "on the same data spends again" not in text
+
+
+LEFT_OUT = "Rows beyond 3 of a patient are left out, so sums and counts are too small by an amount that is not shown."
+WIDER = "The interval of a mean over a private number of rows is wider than its confidence: it misses less often."
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "left_out", "wider"),
+    [
+        ([COUNT, MEAN], {}, False, False),
+        ([COUNT], {"unit": "patient", "max_rows_per_unit": 3}, True, False),
+        ([MEAN | {"count": 20_190}], {"relation": "add_remove"}, False, True),
+        ([MEAN | {"count": 20_190}], {"unit": "patient", "max_rows_per_unit": 3}, True, True),
+    ],
+)
+def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys, left_out, wider):
+    (note,) = answers_text.notes(document(*queries, **keys))
+    assert "They cover the noise." in note
+    for text in (page(*queries, **keys), note):
+        assert (LEFT_OUT in text, WIDER in text) == (left_out, wider)
+    assert "choice of the rows" not in note
+
+
+def test_groups_beyond_the_bound_are_left_out_too():
+    words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3, max_groups_per_unit=1))
+    assert words == [
+        "Rows beyond 3 and groups beyond 1 of a patient are left out, so sums and counts are too small by an amount that is not shown."
+    ]
+
+
+def test_a_category_is_in_quotes(page):
+    assert "Missing values count as “none”." in page(HEALTH | {"categories": ["none", "some", "more", "all"], "missing": "none"})
 
 
 def test_what_was_asked_spent_and_answered(page):

@@ -391,7 +391,7 @@ def test_the_page_shows_each_column_and_pair(place):
         "A table of made-up rows with the columns region, cost, visits, drawn together.",
         "A table of made-up rows with the columns person, visits, region, cost, drawn independently but for region and cost.",
         "A table of made-up rows with the column cost.",
-        "Missing values of region count as west; unknown values of region count as north; missing values of cost count as 30.",
+        "Missing values of region count as “west”; unknown values of region count as “north”; missing values of cost count as 30.",
         "<h3>region and cost</h3>",
         "whole numbers within a bin are uniform",
         "1,460 less frequent categories are not drawn.",
