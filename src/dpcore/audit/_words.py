@@ -39,7 +39,7 @@ class Piece:
 
 
 def interval_words(pieces: Sequence[Piece]) -> str:
-    """Say where a number lies: "is at most 0.5", "lies in {1} ∪ [3, 7)".
+    """Describe where a number lies: "is at most 0.5", "lies in {1} ∪ [3, 7)".
 
     Examples
     --------

@@ -49,8 +49,8 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
         epsilon : float
             Privacy loss ε of one report, in [2^−20, 700].
         categories : iterable of str
-            The labels, distinct, between 2 and 2^24. Codes and estimates are in their order. List them from what you know of the subject,
-            never from the data: a list taken from the data reveals which labels occur.
+            The labels, distinct, between 2 and 2^24. Codes and estimates are in their order. List them from what you know about
+            the subject, never from the data: a list taken from the data reveals which labels occur.
         unknown : str, optional
             Label to use for all others and for missing values. By default they raise `DataError`.
 

@@ -22,7 +22,7 @@ class LocalLaplace(Additive[float]):
     epsilon : float
         Privacy loss ε of one report, positive and finite.
     lower, upper : float
-        Bounds, lower < upper. Numbers outside are clamped. Choose them by what you know of the subject, never from the data.
+        Bounds, lower < upper. Numbers outside are clamped. Choose them by what you know about the subject, never from the data.
     missing : float, optional
         Number to use for NaN, in [lower, upper]. By default NaN raises `DataError`.
 
@@ -85,7 +85,7 @@ class LocalGaussian(Additive[float]):
     epsilon, delta : float
         Guarantee of one report, ε positive and finite, δ in (0, 1).
     lower, upper : float
-        Bounds, lower < upper. Numbers outside are clamped. Choose them by what you know of the subject, never from the data.
+        Bounds, lower < upper. Numbers outside are clamped. Choose them by what you know about the subject, never from the data.
     missing : float, optional
         Number to use for NaN, in [lower, upper]. By default NaN raises `DataError`.
 
@@ -151,7 +151,7 @@ class LocalDiscreteLaplace(Additive[int]):
     epsilon : float
         Privacy loss ε of one report, positive and finite.
     lower, upper : int
-        Bounds, lower < upper. Integers outside are clamped. Choose them by what you know of the subject, never from the data.
+        Bounds, lower < upper. Integers outside are clamped. Choose them by what you know about the subject, never from the data.
     missing : int, optional
         Number that a caller uses for missing ones, in [lower, upper]. It is kept for jobs; integers are never NaN.
 
@@ -210,7 +210,7 @@ class LocalDiscreteGaussian(Additive[int]):
     epsilon, delta : float
         Guarantee of one report, ε positive and finite, δ in (0, 1).
     lower, upper : int
-        Bounds, lower < upper. Integers outside are clamped. Choose them by what you know of the subject, never from the data.
+        Bounds, lower < upper. Integers outside are clamped. Choose them by what you know about the subject, never from the data.
     missing : int, optional
         Number that a caller uses for missing ones, in [lower, upper]. It is kept for jobs; integers are never NaN.
 

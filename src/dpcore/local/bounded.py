@@ -34,7 +34,7 @@ class BoundedMean(OneBit):
     epsilon : float
         Privacy loss ε of one report, in [2^−20, 700].
     lower, upper : float
-        Bounds, lower < upper. Numbers outside are clamped. Choose them by what you know of the subject, never from the data.
+        Bounds, lower < upper. Numbers outside are clamped. Choose them by what you know about the subject, never from the data.
     missing : float, optional
         Number to use for NaN, in [lower, upper]. By default NaN raises `DataError`.
 

@@ -137,7 +137,7 @@ def _with_exponent(values: list[float], exponent: int, places: int) -> list[str]
 
 
 def ends_of(lower: str, upper: str) -> str:
-    """An interval whose ends are written out; a per cent sign after both stands once.
+    """An interval whose ends are written out; a per cent sign is written only once, at the end.
 
     Examples
     --------

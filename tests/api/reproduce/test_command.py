@@ -27,7 +27,7 @@ SECTIONS = {
         "Mechanisms as experiments (2014), Theorem 3: testing regions lie inside the region of the guarantee",
         "Mechanisms as experiments (2014), Theorem 4: equal testing regions do not make experiments equal",
         "Mechanisms as experiments (2014), Lemma 1: under distributions of data bases the order is kept, and may be made up",
-        "Mechanisms as experiments (2014), Theorem 5: testing regions of distributions say nothing of the mechanism",
+        "Mechanisms as experiments (2014), Theorem 5: testing regions of distributions give no information about the mechanism",
     ],
     "privacy-cost": [
         "Private inference (chapter 9), Theorem 9.2.2, bounded values: risk of a private mean",

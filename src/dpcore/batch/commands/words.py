@@ -94,7 +94,7 @@ def end_dry_run(plan: Plan | ReleasePlan, error: DpcoreError | None, what: str) 
 
 
 def name_reports(paths: Iterable[Path]) -> None:
-    """Say which files `--report` wrote."""
+    """Print which files `--report` wrote."""
     echo("report  " + ", ".join(map(str, paths)), err=True)
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
 KNOWN_AGAIN = (
-    "Running this same job again spends nothing: the ledger knows the run. With another output.path, other settings or --overwrite it "
-    "spends again."
+    "Running this same job again spends nothing, because the ledger has an entry for the run. With another output.path, other settings or "
+    "--overwrite it spends again."
 )
 PUBLIC_ROWS = "The number of rows is public; their contents are protected."
 KEPT = "Kept columns are copied as they are and are not protected."

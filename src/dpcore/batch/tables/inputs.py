@@ -92,7 +92,7 @@ def discover(path: str, given: Format | None = None, key: str = "input.path") ->
     Raises
     ------
     JobError
-        If the format cannot be told, a file would be read twice, is no regular file, or belongs to a table with a log.
+        If the format is unknown, a file would be read twice, is no regular file, or belongs to a table with a log.
     StorageError
         If there is nothing to read.
     """

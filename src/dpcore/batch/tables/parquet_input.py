@@ -102,7 +102,7 @@ def _batches(
 def _way_to_read(
     source: Source, file: pq.ParquetFile, readers: Readers, group: int, types: Mapping[str, pa.DataType], rows: int
 ) -> tuple[pq.ParquetFile, int]:
-    """The file, opened in the way that keeps text small, and the rows of a piece, at most `rows`."""
+    """The file, opened so that text stays small, and the rows of a piece, at most `rows`."""
     varying = [name for name, kind in types.items() if varies(kind) and not pa.types.is_dictionary(kind)]
     if not varying:
         return file, rows

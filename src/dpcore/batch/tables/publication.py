@@ -126,7 +126,7 @@ class Publication:
         StorageError
             If the files cannot be sealed or shown.
         PublishedError
-            If they are shown and the ledger cannot be told.
+            If they are shown and the ledger cannot record it.
         """
         with Deferred():
             self._seal(files)

@@ -40,7 +40,7 @@ LEAST = 1e-100
 SLACK = 5e-8
 """Relative amount by which the bound of a test may exceed that of its distance: the tolerance of the cone solver."""
 INDISTINCT = 1e-7
-"""Affinities closer to 1 than this cannot be told from 1, given the tolerance of the cone solver."""
+"""Affinities closer to 1 than this cannot be distinguished from 1, given the tolerance of the cone solver."""
 TABLE_ENTRIES = 2**26
 ROUNDING = 1.0 + 1e-6
 """Allowance for rounding in sums of bounds, larger than any rounding error there."""
@@ -215,7 +215,7 @@ class FiniteSearch(Search):
         """Bound the affinity of hypotheses at distance steps·Δ, and of every test between such hypotheses."""
         if steps not in self._affinities:
             bound = self._projections.affinity(steps * self.step) * (1 + SLACK)
-            # Hypotheses that cannot be told apart use the test of others, whose bound does not apply to them.
+            # Hypotheses that cannot be distinguished use the test of others, whose bound does not apply to them.
             self._affinities[steps] = bound if bound <= 1 - INDISTINCT else 1.0
         return self._affinities[steps]
 
