@@ -83,7 +83,7 @@ def _limits(epsilon: float | None, delta: float, rho: float | None, failure_delt
 
     for option, value in (("--epsilon", epsilon), ("--rho", rho)):
         if value == 0:
-            raise JobError(f"{option} must be positive, got {value!r}: a ledger without a budget pays for nothing")
+            raise JobError(f"{option} must be positive, got {value!r}: a ledger without a budget cannot be charged")
     if rho is not None:
         if epsilon is not None or zcdp or delta:
             raise JobError("--rho is a budget by itself: leave out --epsilon, --delta and --zcdp")

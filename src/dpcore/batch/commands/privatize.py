@@ -73,7 +73,7 @@ Mechanisms, by what you can estimate from them:
 Declare categories, and never take them from the data: categories = [...], categories_file = "x.csv" (one column with a header), or
 k = N for the codes 0 to N - 1.
 
-First check that your numbers parse: in a CSV a cell such as 12,50 or 45 y is not a number, counts as missing, and nobody is told.
+First check that your numbers parse: in a CSV a cell such as 12,50 or 45 y is not a number and counts as missing, without a message.
 
 missing replaces nulls and CSV cells that do not parse; unknown replaces values that are not a category. With both declared, no row can
 end a job. Without them, a job ends at such a cell, and the message names its column; with --curator it also names the row.

@@ -88,7 +88,7 @@ Optional keys:
     group_by, groups      for count, sum, mean and quantile: a column and its declared values; the query is answered for each of them.
                           max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
 
-First check that your numbers parse: in a CSV a cell such as 12,50 or 45 y is not a number, counts as missing, and nobody is told.
+First check that your numbers parse: in a CSV a cell such as 12,50 or 45 y is not a number and counts as missing, without a message.
 
 A synthetic table looks like this; numbers are uniform inside their bins:
 
