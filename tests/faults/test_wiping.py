@@ -71,6 +71,8 @@ ctypes.memset(id(key) + bytes.__basicsize__ - 1, 0, 32)  # these bytes are the c
 
 
 PAGE = 4096
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+"""The C library gives no memory back: what was freed lies there until something else is written to it."""
 
 
 def area_of(memory: BinaryIO, start: int, stop: int) -> bytes:
@@ -96,7 +98,7 @@ def area_of(memory: BinaryIO, start: int, stop: int) -> bytes:
 
 def memory_of(program: str, *, cipher: str | None = None) -> bytes:
     """All writable memory of a process that has run the program and waits."""
-    environment = {"PATH": "/usr/bin:/bin"} | ({} if cipher is None else {"DPCORE_CIPHER": cipher})
+    environment = {"PATH": "/usr/bin:/bin", **KEPT} | ({} if cipher is None else {"DPCORE_CIPHER": cipher})
     command = [sys.executable, "-c", PRELUDE + program + "\nrest()\n"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as child:
         assert child.stdout is not None
@@ -255,6 +257,11 @@ table = np.array(labels)
 CODES = np.arange(5000) * 7919 % 1000
 LABEL_USES = {
     "strings": "texts = table[codes]; mechanism.privatize(texts); texts[:] = ''",
+    "strings that are shorter than the labels": """
+labels.append("a label that none of the records has")
+mechanism = local.KaryResponse.from_categories(1.0, labels)
+texts = table[codes]; mechanism.privatize(texts); texts[:] = ''
+""",
     "objects": "texts = np.array(labels, object)[codes]; mechanism.privatize(texts); texts[:] = None",
     "a categorical": """
 class Categorical:

@@ -74,7 +74,7 @@ def codes_of(records: Any, labels: tuple[str, ...] | None) -> npt.NDArray[Any]:
     if own is not None:
         return _of_categorical(known, own, labels)
     array = _array(records)
-    if array.dtype.kind == "U" and len(labels) * max(map(len, labels)) <= LONG:
+    if array.dtype.kind == "U" and len(labels) * max(array.itemsize // 4, *map(len, labels)) <= LONG:
         return _of_strings(array, labels)
     if array.dtype.kind in "UOT":
         return _of_objects(array, labels)
@@ -122,19 +122,25 @@ def _of_categorical(known: Any, given: Any, labels: tuple[str, ...]) -> Codes:
 def _of_strings(array: npt.NDArray[np.str_], labels: tuple[str, ...]) -> Codes:
     """Codes of an array of strings, by a search among the sorted labels."""
     texts = np.array(labels)
+    # one type for both, or NumPy would make copies of the block that nobody wipes
+    texts = texts.astype(np.result_type(texts, array))
     order = np.argsort(texts)
     texts = texts[order]
     flat, codes = _backend.contiguous(array).reshape(-1), _backend.wiped_empty(array.size, np.int64)
-    for start in range(0, flat.size, BLOCK):
-        block, found = flat[start : start + BLOCK], codes[start : start + BLOCK]
+    size = max(1, min(BLOCK, LONG // max(1, texts.itemsize)))
+    scratch = _backend.wiped_empty(min(size, flat.size), texts.dtype)
+    for start in range(0, flat.size, size):
+        found = codes[start : start + size]
+        block = scratch[: found.size]
+        block[...] = flat[start : start + size]
         places = np.searchsorted(texts, block)
         np.minimum(places, len(texts) - 1, out=places)
         nearest = texts[places]
         other = nearest != block
-        np.take(order, places, out=found)
+        np.take(order, places, out=found, mode="clip")  # NumPy's default mode goes through a copy of its own
         found[other] = UNKNOWN
-        for scratch in (places, nearest, other):
-            scratch[...] = np.zeros((), scratch.dtype)
+        for used in (places, nearest, other):
+            used[...] = np.zeros((), used.dtype)
     return codes.reshape(array.shape)
 
 
