@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dpcore import Privacy
-from dpcore._html import columns_table, facts_table, guarantee
+from dpcore._html import MOST, columns_table, escaped, facts_table, guarantee, matrix_table
 
 
 def test_texts_are_escaped():
     assert "<script>" not in facts_table("<script>", [("<script>", "<script>")])
     assert "<script>" not in columns_table("<script>", {"<script>": ["<script>"]})
+    assert "<script>" not in matrix_table("<script>", np.eye(1), ["<script>"], ["<script>"])
+    assert escaped("\"<'&>") == "&quot;&lt;&#x27;&amp;&gt;"
 
 
 def test_long_tables_are_cut():
-    table = columns_table("numbers", {"i": list(range(25)), "x": [i / 3 for i in range(25)]})
-    assert table.count("<tr>") == 22
+    size = MOST + 5
+    table = columns_table("numbers", {"i": list(range(size)), "x": [i / 3 for i in range(size)]})
+    assert table.count("<tr>") == MOST + 2
     assert "… 5 more" in table
     assert "0.3333" in table
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
+
+from dpcore._html import escaped, rows_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,19 +97,19 @@ class AuditResult:
         return "\n".join([self._verdict(), *self._evidence(), *self._apart()])
 
     def _repr_html_(self) -> str:
-        verdict, *rest = (escape(line) for line in [self._verdict(), *self._evidence()])
+        verdict, *rest = (escaped(line) for line in [self._verdict(), *self._evidence()])
         found = {place.where: place for place in self.places}
-        rows = "".join(f"<tr>{self._row(where, found.get(where))}</tr>" for where in self.searched)
-        head = "<tr><th>where</th><th>event</th><th>runs on x0</th><th>runs on x1</th><th>ε at least</th></tr>"
+        rows = (self._row(where, found.get(where)) for where in self.searched)
+        heads = ["where", "event", "runs on x0", "runs on x1", "ε at least"]
         text = "".join(f"<p>{line}</p>" for line in rest)
-        return f"<div><p><strong>{verdict}</strong></p>{text}<table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+        table = rows_table("The event found in each place", heads, rows, len(self.searched))
+        return f"<div><p><strong>{verdict}</strong></p>{text}{table}</div>"
 
-    def _row(self, where: str, place: AuditEvent | None) -> str:
-        cells = [PLACES[where].capitalize(), "no event promised more than those counted", "–", "–", "–"]
-        if place is not None:
-            counts = (_share(count, self.counted) for count in place.counts)
-            cells = [cells[0], place.event, *counts, f"{place.epsilon_lower:.4f}"]
-        return "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    def _row(self, where: str, place: AuditEvent | None) -> list[str]:
+        name = PLACES[where].capitalize()
+        if place is None:
+            return [name, "no event promised more than those counted", "–", "–", "–"]
+        return [name, place.event, *(_share(count, self.counted) for count in place.counts), f"{place.epsilon_lower:.4f}"]
 
     def _verdict(self) -> str:
         claim = f"The claim ε = {self.epsilon_claimed:g}, δ = {self.delta:g}" if self.epsilon_claimed is not None else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from dpcore._html import matrix_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real, check_threads
 from dpcore.blackwell import _products, _profile
 from dpcore.blackwell._checks import (
@@ -19,7 +20,6 @@ from dpcore.blackwell._checks import (
     check_stochastic,
     scaled_rows,
 )
-from dpcore.blackwell._html import matrix_table
 from dpcore.blackwell.regions import Region, testing_pieces
 from dpcore.errors import ParameterError, ParameterTypeError
 
@@ -97,7 +97,7 @@ class Experiment:
 
     def _repr_html_(self) -> str:
         n, m = self.matrix.shape
-        return matrix_table(self.matrix, self.states or range(n), self.outcomes or range(m), f"{self!r}: probabilities of the outcomes")
+        return matrix_table(f"{self!r}: probabilities of the outcomes", self.matrix, self.states or range(n), self.outcomes or range(m))
 
     @overload
     def delta(self, epsilon: Real, *, neighbours: Neighbours = ..., threads: int | None = ...) -> float: ...

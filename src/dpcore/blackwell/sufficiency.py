@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._html import matrix_table
 from dpcore.blackwell._deficiency import TOLERANCE, answers, distance
-from dpcore.blackwell._html import matrix_table
 from dpcore.blackwell.experiment import Experiment
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
 
@@ -47,7 +47,7 @@ class DecisionProblem:
         table = np.column_stack([self.prior, self.loss])
         caption = f"Decision problem with risk {self.risk_P:.4g} for P and {self.risk_Q:.4g} for Q"
         columns = ["prior", *(f"loss of decision {a}" for a in range(self.loss.shape[1]))]
-        return matrix_table(table, range(len(table)), columns, caption)
+        return matrix_table(caption, table, range(len(table)), columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._html import facts_table, guarantee
+from dpcore._html import escaped, facts_table, guarantee
 from dpcore.distributions._boxes import Box
 from dpcore.distributions._cells import Cells
 from dpcore.errors import ParameterError
@@ -121,7 +120,7 @@ def _density_svg(release: Drawable) -> str:
     across = (np.arange(SVG_POINTS) + 0.5) / SVG_POINTS * SVG_WIDTH
     corners = " ".join(f"{x:.1f},{SVG_HEIGHT - y / top * (SVG_HEIGHT - 2):.1f}" for x, y in zip(across, values, strict=True))
     area = f"0,{SVG_HEIGHT} {corners} {SVG_WIDTH},{SVG_HEIGHT}"
-    label = escape(f"released density from {low:g} to {high:g}, highest value {top:.3g}", quote=True)
+    label = escaped(f"released density from {low:g} to {high:g}, highest value {top:.3g}")
     return (
         f"<svg viewBox='0 0 {SVG_WIDTH} {SVG_HEIGHT}' width='{SVG_WIDTH}' height='{SVG_HEIGHT}' role='img' aria-label='{label}'>"
         f"<polygon points='{area}' fill='{FILL}' stroke='{LINE}' stroke-width='1.4'/></svg>"

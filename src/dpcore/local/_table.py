@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._html import MOST, rows_table
+
 if TYPE_CHECKING:
     from dpcore.privacy import Privacy
 
-MOST_ROWS = 50
-_STYLE = "text-align:right;font-variant-numeric:tabular-nums"
-
 
 def estimate_table(value: Any, stderr: Any, interval: Any, n: int, categories: tuple[str, ...] | None, privacy: Privacy) -> str:
-    """Return a table in HTML with a row for each number, at most `MOST_ROWS` of them, and the number of reports below."""
+    """Return a table in HTML with a row for each number, and a caption with the number of reports."""
     values, errors = np.atleast_1d(value), np.atleast_1d(stderr)
     limits = np.reshape(interval, (-1, 2))
-    shown = min(len(values), MOST_ROWS)
+    shown = min(len(values), MOST)
     names = _names(np.ndim(value) > 0, shown, categories)
     heads = [*(["category"] if names else []), "estimate", "standard error", "95 % interval"]
-    rows = [
+    rows = (
         [*([names[i]] if names else []), f"{values[i]:.6g}", f"{errors[i]:.3g}", f"{limits[i, 0]:.6g} to {limits[i, 1]:.6g}"]
         for i in range(shown)
-    ]
+    )
     guarantee = f"ε = {privacy.epsilon:.6g}" + (f" and δ = {privacy.delta:.3g}" if privacy.delta else "")
-    left = f"; {len(values) - shown:,} more categories" if shown < len(values) else ""
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    cells = ["".join(f'<td style="{_STYLE}">{escape(text)}</td>' for text in row) for row in rows]
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{n:,} reports, each with {guarantee}{left}</p>"
+    return rows_table(f"{n:,} reports, each with {guarantee}", heads, rows, len(values))
 
 
 def _names(several: bool, shown: int, categories: tuple[str, ...] | None) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._html import MOST, columns_table
 from dpcore._validation import (
     REAL_DTYPES,
     check_array,
@@ -62,13 +62,10 @@ class Selection:
     def _repr_html_(self) -> str:
         columns: dict[str, list[object]] = {"index": self.indices.tolist()}
         if self.labels is not None:
-            columns["label"] = list(self.labels)
+            columns["label"] = [str(label) for label in self.labels[:MOST]]
         if self.values is not None:
-            columns["noisy value"] = [f"{value:.6g}" for value in self.values.tolist()]
-        head = "".join(f"<th>{name}</th>" for name in columns)
-        rows = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in zip(*columns.values(), strict=True))
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><caption>{escape(repr(self.privacy))}</caption><tr>{head}</tr>{body}</table>"
+            columns["noisy value"] = [f"{value:.6g}" for value in self.values[:MOST].tolist()]
+        return columns_table(repr(self.privacy), columns)
 
 
 def top_s(

@@ -377,7 +377,7 @@ def test_a_ledger_shows_what_is_left(tmp_path):
     for line in ("budget     epsilon 1.0, delta 1e-06", "spent      epsilon 0.75, delta 0.0", "remaining  epsilon 0.25, delta 1e-06"):
         assert f"  {line}" in shown
     page = made._repr_html_()
-    assert "<th>remaining</th><td>epsilon 0.25, delta 1e-06</td>" in page
+    assert "remaining</th><td>epsilon 0.25, delta 1e-06</td>" in page
     assert "&lt;person&gt;" in page
     assert "<person>" not in page
     made.path.unlink()

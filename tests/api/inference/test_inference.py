@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpcore import DataError, ParameterError, ParameterTypeError, Privacy, accounting, selection
+from dpcore._html import MOST
 from dpcore.inference import linear_regression, mean, sparse_mean
 from dpcore.sums import clipped_sum
 from dpcore.testing import KeyedRandom
@@ -249,7 +250,7 @@ def test_intervals_of_sparse_means_cover_the_chosen_coordinates():
 
 
 def test_notebooks_show_tables():
-    x = np.random.default_rng(2).standard_normal((500, 30))
+    x = np.random.default_rng(2).standard_normal((500, MOST + 10))
     dense = mean(x, 1.0, 1e-6, 1.0)._repr_html_()
     assert "… 10 more" in dense
     assert "Mean of 500 records" in dense

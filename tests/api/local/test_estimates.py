@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpcore import Privacy, local
+from dpcore._html import MOST
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.local._table import MOST_ROWS
 
 KARY = local.KaryResponse(1.0, k=4)
 ESTIMATES = [
@@ -68,8 +68,8 @@ def test_a_notebook_shows_a_row_for_each_category():
     assert ESTIMATES[1]._repr_html_().count("<tr>") == 2
     many = local.KaryResponse(1.0, k=1000)
     page = many.estimate(np.arange(1000))._repr_html_()
-    assert page.count("<tr>") == MOST_ROWS + 1
-    assert f"{1000 - MOST_ROWS} more categories" in page
+    assert page.count("<tr>") == MOST + 2
+    assert f"… {1000 - MOST} more" in page
 
 
 @pytest.mark.parametrize("mechanism", [local.LocalDiscreteGaussian(20.0, 0.01, 0, 1), local.LocalDiscreteLaplace(20.0, 0, 1)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html as markup
 from typing import TYPE_CHECKING
 
+from dpcore._html import facts_table
 from dpcore.accounting.ledger.decision import rest
 from dpcore.accounting.ledger.spends import budget_of
 from dpcore.errors import ParameterError
@@ -48,5 +48,4 @@ def text(opened: OpenLedger) -> str:
 
 def html(opened: OpenLedger) -> str:
     """Return the lines as an HTML table, with every text escaped."""
-    rows = "".join(f"<tr><th>{name}</th><td>{markup.escape(value)}</td></tr>" for name, value in lines(opened))
-    return f"<table><caption>Ledger</caption><tbody>{rows}</tbody></table>"
+    return facts_table("Ledger", lines(opened))

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from dpcore import _backend
+from dpcore._html import facts_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real
 from dpcore.errors import ParameterError
 from dpcore.local._mechanism import open_stream
@@ -173,8 +174,7 @@ class SimulatedRisk:
                 for share, bound in zip(("50 %", "95 %", "99.9 %"), quantiles, strict=True)
             ),
         )
-        cells = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows)
-        return f"<table><caption>Simulated risk</caption><tbody>{cells}</tbody></table>"
+        return facts_table("Simulated risk", rows)
 
 
 def simulate_risk(

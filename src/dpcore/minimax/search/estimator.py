@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._html import facts_table
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_real, check_threads
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.minimax._binomial import MOST_REPORTS
@@ -485,5 +485,4 @@ class BinarySearchEstimator:
             ("tests", f"{max(self.N - 2, 0):,}"),
             ("loss", f"{self.loss.kind}, {self.loss.parameter:g}"),
         )
-        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
-        return f"<table><caption>Binary search of tests</caption><tbody>{cells}</tbody></table>"
+        return facts_table("Binary search of tests", rows)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from html import escape
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from dpcore._html import facts_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
 from dpcore.local import BinaryChannel
@@ -171,8 +171,7 @@ class OptimalChannel:
             ("this channel resolves all above", f"{certificate.attained:.4g}"),
             ("proved optimal", "yes" if certificate.holds else "no"),
         )
-        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
-        return f"<table><caption>Optimal binary channel</caption><tbody>{cells}</tbody></table>"
+        return facts_table("Optimal binary channel", rows)
 
 
 def optimal_channel(model: Model, epsilon: float, *, n: int, progress: Progress | None = None) -> OptimalChannel:
