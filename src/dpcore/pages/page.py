@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -71,7 +72,7 @@ def report_paths(folder: Path, name: str, output: Path | None = None) -> tuple[P
     return tuple(path for path in paths if output is None or path.resolve() != output.resolve())
 
 
-class Pages:
+class Pages(ABC):
     """A JSON file and an HTML page about one output. A subclass names the template and says what fills it.
 
     Make the object before the work starts: a folder that cannot be written, or a missing package, is then reported before anything is
@@ -123,6 +124,7 @@ class Pages:
         for path in self.paths:
             remove_stale(path)
 
+    @abstractmethod
     def content(self, subject: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the values for the template.
 
@@ -138,7 +140,6 @@ class Pages:
         shown : mapping
             What the template needs in addition.
         """
-        raise NotImplementedError
 
     def write(self, subject: Any) -> None:
         """Write both files. Those of an earlier run are replaced.

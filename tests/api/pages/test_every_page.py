@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from dpcore import cli
 from dpcore.batch.release.plots import DARKEST_NUMBERED
+from dpcore.pages.page import Pages
 from support.html_pages import Page, numbers
 from support.jobs import people, write_table
 from support.releases import MADE_UP, QUERIES, clinic, release_text
@@ -270,3 +271,12 @@ def test_text_can_be_read_in_light_in_dark_and_on_paper(page):
         assert contrast(colours["ink"], blended(colours["accent"], colours["card"], DARKEST_NUMBERED)) >= 4.5
     assert (blocks[2]["page"], blocks[2]["card"]) == ("#ffffff", "#ffffff")
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
+
+
+def test_a_page_says_what_it_holds(tmp_path):
+    class Empty(Pages):
+        template = "release"
+
+    with pytest.raises(TypeError, match="content"):
+        Empty(tmp_path / "report", "name")  # type: ignore[abstract]
+    assert not (tmp_path / "report").exists()
