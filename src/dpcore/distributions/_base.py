@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._validation import REAL_DTYPES, check_array, check_integer
+from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_threads
 from dpcore.distributions._boxes import Box, Reals
 from dpcore.distributions._plots import density_html, draw_density
 from dpcore.distributions._records import columns_of
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
+from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,6 @@ class Release(ABC):
         """Number r of coordinates of a record."""
         return self.box.dimension
 
-    @abstractmethod
     def sample(self, draws: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
         """Draw synthetic records from the released density.
 
@@ -74,12 +74,14 @@ class Release(ABC):
         -----
         Guarantee: that of the release; any number of records costs no more privacy.
         """
+        draws = check_draws(draws)
+        check_threads(threads)
+        return self._sample(draws, resolve(rng), threads)
 
     @overload
     def density(self, x: Real) -> float: ...
     @overload
     def density(self, x: npt.ArrayLike) -> float | Reals: ...
-    @abstractmethod
     def density(self, x: npt.ArrayLike) -> float | Reals:
         """Evaluate the released density.
 
@@ -93,12 +95,13 @@ class Release(ABC):
         float or ndarray of float64
             One number for each point; 0 outside the bounds.
         """
+        rows, shape = _check_points(x, self.dimension)
+        return _shaped(np.where(self.box.contains(rows), self._density(rows), 0.0), shape)
 
     @overload
     def cdf(self, x: Real) -> float: ...
     @overload
     def cdf(self, x: npt.ArrayLike) -> float | Reals: ...
-    @abstractmethod
     def cdf(self, x: npt.ArrayLike) -> float | Reals:
         """Evaluate the released distribution function P(X₁ ≤ x₁, …, X_r ≤ x_r).
 
@@ -112,6 +115,8 @@ class Release(ABC):
         float or ndarray of float64
             One number for each point.
         """
+        rows, shape = _check_points(x, self.dimension)
+        return _shaped(self._cdf(rows), shape)
 
     def table(
         self, draws: int | None = None, *, names: Sequence[str] | None = None, rng: Stream | None = None, threads: int | None = None
@@ -183,6 +188,18 @@ class Release(ABC):
     def _repr_html_(self) -> str:
         return density_html(self, self._facts())
 
+    @abstractmethod
+    def _sample(self, draws: int, stream: Stream, threads: int | None) -> Reals:
+        """Draw records from a resolved stream."""
+
+    @abstractmethod
+    def _density(self, rows: Reals) -> Reals:
+        """Density (q,) at points (q, r). What it gives outside the bounds does not count."""
+
+    @abstractmethod
+    def _cdf(self, rows: Reals) -> Reals:
+        """Distribution function (q,) at points (q, r)."""
+
     def _facts(self) -> list[tuple[str, str]]:
         """Facts that a notebook shows in addition to privacy, n and bounds."""
         return []
@@ -192,7 +209,7 @@ class Release(ABC):
         return None
 
 
-def check_points(x: npt.ArrayLike, dimension: int) -> tuple[Reals, tuple[int, ...]]:
+def _check_points(x: npt.ArrayLike, dimension: int) -> tuple[Reals, tuple[int, ...]]:
     """Return points as rows (q, r) of float64, and the shape that one number a point has; else raise."""
     array = check_array("x", x, REAL_DTYPES).astype(np.float64)
     shape = array.shape
@@ -207,7 +224,7 @@ def check_points(x: npt.ArrayLike, dimension: int) -> tuple[Reals, tuple[int, ..
     return rows, shape
 
 
-def shaped(values: Reals, shape: tuple[int, ...]) -> float | Reals:
+def _shaped(values: Reals, shape: tuple[int, ...]) -> float | Reals:
     """One number a point, in the shape of the points; a Python float for a single one."""
     return float(values[0]) if shape == () else values.reshape(shape)
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore._spread import check_confidence, half_width, standard_deviation
-from dpcore._validation import check_threads
 from dpcore.accounting import laplace_scale
-from dpcore.distributions._base import Real, Release, check_draws, check_points, shaped
+from dpcore.distributions._base import Release
 from dpcore.distributions._boxes import Reals
 from dpcore.distributions._cells import Cells
 from dpcore.distributions._choices import Uniforms
 from dpcore.distributions._records import columns_of
-from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     from dpcore.rng import Stream
@@ -42,6 +40,12 @@ class DrawsRelease(Release):
         The draws; read-only.
     cells : Cells
         Cells of the histogram of the draws, which is the density f̂_Z of Wasserman & Zhou (2010), Eq. 8.
+
+    Notes
+    -----
+    `sample` draws from the histogram of the draws, `density` is that of the histogram, and `cdf` is the empirical distribution function
+    of the draws.
+    Cost: `cdf` takes one sort if r = 1, else k comparisons a point.
     """
 
     draws: Reals
@@ -55,82 +59,14 @@ class DrawsRelease(Release):
         object.__setattr__(self, "draws", draws)
         object.__setattr__(self, "_masses", masses)
 
-    def sample(self, draws: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
-        """Draw more records, from the histogram of the draws.
+    def _sample(self, draws: int, stream: Stream, threads: int | None) -> Reals:
+        return sample_cells(self.cells, self._masses, draws, stream, threads)
 
-        Parameters
-        ----------
-        draws : int
-            Number of records, ≥ 0.
-        rng : Stream, optional
-            Source of randomness; None is the secure source.
-        threads : int, optional
-            Number of threads; None chooses. The records do not depend on it.
+    def _density(self, rows: Reals) -> Reals:
+        return cells_density(self.cells, self._masses, rows)
 
-        Returns
-        -------
-        ndarray of float64
-            Shape (draws,) if r = 1, else (draws, r).
-
-        Notes
-        -----
-        Guarantee: that of the release; any number of records costs no more privacy.
-        """
-        return sample_cells(self.cells, self._masses, draws, rng, threads)
-
-    @overload
-    def density(self, x: Real) -> float: ...
-    @overload
-    def density(self, x: npt.ArrayLike) -> float | Reals: ...
-    def density(self, x: npt.ArrayLike) -> float | Reals:
-        """Evaluate the histogram of the draws.
-
-        Parameters
-        ----------
-        x : array_like
-            Points: any shape if r = 1, else (..., r); in the units of the bounds.
-
-        Returns
-        -------
-        float or ndarray of float64
-            One number for each point; 0 outside the bounds.
-        """
-        return cells_density(self.cells, self._masses, x)
-
-    @overload
-    def cdf(self, x: Real) -> float: ...
-    @overload
-    def cdf(self, x: npt.ArrayLike) -> float | Reals: ...
-    def cdf(self, x: npt.ArrayLike) -> float | Reals:
-        """Evaluate the empirical distribution function of the draws.
-
-        Parameters
-        ----------
-        x : array_like
-            Points: any shape if r = 1, else (..., r); in the units of the bounds.
-
-        Returns
-        -------
-        float or ndarray of float64
-            One number for each point.
-
-        Notes
-        -----
-        Cost: one sort if r = 1, else k comparisons a point.
-        """
-        rows, shape = check_points(x, self.dimension)
-        draws, k = columns_of(self.draws), len(self.draws)
-        if self.dimension == 1:
-            below = np.searchsorted(np.sort(draws[:, 0]), rows[:, 0], side="right")
-            return shaped(below / k, shape)
-        below, block = np.empty(len(rows), np.int64), max(1, _PAIRS // k)
-        for start in range(0, len(rows), block):
-            part = rows[start : start + block]
-            under = np.ones((len(part), k), np.bool_)
-            for axis in range(self.dimension):
-                under &= draws[None, :, axis] <= part[:, axis, None]
-            below[start : start + block] = under.sum(axis=1)
-        return shaped(below / k, shape)
+    def _cdf(self, rows: Reals) -> Reals:
+        return empirical_cdf(self.draws, rows)
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("draws", f"{len(self.draws):,}"), ("cells", f"{self.cells.m:,}")]
@@ -157,6 +93,10 @@ class HistogramRelease(Release):
         Counts with noise, in C order of the cells; read-only.
     masses : ndarray of float64, shape (m,)
         Probabilities of the cells, ≥ 0, of sum 1; read-only.
+
+    Notes
+    -----
+    Cost: `cdf` takes one pass over the cells and 2^r cells a point.
     """
 
     cells: Cells
@@ -210,99 +150,37 @@ class HistogramRelease(Release):
         counts = self.noisy_counts.astype(np.float64)
         return np.stack([np.nextafter(counts - half, -np.inf), np.nextafter(counts + half, np.inf)], axis=-1)
 
-    def sample(self, draws: int, *, rng: Stream | None = None, threads: int | None = None) -> Reals:
-        """Draw records from the released histogram.
+    def _sample(self, draws: int, stream: Stream, threads: int | None) -> Reals:
+        return sample_cells(self.cells, self.masses, draws, stream, threads)
 
-        Parameters
-        ----------
-        draws : int
-            Number of records, ≥ 0.
-        rng : Stream, optional
-            Source of randomness; None is the secure source.
-        threads : int, optional
-            Number of threads; None chooses. The records do not depend on it.
+    def _density(self, rows: Reals) -> Reals:
+        return cells_density(self.cells, self.masses, rows)
 
-        Returns
-        -------
-        ndarray of float64
-            Shape (draws,) if r = 1, else (draws, r).
-
-        Notes
-        -----
-        Guarantee: that of the release; any number of records costs no more privacy.
-        """
-        return sample_cells(self.cells, self.masses, draws, rng, threads)
-
-    @overload
-    def density(self, x: Real) -> float: ...
-    @overload
-    def density(self, x: npt.ArrayLike) -> float | Reals: ...
-    def density(self, x: npt.ArrayLike) -> float | Reals:
-        """Evaluate the released density.
-
-        Parameters
-        ----------
-        x : array_like
-            Points: any shape if r = 1, else (..., r); in the units of the bounds.
-
-        Returns
-        -------
-        float or ndarray of float64
-            One number for each point; 0 outside the bounds.
-        """
-        return cells_density(self.cells, self.masses, x)
-
-    @overload
-    def cdf(self, x: Real) -> float: ...
-    @overload
-    def cdf(self, x: npt.ArrayLike) -> float | Reals: ...
-    def cdf(self, x: npt.ArrayLike) -> float | Reals:
-        """Evaluate the released distribution function.
-
-        Parameters
-        ----------
-        x : array_like
-            Points: any shape if r = 1, else (..., r); in the units of the bounds.
-
-        Returns
-        -------
-        float or ndarray of float64
-            One number for each point.
-
-        Notes
-        -----
-        Cost: one pass over the cells and 2^r cells a point.
-        """
-        return cells_cdf(self.cells, self.masses, x)
+    def _cdf(self, rows: Reals) -> Reals:
+        return cells_cdf(self.cells, self.masses, rows)
 
     def _facts(self) -> list[tuple[str, str]]:
         noise = f"{self.noise}, scale {self.scale:.4g}, standard error {self.stderr:.4g}"
         return [("cells", f"{self.cells.m:,}"), ("noise in a count", noise)]
 
 
-def sample_cells(cells: Cells, masses: Reals, draws: int, rng: Stream | None, threads: int | None) -> Reals:
+def sample_cells(cells: Cells, masses: Reals, draws: int, stream: Stream, threads: int | None) -> Reals:
     """Points of cells that are drawn by their masses."""
-    draws = check_draws(draws)
-    check_threads(threads)
     cumulative = np.cumsum(masses)
     # A cell of mass 0 has no room between its neighbours' sums; what comes after the last cell of positive mass is cut off with it.
     shares = np.floor(cumulative[:-1] / cumulative[-1] * 2.0**64)
-    stream = resolve(rng)
     codes, _ = Uniforms(stream).codes(shares[shares < 2.0**64].astype(np.uint64), draws, threads)
     return cells.places(codes, rng=stream, threads=threads)
 
 
-def cells_density(cells: Cells, masses: Reals, x: npt.ArrayLike) -> float | Reals:
-    """Mass by volume of the cell of each point, 0 outside the box."""
-    rows, shape = check_points(x, cells.box.dimension)
-    values = np.where(cells.box.contains(rows), masses[cells.codes(rows)] / cells.volume, 0.0)
-    return shaped(values, shape)
+def cells_density(cells: Cells, masses: Reals, rows: Reals) -> Reals:
+    """Mass by volume of the cell of each point in the box."""
+    return masses[cells.codes(rows)] / cells.volume
 
 
-def cells_cdf(cells: Cells, masses: Reals, x: npt.ArrayLike) -> float | Reals:
+def cells_cdf(cells: Cells, masses: Reals, rows: Reals) -> Reals:
     """Mass below each point: sums of cells at the corners of its own cell, and linear in every coordinate between them."""
     r = cells.box.dimension
-    rows, shape = check_points(x, r)
     table = np.zeros(tuple(b + 1 for b in cells.shape))
     table[(slice(1, None),) * r] = masses.reshape(cells.shape)
     for axis in range(r):
@@ -314,4 +192,19 @@ def cells_cdf(cells: Cells, masses: Reals, x: npt.ArrayLike) -> float | Reals:
     for corner in itertools.product((0, 1), repeat=r):
         weight = np.prod(np.where(corner, part, 1 - part), axis=1)
         total += weight * table[tuple((first + np.array(corner)).T)]
-    return shaped(np.minimum(total, 1.0), shape)
+    return np.minimum(total, 1.0)
+
+
+def empirical_cdf(draws: Reals, rows: Reals) -> Reals:
+    """Share of the draws, (k,) or (k, r), that are in every coordinate at most the point, for each of the points (q, r)."""
+    places, k = columns_of(draws), len(draws)
+    if places.shape[1] == 1:
+        return np.searchsorted(np.sort(places[:, 0]), rows[:, 0], side="right") / k
+    below, block = np.empty(len(rows), np.int64), max(1, _PAIRS // k)
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        under = np.ones((len(part), k), np.bool_)
+        for axis in range(places.shape[1]):
+            under &= places[None, :, axis] <= part[:, axis, None]
+        below[start : start + block] = under.sum(axis=1)
+    return below / k

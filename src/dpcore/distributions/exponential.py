@@ -18,11 +18,11 @@ import numpy.typing as npt
 from dpcore import _backend, selection
 from dpcore._exact.intervals import Interval, fraction_up, sqrt
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real, check_sensitivity, check_threads
-from dpcore.distributions._base import Real, check_points, shaped
 from dpcore.distributions._boxes import Bounds, Box, Reals
 from dpcore.distributions._choices import unit_floats
 from dpcore.distributions._cosine_distances import largest_square
 from dpcore.distributions._rejection import Progress, Trials, check_trials, first_accepted, refuse_long
+from dpcore.distributions._results import empirical_cdf
 from dpcore.distributions.series import SeriesRelease, check_line, check_terms, cosine_totals
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
@@ -55,33 +55,16 @@ class SeriesDrawsRelease(SeriesRelease):
         β̂*_j = Σ_i √2 cos(πj Z_i)/k of the draws; read-only. The density is p̂* = 1 + Σ β̂*_j √2 cos(πju), cut at 0 and renormalised.
     draws : ndarray of float64, shape (k,)
         The draws; read-only.
+
+    Notes
+    -----
+    `sample` and `density` are those of the series, `cdf` is the empirical distribution function of the draws.
     """
 
-    @overload
-    def cdf(self, x: Real) -> float: ...
-    @overload
-    def cdf(self, x: npt.ArrayLike) -> float | Reals: ...
-    def cdf(self, x: npt.ArrayLike) -> float | Reals:
-        """Evaluate the empirical distribution function of the draws.
-
-        Parameters
-        ----------
-        x : array_like
-            Points of any shape, in the units of the bounds.
-
-        Returns
-        -------
-        float or ndarray of float64
-            One number for each point.
-        """
-        rows, shape = check_points(x, 1)
-        below = np.searchsorted(np.sort(self._own()), rows[:, 0], side="right")
-        return shaped(below / len(self._own()), shape)
-
-    def _own(self) -> Reals:
+    def _cdf(self, rows: Reals) -> Reals:
         if self.draws is None:
             raise ParameterError("draws must be the draws that the release consists of, got None")
-        return self.draws
+        return empirical_cdf(self.draws, rows)
 
 
 @dataclass(frozen=True, slots=True)
