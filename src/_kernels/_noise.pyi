@@ -10,7 +10,7 @@ AES256: int
 DONE: int
 NONFINITE: int
 PENDING_FULL: int
-DTYPES: dict[str, int]
+DTYPES: dict[Any, int]
 
 class Law:
     def __init__(
@@ -36,14 +36,15 @@ class Call:
         nonce: int,
         first_element: int,
         cipher: int,
+        tier: int = ...,
+        bound_factor: float = ...,
         *,
         which: Any = ...,
         scales: Any = ...,
         bounds: tuple[float, float, float, int, int, bool] | None = ...,
         fixed_grid: float = ...,
-        tier: int = ...,
-        bound_factor: float = ...,
     ) -> None: ...
+    def run_alone(self, stop: int) -> int: ...
     def run(self, start: int, stop: int) -> tuple[int, int, list[tuple[int, int, float, float, int, int]]]: ...
     def first_nan(self, start: int, stop: int) -> int: ...
     def first_nonfinite(self, start: int, stop: int) -> int: ...

@@ -22,6 +22,10 @@ CHACHA20, AES256 = DPK_CHACHA20, DPK_AES256
 DONE, NONFINITE, PENDING_FULL = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL
 
 
+cdef enum:
+    LONG = 1024  # values that take longer than to give the GIL away and take it again
+
+
 cdef class Law:
     """Constants of one distribution at one scale. Immutable; shared by threads."""
 
@@ -80,8 +84,8 @@ cdef class Call(Views):
     cdef dpk_law *laws
     cdef object kept  # the laws own their tables
 
-    def __cinit__(self, int kind, tuple laws, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *,
-                  which=None, scales=None, tuple bounds=None, double fixed_grid=0.0, int tier=0, double bound_factor=1.0):
+    def __cinit__(self, int kind, tuple laws, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, int tier=0,
+                  double bound_factor=1.0, *, which=None, scales=None, tuple bounds=None, double fixed_grid=0.0):
         cdef Py_ssize_t i
         memset(&self.call, 0, sizeof(dpk_noise_call))
         self.kept = laws
@@ -119,6 +123,17 @@ cdef class Call(Views):
     def __dealloc__(self):
         free(self.laws)
         dpk_wipe(&self.call, sizeof(dpk_noise_call))
+
+    def run_alone(self, int64_t stop):
+        """Positions [0, stop) of a short array without room for pending samples: the position that `run` goes on from; -1: not finite."""
+        cdef int64_t count = 0, reached = 0
+        cdef int status
+        if stop <= LONG:
+            status = dpk_noise_run(&self.call, 0, stop, NULL, 0, &count, &reached)
+        else:
+            with nogil:
+                status = dpk_noise_run(&self.call, 0, stop, NULL, 0, &count, &reached)
+        return -1 if status == DPK_NONFINITE else reached
 
     def run(self, int64_t start, int64_t stop):
         """Positions [start, stop): (status, position reached, pending samples)."""

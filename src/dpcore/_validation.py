@@ -128,6 +128,8 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
 
 REAL_DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 INTEGER_DTYPES = REAL_DTYPES[3:]
+_NAMES = {np.dtype(name): name for name in (*REAL_DTYPES, "uint64", "bool")}
+"""Names of dtypes in native byte order. NumPy puts a name together each time it is asked, which takes longer than a kernel's whole call."""
 
 
 def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str = "") -> npt.NDArray[Any]:
@@ -138,7 +140,7 @@ def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str 
     """
     if type(value) is not np.ndarray:
         value = _as_array(name, value)
-    if value.dtype.name not in dtypes or not value.dtype.isnative:
+    if _NAMES.get(value.dtype) not in dtypes:
         order = "" if value.dtype.isnative else " in foreign byte order"
         found = dtype_words(value.dtype)
         if value.dtype.kind == "f" and set(dtypes) <= set(INTEGER_DTYPES):
@@ -155,9 +157,15 @@ def dtype_words(dtype: np.dtype[Any]) -> str:
 _WHOLE = "; convert whole numbers with .astype(np.int64)"
 
 
+_ALIKE = ({float}, {int})
+"""Types of the items of a list that need no further look: no mask, and none that becomes another number beside the others."""
+
+
 def _as_array(name: str, value: object) -> npt.NDArray[Any]:
     if value is None:
         raise ParameterTypeError(f"{name} must be a number or an array of numbers, got None")
+    if (type(value) is list or type(value) is tuple) and set(map(type, value)) in _ALIKE:
+        return np.array(value)
     check_unmasked(name, value)
     try:
         array = np.asanyarray(value)
@@ -235,7 +243,7 @@ def _check_digits(name: str, value: object, dtype: np.dtype[Any]) -> None:
 
 def check_out(out: object, dtype: type, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return `out` if it is a writable array of this dtype and shape, else raise."""
-    if not isinstance(out, np.ndarray) or _is_masked(out):
+    if type(out) is not np.ndarray and (not isinstance(out, np.ndarray) or _is_masked(out)):
         raise ParameterTypeError(f"out must be a numpy array of dtype {np.dtype(dtype).name}, got {type(out).__name__}")
     if out.dtype != np.dtype(dtype) or not out.dtype.isnative:
         raise ParameterTypeError(f"out must have dtype {np.dtype(dtype).name}, got {out.dtype.str}")
@@ -243,7 +251,7 @@ def check_out(out: object, dtype: type, shape: tuple[int, ...]) -> npt.NDArray[A
         raise ParameterError(f"out must have the shape {shape} of the values, got {out.shape}")
     if not out.flags.writeable:
         raise ParameterError("out must be writable, got a read-only array")
-    if any(stride == 0 and n > 1 for stride, n in zip(out.strides, shape, strict=True)):
+    if 0 in out.strides and any(stride == 0 and n > 1 for stride, n in zip(out.strides, shape, strict=True)):
         raise ParameterError("out must have its own memory for every element, got a broadcast array")
     return out
 

@@ -33,7 +33,7 @@ FLOAT_SCALE = (2.0**-960, 2.0**960)
 DISCRETE_SCALE = (2.0**-20, 2.0**40)
 """Range of the scale of discrete noise, without its lower end."""
 FINEST_GRID_BITS = 40
-INT64 = np.iinfo(np.int64)
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _GRID_RANGE = (2.0**-1000, 2.0**1023)
 _REAL_VALUES = "; use a mechanism for real numbers (laplace, gaussian), or convert whole numbers with .astype(np.int64)"
 
@@ -336,15 +336,20 @@ def _check_grid(grid: object, largest_scale: float) -> float:
     return number
 
 
+_REALS = frozenset({float, int, np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint32, np.uint16, np.uint8})
+_INTEGERS = frozenset(kind for kind in _REALS if issubclass(kind, int | np.integer))
+"""Types of single numbers that need no array."""
+
+
 def _float_noise(kind: Kind, values: Any, scale: Any, grid: float | None, rng: Stream | None, out: Any, threads: int | None) -> Any:
     low, high = FLOAT_SCALE
-    if type(values) is float and type(scale) in {float, int} and out is None and threads is None:
+    if type(values) in _REALS and type(scale) in _REALS and out is None and threads is None and (number := _float_of(values)) is not None:
         step = check_real("scale", scale, low=low, high=high)
         fixed = _backend.default_grid(step) if grid is None else _check_grid(grid, step)
         stream = resolve(rng)
-        if not math.isfinite(values):
+        if not math.isfinite(number):
             raise DataError("values must be finite; the number given is not")
-        return _backend.scalar_float_noise(kind, values, step, fixed, stream.position())
+        return _backend.scalar_float_noise(kind, number, step, fixed, stream.position())
     array = check_array("values", values, REAL_DTYPES)
     scales = check_scale(scale, low=low, high=high, shape=array.shape)
     fixed_grid = None if grid is None else _check_grid(grid, scales if isinstance(scales, float) else float(scales.max(initial=0.0)))
@@ -355,11 +360,18 @@ def _float_noise(kind: Kind, values: Any, scale: Any, grid: float | None, rng: S
     return result if out is not None or type(values) is np.ndarray else _in_the_form_of(values, result)
 
 
+def _float_of(number: Any) -> float | None:
+    """The number as a float if that is the same number, else None."""
+    if type(number) in _INTEGERS and not -(2**53) <= number <= 2**53:
+        return None
+    return float(number)
+
+
 def _int_noise(kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any, threads: int | None) -> Any:
-    if type(values) is int and type(scale) is float and out is None and threads is None and INT64.min <= values <= INT64.max:
+    if type(values) in _INTEGERS and type(scale) in _REALS and out is None and threads is None and INT64_MIN <= values <= INT64_MAX:
         t = check_real("scale", scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], include_low=False)
         stream = resolve(rng)
-        return _backend.scalar_int_noise(kind, values, t, stream.position())
+        return _backend.scalar_int_noise(kind, int(values), t, stream.position())
     array = check_array("values", values, INTEGER_DTYPES, advice=_REAL_VALUES)
     scales = check_scale(scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], shape=array.shape, include_low=False)
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
@@ -374,9 +386,7 @@ def _check_rest(
     check_threads(threads)
     if out is not None:
         check_out(out, dtype, array.shape)
-        same = out.dtype == array.dtype and out.strides == array.strides and out.ctypes.data == array.ctypes.data
-        if not same and np.may_share_memory(out, array):
-            array = _backend.wiped_copy(array)  # a partial overlap: released values must not be read as input
+        array = _backend.separate(array, out)
     return stream, array, out
 
 

@@ -16,7 +16,7 @@ from dpcore._backend.counts import (
 )
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
-from dpcore._backend.memory import Key, contiguous, fresh_key, wiped_copy, wiped_empty
+from dpcore._backend.memory import Key, contiguous, fresh_key, separate, wiped_copy, wiped_empty
 from dpcore._backend.noise import Bounds, default_grid, float_noise, int_noise, scalar_float_noise, scalar_int_noise
 from dpcore._backend.release import (
     COSINE_GRID,
@@ -109,6 +109,7 @@ __all__ = [
     "secure_cipher",
     "select_level",
     "selected_level",
+    "separate",
     "sequential_quantile",
     "sign_products",
     "sign_sums",

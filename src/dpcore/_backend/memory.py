@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpcore._kernels._memory import Key, Wiped, fresh_key
 
-__all__ = ["Key", "aligned", "contiguous", "fresh_key", "wiped_copy", "wiped_empty"]
+__all__ = ["Key", "aligned", "contiguous", "fresh_key", "separate", "wiped_copy", "wiped_empty"]
 
 
 def wiped_empty(shape: tuple[int, ...] | int, dtype: Any) -> npt.NDArray[Any]:
@@ -37,3 +37,11 @@ def contiguous(array: npt.NDArray[Any], dtype: Any = None) -> npt.NDArray[Any]:
 def aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The array itself if its items are aligned, else a copy that is wiped."""
     return array if array.flags.aligned else wiped_copy(array)
+
+
+def separate(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Values that do not change when `out` is written: where the two overlap otherwise than item on item, a copy that is wiped."""
+    if out is None or out is values or not np.may_share_memory(values, out):
+        return values
+    in_place = out.dtype.itemsize == values.dtype.itemsize and out.strides == values.strides and out.ctypes.data == values.ctypes.data
+    return values if in_place else wiped_copy(values)

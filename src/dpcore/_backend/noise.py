@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code
-from dpcore._backend.threads import for_ranges
+from dpcore._backend.threads import SMALL, for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._exact.pending import TABLE_LIMIT, Kind, Pending
 from dpcore._kernels import _noise
@@ -71,6 +71,16 @@ class Bounds(NamedTuple):
         return float(self.lower), float(self.upper), math.nan if self.missing is None else float(self.missing), lower, upper, integral
 
 
+def _start(call: Any, size: int) -> int:
+    """Run a short array with as little overhead as possible; returns the position from which `_finish` goes on, mostly the end."""
+    if size > SMALL:
+        return 0
+    reached: int = call.run_alone(size)
+    if reached < 0:
+        raise _UnfitError
+    return reached
+
+
 def _finish(call: Any, out: npt.NDArray[Any], resolve: Callable[[Pending], Any], start: int, stop: int) -> None:
     """Run one range. The kernels do not write pending samples; each is written when the exact tier has decided it."""
     while start < stop:
@@ -88,6 +98,8 @@ class _UnfitError(Exception):
 
 def _first(search: Callable[[int, int], int], size: int, threads: int | None) -> int:
     """The first position that `search` finds, or -1."""
+    if size <= SMALL:
+        return search(0, size)
     found: list[int] = []
 
     def look(start: int, stop: int) -> None:
@@ -132,26 +144,46 @@ def float_noise(
     cipher = cipher_code(secure=secure)
     result = np.empty(values.shape, np.float64) if out is None else out
     code = _FLOAT_KINDS[kind]
-    scales = None if isinstance(scale, float) else np.broadcast_to(scale, values.shape)
-    laws = (_float_law(code, scale, grid),) if isinstance(scale, float) and grid is not None else (_noise.Law(code, 1.0),)
-    call = _noise.Call(
-        code, laws, values, result, key, nonce, first, cipher, scales=scales, bounds=None if bounds is None else bounds.fields(),
-        fixed_grid=grid or 0.0, tier=Testing.tier, bound_factor=Testing.bound_factor,
-    )  # fmt: skip
+    if isinstance(scale, float) and grid is not None and bounds is None:
+        call = _noise.Call(
+            code, (_float_law(code, scale, grid),), values, result, key, nonce, first, cipher, Testing.tier, Testing.bound_factor
+        )
+    else:
+        call = _noise.Call(
+            code, (_float_law(code, scale, grid) if isinstance(scale, float) and grid is not None else _float_law(code, 1.0, 1.0),),
+            values, result, key, nonce, first, cipher, Testing.tier, Testing.bound_factor,
+            scales=None if isinstance(scale, float) else _spread(scale, values.shape),
+            bounds=None if bounds is None else bounds.fields(), fixed_grid=grid or 0.0,
+        )  # fmt: skip
     if out is not None:
         _check_values(call, values, bounds, threads)
-    words = KernelWords(key, nonce, cipher)
+    size = values.size
+    try:
+        done = _start(call, size)
+        if done < size:
+            resolve = _float_resolver(kind, KernelWords(key, nonce, cipher), scale, grid, values.shape)
+            for_ranges(lambda start, stop: _finish(call, result, resolve, max(start, done), stop), size, threads)
+    except _UnfitError:
+        _check_values(call, values, bounds, threads)
+        raise DataError("values must not be changed by another thread during the call") from None
+    return result
+
+
+def _spread(scales: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    return scales if scales.shape == shape else np.broadcast_to(scales, shape)
+
+
+def _float_resolver(
+    kind: Kind, words: KernelWords, scale: float | npt.NDArray[np.float64], grid: float | None, shape: tuple[int, ...]
+) -> Callable[[Pending], float]:
+    """What decides the pending samples of a call."""
+    scales = None if isinstance(scale, float) else _spread(scale, shape)
 
     def resolve(item: Pending) -> float:
         own = scale if isinstance(scale, float) else float(scales.flat[item.index])  # type: ignore[union-attr]
         return _exact_real(kind, words, item, own, grid if grid is not None else default_grid(own))
 
-    try:
-        for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
-    except _UnfitError:
-        _check_values(call, values, bounds, threads)
-        raise DataError("values must not be changed by another thread during the call") from None
-    return result
+    return resolve
 
 
 def default_grid(scale: float) -> float:
@@ -207,21 +239,25 @@ def int_noise(
     cipher = cipher_code(secure=secure)
     result = np.empty(values.shape, np.int64) if out is None else out
     scales, which = _distinct(scale, values.shape)
-    if kind == "discrete_gaussian" and which is not None:
-        code = _noise.GAUSSIAN_TABLE  # one value at a time: each law has its own kind
+    if kind == "discrete_laplace":
+        code = _noise.DISCRETE_LAPLACE
+    else:  # with several laws one value at a time: each law has its own kind
+        code = _noise.GAUSSIAN_TABLE if which is not None or scales[0] < TABLE_LIMIT else _noise.GAUSSIAN_ROUNDED
+    laws = (_discrete_law(kind, scales[0]),) if which is None else tuple(_discrete_law(kind, s) for s in scales)
+    if which is None and bounds is None:
+        call = _noise.Call(code, laws, values, result, key, nonce, first, cipher, Testing.tier, Testing.bound_factor)
     else:
-        code = {"discrete_laplace": _noise.DISCRETE_LAPLACE}.get(
-            kind, _noise.GAUSSIAN_TABLE if scales[0] < TABLE_LIMIT else _noise.GAUSSIAN_ROUNDED
-        )
-    laws = tuple(_discrete_law(kind, s) for s in scales)
-    call = _noise.Call(
-        code, laws, values, result, key, nonce, first, cipher, which=which, bounds=None if bounds is None else bounds.fields(),
-        tier=Testing.tier, bound_factor=Testing.bound_factor,
-    )  # fmt: skip
-    words = KernelWords(key, nonce, cipher)
+        call = _noise.Call(
+            code, laws, values, result, key, nonce, first, cipher, Testing.tier, Testing.bound_factor,
+            which=which, bounds=None if bounds is None else bounds.fields(),
+        )  # fmt: skip
+    size = values.size
+    done = _start(call, size)
+    if done < size:
+        words = KernelWords(key, nonce, cipher)
 
-    def resolve(item: Pending) -> int:
-        return _exact_integer(kind, words, item, scales[item.law])
+        def resolve(item: Pending) -> int:
+            return _exact_integer(kind, words, item, scales[item.law])
 
-    for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
+        for_ranges(lambda start, stop: _finish(call, result, resolve, max(start, done), stop), size, threads)
     return result

@@ -15,7 +15,7 @@ from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_i
 from dpcore.errors import DataError, ParameterError
 from dpcore.local._limits import MeanLimits
 from dpcore.local._mean_intervals import noise_variance
-from dpcore.local._mechanism import LocalMechanism, open_stream, separate
+from dpcore.local._mechanism import LocalMechanism, open_stream
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate
 
@@ -139,7 +139,7 @@ class Additive(LocalMechanism, Generic[Single]):
         dtype: type = np.int64 if self.integral else np.float64
         result = None if out is None else check_out(out, dtype, values.shape)
         stream = open_stream(rng, threads)
-        values = separate(values, result)
+        values = _backend.separate(values, result)
         bounds = _backend.Bounds(self.lower, self.upper, self.missing)
         # Clamped where noise is added, block by block: neither `out` nor a result that a failure leaves behind ever holds a record.
         released: npt.NDArray[Any]

@@ -92,17 +92,6 @@ def open_stream(rng: Stream | None, threads: object) -> Stream:
     return resolve(rng)
 
 
-def separate(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Return values that do not change when `out` is written.
-
-    Where the two overlap otherwise than item on item that is a copy, which is wiped when it goes.
-    """
-    if out is None or not np.may_share_memory(values, out):
-        return values
-    in_place = out.dtype.itemsize == values.dtype.itemsize and out.strides == values.strides and out.ctypes.data == values.ctypes.data
-    return values if in_place else _backend.wiped_copy(values)
-
-
 def check_unknown(value: object, k: int) -> int | None:
     """Return the category that stands for unknown codes, or None."""
     return None if value is None else check_integer("unknown", value, low=0, high=k - 1)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 
+from dpcore import _backend
 from dpcore._validation import check_choice, check_out, check_real, check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.local._labels import check_categories_of, check_labels, codes_of, unknown_code
-from dpcore.local._mechanism import LocalMechanism, check_codes, check_unknown, open_stream, separate
+from dpcore.local._mechanism import LocalMechanism, check_codes, check_unknown, open_stream
 from dpcore.local._parameters import check_categories, check_epsilon
 from dpcore.local._support import Support, support_variance
 from dpcore.local.estimates import TARGETS, Aggregate, Estimate, frequencies
@@ -169,7 +170,7 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
         shape, dtype = self._report_type(codes)
         result = None if out is None else self._check_out(out, shape, dtype)
         stream = open_stream(rng, threads)
-        codes = separate(check_codes(codes, self.k, self.unknown, threads, labelled=self.categories is not None), result)
+        codes = _backend.separate(check_codes(codes, self.k, self.unknown, threads, labelled=self.categories is not None), result)
         reports = self._respond(codes, stream.position(), threads=threads, out=result)
         return self._given(reports, records, single=codes.ndim == 0, out=result)
 

@@ -12,7 +12,7 @@ from dpcore._exact.probability import complement, logistic_complement
 from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
-from dpcore.local._mechanism import check_packed, open_stream, place, separate
+from dpcore.local._mechanism import check_packed, open_stream, place
 from dpcore.local._one_bit import OneBit
 from dpcore.local._oracle import support_variance_of
 from dpcore.local._parameters import check_epsilon
@@ -153,7 +153,7 @@ class BinaryResponse(OneBit):
         answers = check_array("records", records, ("bool", *INTEGER_DTYPES))
         result = None if out is None else check_out(out, np.bool_, answers.shape)
         stream = open_stream(rng, threads)
-        values = separate(self._booleans(answers, threads), result)
+        values = _backend.separate(self._booleans(answers, threads), result)
         flip = logistic_complement(self.epsilon)
         reports = _backend.flip_bools(values, flip, stream.position(), threads=threads, out=result)
         if out is not None:
@@ -193,7 +193,7 @@ class BinaryResponse(OneBit):
         if result is not None and not result.flags.c_contiguous:
             raise ParameterError("out must be C-contiguous, got a strided array")
         stream = open_stream(rng, threads)
-        packed = separate(packed, result)
+        packed = _backend.separate(packed, result)
         flip = logistic_complement(self.epsilon)
         return _backend.flip_packed(packed, n, flip, stream.position(), threads=threads, out=result)
 

@@ -13,7 +13,7 @@ from dpcore import _backend
 from dpcore._series import SeriesT, like
 from dpcore._validation import REAL_DTYPES, check_array, check_out
 from dpcore.errors import ParameterError
-from dpcore.local._mechanism import open_stream, separate
+from dpcore.local._mechanism import open_stream
 from dpcore.local._one_bit import OneBit, check_bounds, check_reach, expansion, two_columns, vector_of
 from dpcore.local._parameters import check_epsilon
 from dpcore.local.estimates import Aggregate, Estimate
@@ -141,7 +141,7 @@ class BoundedMean(OneBit):
         values = check_array("records", records, REAL_DTYPES)
         result = None if out is None else check_out(out, np.bool_, values.shape)
         stream = open_stream(rng, threads)
-        values = separate(values, result)
+        values = _backend.separate(values, result)
         reports = _backend.bounded_response(
             values, self.lower, self.upper, self.epsilon, self.missing, stream.position(), threads=threads, out=result
         )

@@ -15,7 +15,7 @@ from dpcore._series import SeriesT, like
 from dpcore._validation import REAL_DTYPES, check_array, check_out, check_positive, check_real, check_unmasked, dtype_words
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._labels import check_categories_of, check_labels, codes_of, unknown_code
-from dpcore.local._mechanism import check_codes, check_unknown, open_stream, place, separate
+from dpcore.local._mechanism import check_codes, check_unknown, open_stream, place
 from dpcore.local._one_bit import LARGEST, OneBit, check_reach, expansion, two_columns, vector_of
 from dpcore.local._parameters import check_epsilon
 from dpcore.local.estimates import Aggregate, Estimate
@@ -229,7 +229,8 @@ class BinaryChannel(OneBit):
         else:
             codes = codes_of(records, self.categories)
             result = None if out is None else check_out(out, np.bool_, codes.shape)
-            codes = separate(check_codes(codes, len(self.phi), self.unknown, threads, labelled=self.categories is not None), result)
+            codes = check_codes(codes, len(self.phi), self.unknown, threads, labelled=self.categories is not None)
+            codes = _backend.separate(codes, result)
             reports = _backend.table_response(
                 codes, self.epsilon, self._tilts(), self.unknown, stream.position(), threads=threads, out=result
             )
