@@ -1,5 +1,7 @@
 """Exact noise: a `Law` holds the constants of one distribution, a `Call` one array's way through the kernels."""
 
+from cpython.long cimport PyLong_AsLongLongAndOverflow
+from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -16,14 +18,18 @@ include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
 
+from numpy import array, empty, float64, int64, ndarray
+
 LAPLACE, GAUSSIAN, DISCRETE_LAPLACE = DPK_LAPLACE, DPK_GAUSSIAN, DPK_DISCRETE_LAPLACE
 GAUSSIAN_TABLE, GAUSSIAN_ROUNDED = DPK_GAUSSIAN_TABLE, DPK_GAUSSIAN_ROUNDED
 CHACHA20, AES256 = DPK_CHACHA20, DPK_AES256
 DONE, NONFINITE, PENDING_FULL = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL
+INTEGERS = frozenset(kind for kind, code in DTYPES.items() if code not in (DPK_F64, DPK_F32, DPK_F16, DPK_F64_PAIR, DPK_U64))
+REALS = INTEGERS | {kind for kind, code in DTYPES.items() if code in (DPK_F64, DPK_F32, DPK_F16)}
 
 
 cdef enum:
-    LONG = 1024  # values that take longer than to give the GIL away and take it again
+    GIL_KEPT = 1 << 10  # values that take less time than to give the GIL away and get it back
 
 
 cdef class Law:
@@ -124,17 +130,6 @@ cdef class Call(Views):
         free(self.laws)
         dpk_wipe(&self.call, sizeof(dpk_noise_call))
 
-    def run_alone(self, int64_t stop):
-        """Positions [0, stop) of a short array without room for pending samples: the position that `run` goes on from; -1: not finite."""
-        cdef int64_t count = 0, reached = 0
-        cdef int status
-        if stop <= LONG:
-            status = dpk_noise_run(&self.call, 0, stop, NULL, 0, &count, &reached)
-        else:
-            with nogil:
-                status = dpk_noise_run(&self.call, 0, stop, NULL, 0, &count, &reached)
-        return -1 if status == DPK_NONFINITE else reached
-
     def run(self, int64_t start, int64_t stop):
         """Positions [start, stop): (status, position reached, pending samples)."""
         cdef int64_t count = 0, reached = start, i
@@ -169,36 +164,98 @@ cdef class Call(Views):
         return found
 
 
-cdef int run_scalar(Law law, void *x, int dtype, void *y, key, uint32_t nonce, uint64_t first_element, int cipher) except -1:
-    """One value through the kernels; 1 if it needs the exact tier."""
-    cdef dpk_noise_call call
-    cdef dpk_pending pending[1]
+cdef class ShortCall:
+    """The way of a single number or a short array through one law, without Python's part of a `Call`."""
+
+    cdef Law law
+    cdef int64_t longest
+    cdef bint is_discrete
+    cdef object hooks, secure_cipher, whole
+
+    def __cinit__(self, Law law not None, int64_t longest, hooks, secure_cipher, whole):
+        """`whole(values, position)` does what is left to the general way: values that the exact tier decides, or that are refused."""
+        self.law, self.longest, self.hooks, self.secure_cipher, self.whole = law, longest, hooks, secure_cipher, whole
+        self.is_discrete = law.law.kind != DPK_LAPLACE and law.law.kind != DPK_GAUSSIAN
+
+    def release(self, values, stream):
+        """The values with noise from the stream's next position. None: `values` is none of these, and no position has been taken."""
+        cdef bint is_float = type(values) is float
+        if self.hooks.tier or self.hooks.bound_factor != 1.0:
+            return None
+        if type(values) is ndarray:
+            return self.release_array(values, stream)
+        if self.is_discrete:
+            return self.release_integer(values, stream) if type(values) is int else None
+        return self.release_float(values, stream) if is_float else None
+
+    cdef release_float(self, values, stream):
+        cdef dpk_noise_call call
+        cdef double x = values, y = 0.0
+        if not isfinite(x):
+            return None
+        position = stream.position()
+        self.open(&call, position)
+        call.values.data, call.values.dtype = <char *> &x, DPK_F64
+        call.out.data, call.out.dtype = <char *> &y, DPK_F64
+        return y if run_short(&call, 1) else self.whole(array(values), position).item()
+
+    cdef release_integer(self, values, stream):
+        cdef dpk_noise_call call
+        cdef int overflow = 0
+        cdef int64_t y = 0, x = PyLong_AsLongLongAndOverflow(values, &overflow)
+        if overflow:
+            return None
+        position = stream.position()
+        self.open(&call, position)
+        call.values.data, call.values.dtype = <char *> &x, DPK_I64
+        call.out.data, call.out.dtype = <char *> &y, DPK_I64
+        return y if run_short(&call, 1) else self.whole(array(values, int64), position).item()
+
+    cdef release_array(self, values, stream):
+        cdef dpk_noise_call call
+        cdef Py_buffer given, made
+        cdef int64_t size = values.size
+        cdef bint is_done
+        dtype = values.dtype
+        if size > self.longest or dtype not in (INTEGERS if self.is_discrete else REALS):
+            return None
+        position = stream.position()
+        result = empty(values.shape, int64 if self.is_discrete else float64)
+        self.open(&call, position)
+        try:
+            attach(&call.values, &given, values, False)
+            try:
+                attach(&call.out, &made, result, True)
+                is_done = run_short(&call, size)
+                PyBuffer_Release(&made)
+            finally:
+                PyBuffer_Release(&given)
+        finally:
+            dpk_wipe(&call.stream, sizeof(dpk_stream))
+        return result if is_done else self.whole(values, position)
+
+    cdef int open(self, dpk_noise_call *call, position) except -1:
+        """The call of one law under a position, but for its arrays."""
+        key, nonce, first, secure = position
+        memset(call, 0, sizeof(dpk_noise_call))
+        call.kernels = level()
+        open_stream(&call.stream, call.kernels, key, nonce, DPK_AES256 if secure and self.secure_cipher() == "aes256" else DPK_CHACHA20)
+        call.first_element = first
+        call.kind = self.law.law.kind
+        call.bound_factor = 1.0
+        call.n_laws = 1
+        call.laws = &self.law.law
+        return 0
+
+
+cdef bint run_short(dpk_noise_call *call, int64_t size) noexcept:
+    """Run the whole call and wipe its stream; whether every value is written, none being refused or left to the exact tier."""
     cdef int64_t count = 0, reached = 0
-    cdef bint is_open
-    memset(&call, 0, sizeof(dpk_noise_call))
-    call.kernels = level()
-    open_stream(&call.stream, call.kernels, key, nonce, cipher)
-    call.first_element = first_element
-    call.kind = law.law.kind
-    call.bound_factor = 1.0
-    call.n_laws = 1
-    call.laws = &law.law
-    call.values.data = <char *> x
-    call.values.dtype = dtype
-    call.out.data = <char *> y
-    is_open = dpk_noise_run(&call, 0, 1, pending, 1, &count, &reached) != DPK_OK or count != 0
+    cdef int status
+    if size <= GIL_KEPT:
+        status = dpk_noise_run(call, 0, size, NULL, 0, &count, &reached)
+    else:
+        with nogil:
+            status = dpk_noise_run(call, 0, size, NULL, 0, &count, &reached)
     dpk_wipe(&call.stream, sizeof(dpk_stream))
-    dpk_wipe(pending, sizeof(dpk_pending))
-    return is_open
-
-
-def scalar(Law law, double x, key, uint32_t nonce, uint64_t first_element, int cipher):
-    """One float through the kernels: the released number, or None if it needs the exact tier."""
-    cdef double y = 0.0
-    return None if run_scalar(law, &x, DPK_F64, &y, key, nonce, first_element, cipher) else y
-
-
-def scalar_int(Law law, int64_t x, key, uint32_t nonce, uint64_t first_element, int cipher):
-    """One integer through the kernels: the released number, or None if it needs the exact tier."""
-    cdef int64_t y = 0
-    return None if run_scalar(law, &x, DPK_I64, &y, key, nonce, first_element, cipher) else y
+    return status == DPK_OK

@@ -157,15 +157,17 @@ def dtype_words(dtype: np.dtype[Any]) -> str:
 _WHOLE = "; convert whole numbers with .astype(np.int64)"
 
 
-_ALIKE = ({float}, {int})
-"""Types of the items of a list that need no further look: no mask, and none that becomes another number beside the others."""
+_ALIKE = {frozenset({float}): "f", frozenset({int}): "i"}
+"""Types of the items of a list that need no further look if the array is of this kind: none has a mask or becomes another number."""
 
 
 def _as_array(name: str, value: object) -> npt.NDArray[Any]:
     if value is None:
         raise ParameterTypeError(f"{name} must be a number or an array of numbers, got None")
-    if (type(value) is list or type(value) is tuple) and set(map(type, value)) in _ALIKE:
-        return np.array(value)
+    if (type(value) is list or type(value) is tuple) and (alike := _ALIKE.get(frozenset(map(type, value)))) is not None:
+        array = np.array(value)
+        if array.dtype.kind == alike:
+            return array
     check_unmasked(name, value)
     try:
         array = np.asanyarray(value)
@@ -245,7 +247,7 @@ def check_out(out: object, dtype: type, shape: tuple[int, ...]) -> npt.NDArray[A
     """Return `out` if it is a writable array of this dtype and shape, else raise."""
     if type(out) is not np.ndarray and (not isinstance(out, np.ndarray) or _is_masked(out)):
         raise ParameterTypeError(f"out must be a numpy array of dtype {np.dtype(dtype).name}, got {type(out).__name__}")
-    if out.dtype != np.dtype(dtype) or not out.dtype.isnative:
+    if out.dtype != dtype or not out.dtype.isnative:
         raise ParameterTypeError(f"out must have dtype {np.dtype(dtype).name}, got {out.dtype.str}")
     if out.shape != shape:
         raise ParameterError(f"out must have the shape {shape} of the values, got {out.shape}")

@@ -11,6 +11,7 @@ derivation. These functions take a scale; `dpcore.mechanisms` computes one from 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -20,7 +21,7 @@ from dpcore import _backend
 from dpcore._exact.pending import Kind
 from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_real, check_scale, check_threads
-from dpcore.errors import DataError, ParameterError
+from dpcore.errors import ParameterError
 from dpcore.rng import Stream, resolve
 
 __all__ = ["default_grid", "discrete_gaussian", "discrete_laplace", "gaussian", "laplace"]
@@ -336,47 +337,95 @@ def _check_grid(grid: object, largest_scale: float) -> float:
     return number
 
 
-_REALS = frozenset({float, int, np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint32, np.uint16, np.uint8})
-_INTEGERS = frozenset(kind for kind in _REALS if issubclass(kind, int | np.integer))
-"""Types of single numbers that need no array."""
+_PLAIN = {np.float64: float, np.float32: float, np.float16: float, np.int64: int, np.int32: int, np.int16: int, np.int8: int,
+          np.uint32: int, np.uint16: int, np.uint8: int}  # fmt: skip
+"""What single numbers of NumPy are as numbers of Python."""
+
+
+def _plain(number: Any) -> Any:
+    """A number of NumPy as one of Python; anything else as it is."""
+    kind = _PLAIN.get(type(number))
+    return number if kind is None else kind(number)
+
+
+@lru_cache(maxsize=1024)
+def _short_float(kind: Kind, scale: float, grid: float | None) -> Any:
+    """Check scale and grid, and make the entry for single numbers and short arrays."""
+    step = check_real("scale", scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1])
+    return _backend.short_float_call(kind, step, _backend.default_grid(step) if grid is None else _check_grid(grid, step))
+
+
+@lru_cache(maxsize=4096)
+def _short_int(kind: Kind, scale: float) -> Any:
+    """Check the scale, and make the entry for single integers and short arrays."""
+    t = check_real("scale", scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], include_low=False)
+    return _backend.short_int_call(kind, t)
 
 
 def _float_noise(kind: Kind, values: Any, scale: Any, grid: float | None, rng: Stream | None, out: Any, threads: int | None) -> Any:
+    array = values if type(values) is np.ndarray or type(values) is float else _real(values)
+    scale = scale if type(scale) is float else _plain(scale)
     low, high = FLOAT_SCALE
-    if type(values) in _REALS and type(scale) in _REALS and out is None and threads is None and (number := _float_of(values)) is not None:
-        step = check_real("scale", scale, low=low, high=high)
-        fixed = _backend.default_grid(step) if grid is None else _check_grid(grid, step)
-        stream = resolve(rng)
-        if not math.isfinite(number):
-            raise DataError("values must be finite; the number given is not")
-        return _backend.scalar_float_noise(kind, number, step, fixed, stream.position())
-    array = check_array("values", values, REAL_DTYPES)
+    if type(scale) is int:
+        scale = check_real("scale", scale, low=low, high=high)
+    if type(scale) is float and (grid is None or type(grid) is float):
+        released = _short(_short_float(kind, scale, grid), array, rng, out, threads, np.float64)
+        if released is not None:
+            return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
+    array = check_array("values", array, REAL_DTYPES)
     scales = check_scale(scale, low=low, high=high, shape=array.shape)
-    fixed_grid = None if grid is None else _check_grid(grid, scales if isinstance(scales, float) else float(scales.max(initial=0.0)))
-    if fixed_grid is None and isinstance(scales, float):
-        fixed_grid = _backend.default_grid(scales)
+    grid = None if grid is None else _check_grid(grid, scales if isinstance(scales, float) else float(scales.max(initial=0.0)))
+    if grid is None and isinstance(scales, float):
+        grid = _backend.default_grid(scales)
     stream, array, out = _check_rest(array, rng, out, threads, np.float64)
-    result = _backend.float_noise(kind, array, scales, fixed_grid, stream.position(), out=out, threads=threads)
-    return result if out is not None or type(values) is np.ndarray else _in_the_form_of(values, result)
-
-
-def _float_of(number: Any) -> float | None:
-    """The number as a float if that is the same number, else None."""
-    if type(number) in _INTEGERS and not -(2**53) <= number <= 2**53:
-        return None
-    return float(number)
+    result = _backend.float_noise(kind, array, scales, grid, stream.position(), out=out, threads=threads)
+    return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
 
 
 def _int_noise(kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any, threads: int | None) -> Any:
-    if type(values) in _INTEGERS and type(scale) in _REALS and out is None and threads is None and INT64_MIN <= values <= INT64_MAX:
-        t = check_real("scale", scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], include_low=False)
-        stream = resolve(rng)
-        return _backend.scalar_int_noise(kind, int(values), t, stream.position())
-    array = check_array("values", values, INTEGER_DTYPES, advice=_REAL_VALUES)
-    scales = check_scale(scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], shape=array.shape, include_low=False)
+    array = values if type(values) is np.ndarray or type(values) is int else _whole(values)
+    scale = scale if type(scale) is float else _plain(scale)
+    low, high = DISCRETE_SCALE
+    if type(scale) is int:
+        scale = check_real("scale", scale, low=low, high=high, include_low=False)
+    if type(scale) is float:
+        released = _short(_short_int(kind, scale), array, rng, out, threads, np.int64)
+        if released is not None:
+            return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
+    array = check_array("values", array, INTEGER_DTYPES, advice=_REAL_VALUES)
+    scales = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False)
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
     result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads)
-    return result if out is not None or type(values) is np.ndarray else _in_the_form_of(values, result)
+    return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
+
+
+def _real(values: Any) -> Any:
+    """A single number as a float that is the same number, anything else as an array."""
+    number = _plain(values)
+    if type(number) is float or (type(number) is int and -(2**53) <= number <= 2**53):
+        return float(number)
+    return check_array("values", values, REAL_DTYPES)
+
+
+def _whole(values: Any) -> Any:
+    """A single integer as an int, anything else as an array."""
+    number = _plain(values)
+    return number if type(number) is int else check_array("values", values, INTEGER_DTYPES, advice=_REAL_VALUES)
+
+
+def _short(call: Any, values: Any, rng: Stream | None, out: Any, threads: int | None, dtype: type) -> Any:
+    """Noise on a single number or a short array, or None for anything else. The kernels write to a fresh array: `out` has it as a whole."""
+    stream = resolve(rng)
+    if threads is not None:
+        check_threads(threads)
+    if out is None:
+        return call.release(values, stream)
+    check_out(out, dtype, values.shape if type(values) is np.ndarray else ())
+    released = call.release(values, stream)
+    if released is None:
+        return None
+    out[...] = released
+    return out
 
 
 def _check_rest(
@@ -390,8 +439,10 @@ def _check_rest(
     return stream, array, out
 
 
-def _in_the_form_of(values: Any, result: npt.NDArray[Any]) -> Any:
+def _in_the_form_of(values: Any, result: Any) -> Any:
     """A Python number for a number, a Series for a Series, else the array."""
+    if type(result) is float or type(result) is int:
+        return result
     return like(values, result) if isinstance(values, np.ndarray) or result.ndim > 0 else result.item()
 
 

@@ -39,6 +39,7 @@ ALLOWED = {
     "batch/tables/reports.py": {"HEX": CONSTANT},
     "bench/minimax.py": {"binary_estimator()": CACHE, "finite_estimator()": CACHE},
     "bench/selection.py": {"_backend": "a test's hook, for a measurement that runs alone"},
+    "noise.py": {"_short_float()": CACHE, "_short_int()": CACHE},
     "inference/_lipschitz.py": {"least_sample_size()": CACHE},
     "inference/_sample_size.py": {"_SPLITS": CONSTANT, "least_sample_size()": CACHE},
     "inference/_thresholds.py": {"thresholds()": CACHE},

@@ -17,7 +17,7 @@ from dpcore._backend.counts import (
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
 from dpcore._backend.memory import Key, contiguous, fresh_key, separate, wiped_copy, wiped_empty
-from dpcore._backend.noise import Bounds, default_grid, float_noise, int_noise, scalar_float_noise, scalar_int_noise
+from dpcore._backend.noise import Bounds, default_grid, float_noise, int_noise, short_float_call, short_int_call
 from dpcore._backend.release import (
     COSINE_GRID,
     COSINE_LARGEST,
@@ -104,13 +104,13 @@ __all__ = [
     "make_keystream",
     "noisy_pairs",
     "rounded_cosines",
-    "scalar_float_noise",
-    "scalar_int_noise",
     "secure_cipher",
     "select_level",
     "selected_level",
     "separate",
     "sequential_quantile",
+    "short_float_call",
+    "short_int_call",
     "sign_products",
     "sign_sums",
     "split_records",

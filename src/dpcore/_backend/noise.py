@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore._backend.hooks import Testing
-from dpcore._backend.levels import cipher_code
+from dpcore._backend.levels import cipher_code, secure_cipher
 from dpcore._backend.threads import SMALL, for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._exact.pending import TABLE_LIMIT, Kind, Pending
@@ -38,8 +38,8 @@ def _exact_integer(kind: Kind, words: KernelWords, item: Pending, scale: float) 
 
 
 @lru_cache(maxsize=1024)
-def _float_law(kind: int, scale: float, grid: float) -> Any:
-    return _noise.Law(kind, scale, grid)
+def _float_law(kind: Kind, scale: float, grid: float) -> Any:
+    return _noise.Law(_FLOAT_KINDS[kind], scale, grid)
 
 
 @lru_cache(maxsize=4096)
@@ -56,6 +56,24 @@ def _discrete_law(kind: Kind, scale: float) -> Any:
     return _noise.Law(_noise.GAUSSIAN_ROUNDED, scale, terms=terms, quick=quick)
 
 
+def short_float_call(kind: Kind, scale: float, grid: float) -> Any:
+    """The entry for numbers and short arrays, whose `release(values, stream)` is None for anything else. Keep it for further calls."""
+
+    def whole(values: npt.NDArray[Any], position: Position) -> npt.NDArray[np.float64]:
+        return float_noise(kind, values, scale, grid, position, out=None, threads=1)
+
+    return _noise.ShortCall(_float_law(kind, scale, grid), SMALL, Testing, secure_cipher, whole)
+
+
+def short_int_call(kind: Kind, scale: float) -> Any:
+    """As `short_float_call`, for integers."""
+
+    def whole(values: npt.NDArray[Any], position: Position) -> npt.NDArray[np.int64]:
+        return int_noise(kind, values, scale, position, out=None, threads=1)
+
+    return _noise.ShortCall(_discrete_law(kind, scale), SMALL, Testing, secure_cipher, whole)
+
+
 class Bounds(NamedTuple):
     """Bounds to which the kernels clamp numbers, and the number for NaN; without `missing`, NaN is refused."""
 
@@ -69,16 +87,6 @@ class Bounds(NamedTuple):
         integral = all(float(number).is_integer() and INT64_MIN <= number <= INT64_MAX for number in given)
         lower, upper = (int(self.lower), int(self.upper)) if integral else (0, 0)
         return float(self.lower), float(self.upper), math.nan if self.missing is None else float(self.missing), lower, upper, integral
-
-
-def _start(call: Any, size: int) -> int:
-    """Run a short array with as little overhead as possible; returns the position from which `_finish` goes on, mostly the end."""
-    if size > SMALL:
-        return 0
-    reached: int = call.run_alone(size)
-    if reached < 0:
-        raise _UnfitError
-    return reached
 
 
 def _finish(call: Any, out: npt.NDArray[Any], resolve: Callable[[Pending], Any], start: int, stop: int) -> None:
@@ -143,26 +151,22 @@ def float_noise(
     key, nonce, first, secure = position
     cipher = cipher_code(secure=secure)
     result = np.empty(values.shape, np.float64) if out is None else out
-    code = _FLOAT_KINDS[kind]
-    if isinstance(scale, float) and grid is not None and bounds is None:
-        call = _noise.Call(
-            code, (_float_law(code, scale, grid),), values, result, key, nonce, first, cipher, Testing.tier, Testing.bound_factor
-        )
-    else:
-        call = _noise.Call(
-            code, (_float_law(code, scale, grid) if isinstance(scale, float) and grid is not None else _float_law(code, 1.0, 1.0),),
-            values, result, key, nonce, first, cipher, Testing.tier, Testing.bound_factor,
-            scales=None if isinstance(scale, float) else _spread(scale, values.shape),
-            bounds=None if bounds is None else bounds.fields(), fixed_grid=grid or 0.0,
-        )  # fmt: skip
+    scales = None if isinstance(scale, float) else _spread(scale, values.shape)
+    law = _float_law(kind, scale, grid) if isinstance(scale, float) and grid is not None else _float_law(kind, 1.0, 1.0)
+    call = _noise.Call(
+        _FLOAT_KINDS[kind], (law,), values, result, key, nonce, first, cipher, scales=scales,
+        bounds=None if bounds is None else bounds.fields(), fixed_grid=grid or 0.0, tier=Testing.tier, bound_factor=Testing.bound_factor,
+    )  # fmt: skip
     if out is not None:
         _check_values(call, values, bounds, threads)
-    size = values.size
+    words = KernelWords(key, nonce, cipher)
+
+    def resolve(item: Pending) -> float:
+        own = scale if isinstance(scale, float) else float(scales.flat[item.index])  # type: ignore[union-attr]
+        return _exact_real(kind, words, item, own, grid if grid is not None else default_grid(own))
+
     try:
-        done = _start(call, size)
-        if done < size:
-            resolve = _float_resolver(kind, KernelWords(key, nonce, cipher), scale, grid, values.shape)
-            for_ranges(lambda start, stop: _finish(call, result, resolve, max(start, done), stop), size, threads)
+        for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
     except _UnfitError:
         _check_values(call, values, bounds, threads)
         raise DataError("values must not be changed by another thread during the call") from None
@@ -173,45 +177,9 @@ def _spread(scales: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any
     return scales if scales.shape == shape else np.broadcast_to(scales, shape)
 
 
-def _float_resolver(
-    kind: Kind, words: KernelWords, scale: float | npt.NDArray[np.float64], grid: float | None, shape: tuple[int, ...]
-) -> Callable[[Pending], float]:
-    """What decides the pending samples of a call."""
-    scales = None if isinstance(scale, float) else _spread(scale, shape)
-
-    def resolve(item: Pending) -> float:
-        own = scale if isinstance(scale, float) else float(scales.flat[item.index])  # type: ignore[union-attr]
-        return _exact_real(kind, words, item, own, grid if grid is not None else default_grid(own))
-
-    return resolve
-
-
 def default_grid(scale: float) -> float:
     """2^(⌊log2 scale⌋ − 25)."""
     return math.ldexp(1.0, math.frexp(scale)[1] - 26)
-
-
-def scalar_float_noise(kind: Kind, value: float, scale: float, grid: float, position: Position) -> float:
-    """One finite float, with as little overhead as possible."""
-    key, nonce, first, secure = position
-    cipher = cipher_code(secure=secure)
-    code = _FLOAT_KINDS[kind]
-    if not Testing.tier:
-        result = _noise.scalar(_float_law(code, scale, grid), value, key, nonce, first, cipher)
-        if result is not None:
-            return result
-    return _exact_real(kind, KernelWords(key, nonce, cipher), Pending(0, first, value, 0.0, 0, 0), scale, grid)
-
-
-def scalar_int_noise(kind: Kind, value: int, scale: float, position: Position) -> int:
-    """One integer of int64's range."""
-    key, nonce, first, secure = position
-    cipher = cipher_code(secure=secure)
-    if not Testing.tier:
-        result = _noise.scalar_int(_discrete_law(kind, scale), value, key, nonce, first, cipher)
-        if result is not None:
-            return result
-    return _exact_integer(kind, KernelWords(key, nonce, cipher), Pending(0, first, 0.0, 0.0, value, 0), scale)
 
 
 def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[list[float], npt.NDArray[np.int64] | None]:
@@ -244,20 +212,14 @@ def int_noise(
     else:  # with several laws one value at a time: each law has its own kind
         code = _noise.GAUSSIAN_TABLE if which is not None or scales[0] < TABLE_LIMIT else _noise.GAUSSIAN_ROUNDED
     laws = (_discrete_law(kind, scales[0]),) if which is None else tuple(_discrete_law(kind, s) for s in scales)
-    if which is None and bounds is None:
-        call = _noise.Call(code, laws, values, result, key, nonce, first, cipher, Testing.tier, Testing.bound_factor)
-    else:
-        call = _noise.Call(
-            code, laws, values, result, key, nonce, first, cipher, Testing.tier, Testing.bound_factor,
-            which=which, bounds=None if bounds is None else bounds.fields(),
-        )  # fmt: skip
-    size = values.size
-    done = _start(call, size)
-    if done < size:
-        words = KernelWords(key, nonce, cipher)
+    call = _noise.Call(
+        code, laws, values, result, key, nonce, first, cipher, which=which, bounds=None if bounds is None else bounds.fields(),
+        tier=Testing.tier, bound_factor=Testing.bound_factor,
+    )  # fmt: skip
+    words = KernelWords(key, nonce, cipher)
 
-        def resolve(item: Pending) -> int:
-            return _exact_integer(kind, words, item, scales[item.law])
+    def resolve(item: Pending) -> int:
+        return _exact_integer(kind, words, item, scales[item.law])
 
-        for_ranges(lambda start, stop: _finish(call, result, resolve, max(start, done), stop), size, threads)
+    for_ranges(lambda start, stop: _finish(call, result, resolve, start, stop), values.size, threads)
     return result
