@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dpcore import accounting, inference, local, mechanisms, noise, selection, sums
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, EntropyError, ParameterError, ParameterTypeError
-from dpcore.privacy import Privacy
-from dpcore.rng import SecureRandom
 
 if TYPE_CHECKING:
-    from dpcore import audit, blackwell, distributions, minimax
+    from dpcore import accounting, audit, blackwell, distributions, inference, local, mechanisms, minimax, noise, selection, sums
+    from dpcore.privacy import Privacy
+    from dpcore.rng import SecureRandom
+else:
 
-_ON_FIRST_USE = frozenset({"audit", "blackwell", "distributions", "minimax"})
-"""Subpackages that load SciPy."""
+    def __getattr__(name):  # noqa: ANN001, ANN202
+        """Import a public name when it is first used: programs use few of them, and SciPy takes long to load."""
+        import importlib
+
+        if name in _ROOMS:
+            found = getattr(importlib.import_module(f"dpcore.{_ROOMS[name]}"), name)
+            globals()[name] = found
+            return found
+        if name in __all__ or name in _ROOMS.values():
+            return importlib.import_module(f"dpcore.{name}")
+        raise AttributeError(f"module 'dpcore' has no attribute {name!r}")
+
+
+_ROOMS = {"Privacy": "privacy", "SecureRandom": "rng"}
+"""Where names are that are neither here nor packages of their own."""
 
 __all__ = [
     "BudgetError",
@@ -39,12 +51,6 @@ __all__ = [
     "selection",
     "sums",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ON_FIRST_USE:
-        return importlib.import_module(f"dpcore.{name}")
-    raise AttributeError(f"module 'dpcore' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -14,11 +14,10 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from dpcore import _backend
 from dpcore._extras import absent, advice
+from dpcore._signals import Deferred
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, ParameterError, ParameterTypeError
-from dpcore.rng import STREAM_VERSION
 
 if TYPE_CHECKING:
     import click
@@ -253,13 +252,13 @@ def command_group() -> click.Group:
     """
     import click
 
-    from dpcore.batch.commands.completion import command as completion
-    from dpcore.batch.commands.estimate import command as estimate
-    from dpcore.batch.commands.ledger import command as ledger
-    from dpcore.batch.commands.privatize import command as privatize
-    from dpcore.batch.commands.release import command as release
-    from dpcore.batch.commands.terminal import form_option, wants_json
-    from dpcore.reproduce.command import command as reproduce
+    from dpcore._commands.completion import command as completion
+    from dpcore._commands.estimate import command as estimate
+    from dpcore._commands.ledger import command as ledger
+    from dpcore._commands.privatize import command as privatize
+    from dpcore._commands.release import command as release
+    from dpcore._commands.reproduce import command as reproduce
+    from dpcore._terminal import form_option
 
     @click.group(context_settings={"help_option_names": ["-h", "--help"]})
     @click.version_option(__version__, prog_name="dpcore", message="%(prog)s %(version)s")
@@ -281,6 +280,10 @@ def command_group() -> click.Group:
     @form_option
     def info(*, as_json: bool | None) -> None:
         """Print version, CPU level, random source and build."""
+        with Deferred():
+            from dpcore import _backend
+            from dpcore._terminal import wants_json
+            from dpcore.rng import STREAM_VERSION
         facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info()}
         click.echo(json.dumps(facts, indent=2) if wants_json(as_json) else _lines(facts))
 

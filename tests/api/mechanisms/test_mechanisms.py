@@ -303,8 +303,8 @@ def test_a_parameter_of_the_wrong_type_is_refused(make, message):
 # Cost
 
 
-def test_importing_the_package_loads_no_calibration_code():
-    program = "import sys, dpcore; print([name for name in ('dpcore.accounting._calibration', 'scipy') if name in sys.modules])"
+def test_importing_mechanisms_loads_no_calibration_code():
+    program = "import sys, dpcore.mechanisms; print([name for name in ('dpcore.accounting._calibration', 'scipy') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 

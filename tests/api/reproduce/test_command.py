@@ -238,7 +238,8 @@ def test_a_folder_that_cannot_be_made_costs_nothing(tmp_path, capsys):
 def test_help_names_the_studies(capsys):
     assert cli.run(["reproduce", "--help"]) == 0
     text = capsys.readouterr().out
-    assert all(re.search(rf"^ +{name} +\S", text, re.MULTILINE) for name in known_studies())
+    listed = re.findall(r"^ {6}([a-z0-9-]+) {2,}(\S.*)$", text.partition("Options:")[0], re.MULTILINE)
+    assert listed == [(study.name, study.summary) for study in known_studies().values()]
 
 
 # The registry

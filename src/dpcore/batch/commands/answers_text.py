@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.commands.terminal import make_table
+from dpcore._terminal import make_table
 from dpcore.batch.release.words import as_list, cell_names, limits_in_words, quantile_name
 from dpcore.pages.numbers import misses, percentage_of, plain_name, plain_number, readable, written
 

@@ -1,4 +1,4 @@
-"""`dpcore ledger`: make a budget, show what remains of it, and complete killed jobs."""
+"""What `dpcore ledger` does: it makes a budget, shows what remains of it, and completes killed jobs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpcore._terminal import echo, print_table, wants_json
 from dpcore.batch.commands import ledger_text
 from dpcore.batch.commands.ledger_text import about, amount
-from dpcore.batch.commands.terminal import echo, form_option, print_table, wants_json
 from dpcore.batch.tables.ledger_state import FORMAT, entry_state, exported, ledger_state
 from dpcore.batch.tables.publication import make_folder
 from dpcore.errors import JobError, StorageError
@@ -21,28 +21,6 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
 
 
-@click.group("ledger", help=ledger_text.HELP, short_help="Keep a privacy budget that cannot be overspent.")
-def command() -> None:
-    """Group the subcommands."""
-
-
-@command.command("create", help=ledger_text.CREATE_HELP, short_help="Make a ledger with a budget.")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, help="Limit of the epsilon of all spends together.")
-@click.option("--delta", type=float, default=0.0, show_default=True, help="Limit of their delta.")
-@click.option("--zcdp", is_flag=True, help="Count rho, up to the largest that keeps --epsilon at --delta.")
-@click.option("--rho", type=float, help="Count rho, up to this limit.")
-@click.option("--failure-delta", type=float, default=0.0, show_default=True, help="With rho: limit of the delta of releases that may fail.")
-@click.option(
-    "--relation",
-    type=click.Choice(["replace", "add_remove"]),
-    default="replace",
-    show_default=True,
-    help="How neighbouring tables differ, as in the jobs that will spend.",
-)
-@click.option("--unit", default="row", show_default=True, help="Whose data is protected: row, or the column that identifies a person.")
-@click.option("--dataset", help="Name of the data set, as jobs declare it. Default: several data sets.")
-@form_option
 def create(
     path: Path,
     epsilon: float | None,
@@ -101,9 +79,6 @@ def _limits(epsilon: float | None, delta: float, rho: float | None, failure_delt
     return {"rho": zcdp_rho(epsilon, delta, failure_delta=failure_delta), "failure_delta": failure_delta}
 
 
-@command.command("show", help=ledger_text.SHOW_HELP, short_help="Show what a ledger holds and what remains.")
-@click.argument("path", type=click.Path(path_type=Path))
-@form_option
 def show(path: Path, *, as_json: bool | None) -> None:
     """Show a ledger; the entry point turns errors into exit codes."""
     from dpcore.accounting import Ledger
@@ -116,10 +91,6 @@ def show(path: Path, *, as_json: bool | None) -> None:
         print_table(ledger_text.describe(state) + "\n", spends)
 
 
-@command.command("complete", help=ledger_text.COMPLETE_HELP, short_help="Publish what killed jobs had sealed.")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--abandon", type=int, metavar="ID", help="Abandon this entry instead. Its cost stays spent.")
-@form_option
 def complete(path: Path, abandon: int | None, *, as_json: bool | None) -> None:
     """Complete runs or abandon one; the entry point turns errors into exit codes."""
     from dpcore.accounting import Ledger
@@ -153,12 +124,6 @@ def _print_completed(path: Path, found: Mapping[str, list[dict[str, Any]]]) -> N
         echo(f"{path}: entry {entry['id']} stays sealed: {entry['what']}", err=True)
 
 
-@command.command("export", help=ledger_text.EXPORT_HELP, short_help="Print a ledger as JSON, or copy an old one into a new one.")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--into", type=click.Path(path_type=Path), metavar="NEW", help="Make this ledger from one of format 1.")
-@click.option("--failure-delta", type=float, help="With --into, for accounting zcdp: limit of the delta of failures.")
-@click.option("--dataset", help="With --into: name of the data set of the new ledger. Default: several data sets.")
-@form_option
 def export(path: Path, into: Path | None, failure_delta: float | None, dataset: str | None, *, as_json: bool | None) -> None:
     """Print or copy a ledger; the entry point turns errors into exit codes."""
     from dpcore.accounting.ledger import old_format

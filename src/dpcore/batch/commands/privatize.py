@@ -1,4 +1,4 @@
-"""`dpcore privatize`."""
+"""What `dpcore privatize` does."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
+from dpcore._terminal import echo, print_table, wants_json
 from dpcore.batch.commands import privatize_text, words
-from dpcore.batch.commands.options import job_options
 from dpcore.batch.commands.progress import shown_on
-from dpcore.batch.commands.terminal import echo, print_table, wants_json
 from dpcore.batch.privatize import page
 from dpcore.batch.privatize.job import load_job
 from dpcore.batch.privatize.plan import Plan, make_plan
@@ -21,79 +20,8 @@ from dpcore.batch.tables.inputs import discover
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
 
-HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
 
-Every cell of a [[column]] is randomised on its own before it is written (local differential privacy). The holder of the output learns
-little about any single row. `dpcore estimate` computes means and shares over many rows from it. Columns that the job does not name are
-dropped.
-
-A complete job:
-
-\b
-    version = 1
-    keep = ["state"]                # public columns, copied as they are
-    [input]
-    path = "visits.parquet"         # a file, a folder or a glob: .parquet, .csv, .arrow
-    [output]
-    path = "out/visits-private.parquet"
-    [privacy]
-    max_epsilon = 5.0               # the job does not start if its columns spend more
-    max_delta = 1e-6                # default 0
-    [[column]]
-    name = "visits"                 # integers
-    mechanism = "discrete_laplace"
-    epsilon = 1.0                   # smaller protects more and costs accuracy
-    lower = 0                       # from what you know, never the data's minimum
-    upper = 50
-    missing = 0                     # replaces nulls; without it a null ends the job
-    [[column]]
-    name = "cost"                   # real numbers
-    mechanism = "gaussian"
-    epsilon = 1.0
-    delta = 1e-6                    # the gaussian kinds need one
-    lower = 0.0
-    upper = 5000.0
-    [[column]]
-    name = "smoker"                 # booleans, or 0 and 1
-    mechanism = "binary"            # for words: categories = ["no", "yes"]
-    epsilon = 1.0
-    [[column]]
-    name = "region"                 # strings or integers
-    mechanism = "kary"
-    epsilon = 2.0
-    categories = ["north", "east", "south", "west"]
-    unknown = "north"               # replaces other values; without it such a value ends the job
-
-\b
-Mechanisms, by what you can estimate from them:
-    means    laplace, gaussian (any numbers), discrete_laplace, discrete_gaussian (integers),
-             bounded_mean (any numbers; one bit a row), binary_channel (categories; needs phi, a number for each)
-    shares   binary (yes or no), kary (few categories), unary, subset, hashing, hadamard (many categories)
-
-Declare categories, and never take them from the data: categories = [...], categories_file = "x.csv" (one column with a header), or
-k = N for the codes 0 to N - 1.
-
-First check that your numbers parse: in a CSV a cell such as 12,50 or 45 y is not a number and counts as missing, without a message.
-
-missing replaces nulls and CSV cells that do not parse; unknown replaces values that are not a category. With both declared, no row can
-end a job. Without them, a job ends at such a cell, and the message names its column; with --curator it also names the row.
-
-Try --dry-run first: it reads the schema only, and prints the plan and the total.
-
-Without a [ledger] running a job again spends its budget again: two outputs of one table together protect it only at the sum of both. So
-an output that exists is refused unless --overwrite is given. With a ledger the same job again (same settings, same output) spends nothing
-and reads nothing: the output stays as it is, also if the table has changed since.
-
-\b
-Exit codes: 0 done; 2 the job, the schema, the ledger or the installation; 3 a row;
-4 the system (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
-A job that ends early leaves nothing under the output's name.
-"""
-
-
-@click.command("privatize", help=HELP, short_help="Randomise a table, row by row, as a job file says.")
-@job_options(plan="the plan and the total", verb="randomise", files="DIR/NAME.json and DIR/NAME.html about the output")
-def command(
+def run(
     job: Path,
     folder: Path | None,
     threads: int | None,

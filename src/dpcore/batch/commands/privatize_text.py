@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcore.batch.commands.terminal import make_table
+from dpcore._terminal import make_table
 from dpcore.batch.commands.words import source
 from dpcore.batch.privatize.page import HEADINGS, column_row
 

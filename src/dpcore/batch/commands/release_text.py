@@ -6,8 +6,8 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
+from dpcore._terminal import make_table
 from dpcore.batch.commands import words
-from dpcore.batch.commands.terminal import make_table
 from dpcore.batch.release.queries import SyntheticQuery
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.words import neighbours_in_words, release_guarantee

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dpcore.batch.commands.terminal import echo
+from dpcore._terminal import echo
 from dpcore.batch.tables.places import REPORT
 from dpcore.errors import BudgetError, JobError, PublishedError, StorageError
 from dpcore.pages.words import NOT_SECURE

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from dpcore._terminal import make_table, print_table, wants_json
 from dpcore.batch.commands.answers_text import answer_table
-from dpcore.batch.commands.terminal import make_table, print_table, wants_json
 from support.jobs import Workplace, people, start, write_table
 from support.releases import QUERIES, Counter, clinic
 
@@ -31,7 +31,7 @@ def clinic_place(tmp_path, capsys):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setattr("dpcore.batch.commands.terminal.on_terminal", lambda: True)
+    monkeypatch.setattr("dpcore._terminal.on_terminal", lambda: True)
 
 
 @pytest.mark.usefixtures("terminal")

@@ -207,7 +207,7 @@ def test_a_terminal_gets_a_table(place, monkeypatch):
     assert "… 92 more" in lines
     assert "3,000 rows; of these intervals about one in ten misses." in lines
     assert json.loads(place.estimate().out)["rows"] == 3000
-    monkeypatch.setattr("dpcore.batch.commands.terminal.on_terminal", lambda: True)
+    monkeypatch.setattr("dpcore._terminal.on_terminal", lambda: True)
     assert "share of true" in place.estimate().out
     assert json.loads(place.estimate("--json").out)["rows"] == 3000
 

@@ -6,15 +6,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from dpcore.pages.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
+
+    from rich.table import Table
 
     Command = Callable[..., Any]
 
@@ -59,6 +58,9 @@ def make_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, rig
     right : collection of str, default ()
         Headings of the columns that are aligned to the right.
     """
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
         table.add_column(heading, overflow="fold", justify="right" if heading in right else "left")
@@ -76,6 +78,9 @@ def print_table(*parts: Table | str) -> None:
     *parts : Table or str
         What to print, in order.
     """
+    from rich.console import Console
+    from rich.table import Table
+
     # None is the width of the terminal; in a pipe no name is folded.
     console = Console(file=sys.stdout, width=None if on_terminal() else PIPE_WIDTH, highlight=False)
     for part in parts:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpcore.batch.commands.terminal import form_option
+from dpcore._terminal import form_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
