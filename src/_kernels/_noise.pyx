@@ -2,15 +2,15 @@
 
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.math cimport isfinite
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
     DPK_AES256, DPK_BLOCK, DPK_CHACHA20, DPK_DISCRETE_LAPLACE, DPK_GAUSSIAN, DPK_GAUSSIAN_ROUNDED, DPK_GAUSSIAN_TABLE, DPK_LAPLACE,
-    DPK_MAX_TERMS, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL,
+    DPK_GUIDES, DPK_MAX_TERMS, DPK_MOST_DISTINCT, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_SLOTS,
     dpk_bounds, dpk_noise_call, dpk_first_nan, dpk_first_nonfinite, dpk_law, dpk_law_set_grid, dpk_noise_run, dpk_pending,
-    dpk_stream, dpk_wipe,
+    dpk_guide_set, dpk_number_distinct, dpk_slot, dpk_stream, dpk_wipe,
 )
 
 include "views.pxi"
@@ -39,6 +39,7 @@ cdef class Law:
     cdef uint32_t *short_
     cdef uint64_t *high
     cdef uint64_t *low
+    cdef uint64_t *guide
 
     def __cinit__(self, int kind, double scale, double grid=1.0, tuple offset=(0.0, 0.0), list short=None, list long=None,
                   double quick=0.0, list terms=None):
@@ -60,10 +61,13 @@ cdef class Law:
 
     cdef int _set_table(self, list short, list long) except -1:
         cdef Py_ssize_t i
+        if len(short) > 255:
+            raise ValueError("too many entries")
         self.short_ = <uint32_t *> malloc(4 * len(short))
         self.high = <uint64_t *> malloc(8 * len(long))
         self.low = <uint64_t *> malloc(8 * len(long))
-        if self.short_ == NULL or self.high == NULL or self.low == NULL:
+        self.guide = <uint64_t *> malloc(8 * DPK_GUIDES)
+        if self.short_ == NULL or self.high == NULL or self.low == NULL or self.guide == NULL:
             raise MemoryError
         for i in range(len(short)):
             self.short_[i] = short[i]
@@ -75,12 +79,15 @@ cdef class Law:
         self.law.table.short_ = self.short_
         self.law.table.high = self.high
         self.law.table.low = self.low
+        self.law.table.guide = self.guide
+        dpk_guide_set(&self.law.table, self.guide)
         return 0
 
     def __dealloc__(self):
         free(self.short_)
         free(self.high)
         free(self.low)
+        free(self.guide)
 
 
 cdef class Call(Views):
@@ -88,6 +95,7 @@ cdef class Call(Views):
 
     cdef dpk_noise_call call
     cdef dpk_law *laws
+    cdef uint64_t *guides
     cdef object kept  # the laws own their tables
 
     def __cinit__(self, int kind, tuple laws, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, int tier=0,
@@ -101,6 +109,8 @@ cdef class Call(Views):
         memset(self.laws, 0, (len(laws) + 1) * sizeof(dpk_law))
         for i in range(len(laws)):
             memcpy(&self.laws[i], &(<Law?> laws[i]).law, sizeof(dpk_law))
+        if len(laws) > 1 and kind == DPK_GAUSSIAN_TABLE:
+            self._set_guides(len(laws))
         self.call.kernels = level()
         open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
@@ -120,6 +130,16 @@ cdef class Call(Views):
             self.call.has_scales = 1
             self.attach_next(&self.call.scales, scales, False)
 
+    cdef int _set_guides(self, Py_ssize_t n) except -1:
+        cdef Py_ssize_t i
+        self.guides = <uint64_t *> malloc(8 * DPK_GUIDES * n)
+        if self.guides == NULL:
+            raise MemoryError
+        for i in range(n):
+            dpk_guide_set(&self.laws[i].table, self.guides + DPK_GUIDES * i)
+        self.call.guides = self.guides
+        return 0
+
     cdef int _set_bounds(self, tuple bounds) except -1:
         cdef dpk_bounds *b = &self.call.bounds
         b.lower, b.upper, b.missing, b.int_lower, b.int_upper, b.is_integral = bounds
@@ -128,6 +148,7 @@ cdef class Call(Views):
 
     def __dealloc__(self):
         free(self.laws)
+        free(self.guides)
         dpk_wipe(&self.call, sizeof(dpk_noise_call))
 
     def run(self, int64_t start, int64_t stop):
@@ -162,6 +183,29 @@ cdef class Call(Views):
         with nogil:
             found = dpk_first_nonfinite(self.call.kernels, &self.call.values, start, stop)
         return found
+
+
+def number_distinct(const double[::1] x, uint16_t[::1] which):
+    """Numbers the distinct numbers of x in `which`; returns them in the order of their numbers, or None if they are too many."""
+    cdef Py_ssize_t i, n = x.shape[0]
+    cdef int64_t count
+    cdef double *distinct
+    cdef dpk_slot *slots
+    if which.shape[0] != n:
+        raise ValueError("x and which must have one length")
+    if n == 0:
+        return []
+    distinct = <double *> malloc(DPK_MOST_DISTINCT * sizeof(double))
+    slots = <dpk_slot *> malloc(DPK_SLOTS * sizeof(dpk_slot))
+    try:
+        if distinct == NULL or slots == NULL:
+            raise MemoryError
+        with nogil:
+            count = dpk_number_distinct(&x[0], <size_t> n, slots, distinct, &which[0])
+        return None if count < 0 else [distinct[i] for i in range(count)]
+    finally:
+        free(distinct)
+        free(slots)
 
 
 cdef class ShortCall:

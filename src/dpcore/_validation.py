@@ -268,8 +268,9 @@ def check_scale(
         number = value.item() if isinstance(value, np.ndarray) else value
         return check_real("scale", number, low=low, high=high, include_low=include_low)
     scales = _scales(check_array("scale", value, REAL_DTYPES))
-    inside = (scales >= low if include_low else scales > low) & (scales <= high)
-    if not inside.all():
+    least, largest = (scales.min(), scales.max()) if scales.size else (high, low)  # NaN if there is one
+    if not ((low <= least if include_low else low < least) and largest <= high):
+        inside = (scales >= low if include_low else scales > low) & (scales <= high)
         index = tuple(int(i) for i in np.argwhere(~inside)[0])
         left = "[" if include_low else "("
         raise ParameterError(f"scale must be in {left}{low!r}, {high!r}], got {float(scales[index])!r} at index {index}")

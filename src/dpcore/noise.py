@@ -288,8 +288,8 @@ def discrete_gaussian(values: Any, scale: Any, *, rng: Stream | None = None, out
         Integers of any shape and strides, int64 or narrower. A pandas Series is returned as a Series with the same index, which must not
         depend on the records.
     scale : float or array_like
-        Parameter σ in (2^-20, 2^40] (close to the standard deviation for σ ≥ 1); an array must broadcast against `values`. With
-        several distinct scales in one call, each value takes about a microsecond.
+        Parameter σ in (2^-20, 2^40] (close to the standard deviation for σ ≥ 1); an array must broadcast against `values`. Each
+        distinct scale needs a table of constants.
     rng : Stream, optional
         None is the secure source. Tests use `dpcore.testing.KeyedRandom`.
     out : ndarray of int64, optional

@@ -21,6 +21,7 @@ static void run(const dpk_kernels *k, const char *name, const dpk_law *laws, int
     call.bound_factor = 1.0;
     call.n_laws = n_laws;
     call.laws = laws;
+    call.guides = laws->table.guide;
     call.which = vector(which, DPK_I64, N);
     int real = law.kind <= DPK_GAUSSIAN;
     call.values = vector(real ? (void *)x : (void *)xi, real ? DPK_F64 : DPK_I64, N);
@@ -36,6 +37,7 @@ static void run_level(const dpk_kernels *k) {
     static const uint64_t high[] = {0x3000000000000000, 0x5800000000000000, 0x7000000000000000,
                                     0x7c00000000000000, 0x7ff0000000000000, 0x7fffffffffffffff};
     static const uint64_t low[] = {1, 2, 3, 4, 5, 6};
+    static uint64_t guides[2 * DPK_GUIDES];
     dpk_law law[5];
     memset(law, 0, sizeof law);
     for (int i = 0; i < 2; i++) {
@@ -49,7 +51,9 @@ static void run_level(const dpk_kernels *k) {
     law[2].offset_high = 0x1.47ae147ae147bp-32;
     law[3].kind = DPK_GAUSSIAN_TABLE;
     law[3].step_scale = 2.0;
-    law[3].table = (dpk_table){5, 6, short_, high, low};
+    law[3].table = (dpk_table){5, 6, short_, high, low, guides};
+    dpk_guide_set(&law[3].table, guides);
+    dpk_guide_set(&law[4].table, guides + DPK_GUIDES);
     law[4].kind = DPK_GAUSSIAN_ROUNDED;
     law[4].step_scale = 8.5;
     law[4].acceptance.quick = 65536.0 / 24 / (8.5 * 8.5 * 8.5 * 8.5) * 1.0000001;

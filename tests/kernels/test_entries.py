@@ -98,6 +98,17 @@ def run_noise(make: Callable[[np.ndarray], tuple[_noise.Law, int]], n: int = 700
     return run
 
 
+def run_table() -> Run:
+    """A table of three entries, for which the law makes a guide."""
+    entries = [2**29, 2**30, 2**31 - 2**20]
+
+    def run() -> object:
+        law, out = _noise.Law(_noise.GAUSSIAN_TABLE, 1.0, short=entries, long=[e << 96 for e in entries]), np.zeros(500, np.int64)
+        return _noise.Call(_noise.GAUSSIAN_TABLE, (law,), np.arange(500), out, KEY, 0, 0, 0).run(0, 500), out
+
+    return run
+
+
 def run_selection(what: str) -> Run:
     """Scores that are subnormal, or far apart, or alike."""
     scores, scale = np.ldexp(SOURCE.standard_normal(3000), -1030), math.ldexp(0.3, -1030)
@@ -209,6 +220,8 @@ def runs() -> dict[str, Run]:
         "keystream_in_cache": lambda: _dispatch.keystream_in_cache(KEY, 0, 4096),
         "noise_run": run_noise(lambda _: (_noise.Law(_noise.GAUSSIAN, 1.7, 2.0**-39), _noise.GAUSSIAN)),
         "law_set_grid": run_noise(lambda _: (_noise.Law(_noise.LAPLACE, 2.0**1023, 2.0**1023), _noise.LAPLACE)),
+        "guide_set": run_table(),
+        "number_distinct": into(2000, np.uint16, lambda out: _noise.number_distinct(np.floor(7 * x), out)),
         "first_outside": lambda: _response.first_outside(codes[0], 8, 0, 500),
         "first_nan": lambda: values_call.first_nan(0, 900),
         "first_nonfinite": lambda: float_call.first_nonfinite(0, 900),

@@ -239,11 +239,42 @@ def test_scale_arrays_with_values_of_other_dtypes(law: Law, level: str, dtype: s
         assert same_bits(law.add(large, scale=scales), np.stack(columns, axis=1))
 
 
+@each_level
+@each_law
+@pytest.mark.parametrize("columns", [2, 3, 64, 255, 256, 257, 511, 512, 513, 700])
+def test_rows_of_scales_of_any_length(law: Law, level: str, columns: int) -> None:
+    """The parameters of a row that repeats are made once, and each block begins elsewhere among them."""
+    scales = np.resize([0.3, 1.0, 7.99, 8.0, 1000.0, 7.0, 31.5], columns)
+    values = law.values((2500 // columns, columns))
+    with at_level(level):
+        together = law.add(values, 77, scale=scales)
+        for scale in np.unique(scales):
+            alone = law.add(values, 77, scale=float(scale))
+            assert same_bits(together[:, scales == scale].copy(), alone[:, scales == scale].copy())
+        part = law.add(values[:, 1 : columns - 1], 3, scale=scales[1 : columns - 1])
+        full = np.broadcast_to(scales[1 : columns - 1], part.shape).copy()
+        assert same_bits(part, law.add(values[:, 1 : columns - 1], 3, scale=full))
+
+
 @each_law
 @pytest.mark.usefixtures("small_chunks")
 def test_scale_arrays_on_threads(law: Law) -> None:
     values, scales = law.values((400, 7)), np.array([1.5, 2, 4, 0.3, 9, 20.5, 1.5])
     assert same_bits(law.add(values, scale=scales, threads=3), law.add(values, scale=scales, threads=1))
+
+
+@pytest.mark.parametrize("distinct", [2, 300, 2048, 2049, 3000])
+def test_arrays_of_many_scales(distinct: int) -> None:
+    """Few distinct scales are found by a table, more of them by sorting; each element has the noise of its own."""
+    law = Law("discrete_laplace", 1.0)
+    own = 0.5 + np.arange(distinct) / 64
+    scales = np.random.default_rng(3).permutation(np.resize(own, 3 * distinct)).reshape(3, -1)
+    values = law.values(scales.shape)
+    expected = np.array(
+        [[law.add(values[i : i + 1, j], i * distinct + j, scale=float(scales[i, j]))[0] for j in range(0, distinct, 7)] for i in range(3)]
+    )
+    assert same_bits(law.add(values, scale=scales)[:, ::7].copy(), expected)
+    assert same_bits(law.add(values.T, scale=np.asfortranarray(scales).T), law.add(values.T, scale=scales.T.copy()))
 
 
 def test_scale_arrays_of_other_dtypes() -> None:

@@ -8,6 +8,11 @@
 /* Error bounds of a unit sample, in multiples of u = 2^-53: alpha + beta |sample|. docs/exactness.md. */
 static const double ALPHA = 8 * 0x1p-53, BETA_LAPLACE = 5 * 0x1p-53, BETA_GAUSSIAN = 10 * 0x1p-53, SLACK = 0x1p-50;
 
+enum {
+    DPK_PARAMETERS = DPK_BLOCK + 256, /* of lanes: as many as a block has, and a row that repeats */
+    FEW_ENTRIES = 16                  /* of a table that is searched from its beginning */
+};
+
 /* Buffers of one block, all in L1, and where the block lies. */
 typedef struct {
     const dpk_noise_call *call;
@@ -16,10 +21,14 @@ typedef struct {
     size_t width;
     uint64_t element; /* keystream index of lane 0 */
     dpk_lanes lanes;
+    int has_table, has_rounded; /* laws of discrete Gaussian noise of which the call has any */
     uint64_t words[DPK_BLOCK], table_words[DPK_BLOCK];
     double x[DPK_BLOCK], x_low[DPK_BLOCK], y[DPK_BLOCK];
-    int64_t x_int[DPK_BLOCK], y_int[DPK_BLOCK], z[DPK_BLOCK], which[DPK_BLOCK];
-    double step[DPK_BLOCK], grid[DPK_BLOCK], inverse[DPK_BLOCK];
+    int64_t x_int[DPK_BLOCK], y_int[DPK_BLOCK], z[DPK_BLOCK];
+    size_t period; /* of the lanes' parameters, or 0 */
+    const int64_t *laws_of_lanes;
+    int64_t which[DPK_PARAMETERS];
+    double step[DPK_PARAMETERS], grid[DPK_PARAMETERS], inverse[DPK_PARAMETERS];
     uint16_t accept[4 * DPK_GROUP];
 } block;
 
@@ -30,19 +39,62 @@ typedef struct {
 
 static int is_discrete(int kind) { return kind >= DPK_DISCRETE_LAPLACE; }
 
-static double power_of_two(int exponent) { return ldexp(1.0, exponent); }
-
-/* Grid 2^(floor(log2 scale) - 25) for each scale, or the call's own. */
-static void load_scales(block *b) {
+/* Pre: the scales of n lanes from lane `at` on. Post: they, their grids and the inverses of these. Errors: none. */
+static void set_scales(block *b, size_t at, size_t n, const double *scales) {
     const dpk_noise_call *call = b->call;
-    dpk_load_real(&call->scales, b->start, b->n, b->step + b->offset, b->x_low);
-    for (size_t i = b->offset; i < b->offset + b->n; i++) {
-        int exponent;
-        frexp(b->step[i], &exponent);
-        b->grid[i] = call->fixed_grid > 0.0 ? call->fixed_grid : power_of_two(exponent - 26);
-        b->inverse[i] = 1.0 / b->grid[i];
-        b->step[i] *= b->inverse[i];
+    call->kernels->noise.grid_lanes(scales, call->fixed_grid, b->step + at, b->grid + at, b->inverse + at, n);
+}
+
+/* Pre: which[at, at + n) is set. Post: what the kernels need of those laws: step 0 where none of rounded normals. Errors: none. */
+static void set_laws(block *b, size_t at, size_t n) {
+    const dpk_law *laws = b->call->laws;
+    if (b->call->kind == DPK_DISCRETE_LAPLACE)
+        for (size_t i = at; i < at + n; i++) {
+            const dpk_law *law = &laws[b->which[i]];
+            b->step[i] = law->step_scale;
+            b->grid[i] = law->step_scale * law->offset_high - 0.5;
+        }
+    else if (b->has_rounded)
+        for (size_t i = at; i < at + n; i++) {
+            const dpk_law *law = &laws[b->which[i]];
+            b->step[i] = law->kind == DPK_GAUSSIAN_ROUNDED ? law->step_scale : 0.0;
+            b->grid[i] = law->acceptance.quick;
+        }
+}
+
+/* Parameters of the block's lanes from `at` on. */
+static void load_parameters(block *b, int64_t start, size_t at, size_t n) {
+    const dpk_noise_call *call = b->call;
+    if (call->has_scales) {
+        double scales[DPK_PARAMETERS];
+        dpk_load_real(&call->scales, start, n, scales, scales);
+        set_scales(b, at, n, scales);
+    } else {
+        const void *run = dpk_view_run(&call->which, start);
+        if (run) call->kernels->response.widen(run, call->which.dtype, n, b->which + at);
+        else dpk_load_int(&call->which, start, n, b->which + at);
+        set_laws(b, at, n);
     }
+}
+
+/* Items after which the parameters begin anew, if that is often; 0 if not. */
+static size_t parameter_period(const dpk_noise_call *call) {
+    const dpk_view *v = call->has_scales ? &call->scales : &call->which;
+    const int repeats = v->ndim == 2 && v->strides[0] == 0 && v->shape[1] <= DPK_PARAMETERS - DPK_BLOCK;
+    return repeats ? (size_t)v->shape[1] : 0;
+}
+
+/* Where the lanes' parameters lie: those of a row that repeats are made once, and each block begins elsewhere among them. */
+static void place_parameters(block *b) {
+    dpk_lanes *p = &b->lanes;
+    if (p->uniform) return;
+    size_t shift = 0;
+    if (b->period) shift = (size_t)((b->start + (int64_t)(b->period * DPK_BLOCK - b->offset)) % (int64_t)b->period);
+    else load_parameters(b, b->start, b->offset, b->n);
+    p->step_scale = b->step + shift;
+    p->grid = p->offset = p->quick = b->grid + shift;
+    p->inverse_grid = b->inverse + shift;
+    b->laws_of_lanes = b->which + shift;
 }
 
 static dpk_law law_of(const block *b, size_t lane) {
@@ -51,12 +103,12 @@ static dpk_law law_of(const block *b, size_t lane) {
         dpk_law law;
         memset(&law, 0, sizeof law);
         law.kind = call->kind;
-        law.step_scale = b->step[lane];
-        law.grid = b->grid[lane];
-        law.inverse_grid = b->inverse[lane];
+        law.step_scale = b->lanes.step_scale[lane];
+        law.grid = b->lanes.grid[lane];
+        law.inverse_grid = b->lanes.inverse_grid[lane];
         return law;
     }
-    return call->laws[call->n_laws > 1 ? b->which[lane] : 0];
+    return call->laws[call->n_laws > 1 ? b->laws_of_lanes[lane] : 0];
 }
 
 static dpk_sample sample_of(const block *b, const dpk_law *law, size_t lane) {
@@ -75,7 +127,7 @@ static dpk_status add_pending(pending_list *list, const block *b, size_t lane, d
     p->x = b->x[lane];
     p->x_low = x_low;
     p->x_int = x_int;
-    p->law = b->call->n_laws > 1 ? b->which[lane] : 0;
+    p->law = b->call->n_laws > 1 ? b->laws_of_lanes[lane] : 0;
     return DPK_OK;
 }
 
@@ -88,18 +140,17 @@ static void open_block(block *b, int64_t position, int64_t stop) {
     b->element = span.element - b->offset;
     b->n = span.n;
     b->width = (b->offset + b->n + DPK_GROUP - 1) / DPK_GROUP * DPK_GROUP;
+    place_parameters(b);
 }
 
 /* An element that is inverted from a table has a word of its own, which the pair that its neighbour belongs to does not read. */
 static void draw_words(block *b) {
     const dpk_noise_call *call = b->call;
-    const int may_mix = call->kind == DPK_GAUSSIAN_TABLE && call->n_laws > 1;
     const uint64_t group = b->element / DPK_GROUP;
     const size_t n_groups = b->width / DPK_GROUP;
-    if (call->kind == DPK_GAUSSIAN_TABLE) dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_TABLE, group, n_groups, b->table_words);
-    if (call->kind != DPK_GAUSSIAN_TABLE || may_mix)
-        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, n_groups, b->words);
-    if (call->kind == DPK_GAUSSIAN_ROUNDED || may_mix) {
+    if (b->has_table) dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_TABLE, group, n_groups, b->table_words);
+    if (!b->has_table || b->has_rounded) dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, n_groups, b->words);
+    if (b->has_rounded) {
         uint64_t accept[DPK_GROUP];
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_ACCEPT, b->element / (4 * DPK_GROUP), 1, accept);
         memcpy(b->accept, accept, sizeof accept);
@@ -150,7 +201,6 @@ static dpk_status run_real(block *b, pending_list *list, int64_t *bad) {
     const dpk_noise_call *call = b->call;
     const dpk_kernels *k = call->kernels;
     int undecided = 1;
-    if (call->has_scales) load_scales(b);
     const int has_low = load_values(b);
     if (call->tier == DPK_TIER_FAST)
         undecided = (call->kind == DPK_LAPLACE ? k->noise.laplace : k->noise.gaussian)(&b->lanes, b->words, b->x, has_low ? b->x_low : NULL,
@@ -166,33 +216,31 @@ static dpk_status settle_int(block *b, pending_list *list) {
         if (b->z[i] != INT64_MIN) continue;
         dpk_law law = law_of(b, i);
         dpk_sample sample = sample_of(b, &law, i);
+        const int may_retry = call->tier == DPK_TIER_FAST && law.kind == DPK_GAUSSIAN_ROUNDED;
+        if (may_retry && dpk_retry_rounded(&sample, &b->lanes, &b->z[i]) == DPK_DECIDED) continue;
         if (call->tier < DPK_TIER_EXACT && dpk_accurate_int(&sample, &b->z[i]) == DPK_DECIDED) continue;
         if (add_pending(list, b, i, 0.0, b->x_int[i]) != DPK_OK) return DPK_PENDING_FULL;
     }
     return DPK_OK;
 }
 
-/* One discrete kernel over the block; several laws go lane by lane through the accurate tier's tables, but for Laplace kinds. */
+/* The discrete kernels over the block. */
 static int sample_int(block *b) {
     const dpk_noise_call *call = b->call;
-    const dpk_kernels *k = call->kernels;
-    if (call->n_laws > 1) {
-        dpk_load_int(&call->which, b->start, b->n, b->which + b->offset);
-        if (call->kind == DPK_DISCRETE_LAPLACE && call->tier == DPK_TIER_FAST)
-            for (size_t i = b->offset; i < b->offset + b->n; i++) {
-                const dpk_law *law = &call->laws[b->which[i]];
-                b->step[i] = law->step_scale;
-                b->grid[i] = law->step_scale * law->offset_high - 0.5;
-            }
-    }
-    if (call->tier != DPK_TIER_FAST || (call->n_laws > 1 && call->kind != DPK_DISCRETE_LAPLACE)) {
+    const dpk_noise_kernels *k = &call->kernels->noise;
+    int undecided = 0;
+    if (call->tier != DPK_TIER_FAST) {
         for (size_t i = 0; i < b->width; i++) b->z[i] = INT64_MIN;
         return 1;
     }
-    if (call->kind == DPK_DISCRETE_LAPLACE) return k->noise.discrete_laplace(&b->lanes, b->words, b->z, b->width);
-    if (call->kind == DPK_GAUSSIAN_TABLE) return k->noise.gaussian_table(&call->laws[0].table, b->table_words, b->z, b->width);
-    return k->noise.gaussian_rounded(&b->lanes, &call->laws[0].acceptance, b->words, b->accept + b->element % (4 * DPK_GROUP), b->z,
-                                     b->width);
+    if (call->kind == DPK_DISCRETE_LAPLACE) return k->discrete_laplace(&b->lanes, b->words, b->z, b->width);
+    if (b->has_rounded) undecided |= k->gaussian_rounded(&b->lanes, b->words, b->accept + b->element % (4 * DPK_GROUP), b->z, b->width);
+    if (b->has_table && call->n_laws > 1)
+        undecided |= k->gaussian_guided(call->laws, call->guides, b->laws_of_lanes, b->table_words, b->z, b->width);
+    else if (b->has_table && call->laws[0].table.n_short > FEW_ENTRIES)
+        undecided |= k->gaussian_guided(call->laws, call->laws[0].table.guide, NULL, b->table_words, b->z, b->width);
+    else if (b->has_table) undecided |= k->gaussian_table(&call->laws[0].table, b->table_words, b->z, b->width);
+    return undecided;
 }
 
 static dpk_status run_int(block *b, pending_list *list) {
@@ -213,16 +261,24 @@ static void set_lanes(block *b) {
     dpk_lanes *p = &b->lanes;
     double f = call->bound_factor;
     p->alpha = f * ALPHA;
-    p->beta = f * (call->kind == DPK_GAUSSIAN || call->kind == DPK_GAUSSIAN_ROUNDED ? BETA_GAUSSIAN : BETA_LAPLACE);
+    p->beta = f * (call->kind == DPK_LAPLACE || call->kind == DPK_DISCRETE_LAPLACE ? BETA_LAPLACE : BETA_GAUSSIAN);
     p->slack = f * SLACK;
     p->uniform = !call->has_scales && call->n_laws <= 1;
     p->step_scale = b->step;
     p->grid = b->grid;
     p->inverse_grid = b->inverse;
     p->offset = b->grid;
+    p->quick = b->grid;
+    b->has_table = b->has_rounded = 0;
+    for (int64_t i = 0; i < call->n_laws && is_discrete(call->kind); i++) {
+        b->has_table |= call->laws[i].kind == DPK_GAUSSIAN_TABLE;
+        b->has_rounded |= call->laws[i].kind == DPK_GAUSSIAN_ROUNDED;
+    }
     if (!p->uniform) return;
     b->step[0] = law->step_scale;
-    b->grid[0] = call->kind == DPK_DISCRETE_LAPLACE ? law->step_scale * law->offset_high - 0.5 : law->grid;
+    b->grid[0] = law->grid;
+    if (call->kind == DPK_DISCRETE_LAPLACE) b->grid[0] = law->step_scale * law->offset_high - 0.5;
+    if (call->kind == DPK_GAUSSIAN_ROUNDED) b->grid[0] = law->acceptance.quick;
     b->inverse[0] = law->inverse_grid;
 }
 
@@ -233,6 +289,19 @@ void dpk_law_set_grid(dpk_law *law, double scale, double grid) {
     law->inverse_grid = 1.0 / grid; /* subnormal for the largest grid */
 }
 
+/* Pre: at most 255 short entries, which rise; 0 if the law has no table. Post: its guide. Errors: none. */
+void dpk_guide_set(const dpk_table *table, uint64_t guide[DPK_GUIDES]) {
+    const uint32_t *entries = table->short_;
+    uint32_t below = 0, n = (uint32_t)table->n_short;
+    for (uint64_t part = 0; part < DPK_GUIDES; part++) {
+        const uint64_t end = (part + 1) << DPK_GUIDE_SHIFT;
+        while (below < n && entries[below] < part << DPK_GUIDE_SHIFT) below++;
+        const int several = below + 1 >= n || entries[below + 1] < end;
+        guide[part] =
+            n == 0 ? DPK_GUIDE_NONE : (below < n ? entries[below] : 0) | (uint64_t)below << 32 | (several ? DPK_GUIDE_SEVERAL : 0);
+    }
+}
+
 /* Lanes outside the array are computed too, and dropped: give them values that are numbers. */
 static void clear_spare_lanes(block *b, int64_t size) {
     size_t lanes = size < DPK_GROUP ? 2 * DPK_GROUP : DPK_BLOCK;
@@ -240,9 +309,15 @@ static void clear_spare_lanes(block *b, int64_t size) {
     memset(b->x_low, 0, lanes * sizeof *b->x_low);
     memset(b->x_int, 0, lanes * sizeof *b->x_int);
     if (b->lanes.uniform) return;
+    b->period = parameter_period(b->call);
+    if (b->period) {
+        load_parameters(b, 0, 0, DPK_PARAMETERS);
+        return;
+    }
     memset(b->step, 0, sizeof b->step);
     memset(b->grid, 0, sizeof b->grid);
     memset(b->inverse, 0, sizeof b->inverse);
+    memset(b->which, 0, sizeof b->which);
 }
 
 /* Stores the block but for what it added to the pending list: those places keep what they hold until the exact tier has decided. */
@@ -269,7 +344,7 @@ static void wipe_block(block *b, size_t width) {
         dpk_wipe_frames(DPK_REAL_DEPTH);
         return;
     }
-    if (b->call->kind == DPK_GAUSSIAN_TABLE) dpk_wipe(b->table_words, size);
+    if (b->has_table) dpk_wipe(b->table_words, size);
     dpk_wipe(b->y_int, size);
     dpk_wipe(b->z, size);
     dpk_wipe(b->accept, sizeof b->accept);

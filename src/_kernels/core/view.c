@@ -173,22 +173,37 @@ static void run_int(int32_t dtype, const char *at, int64_t stride, size_t n, int
         if (done < (n)) cursor_next_run(&c, v);                                   \
     }
 
+/* Items after which an array that repeats one row begins anew, or as many as are wanted. */
+static size_t period(const dpk_view *v, size_t n) {
+    return v->ndim == 2 && v->strides[0] == 0 && (uint64_t)v->shape[1] < n ? (size_t)v->shape[1] : n;
+}
+
+/* Pre: the first `done` items of 8 bytes are whole periods. Post: all n. Errors: none. */
+static void repeat(void *items, size_t done, size_t n) {
+    for (char *at = items; done < n; done *= 2) memcpy(at + 8 * done, at, 8 * (done < n - done ? done : n - done));
+}
+
+static void load_pairs(const dpk_view *v, int64_t start, size_t n, double *high, double *low) {
+    FOR_RUNS(v, start, n, if (v->dtype == DPK_I64) run_split(c.at, stride, count, high + done, low + done);
+             else run_pairs(c.at, stride, count, high + done, low + done))
+}
+
 /* Pre: [start, start + n) inside the array. Post: the values as doubles; int64 and pairs as exact pairs. Errors: none. */
 void dpk_load_real(const dpk_view *v, int64_t start, size_t n, double *high, double *low) {
-    if (v->dtype == DPK_I64) {
-        FOR_RUNS(v, start, n, run_split(c.at, stride, count, high + done, low + done))
+    if (v->dtype == DPK_I64 || v->dtype == DPK_F64_PAIR) {
+        load_pairs(v, start, n, high, low);
         return;
     }
-    if (v->dtype == DPK_F64_PAIR) {
-        FOR_RUNS(v, start, n, run_pairs(c.at, stride, count, high + done, low + done))
-        return;
-    }
-    FOR_RUNS(v, start, n, run_real(v->dtype, c.at, stride, count, high + done))
+    const size_t first = period(v, n);
+    FOR_RUNS(v, start, first, run_real(v->dtype, c.at, stride, count, high + done))
+    repeat(high, first, n);
 }
 
 /* Post: the values as int64, those of uint64 cut at its edge. Errors: none. */
 void dpk_load_int(const dpk_view *v, int64_t start, size_t n, int64_t *out) {
-    FOR_RUNS(v, start, n, run_int(v->dtype, c.at, stride, count, out + done))
+    const size_t first = period(v, n);
+    FOR_RUNS(v, start, first, run_int(v->dtype, c.at, stride, count, out + done))
+    repeat(out, first, n);
 }
 
 /* Post: each item as the exact sum of two doubles. Errors: none. */

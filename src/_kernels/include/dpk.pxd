@@ -8,6 +8,9 @@ cdef extern from "dpk_entries.h" nogil:
         DPK_MAX_DIMS
         DPK_MAX_LIMBS
         DPK_MAX_TERMS
+        DPK_GUIDES
+        DPK_SLOTS
+        DPK_MOST_DISTINCT
         DPK_HASH_PRIME
         DPK_SUPPORT_SEEDS
         DPK_STACK_DEPTH
@@ -80,6 +83,7 @@ cdef extern from "dpk_entries.h" nogil:
         const uint32_t *short_
         const uint64_t *high
         const uint64_t *low
+        const uint64_t *guide
 
     ctypedef struct dpk_acceptance:
         double quick
@@ -95,6 +99,9 @@ cdef extern from "dpk_entries.h" nogil:
         double offset_low
         dpk_table table
         dpk_acceptance acceptance
+
+    ctypedef struct dpk_slot:
+        uint64_t bits
 
     ctypedef struct dpk_real:
         int32_t n_limbs
@@ -193,6 +200,7 @@ cdef extern from "dpk_entries.h" nogil:
         double bound_factor
         int64_t n_laws
         const dpk_law *laws
+        const uint64_t *guides
         dpk_view which
         int32_t has_scales
         double fixed_grid
@@ -204,6 +212,8 @@ cdef extern from "dpk_entries.h" nogil:
     int dpk_noise_run "dpk_entry_noise_run"(const dpk_noise_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity,
                                             int64_t *n_pending, int64_t *reached)
     void dpk_law_set_grid "dpk_entry_law_set_grid"(dpk_law *, double scale, double grid)
+    int64_t dpk_number_distinct "dpk_entry_number_distinct"(const double *x, size_t n, dpk_slot *, double *distinct, uint16_t *which)
+    void dpk_guide_set "dpk_entry_guide_set"(const dpk_table *, uint64_t *guide)
     int64_t dpk_first_outside "dpk_entry_first_outside"(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop)
     int64_t dpk_first_nan "dpk_entry_first_nan"(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
     int64_t dpk_subset_words(int64_t w)

@@ -8,8 +8,14 @@ typedef enum { DPK_LAPLACE = 0, DPK_GAUSSIAN = 1, DPK_DISCRETE_LAPLACE = 2, DPK_
 
 enum {
     DPK_HALF_GROUP = DPK_GROUP / 2, /* elements i and i + 64 of a group share the two uniforms of a Box-Muller pair */
-    DPK_MAX_TERMS = 16              /* of an acceptance's series */
+    DPK_MAX_TERMS = 16,             /* of an acceptance's series */
+    DPK_GUIDES = 256,               /* parts of [0, 2^31) that a guide tells apart */
+    DPK_GUIDE_SHIFT = 23
 };
+
+/* A part of a guide: in the low half the first entry of the table that is not below the part, above it how many are below, then marks. */
+#define DPK_GUIDE_SEVERAL ((uint64_t)1 << 40) /* the entry is not the only one in the part, or the last of all is below the part's end */
+#define DPK_GUIDE_NONE ((uint64_t)1 << 41)    /* the law has no table */
 
 /* Inversion table of a small discrete Gaussian: entry k separates |z| <= k from |z| > k. */
 typedef struct {
@@ -18,6 +24,7 @@ typedef struct {
     const uint32_t *short_; /* floor(2^31 P(|Z| <= k)) */
     const uint64_t *high;   /* floor(2^127 P(|Z| <= k)), upper 63 bits */
     const uint64_t *low;    /* lower 64 bits */
+    const uint64_t *guide;  /* DPK_GUIDES parts */
 } dpk_table;
 
 /* Acceptance of a rounded normal y: I(0)/I(y), see docs/exactness.md. */
@@ -39,7 +46,7 @@ typedef struct {
 
 /* Lanes of one block. A parameter array has one value if uniform, else one per lane. */
 typedef struct {
-    const double *step_scale, *grid, *inverse_grid, *offset;
+    const double *step_scale, *grid, *inverse_grid, *offset, *quick;
     double slack;       /* absolute part of the error bound, in grid units */
     double alpha, beta; /* error bound of a unit-scale sample: alpha + beta*|sample| */
     int32_t uniform;
@@ -59,7 +66,9 @@ typedef struct {
     int (*gaussian)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
     int (*discrete_laplace)(const dpk_lanes *, const uint64_t *words, int64_t *z, size_t n);
     int (*gaussian_table)(const dpk_table *, const uint64_t *words, int64_t *z, size_t n);
-    int (*gaussian_rounded)(const dpk_lanes *, const dpk_acceptance *, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n);
+    int (*gaussian_guided)(const dpk_law *laws, const uint64_t *guides, const int64_t *which, const uint64_t *words, int64_t *z, size_t n);
+    int (*gaussian_rounded)(const dpk_lanes *, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n);
+    void (*grid_lanes)(const double *scales, double fixed_grid, double *step, double *grid, double *inverse, size_t n);
     void (*add_saturating)(const int64_t *x, const int64_t *z, int64_t *y, size_t n);
     void (*clamp_real)(const dpk_bounds *, double *x, size_t n);
     void (*clamp_int)(const dpk_bounds *, int64_t *x, size_t n);
@@ -80,6 +89,20 @@ typedef struct {
 /* core/accurate.c */
 dpk_decision dpk_accurate_real(const dpk_sample *, double x, double x_low, double *y);
 dpk_decision dpk_accurate_int(const dpk_sample *, int64_t *z);
+dpk_decision dpk_accepted(const dpk_sample *, uint32_t attempt, double n);
+
+/* core/retries.c */
+dpk_decision dpk_retry_rounded(const dpk_sample *, const dpk_lanes *, int64_t *z);
+
+/* core/distinct.c */
+enum { DPK_LOG2_SLOTS = 12, DPK_SLOTS = 1 << DPK_LOG2_SLOTS, DPK_MOST_DISTINCT = DPK_SLOTS / 2 };
+
+typedef struct {
+    uint64_t bits;
+    uint16_t number, is_used;
+} dpk_slot;
+
+int64_t dpk_number_distinct(const double *x, size_t n, dpk_slot *slots, double *distinct, uint16_t *which);
 
 /* core/noise.c */
 typedef struct {
@@ -89,10 +112,11 @@ typedef struct {
     int32_t kind, tier;
     double bound_factor; /* 1, or a fraction in the tests that must fail */
     int64_t n_laws;
-    const dpk_law *laws; /* one, or one for each distinct scale of a discrete kind */
-    dpk_view which;      /* with several laws: the index of each element's, int64 */
-    int32_t has_scales;  /* float kinds: a scale per element */
-    double fixed_grid;   /* with has_scales: the grid, or 0 for the default of each scale */
+    const dpk_law *laws;    /* one, or one for each distinct scale of a discrete kind */
+    const uint64_t *guides; /* with several laws of discrete Gaussian noise: theirs, one after the other */
+    dpk_view which;         /* with several laws: the index of each element's, int64 */
+    int32_t has_scales;     /* float kinds: a scale per element */
+    double fixed_grid;      /* with has_scales: the grid, or 0 for the default of each scale */
     dpk_view scales;
     dpk_bounds bounds; /* without them float values must be finite */
     dpk_view values, out;
@@ -101,5 +125,6 @@ typedef struct {
 int dpk_noise_run(const dpk_noise_call *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                   int64_t *reached);
 void dpk_law_set_grid(dpk_law *, double scale, double grid);
+void dpk_guide_set(const dpk_table *, uint64_t guide[DPK_GUIDES]);
 
 #endif

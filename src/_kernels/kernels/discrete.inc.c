@@ -74,6 +74,56 @@ static int gaussian_table(const dpk_table *table, const uint64_t *DPK_RESTRICT w
     return undecided != 0;
 }
 
+/* The upper 31 bits of |X|. */
+DPK_INLINE uint32_t table_magnitude(uint64_t word) { return (uint32_t)((word ^ (uint64_t)((int64_t)word >> 63)) >> 32); }
+
+DPK_INLINE int64_t signed_count(uint64_t count, uint64_t word) {
+    uint64_t sign = (uint64_t)((int64_t)word >> 63);
+    return (int64_t)((count ^ sign) - sign);
+}
+
+/* One look at a guide: the entry above the part's beginning, how many are below it, and whether that is all there is to know. */
+DPK_INLINE int64_t guided_lane(const uint64_t *guide, uint64_t word, int64_t other) {
+    uint64_t m = table_magnitude(word), e = guide[m >> DPK_GUIDE_SHIFT], entry = e & UINT32_MAX;
+    uint64_t count = (e >> 32 & 0xff) + ((entry - m) >> 63);
+    int64_t sample = (e & DPK_GUIDE_SEVERAL) | (uint64_t)(entry == m) ? INT64_MIN : signed_count(count, word);
+    return e & DPK_GUIDE_NONE ? other : sample;
+}
+
+/* Looks closer at lanes that their guide left open: one in a hundred, as parts in the tail hold several entries. Ties stay open. */
+static int search_open(const dpk_law *laws, const int64_t *which, const uint64_t *words, int64_t *z, size_t n) {
+    int undecided = 0;
+    for (size_t start = 0; start < n; start += 16) {
+        uint64_t any = 0;
+        for (size_t i = start; i < start + 16; i++) any |= (uint64_t)(z[i] == INT64_MIN);
+        for (size_t i = start; any && i < start + 16; i++) {
+            if (z[i] != INT64_MIN) continue;
+            const dpk_law *law = laws + (which ? which[i] : 0);
+            const uint32_t *entries = law->table.short_, m = table_magnitude(words[i]);
+            uint64_t count = 0;
+            if (law->kind == DPK_GAUSSIAN_TABLE) {
+                count = law->table.guide[m >> DPK_GUIDE_SHIFT] >> 32 & 0xff;
+                while ((int32_t)count < law->table.n_short && m > entries[count]) count++;
+                if ((int32_t)count < law->table.n_short && m != entries[count]) z[i] = signed_count(count, words[i]);
+            }
+            undecided |= z[i] == INT64_MIN;
+        }
+    }
+    return undecided;
+}
+
+/* Pre: n a multiple of 16; guides those of the laws, one after the other; which[i] the law of a lane, or NULL if there is one. Post: as
+   gaussian_table where the law is a table; other lanes keep what they hold. Errors: returns whether any is undecided.
+   Source: Chen & Asau (1974). */
+static int gaussian_guided(const dpk_law *laws, const uint64_t *DPK_RESTRICT guides, const int64_t *DPK_RESTRICT which,
+                           const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n) {
+    if (which)
+        for (size_t i = 0; i < n; i++) z[i] = guided_lane(guides + DPK_GUIDES * which[i], words[i], z[i]);
+    else
+        for (size_t i = 0; i < n; i++) z[i] = guided_lane(guides, words[i], 0);
+    return search_open(laws, which, words, z, n);
+}
+
 DPK_INLINE int64_t accepted_lane(double t, double bound, double quick, uint16_t accept, int rare, uint64_t *undecided) {
     double n = nearest(t);
     /* (a16 + 1)/2^16 <= 1 - quick n^2/2^16, with a quarter of a unit to spare for the rounding of the left side. */
@@ -83,12 +133,14 @@ DPK_INLINE int64_t accepted_lane(double t, double bound, double quick, uint16_t 
     return decided ? to_int64(n) : INT64_MIN;
 }
 
-/* Pre: one law; accept[i] the first 16 bits of element i's acceptance uniform. Post: z[i] the rounded normal of attempt 0 where it
-   is surely accepted, else INT64_MIN. Errors: returns whether any is undecided. Source: docs/exactness.md, "Discrete Gaussian". */
-static int gaussian_rounded(const dpk_lanes *p, const dpk_acceptance *acceptance, const uint64_t *DPK_RESTRICT words,
-                            const uint16_t *DPK_RESTRICT accept, int64_t *DPK_RESTRICT z, size_t n) {
-    double sigma = p->step_scale[0], quick = acceptance->quick;
-    double alpha = muladd(sigma, p->alpha, p->slack), beta = sigma * p->beta;
+DPK_INLINE int64_t rounded_lane(const dpk_lanes *p, size_t k, double radius, double turned, uint16_t accept, int rare,
+                                uint64_t *undecided) {
+    double sigma = p->step_scale[k], bound = muladd(sigma * p->beta, radius, muladd(sigma, p->alpha, p->slack));
+    return accepted_lane(sigma * (radius * turned), bound, p->quick[k], accept, rare, undecided);
+}
+
+DPK_INLINE int rounded_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, const uint16_t *DPK_RESTRICT accept,
+                            int64_t *DPK_RESTRICT z, size_t n, int uniform) {
     uint64_t undecided = 0;
     for (size_t g = 0; g < n; g += DPK_GROUP) {
         for (size_t i = g; i < g + DPK_HALF_GROUP; i++) {
@@ -97,12 +149,18 @@ static int gaussian_rounded(const dpk_lanes *p, const dpk_acceptance *acceptance
             double cosine, sine;
             double radius = radius_lane(words[i], &rare);
             circle_lane(words[j], &cosine, &sine);
-            double bound = muladd(beta, radius, alpha);
-            z[i] = accepted_lane(sigma * (radius * cosine), bound, quick, accept[i], rare, &undecided);
-            z[j] = accepted_lane(sigma * (radius * sine), bound, quick, accept[j], rare, &undecided);
+            z[i] = rounded_lane(p, uniform ? 0 : i, radius, cosine, accept[i], rare, &undecided);
+            z[j] = rounded_lane(p, uniform ? 0 : j, radius, sine, accept[j], rare, &undecided);
         }
     }
     return undecided != 0;
+}
+
+/* Pre: accept[i] the first 16 bits of element i's acceptance uniform; quick[k] that of the law of scale step_scale[k]. Post: z[i] the
+   rounded normal of attempt 0 where it is surely accepted, else INT64_MIN. Errors: returns whether any is undecided.
+   Source: docs/exactness.md, "Discrete Gaussian". */
+static int gaussian_rounded(const dpk_lanes *p, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n) {
+    return p->uniform ? rounded_body(p, words, accept, z, n, 1) : rounded_body(p, words, accept, z, n, 0);
 }
 
 /* Post: y[i] = x[i] + z[i], saturated at the edges of int64. Errors: none. */

@@ -27,6 +27,20 @@ static int laplace(const dpk_lanes *p, const uint64_t *words, const double *x, c
     return p->uniform ? laplace_body(p, words, x, x, y, n, 1, 0) : laplace_body(p, words, x, x, y, n, 0, 0);
 }
 
+/* Pre: scales normal, in [2^-960, 2^960]; fixed_grid a power of two, or 0 for 2^(floor(log2 scale) - 25) of each. Post: each scale in units
+   of its grid, the grid and its inverse. Errors: none. */
+static void grid_lanes(const double *DPK_RESTRICT scales, double fixed_grid, double *DPK_RESTRICT step, double *DPK_RESTRICT grid,
+                       double *DPK_RESTRICT inverse, size_t n) {
+    const int is_fixed = fixed_grid > 0.0;
+    const double fixed_inverse = is_fixed ? 1.0 / fixed_grid : 0.0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t exponent = bits_of(scales[i]) >> 52;
+        grid[i] = is_fixed ? fixed_grid : double_of((exponent - 25) << 52);
+        inverse[i] = is_fixed ? fixed_inverse : double_of((2 * 1023 + 25 - exponent) << 52);
+        step[i] = scales[i] * inverse[i];
+    }
+}
+
 /* Post: e[i] = -ln|X_i| before rounding to a grid. For measurements of the bound. */
 static void exponential_raw(const uint64_t *DPK_RESTRICT words, double *DPK_RESTRICT e, size_t n) {
     for (size_t i = 0; i < n; i++) {

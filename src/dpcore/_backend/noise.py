@@ -19,6 +19,8 @@ from dpcore._kernels import _noise
 from dpcore.errors import DataError
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_FEW_SCALES = 256
+"""Up to so many scales are sorted to find the distinct ones; in more of them a table finds them."""
 _FLOAT_KINDS = {"laplace": _noise.LAPLACE, "gaussian": _noise.GAUSSIAN}
 
 
@@ -182,10 +184,15 @@ def default_grid(scale: float) -> float:
     return math.ldexp(1.0, math.frexp(scale)[1] - 26)
 
 
-def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[list[float], npt.NDArray[np.int64] | None]:
+def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[list[float], npt.NDArray[Any] | None]:
     """The distinct scales, and the index of each element's scale; computed before broadcasting, so a row of scales costs one row."""
     if isinstance(scale, float):
         return [scale], None
+    if scale.size > _FEW_SCALES:
+        which = np.empty(scale.shape, np.uint16)
+        numbered = _noise.number_distinct(np.ascontiguousarray(scale).reshape(-1), which.reshape(-1))
+        if numbered is not None and len(numbered) > 1:
+            return numbered, np.broadcast_to(which, shape)
     distinct, inverse = np.unique(scale, return_inverse=True)
     if len(distinct) <= 1:
         return [float(s) for s in distinct] or [1.0], None
@@ -209,7 +216,7 @@ def int_noise(
     scales, which = _distinct(scale, values.shape)
     if kind == "discrete_laplace":
         code = _noise.DISCRETE_LAPLACE
-    else:  # with several laws one value at a time: each law has its own kind
+    else:  # of several laws each has its own kind
         code = _noise.GAUSSIAN_TABLE if which is not None or scales[0] < TABLE_LIMIT else _noise.GAUSSIAN_ROUNDED
     laws = (_discrete_law(kind, scales[0]),) if which is None else tuple(_discrete_law(kind, s) for s in scales)
     call = _noise.Call(
