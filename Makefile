@@ -1,6 +1,8 @@
 # Every target makes the environment it needs: Python >= 3.11 with venv, a C compiler and make are enough.
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# Options of `make bench`: make bench BENCH_ARGS="--full --report out".
+BENCH_ARGS ?= --table --report out
 # Processes that share the tests, a file at a time.
 WORKERS ?= 2
 # On a terminal pip shows what it fetches and builds; in a log its progress would be noise.
@@ -45,8 +47,8 @@ ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) tests/kernels/test_ownership.py tests/kernels/test_address_proof.py \
 	  tests/statistical/test_independence.py $(PYTEST_ARGS)
 
-bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds, and print the ratios
-	$(VENV_PEERS)/bin/python -m pytest benchmarks $(PYTEST_ARGS)
+bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds; a page of ratios in out/bench.html
+	$(VENV_PEERS)/bin/dpcore bench $(BENCH_ARGS)
 
 # Rules of the project that no linter knows: layers, docstrings, citations, words, lengths.
 HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py)

@@ -252,6 +252,7 @@ def command_group() -> click.Group:
     """
     import click
 
+    from dpcore._commands.bench import command as bench
     from dpcore._commands.completion import command as completion
     from dpcore._commands.estimate import command as estimate
     from dpcore._commands.ledger import command as ledger
@@ -274,6 +275,7 @@ def command_group() -> click.Group:
             dpcore release --help                 answers questions about a table, with noise on the answers
             dpcore ledger --help                  keeps a budget over many releases
             dpcore reproduce all --report out     measures results of the literature again
+            dpcore bench                          measures the speed on this machine, beside other packages
         """
 
     @dpcore.command()
@@ -287,7 +289,7 @@ def command_group() -> click.Group:
         facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info()}
         click.echo(json.dumps(facts, indent=2) if wants_json(as_json) else _lines(facts))
 
-    for command in (privatize, estimate, release, ledger, reproduce, completion):
+    for command in (privatize, estimate, release, ledger, reproduce, bench, completion):
         dpcore.add_command(command)
     return dpcore
 

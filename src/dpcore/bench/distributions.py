@@ -1,7 +1,8 @@
-"""Times of `dpcore.distributions` and of private tests: kernels and whole calls compared with NumPy, or with a time limit."""
+"""Releases of distributions and private tests beside NumPy: kernels and whole calls."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -9,17 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, distributions, inference
-from dpcore.bench.noise import at_levels
-from dpcore.bench.table import Row
-from dpcore.bench.timing import Timing, Work, take_turns
+from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
+from dpcore.bench.noise import copy
 
 Array = npt.NDArray[Any]
 EPSILON = 1.0
 CELLS, TERMS, COLUMNS = 1000, 100, 1000
-KS_RECORDS, KS_SIZE, KS_SECONDS = 10**4, 200, 5.0
-"""Records, bins and draws of the Kolmogorov-Smirnov mechanism, and its time limit."""
-TEST_RECORDS, TEST_SECONDS = 10**6, 10.0
-"""Rows of the uniformity test on two cores, and its time limit."""
+KS_RECORDS, KS_SIZE = 10**4, 200
+"""Records, bins and draws of the Kolmogorov-Smirnov mechanism."""
+TEST_RECORDS = 10**6
+"""Rows of the uniformity test on two cores."""
 LARGEST_ROWS = 10**5
 """Largest number of rows of signs that NumPy unpacks: a byte for each sign, and eight as an integer."""
 
@@ -72,111 +72,147 @@ def check_close(name: str, ours: Array, other: Array, tolerance: float) -> None:
         raise AssertionError(f"{name}: two ways differ by {worst:.3g}, more than {tolerance:.3g}")
 
 
-def _row(ours: str, against: str, level: str, timing: Timing, n: int, *, threads: int = 1, **more: Any) -> Row:
-    ratio = 1 / timing.ratio if more.get("bound") else timing.ratio
-    return Row(ours, against, level, threads, timing.ours * 1e9 / n, timing.other * 1e9 / n, ratio, **more)
-
-
-def _within(work: Work, seconds: float, rounds: int) -> Timing:
-    ours = take_turns(work, lambda: None, rounds).ours
-    return Timing(ours, seconds, seconds / ours)
-
-
-def choice_row(level: str, n: int, rounds: int) -> Row:
-    """Exact codes of cells against NumPy's inversion in floats."""
+def _codes(n: int) -> Benchmark:
+    """Exact codes of cells beside NumPy's inversion in floats."""
     from dpcore.distributions._choices import draw_codes
 
     w = weights()
     cumulative = np.cumsum(w) / sum(w)
-    frequencies = np.bincount(draw_codes(w, n, threads=1), minlength=CELLS) / n
-    # a frequency is beyond ten standard deviations with probability below 10^-20
-    check_close("codes", frequencies, np.array(w) / sum(w), 10 * np.sqrt(max(w) / sum(w) / n) + 20 / n)
-    timing = take_turns(partial(draw_codes, w, n, threads=1), partial(numpy_codes, cumulative, n), rounds)
-    return _row(f"exact codes of {CELLS:,} cells", "NumPy's floats", level, timing, n, target=2.0)
+
+    def check(_made: Any, result: Any) -> None:
+        frequencies = np.bincount(result, minlength=CELLS) / n
+        # a frequency is beyond ten standard deviations with probability below 10^-20
+        check_close("codes", frequencies, np.array(w) / sum(w), 10 * np.sqrt(max(w) / sum(w) / n) + 20 / n)
+
+    return Benchmark(
+        group="distributions", name=f"exact codes of {CELLS:,} cells", size=n, unit="code", inputs=lambda: w, check=check, levels=True,
+        ours=lambda made: partial(draw_codes, made, n, threads=1),
+        sides=(Side(name="NumPy searchsorted of floats", prepare=lambda _made: partial(numpy_codes, cumulative, n), judges=True),),
+    )  # fmt: skip
 
 
-def cosine_row(level: str, n: int, rounds: int) -> Row:
-    """Exact sums of rounded cosines against NumPy's float sums."""
-    x = records(n)
-    exact = np.array(_backend.cosine_sums(x, TERMS, threads=1), np.float64) * _backend.COSINE_GRID
-    check_close("cosine sums", exact, numpy_cosine_sums(x), 2 * _backend.COSINE_GRID * n + 1e-6)
-    timing = take_turns(partial(_backend.cosine_sums, x, TERMS, threads=1), partial(numpy_cosine_sums, x), rounds)
-    return _row(f"cosine sums, {TERMS} terms", "NumPy's floats", level, timing, n * TERMS, target=2.0)
+def _cosines(n: int) -> Benchmark:
+    """Exact sums of rounded cosines beside NumPy's float sums."""
+
+    def check(made: tuple[Array], result: Any) -> None:
+        exact = np.array(result, np.float64) * _backend.COSINE_GRID
+        check_close("cosine sums", exact, numpy_cosine_sums(made[0]), 2 * _backend.COSINE_GRID * n + 1e-6)
+
+    return Benchmark(
+        group="distributions", name=f"cosine sums, {TERMS} terms", size=n * TERMS, unit="cosine", inputs=lambda: (records(n),), check=check,
+        levels=True, ours=lambda made: partial(_backend.cosine_sums, made[0], TERMS, threads=1),
+        sides=(Side(name="NumPy cos", prepare=lambda made: partial(numpy_cosine_sums, made[0]), judges=True),),
+    )  # fmt: skip
 
 
-def product_row(level: str, n: int, rounds: int) -> Row:
-    """Products of packed rows of signs with integers against unpacked rows and BLAS."""
-    rng = np.random.default_rng(1)
-    packed = rng.integers(0, 256, (min(n, LARGEST_ROWS), COLUMNS // 8), dtype=np.uint8)
-    values = rng.integers(-20_000, 20_000, COLUMNS)
-    check_close("products with signs", _backend.sign_products(packed, values, threads=1), numpy_products(packed, values), 0.0)
-    timing = take_turns(partial(_backend.sign_products, packed, values, threads=1), partial(numpy_products, packed, values), rounds)
-    return _row(f"products with {COLUMNS:,} packed signs", "NumPy unpacked", level, timing, len(packed), target=2.0)
+def _products(n: int) -> Benchmark:
+    """Products of packed rows of signs with integers beside unpacked rows and BLAS."""
+    rows = min(n, LARGEST_ROWS)
+
+    def inputs() -> tuple[Array, Array]:
+        rng = np.random.default_rng(1)
+        return rng.integers(0, 256, (rows, COLUMNS // 8), dtype=np.uint8), rng.integers(-20_000, 20_000, COLUMNS)
+
+    return Benchmark(
+        group="distributions", name=f"products with {COLUMNS:,} packed signs", size=rows, unit="row", inputs=inputs, levels=True,
+        ours=lambda made: partial(_backend.sign_products, *made, threads=1),
+        check=lambda made, result: check_close("products with signs", result, numpy_products(*made), 0.0),
+        sides=(
+            Side(name="NumPy unpacked, all cores", prepare=lambda made: partial(numpy_products, *made)),
+            Side(name="copy of the signs", prepare=copy, kind="bound", judges=True),
+        ),
+    )  # fmt: skip
 
 
-def histogram_row(level: str, n: int, rounds: int) -> Row:
-    """A perturbed histogram against NumPy's, whose noise is not private."""
-    x = records(n)
-    ours = partial(distributions.perturbed_histogram, x, EPSILON, (0, 1), bins=CELLS, threads=1)
-    theirs = partial(numpy_histogram, x, CELLS)
-    # both noises beyond 40 scales have probability below 10^-14; cutting at 0 moves the sum by at most the noise of empty cells
-    check_close("perturbed histogram", ours().masses, theirs(), 200 * CELLS**0.5 / EPSILON / n)
-    return _row(f"perturbed_histogram, {CELLS:,} bins", "NumPy, unsafe", level, take_turns(ours, theirs, rounds), n, target=1.0)
+def _histogram(n: int) -> Benchmark:
+    """A perturbed histogram beside NumPy's, whose noise is not private."""
+
+    def check(made: tuple[Array], result: Any) -> None:
+        # both noises beyond 40 scales have probability below 10^-14; cutting at 0 moves the sum by at most the noise of empty cells
+        check_close("perturbed histogram", result.masses, numpy_histogram(made[0], CELLS), 200 * CELLS**0.5 / EPSILON / n)
+
+    return Benchmark(
+        group="distributions", name=f"perturbed_histogram, {CELLS:,} bins", size=n, unit="record", inputs=lambda: (records(n),),
+        check=check, levels=True,
+        ours=lambda made: partial(distributions.perturbed_histogram, made[0], EPSILON, (0, 1), bins=CELLS, threads=1),
+        sides=(
+            Side(name="NumPy histogram + laplace", prepare=lambda made: partial(numpy_histogram, made[0], CELLS)),
+            Side(name="copy of the records", prepare=copy, kind="bound", judges=True),
+        ),
+    )  # fmt: skip
 
 
-def sample_row(level: str, n: int, rounds: int) -> Row:
-    """Synthetic records from a released histogram against NumPy's codes and places in floats."""
-    released = distributions.perturbed_histogram(records(10**5), EPSILON, (0, 1), bins=CELLS)
-    cumulative = np.cumsum(released.masses)
+def _synthetic(n: int) -> Benchmark:
+    """Synthetic records from a released histogram beside NumPy's codes and places in floats."""
 
-    def numpy_records() -> Array:
-        found: Array = (numpy_codes(cumulative / cumulative[-1], n) + np.random.default_rng().random(n)) / CELLS
-        return found
+    def inputs() -> Any:
+        return distributions.perturbed_histogram(records(10**5), EPSILON, (0, 1), bins=CELLS)
 
-    ours = partial(released.sample, n)
-    # the mean of so many numbers in [0, 1] is beyond ten standard errors with probability below 10^-20
-    check_close("synthetic records", ours().mean(), numpy_records().mean(), 10 / np.sqrt(n))
-    timing, threads = take_turns(ours, numpy_records, rounds), _backend.default_threads()
-    return _row(f"synthetic records, {CELLS:,} bins", "NumPy's floats", level, timing, n, threads=threads, target=1.0)
+    def numpy_records(released: Any) -> Work:
+        cumulative = np.cumsum(released.masses)
+        return lambda: (numpy_codes(cumulative / cumulative[-1], n) + np.random.default_rng().random(n)) / CELLS
 
+    def check(released: Any, result: Any) -> None:
+        # the mean of so many numbers in [0, 1] is beyond ten standard errors with probability below 10^-20
+        expected = float(released.masses @ (np.arange(CELLS) + 0.5)) / CELLS
+        check_close("synthetic records", np.asarray(result.mean()), np.asarray(expected), 10 / np.sqrt(n))
 
-def ks_row(level: str, rounds: int) -> Row:
-    """The exact draw of the Kolmogorov-Smirnov mechanism against its time limit."""
-    x = records(KS_RECORDS)
-    ours = partial(distributions.ks_exponential, x, EPSILON, (0, 1), draws=KS_SIZE, bins=KS_SIZE)
-    drawn = np.sort(np.asarray(ours().draws))
-    check_close("ks_exponential", np.searchsorted(drawn, np.linspace(0, 1, 21)) / KS_SIZE,
-                np.searchsorted(np.sort(x), np.linspace(0, 1, 21)) / KS_RECORDS, 0.5)  # fmt: skip
-    timing = _within(ours, KS_SECONDS, min(rounds, 3))
-    name = f"ks_exponential, n={KS_RECORDS:,}, k=m={KS_SIZE}"
-    return _row(name, f"{KS_SECONDS:g} s", level, timing, 1, target=1.0, bound=True)
+    return Benchmark(
+        group="distributions", name=f"synthetic records, {CELLS:,} bins", size=n, unit="record", threads=_backend.default_threads(),
+        inputs=inputs, check=check, ours=lambda released: partial(released.sample, n),
+        sides=(Side(name="NumPy, codes and places", prepare=numpy_records, judges=True),),
+    )  # fmt: skip
 
 
-def uniformity_row(level: str, n: int = TEST_RECORDS) -> Row:
-    """The private uniformity test of packed rows on two cores, against its time limit."""
+def _ks() -> Benchmark:
+    """The exact draw of the Kolmogorov-Smirnov mechanism."""
+
+    def check(made: tuple[Array], result: Any) -> None:
+        drawn = np.sort(np.asarray(result.draws))
+        grid = np.linspace(0, 1, 21)
+        check_close("ks_exponential", np.searchsorted(drawn, grid) / KS_SIZE, np.searchsorted(np.sort(made[0]), grid) / KS_RECORDS, 0.5)
+
+    return Benchmark(
+        group="distributions", name=f"ks_exponential, {KS_RECORDS:,} records, {KS_SIZE} bins and draws", size=1, unit="call",
+        inputs=lambda: (records(KS_RECORDS),), check=check, character="whole",
+        ours=lambda made: partial(distributions.ks_exponential, made[0], EPSILON, (0, 1), draws=KS_SIZE, bins=KS_SIZE),
+        sides=(Side(name="NumPy sort, 100 times", prepare=_sorting, kind="bound", judges=True),),
+    )  # fmt: skip
+
+
+def _sorting(made: tuple[Array]) -> Work:
+    return lambda: [np.sort(made[0], kind="stable") for _ in range(100)]
+
+
+def _uniformity(n: int) -> Benchmark:
+    """The private uniformity test of packed rows on two cores."""
     threads = min(2, _backend.default_threads())
-    packed = np.random.default_rng(1).integers(0, 256, (n, COLUMNS // 8), dtype=np.uint8)
-    ours = partial(inference.uniformity_test, packed, EPSILON, 1e-6, alpha=0.5, columns=COLUMNS, threads=threads)
-    outcome = ours()
-    # far beyond the size at which it errs in a third of the runs, it almost never errs
-    if outcome.reject and n >= 10 * outcome.sample_size_needed:
-        raise AssertionError("uniformity_test: uniform signs were rejected")
-    timing = _within(ours, TEST_SECONDS, 1)
-    name = f"uniformity_test, {n:,} rows of {COLUMNS:,} signs"
-    return _row(name, f"{TEST_SECONDS:g} s", level, timing, n, threads=threads, target=1.0, bound=True)
+
+    def check(_made: Any, outcome: Any) -> None:
+        # far beyond the size at which it errs in a third of the runs, it almost never errs
+        if outcome.reject and n >= 10 * outcome.sample_size_needed:
+            raise AssertionError("uniformity_test: uniform signs were rejected")
+
+    return Benchmark(
+        group="distributions", name=f"uniformity_test, {COLUMNS:,} signs a row", size=n, unit="row", threads=threads, quick=False,
+        inputs=lambda: (np.random.default_rng(1).integers(0, 256, (n, COLUMNS // 8), dtype=np.uint8),), check=check,
+        ours=lambda made: partial(inference.uniformity_test, made[0], EPSILON, 1e-6, alpha=0.5, columns=COLUMNS, threads=threads),
+        sides=(Side(name="copy of the rows", prepare=copy, kind="bound", judges=True),),
+    )  # fmt: skip
 
 
-def distribution_bounds(n: int, rounds: int) -> list[Row]:
-    """All rows at every level of this machine, sized for a report of n values."""
-    rows: list[Row] = []
-    for level in at_levels():
-        rows += [
-            choice_row(level, n, rounds),
-            cosine_row(level, max(1, n // 100), rounds),
-            product_row(level, max(1, n // 100), rounds),
-            histogram_row(level, n, rounds),
-            sample_row(level, n, rounds),
-            ks_row(level, rounds),
-            uniformity_row(level, min(n, TEST_RECORDS)),
-        ]
-    return rows
+def distribution_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """Everything of this module.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    yield _codes(plan.size)
+    yield _cosines(max(1, plan.size // 100))
+    yield _products(max(1, plan.size // 100))
+    yield _histogram(plan.size)
+    yield _synthetic(plan.size)
+    yield _ks()
+    yield _uniformity(min(plan.size, TEST_RECORDS))

@@ -1,8 +1,8 @@
-"""Cases of local randomisers to time, and comparisons without a peer: a copy of the input, one thread, bools and packed bits."""
+"""Local randomisers beside their peers and bounds: a copy of the input, packed bits beside bools, and estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,19 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, local
-from dpcore.bench.noise import at_levels
-from dpcore.bench.table import Row
-from dpcore.bench.timing import Timing, Work, take_turns
+from dpcore.bench._peers.estimates import ESTIMATE_PEERS, EstimatePeer, butterflies
+from dpcore.bench._peers.local import BOUNDS, EPSILON, PEERS, LocalPeer
+from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
+from dpcore.bench.noise import copy, thread_counts
 
 Array = npt.NDArray[Any]
-EPSILON = 1.0
-BOUNDS = 0.0, 8.0
-"""Bounds of the mean; a fifth of the values is above them."""
-AGGREGATE_TARGET = 2.0
-"""Counting packed reports takes at most this many times as long as copying them."""
-PACKED_TARGET = 1.3
-"""Least speed of a packed record in relation to a bool."""
 TRANSFORM_SIZE = 2**20
+HASHED = "LocalHashing k=1024"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +42,13 @@ class LocalCase:
     dtype: type
     share: float
 
+    def size(self, n: int) -> int:
+        """Number of records of a run with n values."""
+        return max(1, round(n * self.share))
+
     def records(self, n: int) -> Array:
         """Made-up records, the same on every run; categories are not equally frequent."""
-        size, rng = max(1, round(n * self.share)), np.random.default_rng(1)
+        size, rng = self.size(n), np.random.default_rng(1)
         if self.dtype is np.bool_:
             return rng.integers(0, 256, size, np.uint8) < 77
         if self.dtype is np.float64:
@@ -100,78 +99,164 @@ def check_estimate(case: LocalCase, records: Array, reports: Any) -> None:
         raise AssertionError(f"{case.name}: {estimate.n} reports of {records.size} records, estimate {worst:.1f} standard errors off")
 
 
-def _row(case: str, against: str, level: str, threads: int, timing: Timing, n: int, **more: Any) -> Row:
-    """Return the row of a timing of `n` records; against a bound the ratio is our time divided by the bound."""
-    ns, ratio = 1e9 / n, 1 / timing.ratio if more.get("bound") else timing.ratio
-    return Row(case, against, level, threads, timing.ours * ns, timing.other * ns, ratio, **more)
-
-
 def copying(values: Array) -> Work:
     """Copy an array to memory whose pages are mapped already."""
-    target = np.empty_like(values)
-    np.copyto(target, values)
-    return partial(np.copyto, target, values)
+    return copy((values,))
 
 
-def copy_row(case: LocalCase, records: Array, level: str, rounds: int) -> Row:
-    """Compare with one copy of the records, on one thread each."""
-    out = case.mechanism.privatize(records)
-    timing = take_turns(case.work(records, out, 1), copying(records), rounds)
-    check_estimate(case, records, out)
-    return _row(case.name, "copy of its input", level, 1, timing, records.size, bound=True)
+def _inputs(case: LocalCase, n: int) -> tuple[Array, Array]:
+    """Records, and a place for the reports."""
+    records = case.records(n)
+    return records, case.mechanism.privatize(records)
 
 
-def thread_row(case: LocalCase, records: Array, level: str, threads: int, rounds: int) -> Row:
-    """Compare all threads with one."""
-    out = case.mechanism.privatize(records)
-    timing = take_turns(case.work(records, out, threads), case.work(records, out, 1), rounds)
-    check_estimate(case, records, out)
-    return _row(case.name, "itself on one thread", level, threads, timing, records.size, target=0.85 * min(4, threads))
+def _on(case: LocalCase, threads: int) -> Prepare:
+    return lambda inputs: case.work(inputs[0], inputs[1], threads)
 
 
-def packed_row(case: LocalCase, records: Array, level: str, rounds: int) -> Row:
-    """Compare binary response of packed bits with that of bools."""
-    mechanism, n, bits = case.mechanism, records.size, np.packbits(records, bitorder="little")
-    out, packed = np.empty_like(records), np.empty_like(bits)
-    packed_work = partial(mechanism.privatize_packed, bits, n=n, out=packed, threads=1)
-    timing = take_turns(packed_work, case.work(records, out, 1), rounds)
-    check_estimate(case, records, mechanism.aggregate_packed(packed, n=n))
-    return _row(f"{case.name}, packed", "itself on bools", level, 1, timing, n, target=PACKED_TARGET)
+def _checked(case: LocalCase) -> Callable[[tuple[Array, Array], Any], None]:
+    return lambda inputs, _result: check_estimate(case, *inputs)
 
 
-def aggregate_row(copies: int, n: int, level: str, rounds: int) -> Row:
-    """Compare counting of packed unary reports with one copy of them: `n` reports, repeated `copies` times."""
+def _peer(case: LocalCase, peer: LocalPeer) -> Side:
+    """The peer as a side: our estimator judges its reports."""
+
+    def part(inputs: tuple[Array, Array]) -> Array:
+        return inputs[0][: peer.records]
+
+    return Side(
+        name=peer.name, package=peer.package, safe=peer.safe, size=peer.records, best_level=peer.records is not None,
+        prepare=lambda inputs: peer.prepare(case.mechanism, part(inputs)),
+        check=lambda inputs, result: check_estimate(case, part(inputs), peer.reports(case.mechanism, result)),
+    )  # fmt: skip
+
+
+def _randomising(case: LocalCase, n: int) -> Benchmark:
+    peers = tuple(_peer(case, peer) for peer in PEERS if peer.ours == case.name)
+    return Benchmark(
+        group="local", name=case.name, size=case.size(n), unit="record", inputs=partial(_inputs, case, n), ours=_on(case, 1),
+        check=_checked(case), levels=True,
+        sides=(*peers, Side(name="copy of the records", prepare=copy, kind="bound", judges=True)),
+    )  # fmt: skip
+
+
+def _packed(case: LocalCase, n: int) -> Benchmark:
+    """Binary response of packed bits beside that of bools."""
+    mechanism, size = case.mechanism, case.size(n)
+
+    def inputs() -> tuple[Array, Array, Array, Array]:
+        records, out = _inputs(case, n)
+        bits = np.packbits(records, bitorder="little")
+        return bits, np.empty_like(bits), records, out
+
+    def check(made: tuple[Array, ...], _result: Any) -> None:
+        check_estimate(case, made[2], mechanism.aggregate_packed(made[1], n=size))
+
+    return Benchmark(
+        group="local", name=f"{case.name}, packed bits", size=size, unit="record", inputs=inputs, check=check, levels=True,
+        ours=lambda made: partial(mechanism.privatize_packed, made[0], n=size, out=made[1], threads=1),
+        sides=(
+            Side(name="itself on bools", prepare=lambda made: case.work(made[2], made[3], 1), kind="itself"),
+            Side(name="copy of the records", prepare=copy, kind="bound", judges=True),
+        ),
+    )  # fmt: skip
+
+
+def _counting(copies: int, n: int) -> Benchmark:
+    """Counting packed unary reports beside one copy of them: `n` reports, repeated `copies` times."""
     mechanism = local.UnaryEncoding(EPSILON, k=128)
-    few = np.frombuffer(np.random.default_rng(1).bytes(16 * n), np.uint8).reshape(n, 16)
-    expected = sum(np.unpackbits(part, axis=1, bitorder="little").sum(0, np.int64) for part in np.array_split(few, 1 + n // 10_000))
-    reports = np.tile(few, (copies, 1))
-    timing = take_turns(partial(mechanism.aggregate, reports, threads=1), copying(reports), rounds)
-    if not np.array_equal(mechanism.aggregate(reports).counts, copies * expected):
-        raise AssertionError("UnaryEncoding: packed reports are not counted right")
-    name = f"UnaryEncoding k=128, {len(reports):,} reports counted"
-    return _row(name, "copy of its input", level, 1, timing, len(reports), target=AGGREGATE_TARGET, bound=True)
+
+    def few() -> Array:
+        return np.frombuffer(np.random.default_rng(1).bytes(16 * n), np.uint8).reshape(n, 16)
+
+    def check(_made: tuple[Array], result: Any) -> None:
+        expected = sum(np.unpackbits(part, axis=1, bitorder="little").sum(0, np.int64) for part in np.array_split(few(), 1 + n // 10_000))
+        if not np.array_equal(result.counts, copies * expected):
+            raise AssertionError("UnaryEncoding: packed reports are not counted right")
+
+    return Benchmark(
+        group="local", name="UnaryEncoding k=128, reports counted", size=copies * n, unit="report",
+        inputs=lambda: (np.tile(few(), (copies, 1)),), check=check, levels=copies > 1,
+        ours=lambda made: partial(mechanism.aggregate, made[0], threads=1),
+        sides=(Side(name="copy of the reports", prepare=copy, kind="bound", judges=True),),
+    )  # fmt: skip
 
 
-def transform_row(name: str, peer: Callable[[Array], Work], level: str, rounds: int) -> Row:
-    """Compare the fast Walsh-Hadamard transform of 2^20 integers with the work of `peer`."""
-    values = np.random.default_rng(1).integers(-1000, 1000, TRANSFORM_SIZE)
-    timing = take_turns(partial(_backend.walsh_hadamard, values), peer(values), rounds)
-    if not np.array_equal(_backend.walsh_hadamard(_backend.walsh_hadamard(values)), TRANSFORM_SIZE * values):
-        raise AssertionError("the transform is not its own inverse, up to its size")
-    return _row("Walsh-Hadamard transform of 2^20", name, level, 1, timing, TRANSFORM_SIZE)
+def _transform() -> Benchmark:
+    """The fast Walsh-Hadamard transform of 2^20 integers."""
+
+    def check(made: tuple[Array], result: Any) -> None:
+        if not np.array_equal(_backend.walsh_hadamard(result), TRANSFORM_SIZE * made[0]):
+            raise AssertionError("the transform is not its own inverse, up to its size")
+
+    return Benchmark(
+        group="local", name="Walsh-Hadamard transform of 2^20", size=TRANSFORM_SIZE, check=check,
+        inputs=lambda: (np.random.default_rng(1).integers(-1000, 1000, TRANSFORM_SIZE),),
+        ours=lambda made: partial(_backend.walsh_hadamard, made[0]),
+        sides=(
+            Side(name="NumPy butterflies", prepare=lambda made: butterflies(made[0])),
+            Side(name="copy", prepare=copy, kind="bound", judges=True),
+        ),
+    )  # fmt: skip
 
 
-def local_bounds(n: int, rounds: int) -> list[Row]:
-    """Return the rows that need no peer, at every CPU level of this machine."""
-    rows, threads = [], _backend.default_threads()
-    for level in at_levels():
-        for case in local_cases():
-            records = case.records(n)
-            rows.append(copy_row(case, records, level, rounds))
-            if threads > 1:
-                rows.append(thread_row(case, records, level, threads, rounds))
-            if case.dtype is np.bool_:
-                rows.append(packed_row(case, records, level, rounds))
-        rows.extend(aggregate_row(copies, max(1, n // 10), level, rounds) for copies in (1, 16))
-        rows.append(transform_row("copy of its input", copying, level, rounds))
-    return rows
+def _server(case: LocalCase, peer: EstimatePeer) -> Side:
+    def check(_inputs: Any, result: Any) -> None:
+        if np.argmax(result) != 3:
+            raise AssertionError("the one category that there is has not the largest estimate")
+
+    return Side(
+        name=peer.name, package=peer.package, size=peer.records, best_level=True, check=check,
+        prepare=lambda _made: peer.prepare(case.mechanism, peer.records),
+    )  # fmt: skip
+
+
+def _estimating(case: LocalCase, n: int) -> Benchmark:
+    """From reports of local hashing to estimates."""
+    mechanism = case.mechanism
+    return Benchmark(
+        group="local", name=f"{case.name}, estimate", size=case.size(n), unit="report", quick=False,
+        inputs=partial(_inputs, case, n), check=_checked(case),
+        ours=lambda made: lambda: mechanism.estimate(mechanism.aggregate(made[1], threads=1)),
+        sides=tuple(_server(case, peer) for peer in ESTIMATE_PEERS),
+    )  # fmt: skip
+
+
+def local_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """All local randomisers of the speed table.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    for case in local_cases():
+        yield _randomising(case, plan.size)
+        if case.dtype is np.bool_:
+            yield _packed(case, plan.size)
+        if case.name == HASHED:
+            yield _estimating(case, plan.size)
+    for copies in (1, 16):
+        yield _counting(copies, max(1, plan.size // 10))
+    yield _transform()
+
+
+def local_thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """The local randomisers on several threads, beside one.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    for case in local_cases():
+        for threads in thread_counts(plan.cores):
+            yield Benchmark(
+                group="threads", name=case.name, size=case.size(plan.size), unit="record", threads=threads,
+                inputs=partial(_inputs, case, plan.size), ours=_on(case, threads), check=_checked(case),
+                quick=case.name == "KaryResponse k=1024, int64",
+                sides=(
+                    Side(name="itself on one thread", prepare=_on(case, 1), kind="itself"),
+                    Side(name="copy of the records", prepare=copy, kind="bound"),
+                ),
+            )  # fmt: skip

@@ -1,8 +1,9 @@
-"""Times of sums, which means are made of, compared with the speed of memory."""
+"""Exact sums and private means beside NumPy, their peers, and the speed of the memory."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,16 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore import _backend, sums
-from dpcore.bench.local import copying
-from dpcore.bench.noise import at_levels
-from dpcore.bench.table import Row
-from dpcore.bench.timing import Timing, Work, take_turns
+from dpcore import inference, sums
+from dpcore.bench._peers.means import EPSILON, PEERS, RADIUS, MeanPeer
+from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
+from dpcore.bench.noise import copy, thread_counts
 
 Array = npt.NDArray[Any]
-RADIUS = 1.0
-BANDWIDTH = 0.6
-"""Share of the memory's speed that `clipped_sum` reaches."""
 COLUMNS = (None, 3, 10, 1000)
 """Shapes (n,) and (n/d, d)."""
 
@@ -66,39 +63,68 @@ def check_sum(case: SumCase, values: Array) -> None:
             raise AssertionError(f"{case.name}: column {column} is {abs(found[column] - expected)!r} off")
 
 
-def _row(case: SumCase, against: str, level: str, threads: int, timing: Timing, n: int, **more: Any) -> Row:
-    ns = 1e9 / n
-    return Row(case.name, against, level, threads, timing.ours * ns, timing.other * ns, timing.ratio, **more)
+def _inputs(case: SumCase, n: int) -> tuple[Array]:
+    return (case.values(max(n, 1000)),)
 
 
-def plain_sum_row(case: SumCase, values: Array, level: str, rounds: int) -> Row:
-    """Ours against NumPy's sum, which does not clip: for one column it reads at the speed of memory."""
-    timing = take_turns(case.work(values), partial(values.sum, axis=0), rounds)
-    return _row(case, "np.sum, not clipped", level, 1, timing, values.size, target=BANDWIDTH)
+def _summing(case: SumCase, n: int, threads: int, group: str, sides: tuple[Side, ...], **more: Any) -> Benchmark:
+    size = max(n, 1000)
+    return Benchmark(
+        group=group, name=case.name, size=size - size % (case.columns or 1), threads=threads, inputs=partial(_inputs, case, n),
+        ours=lambda made: case.work(made[0], threads), check=lambda made, _result: check_sum(case, made[0]), sides=sides, **more,
+    )  # fmt: skip
 
 
-def bandwidth_row(case: SumCase, values: Array, level: str, rounds: int) -> Row:
-    """Ours against a copy, which moves every byte twice, in bytes a second."""
-    timing = take_turns(case.work(values), copying(values), rounds)
-    by_bytes = Timing(timing.ours, timing.other / 2, timing.ratio / 2)
-    return _row(case, "bytes a second of a copy", level, 1, by_bytes, values.size, target=BANDWIDTH)
+def _mean_side(peer: MeanPeer, size: int) -> Side:
+    count = round(size * peer.share)
+    return Side(
+        name=peer.name, package=peer.package, safe=peer.safe, size=None if count == size else count,
+        prepare=lambda made: peer.prepare(made[0][:count]),
+        check=lambda made, result: check_mean(peer.name, made[0][:count], float(result)),
+    )  # fmt: skip
 
 
-def thread_row(case: SumCase, values: Array, level: str, threads: int, rounds: int) -> Row:
-    """One thread against all. There is no target, as the speed of memory limits the gain."""
-    timing = take_turns(case.work(values, threads), case.work(values), rounds)
-    return _row(case, "itself on one thread", level, threads, timing, values.size)
+def check_mean(name: str, values: Array, found: float) -> None:
+    """Raise if a private mean is more than 30 scales of its noise off, which has probability 10^-13."""
+    truth, noise = float(np.clip(values, -RADIUS, RADIUS).mean()), 2 * RADIUS / (EPSILON * values.size)
+    if not abs(found - truth) < 30 * noise:
+        raise AssertionError(f"{name}: {abs(found - truth) / noise:.1f} noise scales off")
 
 
-def means_bounds(n: int, rounds: int) -> list[Row]:
-    """The rows without a peer, at every level of this machine."""
-    rows, threads = [], _backend.default_threads()
-    for level in at_levels():
-        for case in sum_cases():
-            values = case.values(max(n, 1000))
-            check_sum(case, values)
-            rows.append(plain_sum_row(case, values, level, rounds))
-            rows.append(bandwidth_row(case, values, level, rounds))
-            if threads > 1:
-                rows.append(thread_row(case, values, level, threads, rounds))
-    return rows
+def sum_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """Sums of several shapes, and the private mean of one column.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    for case in sum_cases():
+        plain = Side(name="np.sum, not clipped", prepare=lambda made: partial(made[0].sum, axis=0), kind="bound", judges=True)
+        yield _summing(case, plan.size, 1, "sums", (plain, Side(name="copy", prepare=copy, kind="bound")), levels=case.columns is None)
+    size = max(plan.size, 1000)
+    yield Benchmark(
+        group="sums", name="inference.mean (n,)", size=size, inputs=partial(_inputs, SumCase(None), plan.size),
+        ours=lambda made: partial(inference.mean, made[0], EPSILON, 0.0, RADIUS, threads=1),
+        check=lambda made, result: check_mean("inference.mean", made[0], float(result.value)),
+        sides=tuple(_mean_side(peer, size) for peer in PEERS),
+    )  # fmt: skip
+
+
+def sum_thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """Sums on several threads, beside one.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    for case in sum_cases():
+        alone = Side(name="itself on one thread", prepare=_alone(case), kind="itself")
+        for threads in thread_counts(plan.cores):
+            sides = alone, Side(name="copy", prepare=copy, kind="bound")
+            yield _summing(case, plan.size, threads, "threads", sides, quick=case.columns is None)
+
+
+def _alone(case: SumCase) -> Prepare:
+    return lambda made: case.work(made[0])

@@ -1,18 +1,17 @@
-"""Benchmarks of the minimax engine: counts and estimates against NumPy and memory, and whole builds against a time limit."""
+"""The minimax engine beside NumPy and the memory: counts, estimates, and the way from a model to an estimate."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache, partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, local
-from dpcore.bench.noise import at_levels
-from dpcore.bench.table import Row
-from dpcore.bench.timing import Timing, Work, take_turns
+from dpcore.bench.benchmark import Benchmark, Plan, Side
+from dpcore.bench.noise import copy
 from dpcore.minimax import BinarySearchEstimator, Model, optimal_channel
 
 Array = npt.NDArray[Any]
@@ -21,10 +20,8 @@ REPORTS = 5000
 """Number of reports of a data set."""
 INTERVALS = 200
 """N of the timed estimators."""
-LOOK_UP_NS, WALK_RATIO, BANDWIDTH = 20.0, 20.0, 0.5
-"""Limits: time of an estimate behind a binary channel, ratio of a walk to NumPy's, and ratio of counting bits to copying them."""
-BUILD_SECONDS, END_SECONDS = 10.0, 5.0
-"""Limits: an estimator with N = 200 over 500 points, and from the model to the estimate of 10^7 records on two cores."""
+SOLVER = "clarabel"
+"""What the extra `minimax` installs."""
 
 
 def moment_model(points: int) -> Model:
@@ -91,70 +88,12 @@ def check_equal(name: str, ours: Array, other: Array) -> None:
         raise AssertionError(f"{name}: {int((~np.isclose(ours, other, rtol=0.0, atol=1e-9)).sum())} of {len(ours)} estimates differ")
 
 
-def _row(ours: str, against: str, level: str, timing: Timing, n: int, *, threads: int = 1, **more: Any) -> Row:
-    ratio = 1 / timing.ratio if more.get("bound") else timing.ratio
-    return Row(ours, against, level, threads, timing.ours * 1e9 / n, timing.other * 1e9 / n, ratio, **more)
-
-
-def _allowed(work: Work, seconds: float, rounds: int) -> Timing:
-    ours = take_turns(work, work, rounds).ours
-    return Timing(ours, seconds, seconds / ours)
-
-
-def look_up_rows(level: str, sets: int, rounds: int) -> list[Row]:
-    """Time `estimate` for K = 2 against its limit, and against NumPy."""
-    estimator, counts = binary_estimator(), binary_counts(sets)
-    check_equal("estimate, K=2", np.asarray(estimator.estimate(counts)), numpy_look_up(estimator, counts))
-    ours = partial(estimator.estimate, counts, threads=1)
-    name = f"estimate, K=2, N={estimator.N}, {sets:,} data sets"
-    allowed = _allowed(ours, LOOK_UP_NS * sets * 1e-9, rounds)
-    return [
-        _row(name, f"{LOOK_UP_NS:g} ns a data set", level, allowed, sets, target=1.0, bound=True),
-        _row(name, "NumPy searchsorted", level, take_turns(ours, partial(numpy_look_up, estimator, counts), rounds), sets),
-    ]
-
-
-def walk_row(level: str, sets: int, rounds: int) -> Row:
-    """Time `estimate` for K = 8 against a vectorized walk in NumPy over the same tests, which are all known by then."""
-    estimator, counts = finite_estimator(), finite_counts(sets)
-    ours = np.asarray(estimator.estimate(counts, threads=1))
-    weights = estimator.tests
-    check_equal("estimate, K=8", ours, numpy_walk(estimator, weights, counts))
-    timing = take_turns(partial(estimator.estimate, counts, threads=1), partial(numpy_walk, estimator, weights, counts), rounds)
-    target = None if level == "baseline" else WALK_RATIO
-    return _row(f"estimate, K=8, N={estimator.N}, {sets:,} data sets", "NumPy walk", level, timing, sets, target=target)
-
-
-def packed_row(level: str, reports: int, rounds: int) -> Row:
-    """Time `estimate_reports` of packed bits against a copy of them."""
-    model = moment_model(81)
-    channel = optimal_channel(model, EPSILON, n=REPORTS)
-    estimator = BinarySearchEstimator(model, channel, n=reports, step=step_of(model))
-    bits = np.random.default_rng(1).integers(0, 256, (reports + 7) // 8, dtype=np.uint8)
-    bits[-1] &= 0xFF >> (-reports % 8)
-    check_equal(
-        "estimate_reports",
-        np.atleast_1d(estimator.estimate_reports(bits, packed=True)),
-        np.atleast_1d(estimator.estimate(int(np.unpackbits(bits).sum()))),
-    )
-    out = np.empty_like(bits)
-    timing = take_turns(partial(estimator.estimate_reports, bits, packed=True, threads=1), partial(np.copyto, out, bits), rounds)
-    return _row(f"estimate_reports, {reports:,} packed bits", "copy of the bits", level, timing, reports, target=BANDWIDTH)
-
-
 def check_build(estimator: BinarySearchEstimator) -> None:
     """Raise unless an estimator has N intervals, and estimates that rise with the counts over the whole range of θ."""
     found = np.asarray(estimator.estimate(np.arange(estimator.n + 1)))
     (low, high), span = estimator.theta_range, found[-1] - found[0]
     if estimator.N != INTERVALS or (np.diff(found) < 0).any() or not 0.9 * (high - low) <= span <= high - low:
         raise AssertionError(f"build: N = {estimator.N}, and the estimates span {span:.4g} of {high - low:.4g}")
-
-
-def build_row(level: str, points: int = 500) -> Row:
-    """Time a build, from a model of 500 points to an estimator with N = 200, against its limit."""
-    check_build(build(points))
-    timing = _allowed(partial(build, points), BUILD_SECONDS, 1)
-    return _row(f"model of {points} points to estimator, N={INTERVALS}", f"{BUILD_SECONDS:g} s", level, timing, 1, target=1.0, bound=True)
 
 
 def end_to_end(codes: Array, threads: int) -> float:
@@ -166,31 +105,98 @@ def end_to_end(codes: Array, threads: int) -> float:
     return float(estimator.estimate_reports(reports, threads=threads))
 
 
-def end_row(level: str, records: int) -> Row:
-    """Time the way from model to estimate on two cores against its limit. Raise if the estimate is far off."""
-    rng, threads = np.random.default_rng(1), min(2, _backend.default_threads())
-    codes = np.asarray(moment_model(81).codes(np.clip(rng.normal(0.25, 0.5, records), -10.0, 10.0)))
-    estimate = end_to_end(codes, threads)
-    if not abs(estimate - 0.25) < 3 / records**0.25:
-        raise AssertionError(f"end to end: the estimate is {estimate:.3f}, of a mean of 0.25")
-    timing = _allowed(partial(end_to_end, codes, threads), END_SECONDS, 1)
-    name = f"model to estimate of {records:,} records"
-    return _row(name, f"{END_SECONDS:g} s", level, timing, records, threads=threads, target=1.0, bound=True)
+def _look_up(sets: int) -> Benchmark:
+    """`estimate` for K = 2 beside NumPy."""
+    return Benchmark(
+        group="minimax", name=f"estimate, K=2, N={INTERVALS}", size=sets, unit="data set", package=SOLVER, levels=True,
+        inputs=lambda: (binary_counts(sets),), ours=lambda made: partial(binary_estimator().estimate, made[0], threads=1),
+        check=lambda made, result: check_equal("estimate, K=2", np.asarray(result), numpy_look_up(binary_estimator(), made[0])),
+        sides=(
+            Side(name="NumPy searchsorted", prepare=lambda made: partial(numpy_look_up, binary_estimator(), made[0])),
+            Side(name="copy of the counts", prepare=copy, kind="bound", judges=True),
+        ),
+    )  # fmt: skip
 
 
-WALKED = 10**6
-"""The walk is timed only from this number of values on, because computing its tests takes half a minute."""
+def _walk(sets: int) -> Benchmark:
+    """`estimate` for K = 8 beside a vectorised walk in NumPy over the same tests, which are all known by then."""
+
+    def tests() -> Array:
+        found: Array = finite_estimator().tests
+        return found
+
+    return Benchmark(
+        group="minimax", name=f"estimate, K=8, N={INTERVALS}", size=sets, unit="data set", package=SOLVER, levels=True, quick=False,
+        inputs=lambda: (finite_counts(sets),), ours=lambda made: partial(finite_estimator().estimate, made[0], threads=1),
+        check=lambda made, result: check_equal("estimate, K=8", np.asarray(result), numpy_walk(finite_estimator(), tests(), made[0])),
+        sides=(
+            Side(name="NumPy walk", prepare=lambda made: partial(numpy_walk, finite_estimator(), tests(), made[0]), judges=True),
+        ),
+    )  # fmt: skip
 
 
-def minimax_bounds(n: int, rounds: int) -> list[Row]:
-    """Return all rows at every level of this machine, for n values; none without the extra `minimax`."""
-    rows: list[Row] = []
-    if find_spec("clarabel") is None:
-        return rows
-    for level in at_levels():
-        rows += look_up_rows(level, max(1, n // 10), rounds)
-        if n >= WALKED:
-            rows.append(walk_row(level, n // 10, min(rounds, 3)))
-        rows.append(packed_row(level, 10 * n, rounds))
-        rows.append(end_row(level, n))
-    return rows
+def _packed(reports: int) -> Benchmark:
+    """`estimate_reports` of packed bits beside a copy of them."""
+
+    @lru_cache(maxsize=1)
+    def estimator() -> BinarySearchEstimator:
+        model = moment_model(81)
+        return BinarySearchEstimator(model, optimal_channel(model, EPSILON, n=REPORTS), n=reports, step=step_of(model))
+
+    def inputs() -> tuple[Array]:
+        bits = np.random.default_rng(1).integers(0, 256, (reports + 7) // 8, dtype=np.uint8)
+        bits[-1] &= 0xFF >> (-reports % 8)
+        return (bits,)
+
+    def check(made: tuple[Array], result: Any) -> None:
+        ones = int(np.bitwise_count(made[0]).sum(dtype=np.int64)) if hasattr(np, "bitwise_count") else int(np.unpackbits(made[0]).sum())
+        check_equal("estimate_reports", np.atleast_1d(result), np.atleast_1d(estimator().estimate(ones)))
+
+    return Benchmark(
+        group="minimax", name="estimate_reports, packed bits", size=reports, unit="report", package=SOLVER, inputs=inputs, check=check,
+        ours=lambda made: partial(estimator().estimate_reports, made[0], packed=True, threads=1), levels=True,
+        sides=(Side(name="copy of the bits", prepare=copy, kind="bound", judges=True),),
+    )  # fmt: skip
+
+
+def _build(points: int = 500) -> Benchmark:
+    """From a model of 500 points to an estimator with N = 200."""
+    return Benchmark(
+        group="minimax", name=f"model of {points} points to estimator, N={INTERVALS}", size=1, unit="call", package=SOLVER,
+        inputs=lambda: points, ours=lambda made: partial(build, made), check=lambda _made, result: check_build(result),
+        character="whole", quick=False,
+    )  # fmt: skip
+
+
+def _end_to_end(records: int) -> Benchmark:
+    """From the model to the estimate on two cores."""
+    threads = min(2, _backend.default_threads())
+
+    def inputs() -> tuple[Array]:
+        rng = np.random.default_rng(1)
+        return (np.asarray(moment_model(81).codes(np.clip(rng.normal(0.25, 0.5, records), -10.0, 10.0))),)
+
+    def check(_made: Any, estimate: Any) -> None:
+        if not abs(estimate - 0.25) < 3 / records**0.25:
+            raise AssertionError(f"end to end: the estimate is {estimate:.3f}, of a mean of 0.25")
+
+    return Benchmark(
+        group="minimax", name="model to estimate", size=records, unit="record", threads=threads, package=SOLVER, inputs=inputs, check=check,
+        ours=lambda made: partial(end_to_end, made[0], threads), character="whole", quick=False,
+        sides=(Side(name="copy of the records", prepare=copy, kind="bound"),),
+    )  # fmt: skip
+
+
+def minimax_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """Everything of this module, which needs the extra `minimax`.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    yield _look_up(max(1, plan.size // 10))
+    yield _walk(max(1, plan.size // 10))
+    yield _packed(10 * plan.size)
+    yield _build()
+    yield _end_to_end(plan.size)

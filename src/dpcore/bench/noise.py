@@ -1,4 +1,4 @@
-"""Cases of the noise functions, and two bounds of any implementation: the time to make the random words, and to copy the array."""
+"""The noise functions beside their peers, and beside two bounds of any implementation: making the random words, and copying the array."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
-from dpcore.bench.table import Row
-from dpcore.bench.timing import Work, take_turns
-from dpcore.rng import Stream
+from dpcore.bench._peers.noise import noise_peers
+from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
 
 Array = npt.NDArray[Any]
-BOUND_TARGETS = {"x86_v4": 1.6, "x86_v3": 2.0}
-"""Our time ÷ (keystream of the same words + one copy) stays below this."""
+IN_CACHE = 1 << 14
+"""Number of values for which input, output and the copy of a bound stay in a second-level cache."""
+SCALES = 64
+"""Distinct scales of a call that takes several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,22 @@ class Case:
         """Type of values and results."""
         return np.int64 if self.name.startswith("discrete") else np.float64
 
-    def work(self, values: Array, out: Array, threads: int, rng: Stream | None = None) -> Work:
+    def arrays(self, n: int) -> tuple[Array, Array]:
+        """Zeros, and a place for the result whose pages are mapped already.
+
+        Parameters
+        ----------
+        n : int
+            Number of values.
+
+        Returns
+        -------
+        tuple of ndarray
+            Two arrays of shape (n,).
+        """
+        return np.zeros(n, self.dtype), np.ones(n, self.dtype)
+
+    def work(self, values: Array, out: Array, threads: int) -> Work:
         """Return the work to time: noise is added to `values`, into `out`.
 
         Parameters
@@ -58,19 +74,28 @@ class Case:
             Input and output, of one shape.
         threads : int
             Number of threads.
-        rng : Stream, optional
-            None is the secure source.
 
         Returns
         -------
         callable
             A function without arguments.
-
-        Notes
-        -----
-        Guarantee: that of `function` at `scale`, for each call.
         """
-        return partial(self.function, values, self.scale, out=out, threads=threads, rng=rng)
+        return partial(self.function, values, self.scale, out=out, threads=threads)
+
+    def on(self, threads: int) -> Prepare:
+        """Return what prepares the work on so many threads.
+
+        Parameters
+        ----------
+        threads : int
+            Number of threads.
+
+        Returns
+        -------
+        callable
+            From the two arrays to the work.
+        """
+        return lambda inputs: self.work(inputs[0], inputs[1], threads)
 
 
 def _geometric_variance(t: float) -> float:
@@ -146,57 +171,150 @@ def check_answer(case: Case, noise_of_zeros: Array) -> None:
         raise AssertionError(f"{case.name}: mean {mean!r}, mean square {variance!r}, expected 0 and {case.variance!r}")
 
 
-def bound_row(case: Case, values: Array, out: Array, level: str, threads: int, rounds: int) -> Row:
-    """Ours against ChaCha20's keystream of the same words plus one copy of the array, one thread each."""
-    words, copy_to = int(case.words * values.size), np.empty_like(values)
+def keystream_and_copy(words: float, cipher: str | None = None) -> Prepare:
+    """Return what prepares a bound: the random words, made in the cache, and one copy of the values.
 
-    def bound() -> None:
-        _backend.make_keystream(words)
-        np.copyto(copy_to, values)
+    Parameters
+    ----------
+    words : float
+        64-bit words for each value.
+    cipher : str, optional
+        "chacha20" or "aes256". Default: that of the secure source, at the CPU level of the call.
+    """
 
-    timing = take_turns(case.work(values, out, threads), bound, rounds)
-    scale = 1e9 / values.size
-    return Row(
-        case.name,
-        "ChaCha20 keystream + copy",
-        level,
-        threads,
-        timing.ours * scale,
-        timing.other * scale,
-        1 / timing.ratio,
-        BOUND_TARGETS.get(level) if threads == 1 else None,
-        bound=True,
+    def prepare(inputs: tuple[Array, ...]) -> Work:
+        values, target = inputs[0], np.ones_like(inputs[0])
+        count = int(words * values.size)
+
+        def work() -> None:
+            _backend.make_keystream(count, cipher or _backend.secure_cipher())
+            np.copyto(target, values)
+
+        return work
+
+    return prepare
+
+
+def copy(inputs: tuple[Array, ...]) -> Work:
+    """Prepare a copy of the values to memory whose pages are mapped.
+
+    Parameters
+    ----------
+    inputs : tuple of ndarray
+        The first is copied.
+    """
+    return partial(np.copyto, np.ones_like(inputs[0]), inputs[0])
+
+
+def bounds_of(case: Case) -> tuple[Side, ...]:
+    """The bounds of a noise function.
+
+    Parameters
+    ----------
+    case : Case
+        The function.
+    """
+    sides = [Side(name="keystream + copy", prepare=keystream_and_copy(case.words), kind="bound", judges=True)]
+    if _backend.secure_cipher() == "aes256":
+        sides.append(Side(name="ChaCha20 keystream + copy", prepare=keystream_and_copy(case.words, "chacha20"), kind="bound"))
+    sides.append(Side(name="copy", prepare=copy, kind="bound"))
+    return tuple(sides)
+
+
+def _checked(case: Case) -> Callable[[tuple[Array, Array], Any], None]:
+    return lambda inputs, _result: check_answer(case, inputs[1])
+
+
+def _rows(case: Case, plan: Plan) -> Iterator[Benchmark]:
+    more: dict[str, Any] = {"group": "noise", "ours": case.on(1), "check": _checked(case)}
+    yield Benchmark(
+        name=f"{case.name}, in cache", size=IN_CACHE, inputs=partial(case.arrays, IN_CACHE), character="cache", levels=True,
+        sides=bounds_of(case), **more,
+    )  # fmt: skip
+    yield Benchmark(
+        name=case.name, size=plan.size, inputs=partial(case.arrays, plan.size), levels=True,
+        sides=(*noise_peers(case.name, case.scale), *bounds_of(case)), **more,
+    )  # fmt: skip
+    if not case.name.endswith("σ=3") and not case.name.endswith("σ=1000"):
+        yield _several_scales(case, plan)
+    if case.name in {"laplace", "discrete_laplace"}:
+        yield _fresh_output(case, plan)
+
+
+def _several_scales(case: Case, plan: Plan) -> Benchmark:
+    """A call whose values have `SCALES` different scales, beside a call with one."""
+    n = max(SCALES, plan.size // (10 if case.dtype is np.float64 else 100))
+    scales = np.resize(np.linspace(case.scale, 2 * case.scale, SCALES), n)
+
+    def several(inputs: tuple[Array, Array]) -> Work:
+        return partial(case.function, inputs[0], scales, out=inputs[1], threads=1)
+
+    return Benchmark(
+        group="noise", name=f"{case.name}, {SCALES} scales in one call", size=n, inputs=partial(case.arrays, n), ours=several,
+        sides=(Side(name="itself with one scale", prepare=case.on(1), kind="itself"), bounds_of(case)[0]),
+    )  # fmt: skip
+
+
+def _fresh_output(case: Case, plan: Plan) -> Benchmark:
+    """A call that makes its own output, beside a copy into new memory."""
+
+    def fresh(inputs: tuple[Array, Array]) -> Work:
+        return partial(case.function, inputs[0], case.scale, threads=1)
+
+    def new_copy(inputs: tuple[Array, Array]) -> Work:
+        return inputs[1].copy
+
+    sides = (
+        Side(name="copy to new memory", prepare=new_copy, kind="bound", judges=True),
+        Side(name="itself with out=", prepare=case.on(1), kind="itself"),
     )
+    return Benchmark(
+        group="noise", name=f"{case.name}, new output", size=plan.size, inputs=partial(case.arrays, plan.size), ours=fresh, sides=sides,
+        check=lambda _inputs, result: check_answer(case, result),
+    )  # fmt: skip
 
 
-def thread_row(case: Case, values: Array, out: Array, level: str, threads: int, rounds: int) -> Row:
-    """One thread against all."""
-    timing = take_turns(case.work(values, out, threads), case.work(values, out, 1), rounds)
-    scale = 1e9 / values.size
-    target = 0.85 * min(4, threads)
-    return Row(case.name, "itself on one thread", level, threads, timing.ours * scale, timing.other * scale, timing.ratio, target)
+def noise_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """The noise functions on large arrays, at every CPU level.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    for case in cases():
+        yield from _rows(case, plan)
 
 
-def at_levels() -> Iterator[str]:
-    """Select each CPU level of this machine in turn, and the first one again at the end."""
-    before = _backend.selected_level()
-    try:
-        for level in reversed(_backend.available_levels()):
-            _backend.select_level(level)
-            yield level
-    finally:
-        _backend.select_level(before)
+def thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """The noise functions on 2, 3, 4 and all threads, beside one.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    for case in cases():
+        for threads in thread_counts(plan.cores):
+            yield Benchmark(
+                group="threads", name=case.name, size=plan.size, threads=threads, inputs=partial(case.arrays, plan.size),
+                ours=case.on(threads), check=_checked(case), quick=case.name in {"laplace", "discrete_gaussian σ=10"},
+                sides=(Side(name="itself on one thread", prepare=case.on(1), kind="itself"), Side(name="copy", prepare=copy, kind="bound")),
+            )  # fmt: skip
 
 
-def bounds(n: int, rounds: int) -> list[Row]:
-    """The rows that need no peer, at every level of this machine."""
-    rows, threads = [], _backend.default_threads()
-    for level in at_levels():
-        for case in cases():
-            values: Array = np.zeros(n, case.dtype)
-            out = np.empty_like(values)
-            rows.append(bound_row(case, values, out, level, 1, rounds))
-            check_answer(case, out)
-            if threads > 1:
-                rows.append(thread_row(case, values, out, level, threads, rounds))
-    return rows
+def thread_counts(cores: int) -> list[int]:
+    """Numbers of threads of a scaling curve: up to 4 one by one, then powers of two, and all cores.
+
+    Parameters
+    ----------
+    cores : int
+        Most threads.
+
+    Examples
+    --------
+    >>> thread_counts(1), thread_counts(2), thread_counts(12)
+    ([], [2], [2, 3, 4, 8, 12])
+    """
+    counts = {2, 3, 4, cores} | {2**i for i in range(3, 12)}
+    return sorted(count for count in counts if 2 <= count <= cores)

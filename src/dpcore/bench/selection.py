@@ -1,4 +1,4 @@
-"""Timed cases of the selection, and rows that need no peer: the unpruned kernel on easy and hard scores, threads, a plain argmax."""
+"""Selections beside their peers, a plain argmax, and the kernel that evaluates every score, on easy and hard scores."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, selection
-from dpcore.bench.noise import at_levels
-from dpcore.bench.table import Row
-from dpcore.bench.timing import Timing, Work, take_turns
+from dpcore.bench._peers.selection import DELTA, EPSILON, PEERS, SENSITIVITY, SelectionPeer
+from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
+from dpcore.bench.noise import thread_counts
 
 Array = npt.NDArray[Any]
-EPSILON, DELTA, SENSITIVITY = 1.0, 1e-6, 1.0
 SHAPES = ("near-tied", "tied", "ascending", "descending", "separated")
 """Uniform over one noise scale; no spread; 1,000 scales in order, up and down; 100 scales between neighbours, in random order."""
-SLOWEST = 3.0
-"""Our time on any of them stays below this many times that of the kernel that evaluates every score."""
-TIMED, MILLISECONDS = 10**6, 1.5
-"""Largest time of `top_s` with s = 100 among so many scores."""
+SHAPED = ("top_s gumbel, s=100", "top_s peeling, s=100", "noisy_argmax laplace", "permute_and_flip")
+"""Cases that run on all shapes."""
 
 
 @dataclass(frozen=True)
@@ -139,73 +136,83 @@ def unpruned() -> Iterator[None]:
         _backend.Testing.unpruned = before
 
 
-def _row(case: SelectionCase, against: str, level: str, threads: int, timing: Timing, d: int, **more: Any) -> Row:
-    """A row of a timing over d scores; where smaller is better, the ratio is ours ÷ the bound."""
-    ns, ratio = 1e9 / d, 1 / timing.ratio if more.get("bound") else timing.ratio
-    label = more.pop("label", None) or case.label(d)
-    return Row(label, against, level, threads, timing.ours * ns, timing.other * ns, ratio, **more)
+def _peer(case: SelectionCase, peer: SelectionPeer, d: int) -> Side:
+    """A peer as a side. Its check draws other scores, since those timed leave too much open."""
+    few = max(1000, round(d * peer.share))
+
+    def scores(made: tuple[Array]) -> Array:
+        return made[0] if few == d and peer.shape == "near-tied" else case.scores(few, peer.shape)
+
+    return Side(
+        name=peer.name, package=peer.package, safe=peer.safe, size=None if few == d else few, best_level=peer.slow,
+        prepare=lambda made: peer.prepare(case, scores(made)),
+        check=lambda _made, _result: check_choice(case, lambda other: peer.prepare(case, other)(), 1000),
+    )  # fmt: skip
 
 
-def peer_timing_row(
-    case: SelectionCase, against: str, level: str, scores: Array, work: Work, *, rounds: int, repeats: int = 1, **more: Any
-) -> Row:
-    """Ours against a peer's work on the same scores, one thread each; ours `repeats` times a turn where the peer takes much longer."""
-    ours = case.work(scores)
-    timing = take_turns(lambda: [ours() for _ in range(repeats)], work, rounds)
-    check_ours(case)
-    each = Timing(timing.ours / repeats, timing.other, timing.ratio * repeats)
-    return _row(case, against, level, 1, each, scores.size, **more)
+def _choosing(case: SelectionCase, d: int) -> Benchmark:
+    peers = tuple(_peer(case, peer, d) for peer in PEERS if peer.ours == case.name)
+    argmax = Side(name="argmax, no noise", prepare=lambda made: made[0].argmax, kind="bound", judges=True)
+    return Benchmark(
+        group="selection", name=case.name, size=d, unit="score", inputs=lambda: (case.scores(d),), levels=True,
+        ours=lambda made: case.work(made[0]), check=lambda _made, _result: check_ours(case), sides=(*peers, argmax),
+    )  # fmt: skip
 
 
-def unpruned_row(case: SelectionCase, shape: str, level: str, d: int, rounds: int) -> Row:
-    """Ours on scores of a shape against the kernel that evaluates every one of them."""
-    work = case.work(case.scores(d, shape))
+def _every_score(case: SelectionCase) -> Callable[[tuple[Array]], Work]:
+    def prepare(made: tuple[Array]) -> Work:
+        work = case.work(made[0])
 
-    def every() -> None:
-        with unpruned():
-            work()
+        def every() -> None:
+            with unpruned():
+                work()
 
-    timing = take_turns(work, every, rounds)
-    label = f"{case.label(d)}, {shape}"
-    return _row(case, "its unpruned kernel", level, 1, timing, d, target=SLOWEST, bound=True, label=label)
+        return every
 
-
-def argmax_row(case: SelectionCase, level: str, d: int, rounds: int) -> Row:
-    """Ours against NumPy's argmax of the scores alone."""
-    scores = case.scores(d)
-    return _row(case, "NumPy argmax, no noise", level, 1, take_turns(case.work(scores), scores.argmax, rounds), d, bound=True)
+    return prepare
 
 
-def time_row(case: SelectionCase, level: str, d: int, rounds: int) -> Row:
-    """Ours against the time that the table of `top_s` allows."""
-    work = case.work(case.scores(d))
-    ours = take_turns(work, work, rounds).ours
-    allowed = MILLISECONDS * 1e-3
-    timing = Timing(ours, allowed, allowed / ours)
-    return _row(case, f"{MILLISECONDS:g} ms a call", level, 1, timing, d, target=None if level == "baseline" else 1.0, bound=True)
+def _shaped(case: SelectionCase, shape: str, d: int) -> Benchmark:
+    """Scores of a shape, beside the kernel that evaluates every one of them."""
+    return Benchmark(
+        group="selection", name=f"{case.name}, {shape}", size=d, unit="score", inputs=lambda: (case.scores(d, shape),), quick=False,
+        ours=lambda made: case.work(made[0]), check=lambda _made, _result: check_ours(case),
+        sides=(Side(name="itself, every score evaluated", prepare=_every_score(case), kind="itself"),),
+    )  # fmt: skip
 
 
-def thread_row(case: SelectionCase, level: str, threads: int, d: int, rounds: int) -> Row:
-    """One thread against all; a million scores are one piece of work, so that fewer gain nothing."""
-    scores = case.scores(d)
-    timing = take_turns(case.work(scores, threads), case.work(scores), rounds)
-    return _row(case, "itself on one thread", level, threads, timing, d, target=0.85 * min(4, threads))
+def selection_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """All ways of choosing.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    for case in selection_cases():
+        yield _choosing(case, case.size(plan.size))
+        for shape in SHAPES if case.name in SHAPED else ():
+            yield _shaped(case, shape, case.size(plan.size // 10))
 
 
-def selection_bounds(n: int, rounds: int) -> list[Row]:
-    """The rows that need no peer, at every level of this machine."""
-    rows, threads = [], _backend.default_threads()
-    for level in at_levels():
-        for case in selection_cases():
-            d = case.size(n)
-            check_ours(case)
-            rows.append(argmax_row(case, level, d, rounds))
-            if threads > 1:
-                rows.append(thread_row(case, level, threads, max(n, d), rounds))
-        top, peeling, argmax = selection_cases()[:3]
-        if top.size(n) == TIMED:
-            rows.append(time_row(top, level, TIMED, rounds))
-        for shape in SHAPES:
-            rows.extend(unpruned_row(case, shape, level, case.size(n), rounds) for case in (top, argmax))
-            rows.append(unpruned_row(peeling, shape, level, peeling.size(n // 10), min(rounds, 3)))
-    return rows
+def _on_threads(case: SelectionCase, d: int, threads: int) -> Benchmark:
+    """Several threads beside one."""
+    return Benchmark(
+        group="threads", name=case.name, size=d, unit="score", threads=threads, quick=False,
+        inputs=lambda: (case.scores(d),), check=lambda _made, _result: check_ours(case),
+        ours=lambda made: case.work(made[0], threads),
+        sides=(Side(name="itself on one thread", prepare=lambda made: case.work(made[0]), kind="itself"),),
+    )  # fmt: skip
+
+
+def selection_thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
+    """Choosing on several threads, beside one; a million scores are one piece of work, so that fewer gain nothing.
+
+    Parameters
+    ----------
+    plan : Plan
+        How much is measured.
+    """
+    for case in selection_cases():
+        for threads in thread_counts(plan.cores):
+            yield _on_threads(case, plan.size, threads)

@@ -1,138 +1,195 @@
-"""Rows of a report: ratios to peers or bounds, and their limits."""
+"""Rows of results as text: how a time, a ratio with its band, and a verdict are written."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
-HEADINGS = ("ours", "against", "level", "threads", "ns", "other", "ratio", "target", "")
+from dpcore.bench.bands import Ratio
+from dpcore.bench.results import Results, Row, Timed
+from dpcore.pages.numbers import written
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One comparison.
-
-    Attributes
-    ----------
-    ours, against : str
-        The timed function, and the peer or bound.
-    level : str
-        CPU level of the kernels.
-    threads : int
-        Number of threads of dpcore.
-    ours_ns, other_ns : float
-        Nanoseconds for each value.
-    ratio : float
-        Peer ÷ ours, or ours ÷ bound if `bound`.
-    target : float or None
-        Least ratio, or largest ratio if `bound`; None without a limit.
-    bound : bool
-        Whether a smaller ratio is better.
-    required : bool
-        Whether the target is required.
-    """
-
-    ours: str
-    against: str
-    level: str
-    threads: int
-    ours_ns: float
-    other_ns: float
-    ratio: float
-    target: float | None = None
-    bound: bool = False
-    required: bool = True
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the target is met; None without a target."""
-        if self.target is None:
-            return None
-        return self.ratio <= self.target if self.bound else self.ratio >= self.target
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the row as text.
-
-        Returns
-        -------
-        tuple of str
-            One cell for each heading.
-        """
-        sign = "≤" if self.bound else "≥"
-        target = "" if self.target is None else f"{sign} {self.target:g}" + ("" if self.required else " goal")
-        verdict = {None: "", True: "met", False: "not met"}[self.met]
-        numbers = f"{self.ours_ns:.2f}", f"{self.other_ns:.2f}", f"{self.ratio:.2f}"
-        return (self.ours, self.against, self.level, str(self.threads), *numbers, target, verdict)
+HEADINGS = ("benchmark", "level", "time", "beside", "its time", "times", "band", "")
+RIGHT = ("time", "its time", "times")
+"""Headings of columns of numbers."""
+UNSAFE = "†"
+"""Marks a peer whose numbers are not safe to release."""
+UNITS = ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"))
+QUIET, BUSY = 0.1, 0.5
+"""Spreads of a copy below which a machine is quiet, or only busy."""
+FOOTNOTE = (
+    f"{UNSAFE} not safe to release: the law is rounded, or an attacker can predict the generator.\n"
+    "times: how many times as fast as a peer, or as long as a bound, dpcore is. The band contains the median of all such blocks of turns "
+    "with probability 0.95 or more; where it is too wide, or contains 1, there is no winner."
+)
 
 
-def as_text(rows: Sequence[Row]) -> str:
-    """Return rows as a table for a terminal.
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits, without an exponent.
 
     Parameters
     ----------
-    rows : sequence of Row
-        Rows of the table.
-
-    Returns
-    -------
-    str
-        A line of headings, and a line for each row.
-
-    Raises
-    ------
-    AttributeError
-        If an element is not a `Row`.
-
-    Notes
-    -----
-    Cost: some microseconds for each row.
+    value : float
+        A positive number.
+    digits : int, default 3
+        How many.
 
     Examples
     --------
-    >>> from dpcore.bench import Row, as_text
-    >>> print(as_text([Row("laplace", "a copy", "x86_v3", 1, 3.0, 1.0, 3.0, target=4.0, bound=True)]))
-    ours     against  level   threads    ns  other  ratio  target
-    laplace  a copy   x86_v3        1  3.00   1.00   3.00  ≤ 4     met
+    >>> significant(2.3456), significant(0.0123), significant(11.2), significant(65432.1)
+    ('2.35', '0.0123', '11.2', '65,400')
     """
-    cells = [HEADINGS, *(row.cells() for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(HEADINGS))]
-    numeric = {3, 4, 5, 6}
-    return "\n".join(
-        "  ".join(text.rjust(w) if i in numeric else text.ljust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True))).rstrip()
-        for line in cells
+    rounded = float(f"{value:.{digits}g}")
+    decimals = min(12, max(0, digits - 1 - math.floor(math.log10(rounded)))) if rounded > 0 else 0
+    return written(rounded, f",.{decimals}f")
+
+
+def duration(nanoseconds: float) -> str:
+    """A time with its unit.
+
+    Parameters
+    ----------
+    nanoseconds : float
+        The time.
+
+    Examples
+    --------
+    >>> duration(2.345), duration(12_345.0), duration(2.5e9)
+    ('2.35 ns', '12.3 µs', '2.50 s')
+    """
+    factor, unit = next((pair for pair in reversed(UNITS) if nanoseconds >= pair[0]), UNITS[0])
+    return f"{significant(nanoseconds / factor)} {unit}"
+
+
+def shown_ratio(row: Row, other: Timed) -> Ratio | None:
+    """The ratio that tables show: a peer's time ÷ ours, but ours ÷ that of a bound.
+
+    Parameters
+    ----------
+    row : Row
+        The row.
+    other : Timed
+        Its other side.
+    """
+    return row.to_bound(other) if other.kind == "bound" else row.ratio(other)
+
+
+def verdict(row: Row, other: Timed) -> str:
+    """What the ratio says, in words; nothing beside a bound, which has no winner.
+
+    Parameters
+    ----------
+    row, other
+        As for `shown_ratio`.
+    """
+    ratio = row.ratio(other)
+    if ratio is None:
+        return "not in turns"
+    if ratio.blocks < 2:
+        return "one block: no band"
+    if ratio.verdict == "too noisy":
+        return "band too wide: no winner"
+    return (
+        "of the bound"
+        if other.kind == "bound"
+        else {"faster": "dpcore is faster", "slower": "dpcore is slower"}.get(ratio.verdict, ratio.verdict)
     )
 
 
-def as_json(rows: Sequence[Row], machine: dict[str, object]) -> str:
-    """Return rows as JSON, with a description of the machine.
+def side_name(other: Timed) -> str:
+    """The name of a side with its mark.
 
     Parameters
     ----------
-    rows : sequence of Row
-        Rows of the report.
-    machine : dict
-        The machine that measured them.
+    other : Timed
+        The side.
+    """
+    return f"{other.name} {UNSAFE}" if other.kind == "peer" and not other.safe else other.name
+
+
+def band(ratio: Ratio) -> str:
+    """The two ends of a band.
+
+    Parameters
+    ----------
+    ratio : Ratio
+        The ratio.
+    """
+    return f"{significant(ratio.low)} – {significant(ratio.high)}"
+
+
+def lines(row: Row) -> Iterator[tuple[str, ...]]:
+    """The lines of a row: one for each other side, or one for ours alone.
+
+    Parameters
+    ----------
+    row : Row
+        The row.
+    """
+    ours = duration(row.ours.nanoseconds)
+    if not row.others:
+        yield row.title, row.level, ours, "", "", "", "", ""
+    for other in row.others:
+        ratio = shown_ratio(row, other)
+        numbers = ("", "") if ratio is None else (significant(ratio.value), band(ratio))
+        yield row.title, row.level, ours, side_name(other), duration(other.nanoseconds), *numbers, verdict(row, other)
+
+
+def rows_of(rows: Iterable[Row]) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+    """The whole table.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+        The rows.
 
     Returns
     -------
-    str
-        `{format, machine, rows}`.
-
-    Raises
-    ------
-    TypeError
-        If `machine` has a value that JSON does not know.
-
-    Notes
-    -----
-    Cost: some microseconds for each row.
-
-    Examples
-    --------
-    >>> import json
-    >>> from dpcore.bench import Row, as_json
-    >>> json.loads(as_json([Row("laplace", "a copy", "x86_v3", 1, 3.0, 1.0, 3.0)], {"cores": 2}))["rows"][0]["ours"]
-    'laplace'
+    headings : sequence of str
+        One for each column.
+    cells : list of tuple of str
+        The lines. A row's own name, level and time are written once.
     """
-    return json.dumps({"format": 1, "machine": machine, "rows": [asdict(row) | {"met": row.met} for row in rows]}, indent=1)
+    cells: list[tuple[str, ...]] = []
+    for row in rows:
+        for number, line in enumerate(lines(row)):
+            cells.append(line if number == 0 else ("", "", "", *line[3:]))
+    return HEADINGS, cells
+
+
+def noise_in_words(results: Results) -> str:
+    """How much the machine's own speed varied, as a copy shows it.
+
+    Parameters
+    ----------
+    results : Results
+        The run.
+    """
+    spread = results.noise.spread
+    if math.isnan(spread):
+        return "The noise of the machine was not measured."
+    verdict = "quiet" if spread < QUIET else "busy" if spread < BUSY else "very busy, so that bands are wide and fewer rows have a winner"
+    varied = f"The time of one copy of 8 MB varied by {spread:.0%} over the run, without its fastest and slowest tenth."
+    return f"The machine was {verdict}. {varied}"
+
+
+def notes(results: Results) -> Iterator[str]:
+    """What a reader of the table must know: the noise of the machine, absent and broken packages, one core, no AES.
+
+    Parameters
+    ----------
+    results : Results
+        The run.
+    """
+    yield noise_in_words(results)
+    machine = results.machine.get("dpcore", {})
+    if machine.get("secure_cipher") == "chacha20":
+        yield "The CPU level in use has no AES instructions: the secure source is ChaCha20."
+    if machine.get("threads") == 1:
+        yield "One core: nothing was measured on several threads."
+    for absent in results.absent:
+        yield f"not installed: {absent.package} ({', '.join(absent.names[:4])}{', …' if len(absent.names) > 4 else ''}): {absent.pip}"
+    for broken in results.broken:
+        yield f"broken: {broken.side}, in {broken.row}: {broken.why}"
+    if results.interrupted:
+        yield "The run was interrupted: some benchmarks are missing, and bands are wider."

@@ -1,57 +1,27 @@
-"""The report of the benchmarks: its arithmetic and its formats. Nothing here depends on how long anything takes."""
+"""The answers that benchmarks check before they time anything. Nothing here depends on how long anything takes."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpcore import _backend, local, minimax, sums
-from dpcore.bench import Row, as_json, as_text, cases, check_answer, take_turns
-from dpcore.bench.__main__ import main
+from dpcore.bench import cases, check_answer
+from dpcore.bench._peers.estimates import butterflies
 from dpcore.bench.distributions import check_close
-from dpcore.bench.means import SumCase, bandwidth_row, check_sum, plain_sum_row, sum_cases
+from dpcore.bench.means import check_mean, check_sum, sum_cases
 from dpcore.bench.minimax import (
     binary_counts,
     binary_estimator,
     check_build,
     check_equal,
     end_to_end,
-    look_up_rows,
     moment_model,
     numpy_look_up,
     numpy_walk,
     step_of,
 )
-from dpcore.bench.selection import SHAPES, check_choice, check_ours, selection_cases, unpruned, unpruned_row
-
-
-def test_work_takes_turns() -> None:
-    calls: list[str] = []
-    timing = take_turns(lambda: calls.append("ours"), lambda: calls.append("other"), rounds=4)
-    assert calls == ["ours", "other"] * 5
-    assert min(timing.ours, timing.other, timing.ratio) > 0
-
-
-@pytest.mark.parametrize(
-    ("ratio", "target", "bound", "met"),
-    [(6.0, 6.0, False, True), (5.9, 6.0, False, False), (1.6, 1.6, True, True), (1.7, 1.6, True, False)],
-)
-def test_a_target_is_met_from_the_right_side(ratio: float, target: float, *, bound: bool, met: bool) -> None:
-    row = Row("laplace", "peer", "x86_v4", 1, 2.0, 12.0, ratio, target, bound)
-    assert row.met is met
-    assert row.cells()[-2:] == (("≤ " if bound else "≥ ") + f"{target:g}", "met" if met else "not met")
-
-
-def test_the_table_has_a_line_for_each_row_and_fits_its_columns() -> None:
-    rows = [Row("laplace", "peer", "x86_v4", 1, 2.0, 12.0, 6.0, 6.0), Row("gaussian", "a longer name", "baseline", 4, 20.0, 3.0, 0.15)]
-    lines = as_text(rows).splitlines()
-    assert len(lines) == 3
-    assert len({line.index("level" if i == 0 else rows[i - 1].level) for i, line in enumerate(lines)}) == 1
-    report = json.loads(as_json(rows, {"cpu_level": "x86_v4"}))
-    assert [row["met"] for row in report["rows"]] == [True, None]
+from dpcore.bench.selection import SHAPES, check_choice, check_ours, selection_cases, unpruned
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
@@ -61,30 +31,6 @@ def test_a_wrong_answer_is_refused(case: object) -> None:
     check_answer(case, out)
     with pytest.raises(AssertionError, match="mean square"):
         check_answer(case, 2 * out)
-
-
-def test_the_command_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--values", "2000", "--json", str(tmp_path / "rows.json")]) == 0
-    printed = capsys.readouterr().out
-    for against in (
-        "ChaCha20 keystream + copy",
-        "copy of its input",
-        "NumPy argmax, no noise",
-        "its unpruned kernel",
-        "np.sum, not clipped",
-        "ks_exponential",
-        "uniformity_test",
-        "NumPy searchsorted",
-        "copy of the bits",
-    ):
-        assert against in printed
-    assert json.loads((tmp_path / "rows.json").read_text())["format"] == 1
-
-
-def test_a_wrong_number_of_values_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--values", "0"])
-    assert "--values must be at least 1, got 0" in capsys.readouterr().err
 
 
 def test_answers_of_releases_that_are_too_far_apart_are_refused() -> None:
@@ -137,8 +83,6 @@ def test_the_unpruned_kernel_is_asked_for_and_left() -> None:
     with unpruned():
         assert _backend.Testing.unpruned
     assert not _backend.Testing.unpruned
-    row = unpruned_row(selection_cases()[2], "tied", "x86_v4", 2000, 2)
-    assert (row.ours, row.against, row.bound) == ("noisy_argmax laplace, d=2,000, tied", "its unpruned kernel", True)
 
 
 # Sums
@@ -155,12 +99,15 @@ def test_a_wrong_sum_is_refused(case: object, monkeypatch: pytest.MonkeyPatch) -
         check_sum(case, values)
 
 
-def test_bandwidth_is_by_bytes() -> None:
-    case = SumCase(3)
-    row = bandwidth_row(case, case.values(3000), "x86_v4", 3)
-    assert row.target == 0.6
-    assert not row.bound
-    assert plain_sum_row(case, case.values(3000), "x86_v4", 3).against == "np.sum, not clipped"
+def test_a_wrong_mean_is_refused() -> None:
+    check_mean("mean", np.full(1000, 0.25), 0.25)
+    with pytest.raises(AssertionError, match="noise scales off"):
+        check_mean("mean", np.full(1000, 0.25), 0.35)
+
+
+def test_butterflies_are_the_transform() -> None:
+    values = np.random.default_rng(1).integers(-1000, 1000, 64)
+    assert np.array_equal(butterflies(values)(), _backend.walsh_hadamard(values))
 
 
 # The minimax engine
@@ -171,7 +118,6 @@ def test_both_look_ups_agree_and_a_wrong_one_is_refused() -> None:
     check_equal("K=2", estimator.estimate(counts), numpy_look_up(estimator, counts))
     with pytest.raises(AssertionError, match="estimates differ"):
         check_equal("K=2", estimator.estimate(counts), numpy_look_up(estimator, counts + 40))
-    assert [row.against for row in look_up_rows("x86_v4", 1000, 2)] == ["20 ns a data set", "NumPy searchsorted"]
 
 
 def test_both_walks_agree_and_a_wrong_one_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.bench.means import RADIUS
-from dpcore.bench.timing import Work
-from peers import PCG64
+from dpcore.bench._peers.sources import PCG64
+from dpcore.bench.benchmark import Work
 
 Array = npt.NDArray[Any]
 EPSILON = 1.0
+RADIUS = 1.0
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,7 @@ class MeanPeer:
     prepare: Callable[[Array], Work]
     package: str = "numpy"
     share: float = 1.0
-
-    @property
-    def installed(self) -> bool:
-        """Whether the peer's package is there."""
-        return importlib.util.find_spec(self.package) is not None
+    safe: bool = False
 
 
 def plain(x: Array) -> Work:
@@ -58,5 +53,5 @@ def opendp(x: Array) -> Work:
 PEERS = (
     MeanPeer("NumPy clip, mean, laplace", plain),
     MeanPeer("diffprivlib tools.mean", diffprivlib, "diffprivlib"),
-    MeanPeer("OpenDP clamp, sum, laplace", opendp, "opendp", 0.1),
+    MeanPeer("OpenDP clamp, sum, laplace", opendp, "opendp", 0.1, safe=True),
 )

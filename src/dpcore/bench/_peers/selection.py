@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,37 +9,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.bench.selection import EPSILON, SENSITIVITY, SelectionCase
-from dpcore.bench.timing import Work
-from peers import PCG64, mkl_state
+from dpcore.bench._peers.sources import PCG64, mkl_state
+from dpcore.bench.benchmark import Work
 
 Array = npt.NDArray[Any]
-Prepare = Callable[[SelectionCase, Array], Work]
+EPSILON, DELTA, SENSITIVITY = 1.0, 1e-6, 1.0
+Prepare = Callable[[Any, Array], Work]
 """Takes a case and its scores, and returns the work that is timed. The work returns the choice."""
 
 
 @dataclass(frozen=True)
 class SelectionPeer:
-    """A peer, and what is asked of us beside it.
+    """A peer of one case.
 
-    `share` is the number of scores a slow peer gets, as a part of the case's own number. Slow peers are measured once, at the best level.
+    `share` is the number of scores a slow peer gets, as a part of the case's own number.
     """
 
     ours: str
     name: str
     prepare: Prepare
-    target: float | None = None
-    goal: bool = False
     package: str = "numpy"
     share: float = 1.0
     shape: str = "near-tied"
     slow: bool = False
-    rounds: int = 5
-
-    @property
-    def installed(self) -> bool:
-        """Whether the peer's package is there."""
-        return importlib.util.find_spec(self.package) is not None
+    safe: bool = False
 
 
 # NumPy
@@ -50,11 +42,11 @@ def largest(keys: Array, s: int) -> Array:
     return np.argpartition(keys, keys.size - s)[-s:]
 
 
-def gumbel_top(case: SelectionCase, v: Array) -> Work:
+def gumbel_top(case: Any, v: Array) -> Work:
     return lambda: largest(v + PCG64.gumbel(scale=case.scale, size=v.size), case.s)
 
 
-def exponentials_top(case: SelectionCase, v: Array) -> Work:
+def exponentials_top(case: Any, v: Array) -> Work:
     """NumPy's best route: −ln of an exponential is Gumbel noise, and its exponentials are its fastest; everything in place."""
 
     def work() -> Array:
@@ -67,12 +59,12 @@ def exponentials_top(case: SelectionCase, v: Array) -> Work:
     return work
 
 
-def mkl_top(case: SelectionCase, v: Array) -> Work:
+def mkl_top(case: Any, v: Array) -> Work:
     state = mkl_state()
     return lambda: largest(v + state.gumbel(0.0, case.scale, v.size), case.s)
 
 
-def peel(case: SelectionCase, v: Array) -> Work:
+def peel(case: Any, v: Array) -> Work:
     def work() -> Array:
         chosen = np.empty(case.s, np.int64)
         for r in range(case.s):
@@ -84,19 +76,19 @@ def peel(case: SelectionCase, v: Array) -> Work:
     return work
 
 
-def laplace_argmax(case: SelectionCase, v: Array) -> Work:
+def laplace_argmax(case: Any, v: Array) -> Work:
     return lambda: np.argmax(v + PCG64.laplace(scale=case.scale, size=v.size))
 
 
-def gumbel_argmax(case: SelectionCase, v: Array) -> Work:
+def gumbel_argmax(case: Any, v: Array) -> Work:
     return lambda: np.argmax(v + PCG64.gumbel(scale=case.scale, size=v.size))
 
 
-def exponential_argmax(case: SelectionCase, v: Array) -> Work:
+def exponential_argmax(case: Any, v: Array) -> Work:
     return lambda: np.argmax(v + case.scale * PCG64.standard_exponential(v.size))
 
 
-def inversion(case: SelectionCase, v: Array) -> Work:
+def inversion(case: Any, v: Array) -> Work:
     """The textbook: probabilities, their running sum, one uniform number."""
 
     def work() -> Any:
@@ -110,7 +102,7 @@ def inversion(case: SelectionCase, v: Array) -> Work:
 
 
 def diffprivlib(mechanism: str) -> Prepare:
-    def prepare(case: SelectionCase, v: Array) -> Work:
+    def prepare(case: Any, v: Array) -> Work:
         from diffprivlib import mechanisms
 
         utility, make = v.tolist(), getattr(mechanisms, mechanism)
@@ -120,7 +112,7 @@ def diffprivlib(mechanism: str) -> Prepare:
 
 
 def opendp(name: str, measure: str, **options: int) -> Prepare:
-    def prepare(case: SelectionCase, v: Array) -> Work:
+    def prepare(case: Any, v: Array) -> Work:
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
@@ -133,38 +125,23 @@ def opendp(name: str, measure: str, **options: int) -> Prepare:
 
 TOP, PEELING, ARGMAX = "top_s gumbel, s=100", "top_s peeling, s=100", "noisy_argmax laplace"
 PEERS = (
-    SelectionPeer(TOP, "NumPy gumbel + argpartition", gumbel_top, 10),
+    SelectionPeer(TOP, "NumPy gumbel + argpartition", gumbel_top),
     SelectionPeer(TOP, "NumPy exponentials in place + argpartition", exponentials_top),
-    SelectionPeer(TOP, "MKL gumbel (SFMT) + argpartition", mkl_top, package="mkl_random"),
-    SelectionPeer(
-        TOP, "OpenDP noisy top k", opendp("make_noisy_top_k", "max_divergence", k=100), 1000, package="opendp", slow=True, rounds=2
-    ),
-    SelectionPeer(
-        TOP,
-        "OpenDP noisy top k, separated",
-        opendp("make_noisy_top_k", "max_divergence", k=100),
-        1000,
-        package="opendp",
-        share=0.1,
-        shape="separated",
-        slow=True,
-        rounds=1,
-    ),
-    SelectionPeer(PEELING, "NumPy laplace + argmax, 100 times", peel, 12, rounds=3),
-    SelectionPeer(PEELING, "NumPy laplace + argmax, 100 times (goal)", peel, 40, goal=True, slow=True, rounds=3),
-    SelectionPeer(ARGMAX, "NumPy laplace + argmax", laplace_argmax, 8),
+    SelectionPeer(TOP, "MKL gumbel (SFMT) + argpartition", mkl_top, "mkl_random"),
+    SelectionPeer(TOP, "OpenDP noisy top k", opendp("make_noisy_top_k", "max_divergence", k=100), "opendp", 0.1, slow=True, safe=True),
+    SelectionPeer(PEELING, "NumPy laplace + argmax, 100 times", peel, slow=True),
+    SelectionPeer(ARGMAX, "NumPy laplace + argmax", laplace_argmax),
     SelectionPeer("noisy_argmax gumbel", "NumPy gumbel + argmax", gumbel_argmax),
     SelectionPeer(
-        "noisy_argmax gumbel", "OpenDP noisy max, Gumbel", opendp("make_noisy_max", "zero_concentrated_divergence"), package="opendp"
+        "noisy_argmax gumbel", "OpenDP noisy max, Gumbel", opendp("make_noisy_max", "zero_concentrated_divergence"), "opendp",
+        0.1, slow=True, safe=True,
     ),
     SelectionPeer("exponential_mechanism", "NumPy gumbel + argmax", gumbel_argmax),
     SelectionPeer("exponential_mechanism", "NumPy running sum + searchsorted", inversion),
-    SelectionPeer(
-        "exponential_mechanism", "diffprivlib Exponential", diffprivlib("Exponential"), package="diffprivlib", slow=True, rounds=3
-    ),
+    SelectionPeer("exponential_mechanism", "diffprivlib Exponential", diffprivlib("Exponential"), "diffprivlib", 0.1, slow=True),
     SelectionPeer("permute_and_flip", "NumPy exponentials + argmax", exponential_argmax),
+    SelectionPeer("permute_and_flip", "diffprivlib PermuteAndFlip", diffprivlib("PermuteAndFlip"), "diffprivlib", 0.1, slow=True),
     SelectionPeer(
-        "permute_and_flip", "diffprivlib PermuteAndFlip", diffprivlib("PermuteAndFlip"), package="diffprivlib", slow=True, rounds=3
+        "permute_and_flip", "OpenDP noisy max, exponential", opendp("make_noisy_max", "max_divergence"), "opendp", 0.1, slow=True, safe=True
     ),
-    SelectionPeer("permute_and_flip", "OpenDP noisy max, exponential", opendp("make_noisy_max", "max_divergence"), package="opendp"),
-)
+)  # fmt: skip

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dpcore.bench.local import EPSILON
-from dpcore.bench.timing import Work
-from peers_local import PRIME, Array, lh_client, pure
+from dpcore.bench._peers.local import EPSILON, PRIME, Array, lh_client, pure
+from dpcore.bench.benchmark import Work
 
 
 @dataclass(frozen=True)
@@ -22,11 +20,6 @@ class EstimatePeer:
     prepare: Callable[[Any, int], Callable[[], Any]]
     records: int
     package: str = "numpy"
-
-    @property
-    def installed(self) -> bool:
-        """Whether the peer's package is there."""
-        return importlib.util.find_spec(self.package) is not None
 
 
 def lh_server(mechanism: Any, n: int) -> Callable[[], Array]:
@@ -43,7 +36,7 @@ def pure_lh_server(mechanism: Any, n: int) -> Callable[[], Array]:
     client = pure("LHClient", use_olh=True)(mechanism)
     reports = [client(3) for _ in range(n)]
 
-    def work() -> Array:
+    def work() -> Any:
         server = LHServer(EPSILON, mechanism.k, use_olh=True, index_mapper=int)
         server.aggregate_all(reports)
         return server.estimate_all(range(mechanism.k), suppress_warnings=True)

@@ -6,7 +6,6 @@ named. A block is small enough to stay in the cache: few users write that loop.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -17,15 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import local
-from dpcore.bench.local import BOUNDS, EPSILON
-from dpcore.bench.timing import Work
+from dpcore.bench._peers.sources import PCG64, SFC64
+from dpcore.bench.benchmark import Work
 
 Array = npt.NDArray[Any]
 Prepare = Callable[[Any, Array], Callable[[], Any]]
 """Takes our mechanism, for its k alone, and the records; returns the work that is timed. The work returns reports."""
 
-PCG64 = np.random.Generator(np.random.PCG64(1))
-SFC64 = np.random.Generator(np.random.SFC64(1))
+EPSILON = 1.0
+BOUNDS = 0.0, 8.0
+"""Bounds of the mean; a fifth of the values is above them."""
 E = math.exp(EPSILON)
 FLIP = 1 / (1 + E)
 BLOCK = 2**17
@@ -39,30 +39,19 @@ def as_they_are(mechanism: Any, reports: Any) -> Any:
 
 @dataclass(frozen=True)
 class LocalPeer:
-    """A peer and what is asked of us beside it, by CPU level.
+    """A peer of one case.
 
-    `reports` turns what the peer returns into reports or an aggregate of ours, so that our estimator judges them. `records` is how many
-    records a slow peer gets; its time is scaled to ours.
+    `reports` turns what the peer returns into reports or an aggregate of dpcore, so that dpcore's estimator judges them. `records` is how
+    many records a slow peer gets; its time is scaled.
     """
 
     ours: str
     name: str
     prepare: Prepare
-    targets: dict[str, float]
     package: str = "numpy"
-    required: bool = True
+    safe: bool = False
     records: int | None = None
     reports: Callable[[Any, Any], Any] = as_they_are
-
-    @property
-    def installed(self) -> bool:
-        """Whether the peer's package is there."""
-        return importlib.util.find_spec(self.package) is not None
-
-
-def v4_v3(v4: float, v3: float) -> dict[str, float]:
-    """Targets of the two x86 levels."""
-    return {"x86_v4": v4, "x86_v3": v3}
 
 
 # Binary response
@@ -137,14 +126,14 @@ def as_array(dtype: Any) -> Callable[[Any, Any], Array]:
     return lambda mechanism, reports: np.array([int(r) for r in reports]).astype(dtype)
 
 
-def opendp_bool(mechanism: Any) -> Callable[[bool], bool]:
+def opendp_bool(mechanism: Any) -> Any:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
     return dp.m.make_randomized_response_bool(1 - FLIP)
 
 
-def diffprivlib_binary(mechanism: Any) -> Callable[[str], str]:
+def diffprivlib_binary(mechanism: Any) -> Any:
     from diffprivlib.mechanisms import Binary
 
     return Binary(epsilon=EPSILON, value0="0", value1="1").randomise
@@ -326,7 +315,7 @@ def lh_client(mechanism: Any) -> Callable[[int], Any]:
 def pure(client: str, **parameters: Any) -> Callable[[Any], Callable[[int], Any]]:
     """A client of pure-ldp that takes codes from 0."""
 
-    def make(mechanism: Any) -> Callable[[int], Any]:
+    def make(mechanism: Any) -> Any:
         from pure_ldp import frequency_oracles
 
         return getattr(frequency_oracles, client)(EPSILON, mechanism.k, index_mapper=int, **parameters).privatise
@@ -334,7 +323,7 @@ def pure(client: str, **parameters: Any) -> Callable[[Any], Callable[[int], Any]
     return make
 
 
-def opendp_kary(mechanism: Any) -> Callable[[int], int]:
+def opendp_kary(mechanism: Any) -> Any:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
@@ -377,34 +366,35 @@ BINARY, MEAN, UNARY, HASHING, HADAMARD = (
 )
 LDPY, PURE, OPENDP, CRYPTOGRAPHY = "multi_freq_ldpy", "pure_ldp", "opendp", "cryptography"
 PEERS = (
-    LocalPeer(BINARY, "NumPy x ^ (random(n) < p)", flip, v4_v3(10, 6)),
-    LocalPeer(BINARY, "NumPy, 16-bit words (SFC64)", flip_16_bits, v4_v3(4, 2)),
-    LocalPeer(BINARY, "NumPy, 16-bit words (SFC64), in blocks", flip_16_bits_in_blocks, v4_v3(4, 2), required=False),
-    LocalPeer(BINARY, "cryptography AES-256-CTR, 16-bit words, in blocks", flip_by_aes(256), v4_v3(1.8, 1), CRYPTOGRAPHY),
-    LocalPeer(BINARY, "cryptography AES-128-CTR, 16-bit words, in blocks", flip_by_aes(128), v4_v3(1.8, 1), CRYPTOGRAPHY, required=False),
-    LocalPeer(BINARY, "OpenDP", one_by_one(opendp_bool, bool), {}, OPENDP, records=500, reports=as_array(np.bool_)),
+    LocalPeer(BINARY, "NumPy x ^ (random(n) < p)", flip),
+    LocalPeer(BINARY, "NumPy, 16-bit words (SFC64)", flip_16_bits),
+    LocalPeer(BINARY, "NumPy, 16-bit words (SFC64), in blocks", flip_16_bits_in_blocks),
+    LocalPeer(BINARY, "cryptography AES-256-CTR, 16-bit words, in blocks", flip_by_aes(256), CRYPTOGRAPHY),
+    LocalPeer(BINARY, "cryptography AES-128-CTR, 16-bit words, in blocks", flip_by_aes(128), CRYPTOGRAPHY),
+    LocalPeer(BINARY, "OpenDP", one_by_one(opendp_bool, bool), OPENDP, safe=True, records=500, reports=as_array(np.bool_)),
     LocalPeer(
         BINARY,
         "diffprivlib Binary",
         one_by_one(diffprivlib_binary, lambda v: "01"[int(v)]),
-        {},
         "diffprivlib",
         records=5000,
         reports=as_array(np.bool_),
     ),
-    LocalPeer(MEAN, "NumPy random(n) < a + b·clip(x)", mean_bit, v4_v3(4, 2.5)),
-    LocalPeer(MEAN, "NumPy in blocks (SFC64)", mean_bit_in_blocks, {}),
+    LocalPeer(MEAN, "NumPy random(n) < a + b·clip(x)", mean_bit),
+    LocalPeer(MEAN, "NumPy in blocks (SFC64)", mean_bit_in_blocks),
     *(
-        LocalPeer(f"KaryResponse k={k}, {dtype}", name, prepare, targets)
+        LocalPeer(f"KaryResponse k={k}, {dtype}", name, prepare)
         for k in (16, 1024)
         for dtype in ("int64", "uint16")
-        for name, prepare, targets in (
-            ("NumPy, uniform over all k", kary, v4_v3(5, 3)),
-            ("NumPy, uniform over the others", kary_over_others, {}),
+        for name, prepare in (
+            ("NumPy, uniform over all k", kary),
+            ("NumPy, uniform over the others", kary_over_others),
         )
     ),
     *(
-        LocalPeer(f"KaryResponse k={k}, int64", name, one_by_one(client), {}, package, records=records, reports=as_array(np.int64))
+        LocalPeer(
+            f"KaryResponse k={k}, int64", name, one_by_one(client), package, name == "OpenDP", records=records, reports=as_array(np.int64)
+        )
         for k in (16, 1024)
         for name, client, package, records in (
             ("multi-freq-ldpy", grr_client, LDPY, 20_000),
@@ -412,21 +402,21 @@ PEERS = (
             ("OpenDP", opendp_kary, OPENDP, 500),
         )
     ),
-    LocalPeer(UNARY, "NumPy random((n, k)) < q, packed", unary(uniforms_below), v4_v3(10, 6)),
-    LocalPeer(UNARY, "NumPy, 16-bit words (SFC64)", unary(words_below), {}),
-    LocalPeer(UNARY, "multi-freq-ldpy", one_by_one(ue_client), {}, LDPY, records=2000, reports=as_bits),
-    LocalPeer(UNARY, "pure-ldp", one_by_one(pure("UEClient", use_oue=True)), {}, PURE, records=1000, reports=as_bits),
+    LocalPeer(UNARY, "NumPy random((n, k)) < q, packed", unary(uniforms_below)),
+    LocalPeer(UNARY, "NumPy, 16-bit words (SFC64)", unary(words_below)),
+    LocalPeer(UNARY, "multi-freq-ldpy", one_by_one(ue_client), LDPY, records=2000, reports=as_bits),
+    LocalPeer(UNARY, "pure-ldp", one_by_one(pure("UEClient", use_oue=True)), PURE, records=1000, reports=as_bits),
     *(
         peer
         for k in (128, 1024)
         for peer in (
-            LocalPeer(f"SubsetSelection k={k}", "NumPy argpartition", subset, {}, records=10_000),
-            LocalPeer(f"SubsetSelection k={k}", "multi-freq-ldpy", one_by_one(ss_client), {}, LDPY, records=1000, reports=as_members),
+            LocalPeer(f"SubsetSelection k={k}", "NumPy argpartition", subset, records=10_000),
+            LocalPeer(f"SubsetSelection k={k}", "multi-freq-ldpy", one_by_one(ss_client), LDPY, records=1000, reports=as_members),
         )
     ),
-    LocalPeer(HASHING, "NumPy, our hash family", hashing, {}),
-    LocalPeer(HASHING, "multi-freq-ldpy", one_by_one(lh_client), {}, LDPY, records=1000, reports=as_supports),
-    LocalPeer(HASHING, "pure-ldp", one_by_one(pure("LHClient", use_olh=True)), {}, PURE, records=1000, reports=as_supports),
-    LocalPeer(HADAMARD, "NumPy", hadamard, {}),
-    LocalPeer(HADAMARD, "pure-ldp", one_by_one(pure("HadamardMechClient", t=1)), {}, PURE, records=2000, reports=as_rows),
+    LocalPeer(HASHING, "NumPy, our hash family", hashing),
+    LocalPeer(HASHING, "multi-freq-ldpy", one_by_one(lh_client), LDPY, records=1000, reports=as_supports),
+    LocalPeer(HASHING, "pure-ldp", one_by_one(pure("LHClient", use_olh=True)), PURE, records=1000, reports=as_supports),
+    LocalPeer(HADAMARD, "NumPy", hadamard),
+    LocalPeer(HADAMARD, "pure-ldp", one_by_one(pure("HadamardMechClient", t=1)), PURE, records=2000, reports=as_rows),
 )

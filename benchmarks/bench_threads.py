@@ -1,0 +1,11 @@
+"""Several threads beside one: the groups below, as `dpcore bench --only GROUP` runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GROUPS = ("threads",)
+
+
+def test(item: Any, level: str, measure: Any) -> None:
+    measure(item, level)

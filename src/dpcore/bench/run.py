@@ -1,0 +1,287 @@
+"""Runs benchmarks: all of them several times, a block of turns each time, so that every row sees the machine at several moments."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpcore import _backend
+from dpcore.bench.bands import undisturbed
+from dpcore.bench.benchmark import Benchmark, Side, Work, installed
+from dpcore.bench.machine import commit_record, machine_record
+from dpcore.bench.results import OURS, Absent, Broken, Noise, Results, Row, Timed
+from dpcore.bench.timing import TURN, by_children, by_clock, calls_of_a_turn, take_turns
+from dpcore.pages.printable import printable
+
+Progress = Callable[[int, int], object]
+BLOCKS = 9
+"""Blocks of turns of a row, spread over the run."""
+KEPT = 1 << 17
+"""Inputs of so many units stay in memory between blocks."""
+LARGE = 10**5
+"""From this size on the memory of a call is measured."""
+LONG = 20.0
+"""A first call that is longer than so many turns is not repeated to find out how many calls make a turn."""
+COPIED = 1 << 23
+"""Bytes of the copy that measures the noise of the machine: more than most caches keep for one program."""
+LONGEST_REASON = 300
+
+
+class _Running:
+    """One side of a row while it is measured."""
+
+    def __init__(self, name: str, kind: str, size: int, side: Side | None = None) -> None:
+        self.name, self.kind, self.size, self.side = name, kind, size, side
+        self.blocks: list[float | None] = []
+        self.turns, self.calls, self.seconds, self.spent = 0, 1, 0.0, 0.0
+        self.peak: int | None = None
+        self.why: str | None = None
+
+    def timed(self) -> Timed:
+        """The result."""
+        side = self.side
+        return Timed(
+            self.name, self.kind, self.size, tuple(self.blocks), self.turns, self.calls, safe=side is None or side.safe,
+            package="numpy" if side is None else side.package, judges=side is not None and side.judges, peak_bytes=self.peak,
+        )  # fmt: skip
+
+
+class _RowInProgress:
+    """A benchmark at one CPU level while it is measured."""
+
+    def __init__(self, item: Benchmark, level: str, *, best: bool, memory: bool) -> None:
+        self.item, self.level = item, level
+        self._memory = memory and best and not item.children
+        self.ours = _Running(OURS, "ours", item.size)
+        sides = [side for side in item.sides if installed(side.package) and (best or not side.best_level)]
+        self.others = [_Running(side.name, side.kind, side.size or item.size, side) for side in sides]
+        self.spent, self.visits = 0.0, 0
+        self._stopwatch = by_children if item.children else by_clock
+        self._kept: list[tuple[Any, list[Work]]] = []
+
+    @property
+    def weight(self) -> float:
+        """Its share of the time: more for a row with many sides, less for calls on few values, which need little."""
+        return self.item.weight * (0.25 if self.item.character == "call" else 0.6 + 0.2 * len(self.others))
+
+    @property
+    def alive(self) -> list[_Running]:
+        """Sides that are not broken."""
+        return [side for side in (self.ours, *self.others) if side.why is None]
+
+    def visit(self, allowance: float) -> None:
+        """Measure a block of turns, about as long as allowed."""
+        start = time.perf_counter()
+        _backend.select_level(self.level)
+        try:
+            self._measure(allowance)
+        except Exception as error:
+            self.ours.why = _reason(error)
+        self.visits += 1
+        self.spent += time.perf_counter() - start
+
+    def _measure(self, allowance: float) -> None:
+        inputs, works = self._kept.pop() if self._kept else self._prepared()
+        if self.visits == 0:
+            works = self._first_calls(inputs, works)
+        sides = self.alive
+        if self.ours.why is not None:
+            return
+        taking = [side is self.ours or self._takes_part(side, allowance) for side in sides]
+        chosen = [i for i, part in enumerate(taking) if part]
+        slow = [sides[i].seconds * sides[i].calls > allowance / 4 for i in chosen]
+        calls = [sides[i].calls for i in chosen]
+        try:
+            turns = take_turns([works[i] for i in chosen], calls, allowance, stopwatch=self._stopwatch, once=slow)
+        except Exception:
+            self._find_broken(sides, works)  # the next block goes on without them
+            return
+        self._keep(sides, chosen, turns)
+        if self.item.size <= KEPT:
+            self._kept.append((inputs, works))
+
+    def _prepared(self) -> tuple[Any, list[Work]]:
+        inputs = self.item.inputs()
+        works: list[Work] = [self.item.ours(inputs)]
+        for other in self.others:
+            if other.why is None and other.side is not None:
+                try:
+                    works.append(other.side.prepare(inputs))
+                except Exception as error:
+                    other.why = _reason(error)
+        return inputs, works
+
+    def _first_calls(self, inputs: Any, works: list[Work]) -> list[Work]:
+        """Check each answer, and find how many calls make a turn. Return the works that gave none wrong."""
+        good: list[Work] = []
+        for side, work in zip(self.alive, works, strict=True):
+            begin = time.perf_counter()
+            try:
+                result = work()
+                first = time.perf_counter() - begin
+                check = self.item.check if side.side is None else side.side.check
+                if check is not None:
+                    check(inputs, result)
+                del result
+                side.calls, side.seconds = (1, first) if first > LONG * TURN else calls_of_a_turn(work, self._stopwatch)
+                if self._memory and self.item.size >= LARGE and not (side.side is not None and side.side.best_level):
+                    side.peak = _peak(work)
+                good.append(work)
+            except Exception as error:
+                side.why = _reason(error)
+            side.spent += time.perf_counter() - begin
+        return good
+
+    def _find_broken(self, sides: Sequence[_Running], works: Sequence[Work]) -> None:
+        for side, work in zip(sides, works, strict=True):
+            try:
+                work()
+            except Exception as error:
+                side.why = _reason(error)
+
+    def _takes_part(self, side: _Running, allowance: float) -> bool:
+        """A slow side takes part as long as it has not used more time than all others should."""
+        return self.visits == 0 or side.seconds * side.calls <= allowance / 2 or side.spent <= self.spent / 3
+
+    def _keep(self, sides: Sequence[_Running], chosen: Sequence[int], turns: Sequence[Sequence[float]]) -> None:
+        for side in (self.ours, *self.others):
+            side.blocks.append(None)
+        for i, measured in zip(chosen, turns, strict=True):
+            side = sides[i]
+            side.blocks[-1] = undisturbed(measured)
+            side.turns += len(measured)
+            side.spent += sum(measured) * side.calls
+
+    def row(self) -> Row | None:
+        """The result; None if nothing was measured."""
+        if self.ours.why is not None or not any(self.ours.blocks):
+            return None
+        item, others = self.item, [side.timed() for side in self.others if side.why is None and any(side.blocks)]
+        return Row(item.group, item.name, item.size, item.unit, item.threads, self.level, item.character, self.ours.timed(), tuple(others))
+
+    def broken(self) -> list[Broken]:
+        """Sides that raised an error or gave a wrong answer."""
+        return [Broken(self.item.name, side.name, side.why) for side in (self.ours, *self.others) if side.why is not None]
+
+
+def _reason(error: Exception) -> str:
+    return printable(f"{type(error).__name__}: {error}".rstrip(": "))[:LONGEST_REASON]
+
+
+def _peak(work: Work) -> int:
+    """Bytes that a call allocates at most; NumPy's arrays are counted."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        work()
+        return max(0, tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+
+
+class _NoiseMeter:
+    """Times one copy between rows."""
+
+    def __init__(self) -> None:
+        self._source = np.ones(COPIED // 8)
+        self._target = np.ones(COPIED // 8)
+        self.times: list[float] = []
+
+    def look(self) -> None:
+        """Copy once more; the first copy brings the pages back that a row has driven out."""
+        copy = partial(np.copyto, self._target, self._source)
+        copy()
+        self.times.append(by_clock(copy, 1))
+
+
+def absent_packages(items: Iterable[Benchmark]) -> tuple[Absent, ...]:
+    """Packages that are not installed, each with what it keeps from being measured.
+
+    Parameters
+    ----------
+    items : iterable of Benchmark
+        What would run.
+    """
+    names: dict[str, dict[str, None]] = {}
+    for item in items:
+        for package, name in ((item.package, item.name), *((side.package, side.name) for side in item.sides)):
+            if not installed(package):
+                names.setdefault(package, {})[name] = None
+    return tuple(Absent(package, tuple(found)) for package, found in names.items())
+
+
+def run(
+    items: Sequence[Benchmark], seconds: float, *, mode: str, levels: Sequence[str] = (), progress: Progress | None = None
+) -> tuple[Results, BaseException | None]:
+    """Measure benchmarks.
+
+    Parameters
+    ----------
+    items : sequence of Benchmark
+        What runs. Those whose package is absent do not.
+    seconds : float
+        About how long the run takes. Each row gets one block of turns at least.
+    mode : str
+        "quick" or "full": it is written down, and a quick run has other CPU levels only for work in the cache.
+    levels : sequence of str, optional
+        CPU levels, the best first. Default: those of this machine.
+    progress : callable, optional
+        Called as progress(done, total) after each block.
+
+    Returns
+    -------
+    results : Results
+        What was measured until the end, or until an interruption.
+    interruption : BaseException or None
+        What ended the run early.
+    """
+    every = tuple(levels) or _backend.available_levels()[::-1]
+    before, start = _backend.selected_level(), time.perf_counter()
+    rows = [
+        _RowInProgress(item, level, best=level == every[0], memory=mode != "quick")
+        for item in items
+        if installed(item.package)
+        for level in (every if item.levels and (mode != "quick" or item.character == "cache") else every[:1])
+    ]
+    meter = _NoiseMeter()
+    interruption: BaseException | None = None
+    try:
+        _pass_over(rows, start + seconds, seconds, meter, progress)
+    except Exception:
+        raise
+    except BaseException as error:  # a signal: what is done is kept
+        interruption = error
+    finally:
+        _backend.select_level(before)
+    found = [(row, row.row()) for row in rows]
+    results = Results(
+        rows=tuple(done for _, done in found if done is not None), machine=machine_record(), commit=commit_record(), mode=mode,
+        noise=Noise(tuple(meter.times)), absent=absent_packages(items), broken=tuple(b for row in rows for b in row.broken()),
+        interrupted=interruption is not None, seconds=time.perf_counter() - start, made=datetime.now(UTC).isoformat(timespec="seconds"),
+    )  # fmt: skip
+    return results, interruption
+
+
+def _pass_over(rows: Sequence[_RowInProgress], end: float, seconds: float, meter: _NoiseMeter, progress: Progress | None) -> None:
+    """Visit all rows `BLOCKS` times; rows that have used their share of the time are left out, and after the end all are."""
+    weight, done, total = sum(row.weight for row in rows), 0, BLOCKS * len(rows)
+    for visit in range(BLOCKS):
+        ahead = weight * (BLOCKS - visit)
+        for row in rows:
+            share = seconds * row.weight / weight
+            left = max(0.0, end - time.perf_counter()) * row.weight / ahead
+            allowance = min(share * (visit + 1) / BLOCKS - row.spent, max(left, share / BLOCKS / 4))
+            ahead -= row.weight
+            if visit == 0 or (allowance > share / BLOCKS / 4 and time.perf_counter() < end and row.ours.why is None):
+                row.visit(max(allowance, share / BLOCKS / 4))
+                meter.look()
+            done += 1
+            if progress is not None:
+                progress(done, total)

@@ -1,0 +1,267 @@
+"""Runs of made-up benchmarks, and that the registry is complete. Nothing here depends on how long anything takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dpcore import _backend, local, noise, selection
+from dpcore.bench import GROUPS, Benchmark, Plan, Side, benchmarks
+from dpcore.bench.curve import sizes
+from dpcore.bench.noise import thread_counts
+from dpcore.bench.pace import items_and_seconds
+from dpcore.bench.run import BLOCKS, absent_packages, run
+from dpcore.bench.timing import by_children, calls_of_a_turn, take_turns
+from dpcore.errors import ParameterError
+
+SMALL = Plan(size=2000, largest=64, cores=2, quick=False)
+
+
+def nothing() -> None:
+    pass
+
+
+def fail() -> None:
+    raise ValueError("a broken peer")
+
+
+def wrong(_inputs: object, _result: object) -> None:
+    raise AssertionError("a wrong answer")
+
+
+def side(name: str = "a bound", work=nothing, **more) -> Side:
+    return Side(name=name, prepare=lambda _inputs: work, **({"kind": "bound", "judges": True} | more))
+
+
+def item(name: str = "an item", *sides: Side, work=nothing, **more) -> Benchmark:
+    return Benchmark(group="noise", name=name, size=1, inputs=lambda: None, ours=lambda _inputs: work, sides=sides or (side(),), **more)
+
+
+def ran(*items: Benchmark, **more):
+    results, interruption = run(items, 0.05, **({"mode": "quick"} | more))
+    assert interruption is None
+    return results
+
+
+# Turns
+
+
+def test_works_take_turns_and_their_order_alternates():
+    calls: list[str] = []
+    found = take_turns([lambda: calls.append("a"), lambda: calls.append("b")], [1, 2], seconds=0.0)
+    assert calls == ["a", "b", "b"]
+    assert [len(turns) for turns in found] == [1, 1]
+    calls.clear()
+    take_turns([lambda: calls.append("a"), lambda: calls.append("b")], [1, 1], seconds=0.005)
+    assert calls[:8] == ["a", "b", "b", "a", "a", "b", "b", "a"]
+
+
+def test_a_slow_work_takes_one_turn():
+    found = take_turns([nothing, nothing], [1, 1], seconds=0.005, once=[False, True])
+    assert len(found[0]) > len(found[1]) == 1
+
+
+def test_a_turn_has_as_many_calls_as_the_clock_needs():
+    assert calls_of_a_turn(nothing, lambda _work, calls: 1e-6 if calls else 0.0)[0] >= 200
+    assert calls_of_a_turn(nothing, lambda _work, _calls: 1.0) == (1, 1.0)
+    assert calls_of_a_turn(nothing, lambda _work, _calls: 0.0)[0] == 1 << 16
+
+
+def test_time_of_children_is_that_of_processes():
+    assert by_children(nothing, 1) == 0.0
+
+
+# Runs
+
+
+def test_every_row_has_a_block_and_knows_its_sides():
+    results = ran(item("one"), item("two", side("b", kind="peer"), side("c")))
+    assert [row.name for row in results.rows] == ["one", "two"]
+    for row in results.rows:
+        assert 1 <= len(row.ours.known) <= BLOCKS
+        assert all(len(other.blocks) == len(row.ours.blocks) for other in row.others)
+    assert results.broken == ()
+    assert not results.interrupted
+
+
+@pytest.mark.parametrize(
+    ("sides", "name", "why"),
+    [
+        ([side("bad", fail)], "bad", "ValueError: a broken peer"),
+        ([side("bad", check=wrong)], "bad", "AssertionError: a wrong answer"),
+        ([Side(name="bad", prepare=lambda _inputs: fail())], "bad", "ValueError: a broken peer"),
+    ],
+)
+def test_a_broken_peer_is_named_and_the_others_go_on(sides, name, why):
+    results = ran(item("an item", *sides, side("good")), item("another"))
+    assert [(broken.row, broken.side, broken.why) for broken in results.broken] == [("an item", name, why)]
+    assert [[other.name for other in row.others] for row in results.rows] == [["good"], ["a bound"]]
+
+
+def test_a_peer_that_breaks_later_is_named_and_its_turns_are_not_kept():
+    broken: list[bool] = []
+
+    def tired() -> None:
+        if broken:
+            raise ValueError("tired")
+
+    results, _ = run(
+        [item("an item", side("tired", tired), side("good"))], 1.0, mode="quick", progress=lambda _done, _total: broken.append(True)
+    )
+    assert [(found.side, found.why) for found in results.broken] == [("tired", "ValueError: tired")]
+    (row,) = results.rows
+    assert [other.name for other in row.others] == ["good"]
+    assert len(row.ours.known) > 1
+
+
+def test_a_wrong_answer_of_ours_is_named_and_not_timed():
+    results = ran(item("bad", check=wrong), item("good"))
+    assert [(broken.row, broken.side) for broken in results.broken] == [("bad", "dpcore")]
+    assert [row.name for row in results.rows] == ["good"]
+
+
+def test_absent_packages_are_named_with_what_installs_them():
+    missing = item("ours", package="no_such_package_a"), item("an item", side("a peer", package="no_such_package_b"), side("good"))
+    results = ran(*missing)
+    assert [(absent.package, absent.names) for absent in results.absent] == [
+        ("no_such_package_a", ("ours",)),
+        ("no_such_package_b", ("a peer",)),
+    ]
+    assert results.absent[0].pip == "pip install no_such_package_a"
+    assert [[other.name for other in row.others] for row in results.rows] == [["good"]]
+    assert absent_packages([item()]) == ()
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
+def test_what_is_done_before_an_interruption_is_kept(signal):
+    def interrupt(done: int, _total: int) -> None:
+        if done == 2:
+            raise signal
+
+    results, interruption = run([item("one"), item("two"), item("three")], 1.0, mode="quick", progress=interrupt)
+    assert isinstance(interruption, signal)
+    assert results.interrupted
+    assert [row.name for row in results.rows] == ["one", "two"]
+
+
+def test_an_error_of_the_run_itself_is_raised():
+    def bug(_done: int, _total: int) -> None:
+        raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError):
+        run([item()], 1.0, mode="quick", progress=bug)
+
+
+def test_levels_are_run_one_by_one_and_the_selected_one_comes_back():
+    before, seen = _backend.selected_level(), []
+    every = _backend.available_levels()[::-1]
+    results = ran(item("levelled", work=lambda: seen.append(_backend.selected_level()), levels=True, character="cache"), item("best"))
+    assert [(row.name, row.level) for row in results.rows] == [*(("levelled", level) for level in every), ("best", every[0])]
+    assert set(seen) == set(every)
+    assert _backend.selected_level() == before
+
+
+def test_a_quick_run_has_other_levels_only_for_work_in_the_cache():
+    assert len(ran(item(levels=True, character="memory")).rows) == 1
+    assert len(ran(item(levels=True, character="memory"), mode="full").rows) == len(_backend.available_levels())
+
+
+def test_progress_goes_to_the_end():
+    seen: list[tuple[int, int]] = []
+    run([item(), item("two")], 0.01, mode="quick", progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 2 * BLOCKS) for i in range(1, 2 * BLOCKS + 1)]
+
+
+# Registry
+
+
+@pytest.fixture(scope="module")
+def every() -> tuple[Benchmark, ...]:
+    return benchmarks(SMALL)
+
+
+def test_keys_are_unique(every):
+    assert [key for key, count in Counter(item.key for item in every).items() if count > 1] == []
+
+
+def test_a_group_that_does_not_exist_is_refused():
+    with pytest.raises(ParameterError, match="there is no group 'nosie' of benchmarks; the groups are calls, noise"):
+        benchmarks(SMALL, ("nosie",))
+
+
+def test_every_group_has_benchmarks_and_tables_run_only_if_named(every):
+    assert {item.group for item in every} == set(GROUPS) - {"tables"}
+    pytest.importorskip("pyarrow")
+    assert {item.group for item in benchmarks(SMALL, ("tables",))} == {"tables"}
+
+
+def test_every_public_randomiser_noise_and_selection_is_there(every):
+    calls = " ".join(item.name for item in every if item.group == "calls")
+    wanted = {name for name in (*noise.__all__, *selection.__all__) if name[0].islower() and name != "default_grid"}
+    wanted |= {
+        name for name in local.__all__ if hasattr(getattr(local, name), "privatize") and name not in {"BinaryChannel", "SequentialChannel"}
+    }
+    assert {name for name in wanted if name not in calls} <= {"SequentialQuantile"}
+
+
+def test_every_row_has_one_bound_to_be_judged_by(every):
+    for found in every:
+        judges = [other.name for other in found.sides if other.judges]
+        assert len(judges) <= 1, found.key
+        if found.group in {"calls", "noise", "curve"}:
+            assert len(judges) == 1 or "scales" in found.name, found.key
+
+
+def test_on_one_core_no_row_has_several_threads():
+    assert [item for item in benchmarks(Plan(2000, 64, 1, quick=False), ("threads",)) if item.group == "threads"] == []
+    assert thread_counts(1) == []
+    assert thread_counts(12) == [2, 3, 4, 8, 12]
+
+
+def test_a_full_curve_has_every_power_of_two_and_the_largest():
+    assert sizes(10**8, quick=False) == [2**i for i in range(27)] + [10**8]
+
+
+def test_a_quick_run_fits_two_minutes_and_a_full_one_twenty():
+    assert items_and_seconds("quick")[1] <= 100
+    assert items_and_seconds("full")[1] <= 1080
+    assert items_and_seconds("quick", ("start",))[1] < items_and_seconds("quick")[1]
+
+
+CHEAP = ("calls", "noise", "selection", "sums")
+
+
+@pytest.mark.parametrize("group", CHEAP)
+def test_benchmarks_of_a_group_run_and_their_answers_are_right(group, every):
+    chosen = [item for item in every if item.group == group]
+    results, _ = run(chosen, 0.01, mode="quick")
+    assert results.broken == ()
+    assert len(results.rows) >= len(chosen)
+
+
+def test_local_benchmarks_run_and_their_answers_are_right():
+    chosen = benchmarks(Plan(20_000, 64, 2, quick=True), ("local", "distributions"))
+    results, _ = run(chosen, 0.01, mode="quick")
+    assert results.broken == ()
+
+
+def test_jobs_run_and_their_answers_are_right():
+    pytest.importorskip("pyarrow")
+    results, _ = run(benchmarks(Plan(1000, 64, 2, quick=True), ("tables",)), 0.01, mode="quick")
+    assert results.broken == ()
+    assert [row.name.split(",")[0] for row in results.rows] == ["dpcore privatize", "dpcore release", "dpcore estimate", "dpcore privatize"]
+
+
+def test_a_curve_is_timed_beside_what_no_call_can_avoid(every):
+    point = next(item for item in every if item.group == "curve")
+    assert [other.name for other in point.sides] == ["NumPy, unsafe", "key: os.urandom(32)", "call: no values", "key + keystream + copy"]
+    results, _ = run([point], 0.01, mode="quick")
+    assert len(results.rows[0].others) == 4
+
+
+def test_without_aes_the_bound_is_chacha20(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dpcore._backend.secure_cipher", lambda: "chacha20")
+    found = next(item for item in benchmarks(SMALL, ("noise",)) if item.name == "laplace")
+    assert [other.name for other in found.sides if other.kind == "bound"] == ["keystream + copy", "copy"]
+    run([found], 0.01, mode="quick")
