@@ -66,13 +66,11 @@ Exit codes: 0 nothing became slower; 1 something did; 2 a file that is no JSON o
 @click.option("--quick", is_flag=True, help="Arrays of 200,000 values; at most two minutes on two cores. This is the default.")
 @click.option("--full", is_flag=True, help="Arrays of 10^7 values, every CPU level, curves from 1 to 10^8 values; at most 20 minutes.")
 @click.option("--only", "groups", multiple=True, metavar="GROUP", help="Run this group; may be repeated. Default: all but tables.")
-@click.option(
-    "--report", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Also write a page, DIR/bench.html, and the JSON."
-)
+@click.option("--report", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Also write a page, DIR/bench.html, and the JSON.")
 @click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write the JSON to this file.")
 @click.option("--table", is_flag=True, help="Print the table also into a pipe or a file, where the default is JSON.")
 @click.pass_context
-def command(context: click.Context, **options: Any) -> int:
+def command(context: click.Context, /, **options: Any) -> int:
     """Run benchmarks; the entry point turns errors into exit codes."""
     if context.invoked_subcommand is not None:
         return 0

@@ -21,6 +21,7 @@ from dpcore.pages.numbers import json_text
 
 if TYPE_CHECKING:
     from dpcore.bench.benchmark import Benchmark
+    from dpcore.bench.compare import Comparison
     from dpcore.bench.results import Results
 
 SLOWER = 1

@@ -56,7 +56,7 @@ class BenchPages(Pages):
             "start": _all_lines(row for row in best if row.group == "start"),
             "every": _all_lines(subject.rows),
         }
-        return document(subject) | {"version": __version__}, shown
+        return document(subject), shown
 
 
 def _machine(results: Results) -> list[tuple[str, str]]:
