@@ -8,7 +8,6 @@ import threading
 from _thread import start_new_thread
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from queue import SimpleQueue
 
 from dpcore._kernels._ranges import Ranges
@@ -26,7 +25,8 @@ MOST_WAITING = 1 << 12
 def _cgroup_quota() -> float:
     """CPUs that the control group grants, or infinity."""
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:  # noqa: PTH123 - pathlib takes long to load
+            quota, period = file.read().split()
         return math.inf if quota == "max" else int(quota) / int(period)
     except (OSError, ValueError):
         return math.inf

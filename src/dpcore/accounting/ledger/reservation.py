@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcore._sealed_files import SealedFile
 from dpcore.accounting.ledger.states import START, after, check_reason, reason_of
 from dpcore.errors import ParameterError, ParameterTypeError
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from dpcore._sealed_files import SealedFile
     from dpcore.accounting.ledger.states import Event, State
 
 
@@ -80,6 +80,8 @@ class Reservation:
         OSError
             If the ledger cannot be written.
         """
+        from dpcore._sealed_files import SealedFile
+
         every = tuple(files)
         if not every or not all(isinstance(file, SealedFile) for file in every):
             raise ParameterTypeError("files must hold at least one dpcore._sealed_files.SealedFile, and no objects of other types")
