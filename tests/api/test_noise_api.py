@@ -371,18 +371,20 @@ def test_the_input_is_never_written(function: Callable) -> None:
     assert function(values, 2.0).flags.writeable
 
 
-# The environment, read at import
+# The environment, read when the kernels are loaded
 
 
-def run_with(code: str = "import dpcore; print(dpcore._backend.selected_level())", **environment: str) -> subprocess.CompletedProcess[str]:
+def run_with(
+    code: str = "from dpcore import _backend; print(_backend.selected_level())", **environment: str
+) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("DPCORE_")}
     return subprocess.run([sys.executable, "-c", code], env=clean | environment, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_the_level_can_be_forced() -> None:
     for level in LEVELS:
-        assert run_with("from dpcore import _backend; print(_backend.selected_level())", DPCORE_ISA=level).stdout.strip() == level
-    best = run_with("from dpcore import _backend; print(_backend.selected_level())", DPCORE_ISA="").stdout.strip()
+        assert run_with(DPCORE_ISA=level).stdout.strip() == level
+    best = run_with(DPCORE_ISA="").stdout.strip()
     assert best == LEVELS[-1]
 
 
