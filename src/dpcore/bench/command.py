@@ -87,7 +87,7 @@ def _measured(items: tuple[Benchmark, ...], seconds: float, mode: str) -> tuple[
 
 def _print(results: Results, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json_text(document.document(results)))
+        click.echo(document.text(results))
         return
     headings, cells = rows_of(results.rows)
     print_table(make_table(headings, cells, right=RIGHT), "", FOOTNOTE, *notes(results))

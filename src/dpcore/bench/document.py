@@ -15,8 +15,7 @@ from dpcore._version import __version__
 from dpcore.bench.bands import Ratio
 from dpcore.bench.results import Absent, Broken, Noise, Results, Row, Timed
 from dpcore.errors import JobError, StorageError, reason
-from dpcore.pages.numbers import json_text
-from dpcore.pages.printable import printable
+from dpcore.pages.printable import json_escaped, printable
 
 FORMAT = 1
 """Format of the part of the JSON that is dpcore's own."""
@@ -49,12 +48,13 @@ def statistics_of(blocks: list[float], calls: int) -> dict[str, Any]:
     far = sum(abs(value - mean) > deviation for value in data)
     outside = sum(not low <= value <= high for value in data)
     inside = [value for value in data if low <= value <= high]
-    return {
+    found = {
         "min": data[0], "max": data[-1], "mean": mean, "stddev": deviation, "rounds": len(data), "median": statistics.median(data),
         "iqr": q3 - q1, "q1": q1, "q3": q3, "iqr_outliers": outside, "stddev_outliers": far, "outliers": f"{far};{outside}",
         "ld15iqr": inside[0], "hd15iqr": inside[-1], "ops": 1 / mean if mean else 0.0, "total": math.fsum(data),
         "iterations": calls,
     }  # fmt: skip
+    return {name: float(f"{value:.7g}") if isinstance(value, float) else value for name, value in found.items()}
 
 
 def document(results: Results) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _entry(row: Row, side: Timed) -> dict[str, Any]:
     name = f"{row.title}, {row.level}: {side.name}"
     extra: dict[str, Any] = {name: getattr(row, name) for name in ROW_FIELDS}
     extra |= {
-        "side": side.name, "kind": side.kind, "side_size": side.size, "nanoseconds": side.nanoseconds, "turns": side.turns,
+        "side": side.name, "kind": side.kind, "side_size": side.size, "nanoseconds": float(f"{side.nanoseconds:.7g}"), "turns": side.turns,
         "safe": side.safe, "package": side.package, "judges": side.judges, "peak_bytes": side.peak_bytes, "blocks": list(side.blocks),
     }  # fmt: skip
     if side is not row.ours:
@@ -116,9 +116,27 @@ def _ratio(ratio: Ratio | None) -> dict[str, Any] | None:
     if ratio is None:
         return None
     return {
-        "value": ratio.value, "low": ratio.low, "high": ratio.high, "blocks": ratio.blocks, "coverage": ratio.coverage,
-        "verdict": ratio.verdict,
+        "value": float(f"{ratio.value:.7g}"), "low": float(f"{ratio.low:.7g}"), "high": float(f"{ratio.high:.7g}"),
+        "blocks": ratio.blocks, "coverage": round(ratio.coverage, 4), "verdict": ratio.verdict,
     }  # fmt: skip
+
+
+def text(results: Results) -> str:
+    """Return the JSON file, with a line for each benchmark.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+    """
+    content = document(results)
+    entries = ",\n".join(_json(entry) for entry in content["benchmarks"])
+    parts = [f'"{key}": ' + (f"[\n{entries}\n]" if key == "benchmarks" else _json(value)) for key, value in content.items()]
+    return json_escaped("{\n" + ",\n".join(parts) + "\n}")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def results_of(content: dict[str, Any]) -> Results:
@@ -187,11 +205,11 @@ def read(path: Path) -> Results:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise JobError(f"{path} is too large for a JSON file of dpcore bench")
-        text = path.read_bytes()
+        stored = path.read_bytes()
     except OSError as error:
         raise StorageError(f"cannot read {path}{reason(error)}") from None
     try:
-        return results_of(json.loads(text))
+        return results_of(json.loads(stored))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise JobError(f"{path} is not a JSON file of dpcore bench ({printable(str(error))[:100]})") from None
 
@@ -235,7 +253,7 @@ def write(path: Path, results: Results) -> None:
     with Deferred():
         file = AtomicFile(path)
         try:
-            file.write((json_text(document(results)) + "\n").encode())
+            file.write((text(results) + "\n").encode())
             file.commit()
         finally:
             file.abort()

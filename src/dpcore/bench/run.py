@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ from dpcore.bench.bands import undisturbed
 from dpcore.bench.benchmark import Benchmark, Side, Work, installed
 from dpcore.bench.machine import commit_record, machine_record
 from dpcore.bench.results import OURS, Absent, Broken, Noise, Results, Row, Timed
-from dpcore.bench.timing import TURN, by_children, by_clock, calls_of_a_turn, take_turns
+from dpcore.bench.timing import MOST_CALLS, TURN, by_children, by_clock, calls_of_a_turn, take_turns
 from dpcore.pages.printable import printable
 
 Progress = Callable[[int, int], object]
@@ -28,9 +29,15 @@ LARGE = 10**5
 """From this size on the memory of a call is measured."""
 LONG = 20.0
 """A first call that is longer than so many turns is not repeated to find out how many calls make a turn."""
+WAIT = 0.5
+"""Seconds; a call that is longer is not repeated only to find out how long it is."""
+LEAST_TURNS = 5
+"""Turns of a block of work that stays in the cache: the first one finds the cache cold."""
 COPIED = 1 << 23
 """Bytes of the copy that measures the noise of the machine: more than most caches keep for one program."""
 LONGEST_REASON = 300
+DIGITS = 6
+"""Digits of a time; the clock has no more."""
 
 
 class _Running:
@@ -97,8 +104,9 @@ class _RowInProgress:
         chosen = [i for i, part in enumerate(taking) if part]
         slow = [sides[i].seconds * sides[i].calls > allowance / 4 for i in chosen]
         calls = [sides[i].calls for i in chosen]
+        least = LEAST_TURNS if self.item.character in {"call", "cache"} else 1
         try:
-            turns = take_turns([works[i] for i in chosen], calls, allowance, stopwatch=self._stopwatch, once=slow)
+            turns = take_turns([works[i] for i in chosen], calls, allowance, stopwatch=self._stopwatch, once=slow, least=least)
         except Exception:
             self._find_broken(sides, works)  # the next block goes on without them
             return
@@ -129,6 +137,8 @@ class _RowInProgress:
                 if check is not None:
                     check(inputs, result)
                 del result
+                if LONG * TURN < first < WAIT:
+                    first = min(first, self._stopwatch(work, 1))  # other work may have interrupted it
                 side.calls, side.seconds = (1, first) if first > LONG * TURN else calls_of_a_turn(work, self._stopwatch)
                 if self._memory and self.item.size >= LARGE and not (side.side is not None and side.side.best_level):
                     side.peak = _peak(work)
@@ -154,8 +164,11 @@ class _RowInProgress:
             side.blocks.append(None)
         for i, measured in zip(chosen, turns, strict=True):
             side = sides[i]
-            side.blocks[-1] = undisturbed(measured)
+            side.blocks[-1] = float(f"{undisturbed(measured):.{DIGITS}g}")
             side.turns += len(measured)
+            side.seconds = min(side.seconds, *measured)
+            if side.calls * side.seconds < TURN / 2:
+                side.calls = min(MOST_CALLS, math.ceil(TURN / side.seconds)) if side.seconds > 0 else MOST_CALLS
             side.spent += sum(measured) * side.calls
 
     def row(self) -> Row | None:
@@ -198,7 +211,7 @@ class _NoiseMeter:
         """Copy once more; the first copy brings the pages back that a row has driven out."""
         copy = partial(np.copyto, self._target, self._source)
         copy()
-        self.times.append(by_clock(copy, 1))
+        self.times.append(float(f"{by_clock(copy, 1):.{DIGITS}g}"))
 
 
 def absent_packages(items: Iterable[Benchmark]) -> tuple[Absent, ...]:

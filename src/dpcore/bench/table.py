@@ -88,7 +88,7 @@ def verdict(row: Row, other: Timed) -> str:
     if ratio.blocks < 2:
         return "one block: no band"
     if ratio.verdict == "too noisy":
-        return "band too wide: no winner"
+        return "band too wide" if other.kind == "bound" else "band too wide: no winner"
     return (
         "of the bound"
         if other.kind == "bound"

@@ -12,6 +12,8 @@ from dpcore.bench.benchmark import Work
 TURN = 2e-4
 """Least seconds of a turn. Turns are short, so that many of them meet no other work, and long beside the clock's own time."""
 MOST_CALLS = 1 << 16
+TRIES = 3
+"""How often a number of calls is timed before it is taken for a turn."""
 Stopwatch = Callable[[Work, int], float]
 """From a work and a number of calls to the seconds of a call."""
 
@@ -82,14 +84,21 @@ def calls_of_a_turn(work: Work, stopwatch: Stopwatch = by_clock, least: float = 
     """
     calls = 1
     while True:
-        seconds = stopwatch(work, calls)
+        # The least of several: a turn that other work interrupts looks long, and would be taken for a slow call.
+        seconds = min(stopwatch(work, calls) for _ in range(TRIES))
         if seconds * calls >= least or calls >= MOST_CALLS:
             return calls, seconds
         calls = min(MOST_CALLS, max(2 * calls, round(1.2 * least / max(seconds, 1e-9))))
 
 
 def take_turns(
-    works: Sequence[Work], calls: Sequence[int], seconds: float, *, stopwatch: Stopwatch = by_clock, once: Sequence[bool] = ()
+    works: Sequence[Work],
+    calls: Sequence[int],
+    seconds: float,
+    *,
+    stopwatch: Stopwatch = by_clock,
+    once: Sequence[bool] = (),
+    least: int = 1,
 ) -> list[list[float]]:
     """Time works in turns.
 
@@ -105,6 +114,8 @@ def take_turns(
         What measures.
     once : sequence of bool, optional
         Which of them take part in the first turn only, because they are slow.
+    least : int, default 1
+        Least number of turns.
 
     Returns
     -------
@@ -131,7 +142,7 @@ def take_turns(
     end = time.perf_counter() + seconds
     turn = 0
     with without_collection():
-        while turn == 0 or time.perf_counter() < end:
+        while turn < least or time.perf_counter() < end:
             order = range(len(works)) if turn % 2 == 0 else reversed(range(len(works)))
             for i in order:
                 if turn == 0 or not (once and once[i]):
