@@ -54,5 +54,13 @@ class Call:
 def number_distinct(x: Any, which: Any) -> list[float] | None: ...
 
 class ShortCall:
-    def __init__(self, law: Law, longest: int, hooks: Any, secure_cipher: Callable[[], str], whole: Callable[[Any, Any], Any]) -> None: ...
+    def __init__(
+        self,
+        law: Law,
+        bounds: tuple[float, float, float, int, int, bool] | None,
+        longest: int,
+        hooks: Any,
+        secure_cipher: Callable[[], str],
+        whole: Callable[[Any, Any], Any],
+    ) -> None: ...
     def release(self, values: Any, stream: Any) -> Any: ...

@@ -17,6 +17,7 @@ include "views.pxi"
 include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
+include "short.pxi"
 
 from numpy import array, empty, float64, int64, ndarray
 
@@ -26,10 +27,6 @@ CHACHA20, AES256 = DPK_CHACHA20, DPK_AES256
 DONE, NONFINITE, PENDING_FULL = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL
 INTEGERS = frozenset(kind for kind, code in DTYPES.items() if code not in (DPK_F64, DPK_F32, DPK_F16, DPK_F64_PAIR, DPK_U64))
 REALS = INTEGERS | {kind for kind, code in DTYPES.items() if code in (DPK_F64, DPK_F32, DPK_F16)}
-
-
-cdef enum:
-    GIL_KEPT = 1 << 10  # values that take less time than to give the GIL away and get it back
 
 
 cdef class Law:
@@ -90,6 +87,12 @@ cdef class Law:
         free(self.guide)
 
 
+cdef int set_bounds(dpk_bounds *b, tuple bounds) except -1:
+    b.lower, b.upper, b.missing, b.int_lower, b.int_upper, b.is_integral = bounds
+    b.is_set = 1
+    return 0
+
+
 cdef class Call(Views):
     """One array's way through the kernels. `run` may be called from several threads on separate ranges."""
 
@@ -121,7 +124,7 @@ cdef class Call(Views):
         self.call.laws = self.laws
         self.call.fixed_grid = fixed_grid
         if bounds is not None:
-            self._set_bounds(bounds)
+            set_bounds(&self.call.bounds, bounds)
         self.attach_next(&self.call.values, values, False)
         self.attach_next(&self.call.out, out, True)
         if which is not None:
@@ -140,12 +143,6 @@ cdef class Call(Views):
         self.call.guides = self.guides
         return 0
 
-    cdef int _set_bounds(self, tuple bounds) except -1:
-        cdef dpk_bounds *b = &self.call.bounds
-        b.lower, b.upper, b.missing, b.int_lower, b.int_upper, b.is_integral = bounds
-        b.is_set = 1
-        return 0
-
     def __dealloc__(self):
         free(self.laws)
         free(self.guides)
@@ -156,12 +153,13 @@ cdef class Call(Views):
         cdef int64_t count = 0, reached = start, i
         cdef int status
         # room for as many as a block has, so that every run advances
-        cdef dpk_pending *pending = <dpk_pending *> malloc(DPK_BLOCK * sizeof(dpk_pending))
+        cdef int64_t capacity = min(stop - start, DPK_BLOCK)
+        cdef dpk_pending *pending = <dpk_pending *> malloc(<size_t> capacity * sizeof(dpk_pending) + 1)
         if pending == NULL:
             raise MemoryError
         try:
             with nogil:
-                status = dpk_noise_run(&self.call, start, stop, pending, DPK_BLOCK, &count, &reached)
+                status = dpk_noise_run(&self.call, start, stop, pending, capacity, &count, &reached)
             return status, reached, [
                 (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law)
                 for i in range(count)
@@ -212,13 +210,17 @@ cdef class ShortCall:
     """The way of a single number or a short array through one law, without Python's part of a `Call`."""
 
     cdef Law law
+    cdef dpk_bounds bounds
     cdef int64_t longest
     cdef bint is_discrete
     cdef object hooks, secure_cipher, whole
 
-    def __cinit__(self, Law law not None, int64_t longest, hooks, secure_cipher, whole):
+    def __cinit__(self, Law law not None, tuple bounds, int64_t longest, hooks, secure_cipher, whole):
         """`whole(values, position)` does what is left to the general way: values that the exact tier decides, or that are refused."""
         self.law, self.longest, self.hooks, self.secure_cipher, self.whole = law, longest, hooks, secure_cipher, whole
+        memset(&self.bounds, 0, sizeof(dpk_bounds))
+        if bounds is not None:
+            set_bounds(&self.bounds, bounds)
         self.is_discrete = law.law.kind != DPK_LAPLACE and law.law.kind != DPK_GAUSSIAN
 
     def release(self, values, stream):
@@ -235,7 +237,7 @@ cdef class ShortCall:
     cdef release_float(self, values, stream):
         cdef dpk_noise_call call
         cdef double x = values, y = 0.0
-        if not isfinite(x):
+        if not isfinite(x) and not self.bounds.is_set:
             return None
         position = stream.position()
         self.open(&call, position)
@@ -280,13 +282,12 @@ cdef class ShortCall:
 
     cdef int open(self, dpk_noise_call *call, position) except -1:
         """The call of one law under a position, but for its arrays."""
-        key, nonce, first, secure = position
         memset(call, 0, sizeof(dpk_noise_call))
         call.kernels = level()
-        open_stream(&call.stream, call.kernels, key, nonce, DPK_AES256 if secure and self.secure_cipher() == "aes256" else DPK_CHACHA20)
-        call.first_element = first
+        call.first_element = open_position(&call.stream, call.kernels, position, self.secure_cipher)
         call.kind = self.law.law.kind
         call.bound_factor = 1.0
+        call.bounds = self.bounds
         call.n_laws = 1
         call.laws = &self.law.law
         return 0

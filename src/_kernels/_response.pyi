@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 FLIP: int
@@ -15,7 +16,7 @@ PENDING_FULL: int
 NEED_LIMBS: int
 EXHAUSTED: int
 MAX_LIMBS: int
-DTYPES: dict[str, int]
+DTYPES: dict[Any, int]
 
 class Reals:
     count: int
@@ -44,6 +45,23 @@ class Call:
     ) -> None: ...
     def run(self, start: int, stop: int) -> tuple[int, int, list[tuple[int, int, float, float, int, int]]]: ...
     def first_nan(self, start: int, stop: int) -> int: ...
+
+class ShortCall:
+    def __init__(
+        self,
+        kind: int,
+        real: Reals | None,
+        own: Reals | None,
+        k: int,
+        unknown: int,
+        w: int,
+        g: int,
+        scale: float,
+        bounded: tuple[float, ...] | None,
+        hooks: Any,
+        secure_cipher: Callable[[], str],
+    ) -> None: ...
+    def run(self, values: Any, out: Any, size: int, position: Any) -> bool: ...
 
 def first_outside(codes: Any, k: int, start: int, stop: int) -> int: ...
 def subset_words(w: int) -> int: ...

@@ -15,6 +15,7 @@ include "views.pxi"
 include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
+include "short.pxi"
 
 FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY = DPK_FLIP, DPK_FLIP_PACKED, DPK_BOUNDED, DPK_TABLE, DPK_KARY
 UNARY, SUBSET, HASHING, HADAMARD = DPK_UNARY, DPK_SUBSET, DPK_HASHING, DPK_HADAMARD
@@ -49,12 +50,31 @@ cdef class Reals:
         free(self.limbs)
 
 
+cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, int64_t k, int64_t unknown, int64_t w, int64_t g, double scale,
+                 tuple bounded) except -1:
+    cdef dpk_bounded *b = &call.bounded
+    call.kind, call.k, call.unknown, call.w, call.g, call.scale = kind, k, unknown, w, g, scale
+    if real is not None:
+        call.real = real.reals
+    if own is not None:
+        call.own = own.reals
+    if bounded is not None:
+        b.lower, b.upper, b.missing, b.slack, b.start, b.rise, b.q_high, b.q_low = bounded
+        dpk_bounded_set(b)
+    return 0
+
+
+cdef size_t room_of(const dpk_response *call) noexcept:
+    """Bytes of a report that is made elsewhere than in the output."""
+    return <size_t> ((call.k + 7) // 8) if call.kind == DPK_SUBSET else 0
+
+
 cdef class Call(Views):
     """One array's way through the kernels. `run` may be called from several threads on separate ranges."""
 
     cdef dpk_response call
     cdef object kept
-    cdef size_t room  # bytes of a report that is made elsewhere than in the output
+    cdef size_t room
 
     def __cinit__(self, int kind, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
                   Reals own=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0, double scale=0.0, tuple bounded=None,
@@ -64,28 +84,11 @@ cdef class Call(Views):
         self.call.kernels = level()
         open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
-        self.call.kind = kind
         self.call.tier = tier
-        self.call.k = k
-        self.call.unknown = unknown
-        self.call.w = w
-        self.call.g = g
-        self.call.scale = scale
-        self.room = <size_t> ((k + 7) // 8) if kind == DPK_SUBSET else 0
-        if real is not None:
-            self.call.real = real.reals
-        if own is not None:
-            self.call.own = own.reals
-        if bounded is not None:
-            self._set_bounded(bounded)
+        set_law(&self.call, kind, real, own, k, unknown, w, g, scale, bounded)
+        self.room = room_of(&self.call)
         self.attach_next(&self.call.values, values, False)
         self.attach_next(&self.call.out, out, True)
-
-    cdef int _set_bounded(self, tuple law) except -1:
-        cdef dpk_bounded *b = &self.call.bounded
-        b.lower, b.upper, b.missing, b.slack, b.start, b.rise, b.q_high, b.q_low = law
-        dpk_bounded_set(b)
-        return 0
 
     def __dealloc__(self):
         dpk_wipe(&self.call, sizeof(dpk_response))
@@ -95,7 +98,8 @@ cdef class Call(Views):
         cdef int64_t count = 0, reached = start, i
         cdef int status
         # room for as many as a block has, so that every run advances
-        cdef dpk_pending *pending = <dpk_pending *> malloc(DPK_BLOCK * sizeof(dpk_pending))
+        cdef int64_t capacity = min(stop - start, DPK_BLOCK)
+        cdef dpk_pending *pending = <dpk_pending *> malloc(<size_t> capacity * sizeof(dpk_pending) + 1)
         cdef uint8_t *room = <uint8_t *> malloc(self.room + 1)
         if pending == NULL or room == NULL:
             free(pending)
@@ -103,7 +107,7 @@ cdef class Call(Views):
             raise MemoryError
         try:
             with nogil:
-                status = dpk_response_run(&self.call, start, stop, room, pending, DPK_BLOCK, &count, &reached)
+                status = dpk_response_run(&self.call, start, stop, room, pending, capacity, &count, &reached)
             return status, reached, [
                 (pending[i].index, pending[i].element, pending[i].x, pending[i].x_low, pending[i].x_int, pending[i].law)
                 for i in range(count)
@@ -120,6 +124,56 @@ cdef class Call(Views):
         with nogil:
             found = dpk_first_nan(self.call.kernels, &self.call.values, start, stop)
         return found
+
+
+cdef class ShortCall:
+    """The way of a short array through one randomiser, without Python's part of a `Call`."""
+
+    cdef dpk_response law  # a call but for its arrays, its stream and its level
+    cdef object kept, hooks, secure_cipher
+    cdef size_t room
+
+    def __cinit__(self, int kind, Reals real, Reals own, int64_t k, int64_t unknown, int64_t w, int64_t g, double scale, tuple bounded,
+                  hooks, secure_cipher):
+        memset(&self.law, 0, sizeof(dpk_response))
+        self.kept, self.hooks, self.secure_cipher = (real, own), hooks, secure_cipher
+        set_law(&self.law, kind, real, own, k, unknown, w, g, scale, bounded)
+        self.room = room_of(&self.law)
+
+    def run(self, values, out, int64_t size, position):
+        """Whether all of `out` has its reports. If not, all of it is left to a `Call` under this position."""
+        cdef dpk_response call
+        cdef Py_buffer given, made
+        cdef int64_t count = 0, reached = 0
+        cdef int status = DPK_NEED_LIMBS
+        cdef uint8_t *room
+        if self.hooks.tier or self.hooks.limbs:
+            return False
+        memcpy(&call, &self.law, sizeof(dpk_response))
+        call.kernels = level()
+        room = <uint8_t *> malloc(self.room + 1)
+        if room == NULL:
+            raise MemoryError
+        try:
+            attach(&call.values, &given, values, False)
+            try:
+                attach(&call.out, &made, out, True)
+                try:
+                    call.first_element = open_position(&call.stream, call.kernels, position, self.secure_cipher)
+                    if size <= GIL_KEPT:
+                        status = dpk_response_run(&call, 0, size, room, NULL, 0, &count, &reached)
+                    else:
+                        with nogil:
+                            status = dpk_response_run(&call, 0, size, room, NULL, 0, &count, &reached)
+                finally:
+                    dpk_wipe(&call.stream, sizeof(dpk_stream))
+                    PyBuffer_Release(&made)
+            finally:
+                PyBuffer_Release(&given)
+        finally:
+            dpk_wipe(room, self.room)
+            free(room)
+        return status == DPK_OK
 
 
 def first_outside(codes, int64_t k, int64_t start, int64_t stop):

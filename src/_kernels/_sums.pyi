@@ -1,6 +1,6 @@
 from typing import Any
 
-DTYPES: dict[str, int]
+DTYPES: dict[Any, int]
 
 class Sums:
     def __init__(self, array: Any, lower: float, upper: float, grid: float) -> None: ...

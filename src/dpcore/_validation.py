@@ -164,6 +164,8 @@ _ALIKE = {frozenset({float}): "f", frozenset({int}): "i"}
 def _as_array(name: str, value: object) -> npt.NDArray[Any]:
     if value is None:
         raise ParameterTypeError(f"{name} must be a number or an array of numbers, got None")
+    if type(value) is int or type(value) is float:
+        return np.array(value)
     if (type(value) is list or type(value) is tuple) and (alike := _ALIKE.get(frozenset(map(type, value)))) is not None:
         array = np.array(value)
         if array.dtype.kind == alike:

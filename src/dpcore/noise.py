@@ -138,7 +138,7 @@ def laplace(
     >>> released.shape
     (3,)
     """
-    return _float_noise("laplace", values, scale, grid, rng, out, threads)
+    return float_noise("laplace", values, scale, grid, rng, out, threads)
 
 
 @overload
@@ -208,7 +208,7 @@ def gaussian(
     >>> isinstance(noise.gaussian(0, 2.0), float)
     True
     """
-    return _float_noise("gaussian", values, scale, grid, rng, out, threads)
+    return float_noise("gaussian", values, scale, grid, rng, out, threads)
 
 
 @overload
@@ -264,7 +264,7 @@ def discrete_laplace(values: Any, scale: Any, *, rng: Stream | None = None, out:
     >>> isinstance(noise.discrete_laplace(41, 1.0), int)
     True
     """
-    return _int_noise("discrete_laplace", values, scale, rng, out, threads)
+    return int_noise("discrete_laplace", values, scale, rng, out, threads)
 
 
 @overload
@@ -323,7 +323,7 @@ def discrete_gaussian(values: Any, scale: Any, *, rng: Stream | None = None, out
     >>> isinstance(noise.discrete_gaussian(41, 10.0), int)
     True
     """
-    return _int_noise("discrete_gaussian", values, scale, rng, out, threads)
+    return int_noise("discrete_gaussian", values, scale, rng, out, threads)
 
 
 def _check_grid(grid: object, largest_scale: float) -> float:
@@ -337,6 +337,9 @@ def _check_grid(grid: object, largest_scale: float) -> float:
     return number
 
 
+Interval: TypeAlias = tuple[float, float, float | None]
+"""Bounds to which records are clamped, and the number for NaN."""
+_CLAMPED_REALS, _CLAMPED_INTEGERS = (*REAL_DTYPES, "uint64"), (*INTEGER_DTYPES, "uint64")
 _PLAIN = {np.float64: float, np.float32: float, np.float16: float, np.int64: int, np.int32: int, np.int16: int, np.int8: int,
           np.uint32: int, np.uint16: int, np.uint8: int}  # fmt: skip
 """What single numbers of NumPy are as numbers of Python."""
@@ -349,68 +352,88 @@ def _plain(number: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _short_float(kind: Kind, scale: float, grid: float | None) -> Any:
+def _short_float(kind: Kind, scale: float, grid: float | None, bounds: Interval | None) -> Any:
     """Check scale and grid, and make the entry for single numbers and short arrays."""
     step = check_real("scale", scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1])
-    return _backend.short_float_call(kind, step, _backend.default_grid(step) if grid is None else _check_grid(grid, step))
+    fixed = _backend.default_grid(step) if grid is None else _check_grid(grid, step)
+    return _backend.short_float_call(kind, step, fixed, None if bounds is None else _backend.Bounds(*bounds))
 
 
 @lru_cache(maxsize=4096)
-def _short_int(kind: Kind, scale: float) -> Any:
+def _short_int(kind: Kind, scale: float, bounds: Interval | None) -> Any:
     """Check the scale, and make the entry for single integers and short arrays."""
     t = check_real("scale", scale, low=DISCRETE_SCALE[0], high=DISCRETE_SCALE[1], include_low=False)
-    return _backend.short_int_call(kind, t)
+    return _backend.short_int_call(kind, t, None if bounds is None else _backend.Bounds(*bounds))
 
 
-def _float_noise(kind: Kind, values: Any, scale: Any, grid: float | None, rng: Stream | None, out: Any, threads: int | None) -> Any:
-    array = values if type(values) is np.ndarray or type(values) is float else _real(values)
+def float_noise(
+    kind: Kind, values: Any, scale: Any, grid: float | None, rng: Stream | None, out: Any, threads: int | None,
+    bounds: Interval | None = None,
+) -> Any:  # fmt: skip
+    """Check everything and add noise. With bounds the values are records, which are clamped block by block as the noise is added."""
+    array = values if type(values) is np.ndarray or type(values) is float else _real(values, bounds)
     scale = scale if type(scale) is float else _plain(scale)
     low, high = FLOAT_SCALE
     if type(scale) is int:
         scale = check_real("scale", scale, low=low, high=high)
     if type(scale) is float and (grid is None or type(grid) is float):
-        released = _short(_short_float(kind, scale, grid), array, rng, out, threads, np.float64)
+        released = _short(_short_float(kind, scale, grid, bounds), array, rng, out, threads, np.float64)
         if released is not None:
             return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
-    array = check_array("values", array, REAL_DTYPES)
+    array = _real_array(array, bounds)
     scales = check_scale(scale, low=low, high=high, shape=array.shape)
     grid = None if grid is None else _check_grid(grid, scales if isinstance(scales, float) else float(scales.max(initial=0.0)))
     if grid is None and isinstance(scales, float):
         grid = _backend.default_grid(scales)
     stream, array, out = _check_rest(array, rng, out, threads, np.float64)
-    result = _backend.float_noise(kind, array, scales, grid, stream.position(), out=out, threads=threads)
+    within = None if bounds is None else _backend.Bounds(*bounds)
+    result = _backend.float_noise(kind, array, scales, grid, stream.position(), out=out, threads=threads, bounds=within)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
 
 
-def _int_noise(kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any, threads: int | None) -> Any:
-    array = values if type(values) is np.ndarray or type(values) is int else _whole(values)
+def int_noise(
+    kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any, threads: int | None, bounds: Interval | None = None
+) -> Any:
+    """As `float_noise`, for integers."""
+    array = values if type(values) is np.ndarray or type(values) is int else _whole(values, bounds)
     scale = scale if type(scale) is float else _plain(scale)
     low, high = DISCRETE_SCALE
     if type(scale) is int:
         scale = check_real("scale", scale, low=low, high=high, include_low=False)
     if type(scale) is float:
-        released = _short(_short_int(kind, scale), array, rng, out, threads, np.int64)
+        released = _short(_short_int(kind, scale, bounds), array, rng, out, threads, np.int64)
         if released is not None:
             return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
-    array = check_array("values", array, INTEGER_DTYPES, advice=_REAL_VALUES)
+    array = _integer_array(array, bounds)
     scales = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False)
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
-    result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads)
+    within = None if bounds is None else _backend.Bounds(*bounds)
+    result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads, bounds=within)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
 
 
-def _real(values: Any) -> Any:
+def _real(values: Any, bounds: Interval | None) -> Any:
     """A single number as a float that is the same number, anything else as an array."""
     number = _plain(values)
     if type(number) is float or (type(number) is int and -(2**53) <= number <= 2**53):
         return float(number)
-    return check_array("values", values, REAL_DTYPES)
+    return _real_array(values, bounds)
 
 
-def _whole(values: Any) -> Any:
+def _whole(values: Any, bounds: Interval | None) -> Any:
     """A single integer as an int, anything else as an array."""
     number = _plain(values)
-    return number if type(number) is int else check_array("values", values, INTEGER_DTYPES, advice=_REAL_VALUES)
+    return number if type(number) is int else _integer_array(values, bounds)
+
+
+def _real_array(values: Any, bounds: Interval | None) -> npt.NDArray[Any]:
+    return check_array("values", values, REAL_DTYPES) if bounds is None else check_array("records", values, _CLAMPED_REALS)
+
+
+def _integer_array(values: Any, bounds: Interval | None) -> npt.NDArray[Any]:
+    if bounds is None:
+        return check_array("values", values, INTEGER_DTYPES, advice=_REAL_VALUES)
+    return check_array("records", values, _CLAMPED_INTEGERS)
 
 
 def _short(call: Any, values: Any, rng: Stream | None, out: Any, threads: int | None, dtype: type) -> Any:

@@ -58,24 +58,6 @@ def _discrete_law(kind: Kind, scale: float) -> Any:
     return _noise.Law(_noise.GAUSSIAN_ROUNDED, scale, terms=terms, quick=quick)
 
 
-def short_float_call(kind: Kind, scale: float, grid: float) -> Any:
-    """The entry for numbers and short arrays, whose `release(values, stream)` is None for anything else. Keep it for further calls."""
-
-    def whole(values: npt.NDArray[Any], position: Position) -> npt.NDArray[np.float64]:
-        return float_noise(kind, values, scale, grid, position, out=None, threads=1)
-
-    return _noise.ShortCall(_float_law(kind, scale, grid), SMALL, Testing, secure_cipher, whole)
-
-
-def short_int_call(kind: Kind, scale: float) -> Any:
-    """As `short_float_call`, for integers."""
-
-    def whole(values: npt.NDArray[Any], position: Position) -> npt.NDArray[np.int64]:
-        return int_noise(kind, values, scale, position, out=None, threads=1)
-
-    return _noise.ShortCall(_discrete_law(kind, scale), SMALL, Testing, secure_cipher, whole)
-
-
 class Bounds(NamedTuple):
     """Bounds to which the kernels clamp numbers, and the number for NaN; without `missing`, NaN is refused."""
 
@@ -89,6 +71,28 @@ class Bounds(NamedTuple):
         integral = all(float(number).is_integer() and INT64_MIN <= number <= INT64_MAX for number in given)
         lower, upper = (int(self.lower), int(self.upper)) if integral else (0, 0)
         return float(self.lower), float(self.upper), math.nan if self.missing is None else float(self.missing), lower, upper, integral
+
+
+def short_float_call(kind: Kind, scale: float, grid: float, bounds: Bounds | None) -> Any:
+    """The entry for numbers and short arrays, whose `release(values, stream)` is None for anything else. Keep it for further calls."""
+
+    def whole(values: npt.NDArray[Any], position: Position) -> npt.NDArray[np.float64]:
+        return float_noise(kind, values, scale, grid, position, out=None, threads=1, bounds=bounds)
+
+    return _short_call(_float_law(kind, scale, grid), bounds, whole)
+
+
+def short_int_call(kind: Kind, scale: float, bounds: Bounds | None) -> Any:
+    """As `short_float_call`, for integers."""
+
+    def whole(values: npt.NDArray[Any], position: Position) -> npt.NDArray[np.int64]:
+        return int_noise(kind, values, scale, position, out=None, threads=1, bounds=bounds)
+
+    return _short_call(_discrete_law(kind, scale), bounds, whole)
+
+
+def _short_call(law: Any, bounds: Bounds | None, whole: Callable[[npt.NDArray[Any], Position], npt.NDArray[Any]]) -> Any:
+    return _noise.ShortCall(law, None if bounds is None else bounds.fields(), SMALL, Testing, secure_cipher, whole)
 
 
 def _finish(call: Any, out: npt.NDArray[Any], resolve: Callable[[Pending], Any], start: int, stop: int) -> None:

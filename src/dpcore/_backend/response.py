@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -12,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore._backend.hooks import Testing
-from dpcore._backend.levels import cipher_code
+from dpcore._backend.levels import cipher_code, secure_cipher
 from dpcore._backend.memory import contiguous
-from dpcore._backend.threads import for_ranges
+from dpcore._backend.threads import SMALL, for_ranges
 from dpcore._backend.words import KernelWords, Position, call_words
 from dpcore._exact.probability import Probability, logistic_complement, one_of, tilted
 from dpcore._kernels import _response
@@ -26,6 +25,8 @@ HADAMARD_REPORT = np.dtype([("row", "<u4"), ("bit", "?")])
 """A Hadamard response: the row, and the sign (True is +1)."""
 MORE_RESPONSE = 6
 FIRST_LIMBS = 8
+NAN = math.nan
+"""The one NaN that stands for no number, as the same object is its own key."""
 LARGEST_WIDTH, SMALLEST_WIDTH = 2.0**1022, 2.0**-960  # the reciprocal is a normal number, even if the thread flushes subnormal ones
 
 Array = npt.NDArray[Any]
@@ -43,56 +44,74 @@ def _reals(probabilities: tuple[Probability, ...], n_limbs: int) -> Any:
     return _response.Reals(np.ascontiguousarray(np.stack(rows).astype(np.uint32)), exact)
 
 
-@dataclass(slots=True)
-class _Run:
-    """The calls of the kernels for one array; the expansions of its probabilities grow when a comparison needs it."""
+class _Law:
+    """One randomiser: a kind of kernel, its probabilities, and the numbers that the kernel needs."""
 
-    kind: int
-    values: Array
-    out: Array
-    position: Position
-    real: tuple[Probability, ...] = ()
-    own: tuple[Probability, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
+    def __init__(
+        self, kind: int, real: tuple[Probability, ...], own: tuple[Probability, ...], k: int, unknown: int | None, w: int, g: int,
+        scale: float, bounded: tuple[float, ...] | None,
+    ) -> None:  # fmt: skip
+        self._kind, self._real, self._own = kind, real, own
+        code = -1 if unknown is None else unknown
+        self._options: dict[str, Any] = {"k": k, "unknown": code, "w": w, "g": g, "scale": scale, "bounded": bounded}
+        probabilities = self._expansions(FIRST_LIMBS)
+        self._short = _response.ShortCall(kind, *probabilities, k, code, w, g, scale, bounded, Testing, secure_cipher)
 
-    def call(self, n_limbs: int) -> Any:
+    def _expansions(self, n_limbs: int) -> tuple[Any, Any]:
+        return _reals(self._real, n_limbs) if self._real else None, _reals(self._own, n_limbs) if self._own else None
+
+    def call(self, values: Array, out: Array, position: Position, n_limbs: int) -> Any:
         """A call of the kernels with expansions of this length."""
-        key, nonce, first, secure = self.position
+        key, nonce, first, secure = position
+        real, own = self._expansions(n_limbs)
         return _response.Call(
-            self.kind, self.values, self.out, key, nonce, first, cipher_code(secure=secure), tier=Testing.tier,
-            real=_reals(self.real, n_limbs) if self.real else None, own=_reals(self.own, n_limbs) if self.own else None, **self.options,
-        )  # fmt: skip
+            self._kind, values, out, key, nonce, first, cipher_code(secure=secure), real=real, own=own, tier=Testing.tier, **self._options
+        )
 
-    def refuse_nan(self, threads: int | None) -> None:
+    def refuse_nan(self, values: Array, out: Array, position: Position, threads: int | None) -> None:
         """Raise at the first NaN among the values."""
-        call = self.call(FIRST_LIMBS)
+        call = self.call(values, out, position, FIRST_LIMBS)
 
         def check(start: int, stop: int) -> None:
             found = call.first_nan(start, stop)
             if found >= 0:
-                _refuse_nan(self.values.shape, found)
+                _refuse_nan(values.shape, found)
 
-        for_ranges(check, self.values.size, threads)
+        for_ranges(check, values.size, threads)
 
-    def over(self, size: int, threads: int | None, *, elements_per_unit: float, resolve: Any = None) -> None:
-        """Run on [0, size); `resolve` decides the pending records."""
-        call = self.call(Testing.limbs or FIRST_LIMBS)
+    def run(
+        self, values: Array, out: Array, position: Position, *, size: int, is_fresh: bool, threads: int | None, elements_per_unit: float,
+        resolve: Any = None,
+    ) -> None:  # fmt: skip
+        """Run on [0, size); `resolve` decides the pending records. Only a fresh `out` may be begun twice."""
+        if is_fresh and size <= SMALL * elements_per_unit and self._short.run(values, out, size, position):
+            return
+        first_limbs = Testing.limbs or FIRST_LIMBS
+        call = self.call(values, out, position, first_limbs)
 
         def work(start: int, stop: int) -> None:
-            now, n_limbs = call, Testing.limbs or FIRST_LIMBS
+            now, n_limbs = call, first_limbs
             while start < stop:
                 status, start, pending = now.run(start, stop)
                 for fields in pending:
                     resolve(fields)
                 if status == _response.NONFINITE:
-                    _refuse_nan(self.values.shape, start)
+                    _refuse_nan(values.shape, start)
                 if status == _response.NEED_LIMBS:
                     n_limbs = _longer(n_limbs)
-                    now = self.call(n_limbs)
+                    now = self.call(values, out, position, n_limbs)
                 if status == _response.EXHAUSTED:
                     _refuse_stream()
 
         for_ranges(work, size, threads, elements_per_unit=elements_per_unit)
+
+
+@lru_cache(maxsize=1024)
+def _law(
+    kind: int, real: tuple[Probability, ...] = (), own: tuple[Probability, ...] = (), k: int = 0, unknown: int | None = None, w: int = 0,
+    g: int = 0, scale: float = 0.0, bounded: tuple[float, ...] | None = None,
+) -> _Law:  # fmt: skip
+    return _Law(kind, real, own, k, unknown, w, g, scale, bounded)
 
 
 def _longer(n_limbs: int) -> int:
@@ -129,6 +148,8 @@ def _position_in(position: Position, lanes: int, size: int) -> None:
 
 def first_outside(codes: Array, k: int, threads: int | None = None) -> int:
     """Position in C order of the first code outside [0, k), or -1."""
+    if codes.size <= SMALL:
+        return int(_response.first_outside(codes, k, 0, codes.size))
     found: list[int] = []
 
     def check(start: int, stop: int) -> None:
@@ -143,8 +164,9 @@ def first_outside(codes: Array, k: int, threads: int | None = None) -> int:
 def flip_bools(x: Array, p: Probability, position: Position, *, threads: int | None, out: Array | None = None) -> npt.NDArray[np.bool_]:
     """Whether x is not 0, flipped with probability p; any shape."""
     result = _new(out, x.shape, np.bool_)
-    run = _Run(_response.FLIP, _bytes_of(x), result.view(np.uint8), position, real=(p,))
-    run.over(x.size, threads, elements_per_unit=16)
+    _law(_response.FLIP, (p,)).run(
+        _bytes_of(x), result.view(np.uint8), position, size=x.size, is_fresh=out is None, threads=threads, elements_per_unit=16
+    )
     return result
 
 
@@ -153,8 +175,8 @@ def flip_packed(
 ) -> npt.NDArray[np.uint8]:
     """The first n packed bits, each flipped with probability p; the other bits of the last byte become 0."""
     result = _new(out, ((n + 7) // 8,), np.uint8)
-    run = _Run(_response.FLIP_PACKED, bits, result, position, real=(p,), options={"k": n})
-    run.over(n, threads, elements_per_unit=16)
+    law = _law(_response.FLIP_PACKED, (p,), k=n)
+    law.run(bits, result, position, size=n, is_fresh=out is None, threads=threads, elements_per_unit=16)
     return result
 
 
@@ -184,19 +206,18 @@ def bounded_response(
         raise ParameterError(f"upper - lower must be in [2**-960, 2**1022], got {upper - lower!r}")
     start, rise, q_high, q_low = _bounded_law(epsilon)
     slack = 2.0**-31 * Testing.bound_factor
-    law = (lower, upper, math.nan if missing is None else missing, slack, start, rise, q_high, q_low)
+    law = _law(_response.BOUNDED, bounded=(lower, upper, NAN if missing is None else missing, slack, start, rise, q_high, q_low))
     result = _new(out, x.shape, np.bool_)
-    run = _Run(_response.BOUNDED, x, result.view(np.uint8), position, options={"bounded": law})
+    bytes_ = result.view(np.uint8)
     if out is not None and missing is None and x.dtype.kind == "f":
-        run.refuse_nan(threads)  # before `out`, which may be x itself, is written
-    words = call_words(position)
+        law.refuse_nan(x, bytes_, position, threads)  # before `out`, which may be x itself, is written
 
     def resolve(fields: tuple[int, int, float, float, int, int]) -> None:
         index, element, high, low, piece, _ = fields
         value = missing if missing is not None and math.isnan(high) else high
-        result.flat[index] = _is_below(_tilted(value, low, lower, upper, epsilon), piece, words, element)
+        result.flat[index] = _is_below(_tilted(value, low, lower, upper, epsilon), piece, call_words(position), element)
 
-    run.over(x.size, threads, elements_per_unit=4, resolve=resolve)
+    law.run(x, bytes_, position, size=x.size, is_fresh=out is None, threads=threads, elements_per_unit=4, resolve=resolve)
     return result
 
 
@@ -236,9 +257,8 @@ def table_response(
     """True with probability ½(1 + φ(x)(e^ε − 1)/(e^ε + 1)) for φ in [−1, 1]; any shape."""
     result = _new(out, codes.shape, np.bool_)
     probabilities = tuple(tilted(epsilon, t) for t in phi)
-    options = {"k": len(phi), "unknown": -1 if unknown is None else unknown}
-    run = _Run(_response.TABLE, codes, result.view(np.uint8), position, real=probabilities, options=options)
-    run.over(codes.size, threads, elements_per_unit=1)
+    law = _law(_response.TABLE, probabilities, k=len(phi), unknown=unknown)
+    law.run(codes, result.view(np.uint8), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=1)
     return result
 
 
@@ -247,19 +267,14 @@ def _kary_scale(epsilon: float, k: int) -> float:
     return math.ldexp(1 / float(one_of(epsilon, k)), -32)
 
 
-def _kary_options(epsilon: float, k: int, unknown: int | None) -> dict[str, Any]:
-    return {"k": k, "unknown": -1 if unknown is None else unknown, "scale": _kary_scale(epsilon, k)}
-
-
 def kary_response(
     codes: Array, epsilon: float, k: int, unknown: int | None, position: Position, *, threads: int | None,
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """The code with probability e^ε/(e^ε + k − 1), else one of the others; any shape, the codes' dtype."""
     result = _new(out, codes.shape, codes.dtype)
-    options = _kary_options(epsilon, k, unknown)
-    run = _Run(_response.KARY, codes, result, position, real=(one_of(epsilon, k),), options=options)
-    run.over(codes.size, threads, elements_per_unit=2)
+    law = _law(_response.KARY, (one_of(epsilon, k),), (), k, unknown, 0, 0, _kary_scale(epsilon, k))
+    law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=2)
     return result
 
 
@@ -271,9 +286,8 @@ def unary_response(
     width = (k + 7) // 8
     _position_in(position, 8 * width, codes.size)
     result = _new(out, (codes.size, width), np.uint8)
-    options = {"k": k, "unknown": -1 if unknown is None else unknown}
-    run = _Run(_response.UNARY, codes, result, position, real=(q,), own=(p,), options=options)
-    run.over(codes.size, threads, elements_per_unit=2 / width)
+    law = _law(_response.UNARY, (q,), (p,), k, unknown)
+    law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=2 / width)
     return result
 
 
@@ -285,9 +299,8 @@ def subset_response(
     width = (k + 7) // 8
     _position_in(position, _response.subset_words(w), codes.size)
     result = _new(out, (codes.size, width), np.uint8)
-    options = {"k": k, "w": w, "unknown": -1 if unknown is None else unknown}
-    run = _Run(_response.SUBSET, codes, result, position, real=(inclusion,), options=options)
-    run.over(codes.size, threads, elements_per_unit=1 / (width + w))
+    law = _law(_response.SUBSET, (inclusion,), (), k, unknown, w)
+    law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=1 / (width + w))
     return result
 
 
@@ -297,9 +310,8 @@ def hashing_response(
 ) -> Array:  # fmt: skip
     """Seeds of random hash functions onto g codes, and the k-ary responses of the hashed codes; any shape."""
     result = _new(out, codes.shape, HASHING_REPORT)
-    options = _kary_options(epsilon, g, unknown) | {"k": k, "g": g}
-    run = _Run(_response.HASHING, codes, _flat_bytes(result), position, real=(one_of(epsilon, g),), options=options)
-    run.over(codes.size, threads, elements_per_unit=0.25)
+    law = _law(_response.HASHING, (one_of(epsilon, g),), (), k, unknown, 0, g, _kary_scale(epsilon, g))
+    law.run(codes, _flat_bytes(result), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=0.25)
     return result
 
 
@@ -310,9 +322,8 @@ def hadamard_response(
     """Random rows of the Hadamard matrix, and the signs in column x, flipped with probability `p_flip`; any shape."""
     result = _new(out, codes.shape, HADAMARD_REPORT)
     rows = 1 << (k - 1).bit_length()
-    options = {"k": k, "g": rows, "unknown": -1 if unknown is None else unknown}
-    run = _Run(_response.HADAMARD, codes, _flat_bytes(result), position, real=(p_flip,), options=options)
-    run.over(codes.size, threads, elements_per_unit=0.5)
+    law = _law(_response.HADAMARD, (p_flip,), (), k, unknown, 0, rows)
+    law.run(codes, _flat_bytes(result), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=0.5)
     return result
 
 

@@ -115,9 +115,13 @@ def for_ranges(work: Callable[[int, int], None], size: int, threads: int | None,
     returns or raises only when no thread works on a range, and no thread begins one later: working threads have joined, and the end waits
     for all of them in one call that no signal interrupts. The wait is short because no thread takes another range.
     """
-    chunk, small = (max(1, int(n * elements_per_unit)) for n in (CHUNK, SMALL))
+    if size <= SMALL * elements_per_unit:
+        if size:
+            work(0, size)
+        return
+    chunk = max(1, int(CHUNK * elements_per_unit))
     workers = min(threads or default_threads(), -(-size // chunk))
-    if workers <= 1 or size <= small:
+    if workers <= 1:
         for start in range(0, size, 8 * chunk):
             work(start, min(start + 8 * chunk, size))
         return

@@ -7,7 +7,7 @@ enough of its bits decide a comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -35,6 +35,14 @@ class Probability:
     c: Fraction
     d: Fraction
     exponent: Fraction
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # kept, because fractions take microseconds to hash and every call looks something up by its probabilities
+        object.__setattr__(self, "_hash", hash((self.a, self.b, self.c, self.d, self.exponent)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def constant(self) -> Fraction | None:
@@ -104,21 +112,25 @@ HALF = Probability(Fraction(1, 2), _ZERO, _ONE, _ZERO, _ONE)
 """The probability ½."""
 
 
+@lru_cache(maxsize=1024)
 def logistic_complement(epsilon: float, *, halved: bool = False) -> Probability:
     """1/(1 + e^ε), or 1/(1 + e^(ε/2)): the probability that a binary response is false."""
     return Probability(_ONE, _ZERO, _ONE, _ONE, _exact(epsilon) / (2 if halved else 1))
 
 
+@lru_cache(maxsize=1024)
 def one_of(epsilon: float, k: int) -> Probability:
     """1/(e^ε + k − 1): the probability of each wrong answer of a k-ary response."""
     return Probability(_ONE, _ZERO, Fraction(k - 1), _ONE, _exact(epsilon))
 
 
+@lru_cache(maxsize=1024)
 def inclusion(epsilon: float, k: int, w: int) -> Probability:
     """w·e^ε/(w·e^ε + k − w): the probability that a subset of w out of k contains the truth."""
     return Probability(_ZERO, Fraction(w), Fraction(k - w), Fraction(w), _exact(epsilon))
 
 
+@lru_cache(maxsize=1024)
 def complement(p: Probability) -> Probability:
     """1 − p."""
     return Probability(p.c - p.a, p.d - p.b, p.c, p.d, p.exponent)

@@ -10,7 +10,7 @@ from dpcore._validation import check_choice, check_positive, check_sensitivity
 from dpcore.accounting._checks import MOST_USES, check_privacy, check_uses
 from dpcore.accounting.best_rule import compose
 from dpcore.accounting.concentrated import rho_gaussian
-from dpcore.accounting.scales import analytic_gaussian_scale
+from dpcore.accounting.scales import analytic_gaussian_scale, quotient_up
 from dpcore.accounting.uses import Uses, check_all_uses
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
@@ -177,23 +177,14 @@ def calibrate(target: Privacy, mechanism: str, *, uses: int, sensitivity: float 
 
     def uses_of(scale: float) -> Uses:
         if mechanism == "laplace":
-            return Uses("laplace", uses=k, epsilon=_quotient(sensitivity, scale))
+            return Uses("laplace", uses=k, epsilon=quotient_up(sensitivity, scale))
         return Uses(mechanism, uses=k, epsilon=1 / scale)  # type: ignore[arg-type]
 
     found = least_scale(uses_of, target, start=sensitivity * math.sqrt(k) / epsilon)
     if mechanism == "laplace":
-        return _if_basic(found, uses_of, target, _quotient(sensitivity, epsilon, times=k))
+        return _if_basic(found, uses_of, target, quotient_up(sensitivity, epsilon, k))
     inverted = Calibration(1 / found.parameter, found.rule, found.privacy)
-    return _if_basic(inverted, lambda loss: Uses(mechanism, uses=k, epsilon=loss), target, -_quotient(-epsilon, k))  # type: ignore[arg-type]
-
-
-def _quotient(numerator: float, denominator: float, times: int = 1) -> float:
-    """Divide exactly, and round up."""
-    from fractions import Fraction
-
-    from dpcore._exact.intervals import fraction_up
-
-    return fraction_up(times * Fraction(numerator) / Fraction(denominator))
+    return _if_basic(inverted, lambda loss: Uses(mechanism, uses=k, epsilon=loss), target, -quotient_up(-epsilon, k))  # type: ignore[arg-type]
 
 
 def _if_basic(found: Calibration, uses_of: Callable[[float], Uses], target: Privacy, parameter: float) -> Calibration:

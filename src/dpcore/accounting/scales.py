@@ -6,6 +6,8 @@ proven. The guarantees hold for either relation of neighbours, which enters thro
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from dpcore._validation import check_integer, check_positive, check_real, check_sensitivity
 from dpcore.accounting._checks import check_noise_scale, check_nonnegative, check_open_delta
 from dpcore.errors import ParameterError
@@ -46,12 +48,18 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
     >>> laplace_scale(0.5, 3.0)
     6.0
     """
+    epsilon = check_positive("epsilon", epsilon)
+    return quotient_up(check_sensitivity(sensitivity), epsilon)
+
+
+@lru_cache(maxsize=4096)
+def quotient_up(sensitivity: float, epsilon: float, factor: int = 1) -> float:
+    """The smallest float64 ≥ factor·sensitivity/epsilon, or inf if there is none. It is kept, because fractions take microseconds."""
     from fractions import Fraction
 
-    from dpcore._exact.intervals import fraction_up
+    from dpcore._exact.intervals import fraction_up  # intervals, which `import dpcore` need not load
 
-    epsilon = check_positive("epsilon", epsilon)
-    return fraction_up(Fraction(check_sensitivity(sensitivity)) / Fraction(epsilon))
+    return fraction_up(factor * Fraction(sensitivity) / Fraction(epsilon))
 
 
 def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:

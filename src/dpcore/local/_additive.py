@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from dpcore import _backend, noise
-from dpcore._series import SeriesT, like
-from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_out, check_threads
+from dpcore import noise
+from dpcore._series import SeriesT
+from dpcore._validation import check_array, check_integer, check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.local._limits import MeanLimits
 from dpcore.local._mean_intervals import noise_variance
-from dpcore.local._mechanism import LocalMechanism, open_stream
+from dpcore.local._mechanism import LocalMechanism
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from dpcore._exact.pending import Kind
@@ -32,10 +35,21 @@ PART = 22
 """Sums of BLOCK products of parts of 22 bits stay below 2^58; see `moments`."""
 
 
+@lru_cache(maxsize=1024)
 def range_width(lower: float, upper: float) -> float:
     """Return upper − lower, rounded up: a sensitivity must not be understated by a rounding."""
     exact, width = Fraction(upper) - Fraction(lower), upper - lower
     return math.nextafter(width, math.inf) if math.isfinite(width) and Fraction(width) < exact else width
+
+
+@lru_cache(maxsize=1024)
+def _middle(lower: float, upper: float, grid: float, *, integral: bool) -> tuple[int, Fraction]:
+    """The middle of the range in units of the grid, rounded, and what the rounding took off. For floats the first is a float64."""
+    exact, step = (Fraction(lower) + Fraction(upper)) / 2, Fraction(grid)
+    steps = round(exact / step)
+    if not integral and abs(steps) >= 2**53:
+        steps = int(Fraction(float(exact)) / step)  # from there on, floats are multiples of the grid already
+    return steps, exact / step - steps
 
 
 def moments(d: npt.NDArray[np.int64]) -> tuple[int, int]:
@@ -51,7 +65,21 @@ def moments(d: npt.NDArray[np.int64]) -> tuple[int, int]:
     return total, squares + (int(b @ c) << PART + 1) + int(c @ c)
 
 
+def calibrated(make: Callable[..., Mechanism], *parameters: float) -> Mechanism:
+    """The mechanism whose noise this is; that of plain numbers is kept, because a local mechanism is made of little else."""
+    if all(type(number) is float or type(number) is int for number in parameters):
+        kept: Mechanism = _kept(make, *parameters)
+        return kept
+    return make(*parameters)
+
+
+@lru_cache(maxsize=1024)
+def _kept(make: Callable[..., Any], *parameters: float) -> Any:
+    return make(*parameters)
+
+
 Single = TypeVar("Single", float, int)
+Mechanism = TypeVar("Mechanism")
 
 
 class Additive(LocalMechanism, Generic[Single]):
@@ -135,38 +163,16 @@ class Additive(LocalMechanism, Generic[Single]):
         EntropyError
             If the operating system gives no randomness. Nothing is written then.
         """
-        values = check_array("records", records, (*INTEGER_DTYPES, "uint64") if self.integral else (*REAL_DTYPES, "uint64"))
-        dtype: type = np.int64 if self.integral else np.float64
-        result = None if out is None else check_out(out, dtype, values.shape)
-        stream = open_stream(rng, threads)
-        values = _backend.separate(values, result)
-        bounds = _backend.Bounds(self.lower, self.upper, self.missing)
         # Clamped where noise is added, block by block: neither `out` nor a result that a failure leaves behind ever holds a record.
-        released: npt.NDArray[Any]
+        bounds = (self.lower, self.upper, self.missing)
         if self.integral:
-            released = _backend.int_noise(self.kind, values, self.scale, stream.position(), out=result, threads=threads, bounds=bounds)
-        else:
-            released = _backend.float_noise(
-                self.kind,
-                values,
-                self.scale,
-                self.grid,
-                stream.position(),
-                out=result,
-                threads=threads,
-                bounds=bounds,
-            )
-        if out is not None:
-            return released
-        return released.item() if released.ndim == 0 else like(records, released)
+            return noise.int_noise(self.kind, records, self.scale, rng, out, threads, bounds)
+        return noise.float_noise(self.kind, records, self.scale, self.grid, rng, out, threads, bounds)
 
     @property
     def _centre(self) -> int:
         """The middle of the range in units of the grid, rounded: sums around it stay small. For floats it is a float64."""
-        middle, grid = (Fraction(self.lower) + Fraction(self.upper)) / 2, Fraction(self.grid)
-        steps = round(middle / grid)
-        # From 2^53 steps on, floats are multiples of the grid already.
-        return steps if self.integral or abs(steps) < 2**53 else int(Fraction(float(middle)) / grid)
+        return _middle(self.lower, self.upper, self.grid, integral=self.integral)[0]
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Sum reports and their squares, exactly.
@@ -226,16 +232,16 @@ class Additive(LocalMechanism, Generic[Single]):
     def _estimate(self, counted: Aggregate, target: str) -> Estimate:
         total, squares = (int(count) for count in counted.counts)
         n, grid = counted.n, self.grid
-        value = float((self._centre + Fraction(total, n)) * Fraction(grid))
+        centre, middle = _middle(self.lower, self.upper, grid, integral=self.integral)
+        value = float(Fraction(centre * n + total, n) * Fraction(grid))
         # Spread in units of the grid, a power of two: squares of the numbers themselves may leave the range of float64.
         scale, half = self.scale / grid, (self.upper - self.lower) / grid / 2
         variance, squared = noise_variance(self.kind, scale), None
         if target == "population":
             # for a single report, only the bounds limit the variance
-            squared = _nearest((squares - Fraction(total * total, n)) / (n - 1)) if n > 1 else variance + half * half
+            squared = _nearest(squares * n - total * total, n * (n - 1)) if n > 1 else variance + half * half
             variance = squared
-        middle = (Fraction(self.lower) + Fraction(self.upper)) / 2 / Fraction(grid) - self._centre
-        limits = MeanLimits(value, grid, self.kind, scale, n, _nearest(total - n * middle), half, squared)
+        limits = MeanLimits(value, grid, self.kind, scale, n, _nearest(*(total - n * middle).as_integer_ratio()), half, squared)
         return Estimate(value, grid * math.sqrt(variance / n), n, self.privacy, limits=limits)
 
 
@@ -246,9 +252,9 @@ def _around(block: npt.NDArray[np.int64], centre: int) -> tuple[int, int]:
     return total - n * centre, squares - 2 * centre * total + n * centre * centre
 
 
-def _nearest(number: Fraction) -> float:
-    """The nearest float64, infinite beyond its range."""
+def _nearest(numerator: int, denominator: int) -> float:
+    """The float64 nearest to the quotient, infinite beyond its range."""
     try:
-        return float(number)
+        return numerator / denominator
     except OverflowError:
         return math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LARGEST = 2.0**1021
 
 
+@lru_cache(maxsize=1024)
 def expansion(epsilon: float) -> float:
     """(e^ε + 1)/(e^ε − 1): how far apart reports must lie to be unbiased."""
     q = logistic_complement(epsilon)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpcore import mechanisms
-from dpcore.local._additive import Additive
+from dpcore.local._additive import Additive, calibrated
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class LocalLaplace(Additive[float]):
 
     def __post_init__(self) -> None:
         width = self._settle_reals()
-        calibrated = mechanisms.Laplace(self.epsilon, width)
-        object.__setattr__(self, "epsilon", calibrated.epsilon)
-        self._settle(calibrated.scale)
+        noise = calibrated(mechanisms.Laplace, self.epsilon, width)
+        object.__setattr__(self, "epsilon", noise.epsilon)
+        self._settle(noise.scale)
 
     @property
     def kind(self) -> Kind:
@@ -126,10 +126,10 @@ class LocalGaussian(Additive[float]):
 
     def __post_init__(self) -> None:
         width = self._settle_reals()
-        calibrated = mechanisms.Gaussian(self.epsilon, self.delta, width)
-        object.__setattr__(self, "epsilon", calibrated.epsilon)
-        object.__setattr__(self, "delta", calibrated.delta)
-        self._settle(calibrated.scale)
+        noise = calibrated(mechanisms.Gaussian, self.epsilon, self.delta, width)
+        object.__setattr__(self, "epsilon", noise.epsilon)
+        object.__setattr__(self, "delta", noise.delta)
+        self._settle(noise.scale)
 
     @property
     def kind(self) -> Kind:
@@ -191,14 +191,18 @@ class LocalDiscreteLaplace(Additive[int]):
 
     def __post_init__(self) -> None:
         width = self._settle_integers()
-        calibrated = mechanisms.DiscreteLaplace(self.epsilon, width)
-        object.__setattr__(self, "epsilon", calibrated.epsilon)
-        self._settle(calibrated.scale)
+        noise = calibrated(mechanisms.DiscreteLaplace, self.epsilon, width)
+        object.__setattr__(self, "epsilon", noise.epsilon)
+        self._settle(noise.scale)
 
     @property
     def kind(self) -> Kind:
         """Name of the noise function."""
         return "discrete_laplace"
+
+
+def _exact_gaussian(epsilon: float, delta: float, width: int) -> mechanisms.DiscreteGaussian:
+    return mechanisms.DiscreteGaussian(epsilon, delta, width, method="exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +252,10 @@ class LocalDiscreteGaussian(Additive[int]):
 
     def __post_init__(self) -> None:
         width = self._settle_integers()
-        calibrated = mechanisms.DiscreteGaussian(self.epsilon, self.delta, width, method="exact")
-        object.__setattr__(self, "epsilon", calibrated.epsilon)
-        object.__setattr__(self, "delta", calibrated.delta)
-        self._settle(calibrated.scale)
+        noise = calibrated(_exact_gaussian, self.epsilon, self.delta, width)
+        object.__setattr__(self, "epsilon", noise.epsilon)
+        object.__setattr__(self, "delta", noise.delta)
+        self._settle(noise.scale)
 
     @property
     def kind(self) -> Kind:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from dpcore.rng import Stream
 
 
+_ANSWERS = ("bool", *INTEGER_DTYPES)
+
+
 @dataclass(frozen=True, slots=True)
 class BinaryResponse(OneBit):
     r"""Randomised response: a yes-or-no answer is flipped with probability 1/(1 + e^ε).
@@ -150,7 +153,7 @@ class BinaryResponse(OneBit):
         DataError
             If an integer is neither 0 nor 1 and `unknown` is not set. Nothing is written then.
         """
-        answers = check_array("records", records, ("bool", *INTEGER_DTYPES))
+        answers = check_array("records", records, _ANSWERS)
         result = None if out is None else check_out(out, np.bool_, answers.shape)
         stream = open_stream(rng, threads)
         values = _backend.separate(self._booleans(answers, threads), result)

@@ -35,10 +35,16 @@ def collision(g: int, prime: int = _backend.HASH_PRIME) -> Fraction:
     return Fraction(pairs, prime * (prime - 1))
 
 
-def _support(epsilon: float, g: int) -> tuple[Fraction, Fraction]:
+def _fractions(epsilon: float, g: int) -> tuple[Fraction, Fraction]:
     wrong = fraction(one_of(epsilon, g))
     right, c = 1 - (g - 1) * wrong, collision(g)
     return right, c * right + (1 - c) * wrong
+
+
+@lru_cache(maxsize=1024)
+def _support(epsilon: float, g: int) -> Support:
+    p, q = _fractions(epsilon, g)
+    return Support(float(p), float(q), float(1 - p))
 
 
 @lru_cache(maxsize=1024)
@@ -46,7 +52,7 @@ def best_codes(epsilon: float, k: int) -> int:
     """g in {⌊e^ε⌋ + 1, ⌈e^ε⌉ + 1} with the least variance at frequency 0, cut to [2, max(2, k)]."""
     exp = 1 / fraction(logistic_complement(epsilon)) - 1
     sizes = (min(max(g, 2), max(2, k)) for g in (math.floor(exp) + 1, math.ceil(exp) + 1))
-    return least_variance(sizes, lambda g: _support(epsilon, g))
+    return least_variance(sizes, lambda g: _fractions(epsilon, g))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +119,7 @@ class LocalHashing(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     @property
     def support(self) -> Support:
         """p = e^ε/(e^ε + g − 1) and q = c·p + (1 − c)/(e^ε + g − 1)."""
-        p, q = _support(self.epsilon, self.g)
-        return Support(float(p), float(q), float(1 - p))
+        return _support(self.epsilon, self.g)
 
     def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
         return codes.shape, _backend.HASHING_REPORT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -19,6 +20,13 @@ from dpcore.local._support import Support
 
 if TYPE_CHECKING:
     from dpcore.rng import Stream, StreamPosition
+
+
+@lru_cache(maxsize=1024)
+def _support(epsilon: float, k: int) -> Support:
+    q = one_of(epsilon, k)
+    miss = q.times(k - 1)
+    return Support(float(complement(miss)), float(q), float(miss))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +104,11 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
     @property
     def support(self) -> Support:
         """p = e^ε/(e^ε + k − 1) and q = 1/(e^ε + k − 1)."""
-        q = one_of(self.epsilon, self.k)
-        miss = q.times(self.k - 1)
-        return Support(float(complement(miss)), float(q), float(miss))
+        return _support(self.epsilon, self.k)
 
     def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
-        if np.iinfo(codes.dtype).max < self.k - 1:
+        bits = 8 * codes.dtype.itemsize - (codes.dtype.kind == "i")
+        if self.k > 1 << bits:
             raise ParameterError(f"records must have a dtype that holds k - 1 = {self.k - 1}, got {codes.dtype.name}")
         return codes.shape, codes.dtype.type
 

@@ -27,9 +27,15 @@ if TYPE_CHECKING:
 BLOCK = 1 << 16
 
 
-def _support(epsilon: float, k: int, w: int) -> tuple[Fraction, Fraction]:
+def _fractions(epsilon: float, k: int, w: int) -> tuple[Fraction, Fraction]:
     p = fraction(inclusion(epsilon, k, w))
     return p, (w - p) / (k - 1)
+
+
+@lru_cache(maxsize=1024)
+def _support(epsilon: float, k: int, w: int) -> Support:
+    p = inclusion(epsilon, k, w)
+    return Support(float(p), float(_fractions(epsilon, k, w)[1]), float(complement(p)))
 
 
 @lru_cache(maxsize=1024)
@@ -37,7 +43,7 @@ def best_size(epsilon: float, k: int) -> int:
     """w in {⌊k/(e^ε + 1)⌋, ⌈k/(e^ε + 1)⌉} ∩ [1, k − 1] with the least variance at frequency 0."""
     ideal = k * fraction(logistic_complement(epsilon))
     sizes = (min(max(w, 1), k - 1) for w in (math.floor(ideal), math.ceil(ideal)))
-    return least_variance(sizes, lambda w: _support(epsilon, k, w))
+    return least_variance(sizes, lambda w: _fractions(epsilon, k, w))
 
 
 def _first_of_other_size(rows: npt.NDArray[np.uint8], w: int) -> int:
@@ -114,9 +120,7 @@ class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint
     @property
     def support(self) -> Support:
         """p = w·e^ε/(w·e^ε + k − w) and q = (w − p)/(k − 1)."""
-        p = inclusion(self.epsilon, self.k, self.w)
-        _, q = _support(self.epsilon, self.k, self.w)
-        return Support(float(p), float(q), float(complement(p)))
+        return _support(self.epsilon, self.k, self.w)
 
     def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
         return packed_type(codes, self.k)
@@ -158,7 +162,7 @@ class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint
             raise ParameterError(
                 f"k = {self.k} and w = {self.w} give too many subsets; at most 2**12 = {MAX_ENUMERATED_OUTPUTS} are listed"
             )
-        p, _ = _support(self.epsilon, self.k, self.w)
+        p, _ = _fractions(self.epsilon, self.k, self.w)
         inside, outside = float(p / math.comb(self.k - 1, self.w - 1)), float((1 - p) / math.comb(self.k - 1, self.w))
         matrix = np.full((self.k, outputs), outside)
         for column, members in enumerate(itertools.combinations(range(self.k), self.w)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from dpcore._validation import check_integer, check_positive, check_real
@@ -22,9 +23,13 @@ def settle(mechanism: Any, parameters: dict[str, float], scale: float, limits: t
         given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
         interval = f"{'[' if include_low else '('}2**{round(math.log2(low))}, 2**{round(math.log2(high))}]"
         raise ParameterError(f"{given} must give a noise scale in {interval}, got scale {scale!r}")
-    privacy = Privacy(parameters["epsilon"], parameters.get("delta", 0.0), mechanism.relation)
-    for name, value in {**parameters, "scale": scale, "privacy": privacy}.items():
+    for name, value in parameters.items():
         object.__setattr__(mechanism, name, value)
+    object.__setattr__(mechanism, "scale", scale)
+    object.__setattr__(mechanism, "privacy", _privacy(parameters["epsilon"], parameters.get("delta", 0.0), mechanism.relation))
+
+
+_privacy = lru_cache(maxsize=1024)(Privacy)
 
 
 def tail_probability(beta: float, size: int) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpcore import accounting
 from dpcore._validation import check_choice, check_positive, check_real, check_sensitivity
+from dpcore.accounting.scales import quotient_up
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.noise import FLOAT_SCALE
 from dpcore.privacy import Privacy, Relation
@@ -20,15 +21,6 @@ Method = Literal["gumbel", "peeling", "oneshot_laplace"]
 METHODS = ("gumbel", "peeling", "oneshot_laplace")
 ONESHOT_EPSILON, ONESHOT_DELTA = 0.2, 0.05
 """The theorem of Qiao, Su & Zhang (2021) holds below these."""
-
-
-def quotient(factor: int, sensitivity: float, epsilon: float) -> float:
-    """The smallest float64 ≥ factor·sensitivity/epsilon."""
-    from fractions import Fraction
-
-    from dpcore._exact.intervals import fraction_up  # intervals, which `import dpcore` need not load
-
-    return fraction_up(factor * Fraction(sensitivity) / Fraction(epsilon))
 
 
 def check_scale(scale: float, epsilon: float, sensitivity: float) -> float:
@@ -56,7 +48,7 @@ def argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Relat
     """Scale of the noise of an argmax: twice the sensitivity, or the sensitivity if monotone, over ε for each of so many draws."""
     factor = draws * spread(relation, monotone=monotone)
     epsilon, sensitivity = check_positive("epsilon", epsilon), check_sensitivity(sensitivity)
-    return check_scale(quotient(factor, sensitivity, epsilon), epsilon, sensitivity)
+    return check_scale(quotient_up(sensitivity, epsilon, factor), epsilon, sensitivity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +66,10 @@ class Request:
 
     def uses(self, method: Method, scale: float, value_scale: float) -> list[accounting.Uses]:
         """The uses of noise by the rounds and the values at these scales."""
-        pick = quotient(self.spread, self.sensitivity, scale)
+        pick = quotient_up(self.sensitivity, scale, self.spread)
         uses = [accounting.Uses("bounded_range" if method == "gumbel" else "pure", uses=self.s, epsilon=pick)]
         if self.has_values:
-            uses.append(accounting.Uses("laplace", uses=self.s, epsilon=quotient(1, self.sensitivity, value_scale)))
+            uses.append(accounting.Uses("laplace", uses=self.s, epsilon=quotient_up(self.sensitivity, value_scale)))
         return uses
 
     def is_within_basic(self, scale: float, value_scale: float) -> bool:
@@ -159,7 +151,7 @@ def _basic_size(method: Method, request: Request, scales: Callable[[float], tupl
     """The size at which the ε of all picks and values sum to the given one, rounded up."""
     in_shares = method == "gumbel" and request.has_values  # a pick and a value then cost Δ/size together
     factor = request.s * (1 if in_shares else request.spread + request.has_values)
-    size = quotient(factor, request.sensitivity, request.epsilon)
+    size = quotient_up(request.sensitivity, request.epsilon, factor)
     while size < math.inf and not request.is_within_basic(*scales(size)):
         size = math.nextafter(size, math.inf)
     return size
