@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 from dpk cimport (
     DPK_EXPONENTIAL, DPK_GUMBEL, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_PIECES, DPK_SPARE_PLACES, DPK_STACK_DEPTH, DPK_TWO_SIDED,
     DPK_UNIT_BLOCKS, dpk_candidate, dpk_selection, dpk_selection_bounds,
-    dpk_selection_rebound, dpk_selection_run, dpk_selection_winner, dpk_threshold, dpk_wipe, dpk_wipe_stack,
+    dpk_selection_ranked, dpk_selection_rebound, dpk_selection_run, dpk_selection_winner, dpk_threshold, dpk_wipe, dpk_wipe_stack,
 )
 
 from dpcore._kernels import _memory
@@ -116,6 +116,30 @@ cdef class Call:
         finally:
             dpk_wipe(places, <size_t> capacity * sizeof(dpk_candidate))
             free(places)
+
+    def ranked(self, uint64_t round_):
+        """Elements with the largest keys of a whole round on this thread, the largest first; `evaluated` and the position of a bad score.
+
+        The elements are None where only the general way can tell them.
+        """
+        cdef int64_t bad = -1, evaluated = 0, i, keep = self.call.keep, capacity = 2 * keep + DPK_SPARE_PLACES
+        cdef int status
+        cdef dpk_candidate *places = <dpk_candidate *> malloc(<size_t> capacity * sizeof(dpk_candidate))
+        cdef int64_t *chosen = <int64_t *> malloc(<size_t> keep * sizeof(int64_t))
+        if places == NULL or chosen == NULL:
+            free(places)
+            free(chosen)
+            raise MemoryError
+        with nogil:
+            status = dpk_selection_ranked(&self.call, round_, places, capacity, chosen, &evaluated, &bad)
+            dpk_wipe(places, <size_t> capacity * sizeof(dpk_candidate))
+            dpk_wipe_stack(DPK_STACK_DEPTH)
+        try:
+            found = [chosen[i] for i in range(keep)] if status == DPK_OK and chosen[0] >= 0 else None
+        finally:
+            free(places)
+            free(chosen)
+        return found, evaluated, bad if status != DPK_OK else -1
 
     def winners(self, uint64_t first, int64_t[::1] out, int64_t start, int64_t stop):
         """Winners of rounds first + [start, stop) into `out`, -1 where only the exact tier can tell: position of a bad score, or -1."""

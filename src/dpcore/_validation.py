@@ -43,7 +43,9 @@ def check_real(
     A number that float64 does not hold is rounded towards more privacy. The words of the parameter's name give the direction; `rounding`
     replaces it.
     """
-    if type(value) is not float:
+    if type(value) is int and -(2**53) <= value <= 2**53:
+        value = float(value)
+    elif type(value) is not float:
         value = _rounded(name, value, _direction(name) if rounding is None else rounding)
     inside = (low <= value if include_low else low < value) and (value <= high if include_high else value < high)
     if not inside:
@@ -101,7 +103,7 @@ def check_sensitivity(sensitivity: float) -> float:
 
 def check_integer(name: str, value: object, *, low: int, high: int | None = None) -> int:
     """Return `value` as an int if it is an integer in [low, high], else raise."""
-    if isinstance(value, NO_NUMBERS) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (isinstance(value, NO_NUMBERS) or not isinstance(value, numbers.Integral)):
         raise ParameterTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
     number = int(value)
     if number < low or (high is not None and number > high):

@@ -119,6 +119,8 @@ def run_selection(what: str) -> Run:
         bounds, out = np.zeros(call.stride // _selection.BLOCK + 1), np.zeros(5, np.int64)
         if what == "run":
             return call.run(0, 0, call.n_units, None, 0)
+        if what == "ranked":
+            return call.ranked(0)
         call.use_bounds(bounds)
         bad = call.find_bounds(0, call.stride // _selection.BLOCK)
         if what == "rebound":
@@ -235,6 +237,7 @@ def runs() -> dict[str, Run]:
         "selection_bounds": run_selection("bounds"),
         "selection_rebound": run_selection("rebound"),
         "selection_winner": run_selection("winner"),
+        "selection_ranked": run_selection("ranked"),
         "aes256_block": lambda: _dispatch.aes256_block(KEY, bytes(16)) if _dispatch.has_aes() else b"",
         "exponential_raw": into(1024, np.float64, lambda out: _dispatch.exponential_raw(w, out)),
         "normal_raw": into(1024, np.float64, lambda out: _dispatch.normal_raw(w, out)),

@@ -19,14 +19,16 @@ ALLOWED = {
     "_backend/levels.py": {"_forced_cipher": "read from the environment at import, then constant"},
     "_backend/noise.py": {"_discrete_law()": CACHE, "_float_law()": CACHE},
     "_backend/release.py": {"step_weights()": f"{CACHE}; its arrays are read-only"},
-    "_backend/response.py": {"_bounded_law()": CACHE, "_kary_scale()": CACHE, "_reals()": CACHE},
+    "_backend/response.py": {"_bounded_law()": CACHE, "_kary_scale()": CACHE, "_law()": CACHE, "_reals()": CACHE},
     "_backend/threads.py": {"_pool": "its lock guards every change; a child of fork gets a new one", "default_threads()": CACHE},
+    "accounting/scales.py": {"quotient_up()": CACHE},
     "accounting/_calibration.py": dict.fromkeys(
         ("analytic_gaussian_scale()", "exact_discrete_gaussian_scale()", "gaussian_ratio()", "zcdp_discrete_gaussian_scale()"), CACHE
     ),
     "_exact/elementary.py": {"_TABLE": CONSTANT, "_even_bernoulli()": CACHE},
     "_exact/sampling.py": {"_laplace_offset()": CACHE, "acceptance_terms()": CACHE, "gaussian_thresholds()": CACHE},
-    "_exact/probability.py": {"HALF": CONSTANT, "_floor()": CACHE, "_nearest()": CACHE},
+    "_exact/probability.py": {"HALF": CONSTANT}
+    | dict.fromkeys(("_floor()", "_nearest()", "complement()", "inclusion()", "logistic_complement()", "one_of()"), CACHE),
     "accounting/ledger/amounts.py": {
         "NOTHING": CONSTANT,
         "_SMALLEST": CONSTANT,
@@ -52,8 +54,13 @@ ALLOWED = {
     "inference/_thresholds.py": {"thresholds()": CACHE},
     "local/_mean_intervals.py": {"noise_width()": CACHE},
     "local/_limits.py": {"CERTAIN": CONSTANT},
-    "local/hashing.py": {"best_codes()": CACHE},
-    "local/subset.py": {"best_size()": CACHE},
+    "local/_additive.py": {"_kept()": CACHE, "_middle()": CACHE, "range_width()": CACHE},
+    "local/_one_bit.py": {"expansion()": CACHE},
+    "local/hashing.py": {"_support()": CACHE, "best_codes()": CACHE},
+    "local/kary.py": {"_support()": CACHE},
+    "local/subset.py": {"_support()": CACHE, "best_size()": CACHE},
+    "mechanisms/_parameters.py": {"_privacy": CACHE, "kept()": CACHE},
+    "selection/several.py": {"_kept": CACHE},
     "minimax/programs/frames.py": {"STANDARD": CONSTANT},
     "minimax/spaces/certified.py": {
         "_centres": "one item a model that its caller holds, set to the same value by every thread; never iterated"

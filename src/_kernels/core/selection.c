@@ -373,6 +373,33 @@ int dpk_selection_winner(const dpk_selection *call, uint64_t round, dpk_candidat
     return DPK_OK;
 }
 
+/* Sorts the candidates of a small selection, the largest first. */
+static void sort_places(dpk_candidate *places, int64_t count) {
+    for (int64_t i = 1; i < count; i++)
+        for (int64_t j = i; j > 0 && is_above(&places[j], &places[j - 1]); j--) swap(&places[j], &places[j - 1]);
+}
+
+/* Pre: as for dpk_selection_run. Post: chosen[0..keep) are the elements with the largest keys, the largest first, or chosen[0] is -1 where
+   the candidates are many, or so close that only the exact tier can tell. Errors: DPK_NONFINITE with *bad the position of a score. */
+int dpk_selection_ranked(const dpk_selection *call, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *chosen,
+                         int64_t *evaluated, int64_t *bad) {
+    int64_t count;
+    double widest = 0.0;
+    dpk_threshold threshold = {0.0, 0.0, 0};
+    int status = dpk_selection_run(call, round, 0, call->n_units, places, capacity, &count, &threshold, evaluated, bad);
+    chosen[0] = -1;
+    if (status != DPK_OK) return status == DPK_PENDING_FULL ? DPK_OK : status;
+    if (count > DPK_FEW_CANDIDATES) return DPK_OK;
+    sort_places(places, count);
+    for (int64_t i = 0; i < count; i++) widest = places[i].error > widest ? places[i].error : widest;
+    for (int64_t i = 0; i < call->keep && i + 1 < count; i++) {
+        double gap = (places[i].high - places[i + 1].high) + (places[i].low - places[i + 1].low);
+        if (!(gap > 2.0 * widest)) return DPK_OK;
+    }
+    for (int64_t i = 0; i < call->keep; i++) chosen[i] = places[i].index;
+    return DPK_OK;
+}
+
 /* Post: the bounds of blocks [start, stop). Errors: DPK_NONFINITE with *bad the position of a score. */
 int dpk_selection_bounds(const dpk_selection *call, int64_t start, int64_t stop, int64_t *bad) {
     selector s;

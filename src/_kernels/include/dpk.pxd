@@ -313,6 +313,8 @@ cdef extern from "dpk_entries.h" nogil:
     void dpk_selection_rebound "dpk_entry_selection_rebound"(const dpk_selection *, int64_t block)
     int dpk_selection_winner "dpk_entry_selection_winner"(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity,
                                                           int64_t *winner, int64_t *bad)
+    int dpk_selection_ranked "dpk_entry_selection_ranked"(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity,
+                                                          int64_t *chosen, int64_t *evaluated, int64_t *bad)
 
     void dpk_bounded_set "dpk_entry_bounded_set"(dpk_bounded *)
     void dpk_clamp_set "dpk_entry_clamp_set"(dpk_clamp *, double lower, double upper, double grid)

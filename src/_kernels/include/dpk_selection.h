@@ -5,9 +5,10 @@
 #include "dpk.h"
 
 enum {
-    DPK_PIECES = 512,      /* elements of a block: one group of 16-bit pieces of their uniforms */
-    DPK_UNIT_BLOCKS = 8,   /* neighbouring blocks visited together */
-    DPK_SPARE_PLACES = 64, /* places for candidates beyond twice the number wanted */
+    DPK_PIECES = 512,         /* elements of a block: one group of 16-bit pieces of their uniforms */
+    DPK_UNIT_BLOCKS = 8,      /* neighbouring blocks visited together */
+    DPK_FEW_CANDIDATES = 512, /* that are sorted by insertion */
+    DPK_SPARE_PLACES = 64,    /* places for candidates beyond twice the number wanted */
 };
 
 /* With which pieces a score can still reach the threshold: those whose float's bits are <= (max(score, least) - origin) slope + intercept.
@@ -69,5 +70,7 @@ int dpk_selection_run(const dpk_selection *, uint64_t round, int64_t start, int6
 int dpk_selection_bounds(const dpk_selection *, int64_t start, int64_t stop, int64_t *bad);
 void dpk_selection_rebound(const dpk_selection *, int64_t block);
 int dpk_selection_winner(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner, int64_t *bad);
+int dpk_selection_ranked(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *chosen,
+                         int64_t *evaluated, int64_t *bad);
 
 #endif

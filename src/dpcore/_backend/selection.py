@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code
 from dpcore._backend.memory import wiped_empty
-from dpcore._backend.threads import CHUNK, for_ranges
+from dpcore._backend.threads import CHUNK, SMALL, for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._exact.pending import SelectionNoise
 from dpcore._kernels import _selection
@@ -63,13 +63,16 @@ class Selection:
             tier=Testing.tier, unpruned=Testing.unpruned, bound_factor=Testing.bound_factor,
         )  # fmt: skip
         self._noise, self._scores, self._scale, self._keep, self._threads = noise, scores, scale, keep, threads
-        self._first, self._words = first, KernelWords(key, nonce, cipher)
-        self._excluded = np.empty(0, np.int64)  # ascending; room for every round of a peeling
+        self._first, self._source = first, (key, nonce, cipher)
+        self._excluded: npt.NDArray[np.int64]  # ascending; room for every round of a peeling
         self.evaluated = 0  # elements that pruning did not exclude in `largest`
 
     def largest(self, round_: int) -> npt.NDArray[np.int64]:
         """Elements with the `keep` largest keys of a round, in descending order of their keys."""
         self._check_room(round_ + 1)
+        ranked = self._ranked_alone(round_)
+        if ranked is not None:
+            return np.array(ranked, np.int64)
         found = _Candidates(self._keep)
 
         def visit(start: int, stop: int) -> None:
@@ -86,6 +89,16 @@ class Selection:
         for_ranges(visit, self._call.n_units, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / _selection.UNIT)
         self.evaluated += found.evaluated
         return self._ranked(found.all(), round_)
+
+    def _ranked_alone(self, round_: int) -> list[int] | None:
+        """As `largest`, on this thread; None for many scores, and for close contenders."""
+        if self._scores.size > SMALL:
+            return None
+        ranked, evaluated, bad = self._call.ranked(round_)
+        if bad >= 0:
+            self._refuse()
+        self.evaluated += evaluated
+        return ranked
 
     def _check_room(self, rounds: int) -> None:
         if self._first + rounds * self._call.stride > 2**64:
@@ -118,8 +131,11 @@ class Selection:
 
     def winner(self, round_: int) -> int:
         """The element with the largest key of a round, for keep = 1."""
+        self._check_room(round_ + 1)
+        ranked = self._ranked_alone(round_)
+        if ranked is not None:
+            return ranked[0]
         if self._scores.size <= 2 * ELEMENTS_PER_UNIT * CHUNK or self._threads == 1:
-            self._check_room(round_ + 1)
             found = np.empty(1, np.int64)
             if self._call.winners(round_, found, 0, 1) >= 0:
                 self._refuse()
@@ -165,7 +181,7 @@ class Selection:
 
         first = self._first + round_ * self._call.stride
         scores = {index: _clamped(self._scores[index].item()) for index in elements}
-        return rank_contenders(self._noise, self._words, first, scores, self._scale)
+        return rank_contenders(self._noise, KernelWords(*self._source), first, scores, self._scale)
 
 
 class _Candidates:

@@ -67,7 +67,7 @@ def moments(d: npt.NDArray[np.int64]) -> tuple[int, int]:
 
 def calibrated(make: Callable[..., Mechanism], *parameters: float) -> Mechanism:
     """The mechanism whose noise this is; that of plain numbers is kept, because a local mechanism is made of little else."""
-    if all(type(number) is float or type(number) is int for number in parameters):
+    if {*map(type, parameters)} <= {float, int}:
         kept: Mechanism = _kept(make, *parameters)
         return kept
     return make(*parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +31,12 @@ def settle(mechanism: Any, parameters: dict[str, float], scale: float, limits: t
 
 
 _privacy = lru_cache(maxsize=1024)(Privacy)
+
+
+@lru_cache(maxsize=4096)
+def kept(calibrate: Callable[..., float], **parameters: float) -> float:
+    """The scale that a function of `dpcore.accounting` gives for checked parameters."""
+    return calibrate(**parameters)
 
 
 def tail_probability(beta: float, size: int) -> Any:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dpcore import accounting, noise
 from dpcore._series import SeriesT
 from dpcore._validation import check_choice, check_positive, check_sensitivity
-from dpcore.mechanisms._parameters import checked_budget, settle, tail_probability
+from dpcore.mechanisms._parameters import checked_budget, kept, settle, tail_probability
 from dpcore.noise import Real
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream
@@ -69,7 +69,7 @@ class Laplace:
         check_choice("relation", self.relation, ("replace", "add_remove"))
         # Each number is read once, so that the scale follows from the numbers in `privacy`, for any types of the arguments.
         parameters = {"epsilon": check_positive("epsilon", self.epsilon), "sensitivity": check_sensitivity(self.sensitivity)}
-        settle(self, parameters, accounting.laplace_scale(**parameters), noise.FLOAT_SCALE)
+        settle(self, parameters, kept(accounting.laplace_scale, **parameters), noise.FLOAT_SCALE)
 
     @overload
     def release(self, values: Real, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...
@@ -198,7 +198,7 @@ class Gaussian:
         check_choice("relation", self.relation, ("replace", "add_remove"))
         calibrate = accounting.analytic_gaussian_scale if self.method == "analytic" else accounting.classical_gaussian_scale
         parameters = checked_budget(self.epsilon, self.delta) | {"sensitivity": check_sensitivity(self.sensitivity)}
-        settle(self, parameters, calibrate(**parameters), noise.FLOAT_SCALE)
+        settle(self, parameters, kept(calibrate, **parameters), noise.FLOAT_SCALE)
 
     @overload
     def release(self, values: Real, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> float: ...

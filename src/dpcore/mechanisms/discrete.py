@@ -12,7 +12,7 @@ from dpcore import accounting, noise
 from dpcore._series import SeriesT
 from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_sensitivity
 from dpcore.errors import ParameterError
-from dpcore.mechanisms._parameters import checked_budget, settle, tail_probability
+from dpcore.mechanisms._parameters import checked_budget, kept, settle, tail_probability
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream
 
@@ -69,7 +69,7 @@ class DiscreteLaplace:
         check_choice("relation", self.relation, ("replace", "add_remove"))
         sensitivity = check_integer("sensitivity", self.sensitivity, low=1, high=accounting.MAX_INTEGER_SENSITIVITY)
         parameters: dict[str, float] = {"epsilon": check_positive("epsilon", self.epsilon), "sensitivity": sensitivity}
-        settle(self, parameters, accounting.laplace_scale(**parameters), noise.DISCRETE_SCALE, include_low=False)
+        settle(self, parameters, kept(accounting.laplace_scale, **parameters), noise.DISCRETE_SCALE, include_low=False)
 
     @overload
     def release(self, values: Integer, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> int: ...
@@ -195,10 +195,10 @@ class DiscreteGaussian:
         sensitivity: float
         if self.method == "exact":
             sensitivity = check_integer("sensitivity", self.sensitivity, low=1, high=accounting.MAX_INTEGER_SENSITIVITY)
-            scale = accounting.exact_discrete_gaussian_scale(**budget, sensitivity=sensitivity)
+            scale = kept(accounting.exact_discrete_gaussian_scale, **budget, sensitivity=sensitivity)
         else:
             sensitivity = check_sensitivity(self.sensitivity)
-            scale = accounting.zcdp_discrete_gaussian_scale(**budget, sensitivity=sensitivity)
+            scale = kept(accounting.zcdp_discrete_gaussian_scale, **budget, sensitivity=sensitivity)
         parameters = {"sensitivity": sensitivity} | budget
         settle(self, parameters, scale, noise.DISCRETE_SCALE, include_low=False)
 

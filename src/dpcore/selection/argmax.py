@@ -19,6 +19,9 @@ from dpcore.selection._plan import argmax_scale
 MOST_DRAWS = 2**40
 
 
+_NOISES = tuple(_backend.NOISES)
+
+
 @overload
 def noisy_argmax(
     scores: Series, epsilon: float, sensitivity: float, *, noise: Noise = ..., labels: None = ..., relation: Relation = ...,
@@ -102,7 +105,7 @@ def noisy_argmax(
     >>> noisy_argmax([3.0, 1000.0, 5.0], epsilon=1.0, sensitivity=1.0, labels=["bus", "tram", "bicycle"])
     'tram'
     """
-    check_choice("noise", noise, tuple(_backend.NOISES))
+    check_choice("noise", noise, _NOISES)
     array = check_scores(scores)
     names = check_labels(labels, scores, array.size)
     scale = argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)

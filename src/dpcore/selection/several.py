@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from dpcore.noise import laplace
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream, resolve
 from dpcore.selection._calls import check_labels, check_scores, named, open_selection
-from dpcore.selection._plan import METHODS, Method, Request, check_given_scale, make_plan, spread
+from dpcore.selection._plan import METHODS, Method, Plan, Request, check_given_scale, make_plan, spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,24 +160,39 @@ def top_s(
     """
     array = check_scores(scores)
     names = check_labels(labels, scores, array.size)
-    s = check_integer("s", s, low=1, high=array.size)
     released = _check_values(values, array)
-    request = Request(
-        s, check_positive("epsilon", epsilon), check_sensitivity(sensitivity),
-        check_real("delta", delta, low=0.0, high=1.0, include_high=False), spread(relation, monotone=monotone),
-        check_real("value_share", value_share, low=0.0, high=1.0, include_low=False, include_high=False), released is not None, relation,
-    )  # fmt: skip
-    check_choice("method", method, METHODS)
-    plan = make_plan(method, check_given_scale(scale), request, array.size)
+    given = (epsilon, sensitivity, delta, value_share, s, relation, method, monotone)
+    plain = scale is None and tuple(map(type, given)) == (float, float, float, float, int, str, str, bool)
+    request, plan, privacy = (_kept if plain else _planned)(
+        array.size, s, epsilon, sensitivity, delta, relation, monotone, method, scale, value_share, released is not None
+    )
     stream = resolve(rng)
     check_threads(threads)
     if released is not None and released is not array:
         check_finite("values", released)  # all of them: which ones are chosen must not decide whether this raises
-    indices = _choose(method, array, plan.scale, s, stream, threads)
+    indices = _choose(method, array, plan.scale, request.s, stream, threads)
     noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
     value_scale = None if noisy is None else plan.value_scale
     chosen = None if names is None else named(indices, names)
-    return Selection(indices, noisy, Privacy(request.epsilon, request.delta, relation), plan.scale, value_scale, plan.rule, chosen)
+    return Selection(indices, noisy, privacy, plan.scale, value_scale, plan.rule, chosen)
+
+
+def _planned(
+    size: int, s: Any, epsilon: Any, sensitivity: Any, delta: Any, relation: Relation, monotone: Any, method: Method, scale: Any,
+    value_share: Any, has_values: bool,
+) -> tuple[Request, Plan, Privacy]:  # fmt: skip
+    """Check all parameters but the arrays, and find the scales."""
+    request = Request(
+        check_integer("s", s, low=1, high=size), check_positive("epsilon", epsilon), check_sensitivity(sensitivity),
+        check_real("delta", delta, low=0.0, high=1.0, include_high=False), spread(relation, monotone=monotone),
+        check_real("value_share", value_share, low=0.0, high=1.0, include_low=False, include_high=False), has_values, relation,
+    )  # fmt: skip
+    check_choice("method", method, METHODS)
+    plan = make_plan(method, check_given_scale(scale), request, size)
+    return request, plan, Privacy(request.epsilon, request.delta, relation)
+
+
+_kept = lru_cache(maxsize=1024, typed=True)(_planned)
 
 
 def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
