@@ -52,8 +52,8 @@ COMPARE_HELP = """Compare the JSON files of two runs, and say which benchmarks b
 BEFORE and AFTER are files that `dpcore bench --json` wrote, of two commits or versions.
 
 A benchmark is judged by the ratio of its time to that of a bound in the same run, never by the time itself, so that a slower moment
-of the machine is no change. It is slower if the ratio rose by more than 10 % for calls on few values, 8 % for work in the cache, or
-30 % for large arrays and whole jobs, and the bands of both runs do not meet. For files of two machines that says how close each of
+of the machine is no change. It is slower if the ratio rose by more than 10 % for calls on few values and work in the cache, or 30 %
+for large arrays and whole jobs, and the bands of both runs do not meet. For files of two machines that says how close each of
 them comes to its own bounds, and no more.
 
 \b

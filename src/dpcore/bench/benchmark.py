@@ -69,8 +69,6 @@ class Side:
         From the inputs and the result of a call: raises `AssertionError` if the result is wrong.
     judges : bool
         Whether `dpcore bench compare` judges our time by its ratio to this one.
-    best_level : bool
-        Whether it runs only at the best CPU level of the machine.
     """
 
     name: str
@@ -81,7 +79,6 @@ class Side:
     size: int | None = None
     check: Callable[[Any, Any], None] | None = None
     judges: bool = False
-    best_level: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,7 @@ def document(results: Results) -> dict[str, Any]:
             "version": __version__,
             "mode": results.mode,
             "interrupted": results.interrupted,
+            "unreached": list(results.unreached),
             "seconds": results.seconds,
             "copy": {"spread": None if math.isnan(results.noise.spread) else results.noise.spread, "times": list(results.noise.times)},
             "absent": [{"package": item.package, "names": list(item.names), "pip": item.pip} for item in results.absent],
@@ -168,7 +169,8 @@ def results_of(content: dict[str, Any]) -> Results:
         rows=tuple(_row(dict(zip(ROW_FIELDS, key, strict=True)), timed) for key, timed in sides.items()),
         machine=content["machine_info"], commit=content["commit_info"], mode=own["mode"], noise=Noise(tuple(own["copy"]["times"])),
         absent=tuple(Absent(item["package"], tuple(item["names"])) for item in own["absent"]),
-        broken=tuple(Broken(**item) for item in own["broken"]), interrupted=own["interrupted"], seconds=own["seconds"],
+        broken=tuple(Broken(**item) for item in own["broken"]), interrupted=own["interrupted"],
+        unreached=tuple(own["unreached"]), seconds=own["seconds"],
         made=content["datetime"],
     )  # fmt: skip
 

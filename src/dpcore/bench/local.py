@@ -125,7 +125,7 @@ def _peer(case: LocalCase, peer: LocalPeer) -> Side:
         return inputs[0][: peer.records]
 
     return Side(
-        name=peer.name, package=peer.package, safe=peer.safe, size=peer.records, best_level=peer.records is not None,
+        name=peer.name, package=peer.package, safe=peer.safe, size=peer.records,
         prepare=lambda inputs: peer.prepare(case.mechanism, part(inputs)),
         check=lambda inputs, result: check_estimate(case, part(inputs), peer.reports(case.mechanism, result)),
     )  # fmt: skip
@@ -206,7 +206,7 @@ def _server(case: LocalCase, peer: EstimatePeer) -> Side:
             raise AssertionError("the one category that there is has not the largest estimate")
 
     return Side(
-        name=peer.name, package=peer.package, size=peer.records, best_level=True, check=check,
+        name=peer.name, package=peer.package, size=peer.records, check=check,
         prepare=lambda _made: peer.prepare(case.mechanism, peer.records),
     )  # fmt: skip
 

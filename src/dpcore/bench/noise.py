@@ -15,8 +15,9 @@ from dpcore.bench._peers.noise import noise_peers
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
 
 Array = npt.NDArray[Any]
-IN_CACHE = 1 << 14
-"""Number of values for which input, output and the copy of a bound stay in a second-level cache."""
+IN_CACHE = 1 << 13
+"""Number of values for which input, output and the copy of a bound stay in a second-level cache, wherever the system has put their pages:
+with twice as many, one process in ten has pages that drive each other out."""
 SCALES = 64
 """Distinct scales of a call that takes several."""
 

@@ -64,7 +64,9 @@ def bound_figure(curves: Mapping[str, Sequence[Row]]) -> str:
         if found:
             series.append(Series(name, *_points(found), role=role))
     caption = "Time of dpcore ÷ the time of the key, the random words and one copy, against the number of values; 1 is the bound"
-    return figure_plot(Figure(caption, (Panel("number of values", "times the bound", tuple(series)),)))
+    highest = max(value for one in series for value in one.y)
+    panel = Panel("number of values", "times the bound", tuple(series), log="x", limits=(0.0, 1.1 * highest))
+    return figure_plot(Figure(caption, (panel,)))
 
 
 def thread_figure(rows: Sequence[Row]) -> str:

@@ -222,6 +222,8 @@ class Results:
         The noise of the machine.
     absent, broken : tuple
         What was not measured.
+    unreached : tuple of str
+        Benchmarks for which there was no time.
     interrupted : bool
         Whether the run ended early; the rows that were done are kept.
     seconds : float
@@ -237,6 +239,7 @@ class Results:
     noise: Noise
     absent: tuple[Absent, ...] = ()
     broken: tuple[Broken, ...] = ()
+    unreached: tuple[str, ...] = ()
     interrupted: bool = False
     seconds: float = 0.0
     made: str = field(default="")

@@ -31,6 +31,8 @@ LONG = 20.0
 """A first call that is longer than so many turns is not repeated to find out how many calls make a turn."""
 WAIT = 0.5
 """Seconds; a call that is longer is not repeated only to find out how long it is."""
+GRACE = 15.0
+"""Seconds by which the first blocks of all rows may exceed the time of a run."""
 LEAST_TURNS = 5
 """Turns of a block of work that stays in the cache: the first one finds the cache cold."""
 COPIED = 1 << 23
@@ -66,7 +68,8 @@ class _RowInProgress:
         self.item, self.level = item, level
         self._memory = memory and best and not item.children
         self.ours = _Running(OURS, "ours", item.size)
-        sides = [side for side in item.sides if installed(side.package) and (best or not side.best_level)]
+        # A peer does not depend on our CPU level: beside the other levels stand bounds only.
+        sides = [side for side in item.sides if installed(side.package) and (best or side.kind != "peer")]
         self.others = [_Running(side.name, side.kind, side.size or item.size, side) for side in sides]
         self.spent, self.visits = 0.0, 0
         self._stopwatch = by_children if item.children else by_clock
@@ -131,8 +134,7 @@ class _RowInProgress:
         for side, work in zip(self.alive, works, strict=True):
             begin = time.perf_counter()
             try:
-                result = work()
-                first = time.perf_counter() - begin
+                result, first = self._first_call(side, work)
                 check = self.item.check if side.side is None else side.side.check
                 if check is not None:
                     check(inputs, result)
@@ -140,13 +142,20 @@ class _RowInProgress:
                 if LONG * TURN < first < WAIT:
                     first = min(first, self._stopwatch(work, 1))  # other work may have interrupted it
                 side.calls, side.seconds = (1, first) if first > LONG * TURN else calls_of_a_turn(work, self._stopwatch)
-                if self._memory and self.item.size >= LARGE and not (side.side is not None and side.side.best_level):
-                    side.peak = _peak(work)
                 good.append(work)
             except Exception as error:
                 side.why = _reason(error)
             side.spent += time.perf_counter() - begin
         return good
+
+    def _first_call(self, side: _Running, work: Work) -> tuple[Any, float]:
+        """The result, and seconds. The memory is measured too, but not that of peers that take one value a call: it would take long."""
+        begin = time.perf_counter()
+        if self._memory and self.item.size >= LARGE and (side.side is None or side.side.size is None):
+            result, side.peak = _peak(work)
+        else:
+            result = work()
+        return result, time.perf_counter() - begin
 
     def _find_broken(self, sides: Sequence[_Running], works: Sequence[Work]) -> None:
         for side, work in zip(sides, works, strict=True):
@@ -187,14 +196,14 @@ def _reason(error: Exception) -> str:
     return printable(f"{type(error).__name__}: {error}".rstrip(": "))[:LONGEST_REASON]
 
 
-def _peak(work: Work) -> int:
-    """Bytes that a call allocates at most; NumPy's arrays are counted."""
+def _peak(work: Work) -> tuple[object, int]:
+    """The result of a call, and the bytes that it allocates at most; NumPy's arrays are counted."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
-        work()
-        return max(0, tracemalloc.get_traced_memory()[1] - before)
+        result = work()
+        return result, max(0, tracemalloc.get_traced_memory()[1] - before)
     finally:
         tracemalloc.stop()
 
@@ -240,7 +249,7 @@ def run(
     items : sequence of Benchmark
         What runs. Those whose package is absent do not.
     seconds : float
-        About how long the run takes. Each row gets one block of turns at least.
+        How long the run takes; what is not reached by then is left out, and named.
     mode : str
         "quick" or "full": it is written down, and a quick run has other CPU levels only for work in the cache.
     levels : sequence of str, optional
@@ -276,6 +285,7 @@ def run(
     found = [(row, row.row()) for row in rows]
     results = Results(
         rows=tuple(done for _, done in found if done is not None), machine=machine_record(), commit=commit_record(), mode=mode,
+        unreached=tuple(row.item.name for row in rows if row.visits == 0),
         noise=Noise(tuple(meter.times)), absent=absent_packages(items), broken=tuple(b for row in rows for b in row.broken()),
         interrupted=interruption is not None, seconds=time.perf_counter() - start, made=datetime.now(UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
@@ -292,7 +302,8 @@ def _pass_over(rows: Sequence[_RowInProgress], end: float, seconds: float, meter
             left = max(0.0, end - time.perf_counter()) * row.weight / ahead
             allowance = min(share * (visit + 1) / BLOCKS - row.spent, max(left, share / BLOCKS / 4))
             ahead -= row.weight
-            if visit == 0 or (allowance > share / BLOCKS / 4 and time.perf_counter() < end and row.ours.why is None):
+            late = time.perf_counter() > end + (GRACE if visit == 0 else 0.0)
+            if (visit == 0 and not late) or (allowance > share / BLOCKS / 4 and not late and row.ours.why is None):
                 row.visit(max(allowance, share / BLOCKS / 4))
                 meter.look()
             done += 1

@@ -144,7 +144,7 @@ def _peer(case: SelectionCase, peer: SelectionPeer, d: int) -> Side:
         return made[0] if few == d and peer.shape == "near-tied" else case.scores(few, peer.shape)
 
     return Side(
-        name=peer.name, package=peer.package, safe=peer.safe, size=None if few == d else few, best_level=peer.slow,
+        name=peer.name, package=peer.package, safe=peer.safe, size=None if few == d else few,
         prepare=lambda made: peer.prepare(case, scores(made)),
         check=lambda _made, _result: check_choice(case, lambda other: peer.prepare(case, other)(), 1000),
     )  # fmt: skip

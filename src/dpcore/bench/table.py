@@ -191,5 +191,8 @@ def notes(results: Results) -> Iterator[str]:
         yield f"not installed: {absent.package} ({', '.join(absent.names[:4])}{', …' if len(absent.names) > 4 else ''}): {absent.pip}"
     for broken in results.broken:
         yield f"broken: {broken.side}, in {broken.row}: {broken.why}"
+    if results.unreached:
+        few = ", ".join(results.unreached[:3])
+        yield f"not reached in time: {len(results.unreached)} benchmarks ({few}{', …' if len(results.unreached) > 3 else ''})"
     if results.interrupted:
         yield "The run was interrupted: some benchmarks are missing, and bands are wider."

@@ -97,13 +97,22 @@ def test_notes_name_what_a_reader_must_know():
                 row(),
                 absent=(Absent("opendp", ("OpenDP laplace",)),),
                 broken=(Broken("laplace", "PyDP", "ValueError: no"),),
+                unreached=("gaussian",),
                 interrupted=True,
                 machine=MACHINE | {"dpcore": {"threads": 1, "secure_cipher": "chacha20"}},
                 noise=Noise((1.0,) * 5 + (4.0,) * 5),
             )
         )
     )
-    for words in ("very busy", "no AES", "One core", "pip install opendp", "broken: PyDP, in laplace: ValueError: no", "interrupted"):
+    for words in (
+        "very busy",
+        "no AES",
+        "One core",
+        "pip install opendp",
+        "broken: PyDP, in laplace: ValueError: no",
+        "not reached in time: 1",
+        "interrupted",
+    ):
         assert words in said
 
 

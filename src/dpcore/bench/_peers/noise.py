@@ -152,7 +152,7 @@ def slow(name: str, make: Callable[[Array, float], Work], scale: float, package:
     def prepare(inputs: tuple[Array, Array]) -> Work:
         return make(inputs[0][:ONE_BY_ONE], scale)
 
-    return Side(name=name, prepare=prepare, package=package, safe=safe, size=ONE_BY_ONE, best_level=True)
+    return Side(name=name, prepare=prepare, package=package, safe=safe, size=ONE_BY_ONE)
 
 
 def noise_peers(case: str, scale: float) -> tuple[Side, ...]:

@@ -31,7 +31,6 @@ class SelectionPeer:
     package: str = "numpy"
     share: float = 1.0
     shape: str = "near-tied"
-    slow: bool = False
     safe: bool = False
 
 
@@ -128,20 +127,20 @@ PEERS = (
     SelectionPeer(TOP, "NumPy gumbel + argpartition", gumbel_top),
     SelectionPeer(TOP, "NumPy exponentials in place + argpartition", exponentials_top),
     SelectionPeer(TOP, "MKL gumbel (SFMT) + argpartition", mkl_top, "mkl_random"),
-    SelectionPeer(TOP, "OpenDP noisy top k", opendp("make_noisy_top_k", "max_divergence", k=100), "opendp", 0.1, slow=True, safe=True),
-    SelectionPeer(PEELING, "NumPy laplace + argmax, 100 times", peel, slow=True),
+    SelectionPeer(TOP, "OpenDP noisy top k", opendp("make_noisy_top_k", "max_divergence", k=100), "opendp", 0.1, safe=True),
+    SelectionPeer(PEELING, "NumPy laplace + argmax, 100 times", peel),
     SelectionPeer(ARGMAX, "NumPy laplace + argmax", laplace_argmax),
     SelectionPeer("noisy_argmax gumbel", "NumPy gumbel + argmax", gumbel_argmax),
     SelectionPeer(
         "noisy_argmax gumbel", "OpenDP noisy max, Gumbel", opendp("make_noisy_max", "zero_concentrated_divergence"), "opendp",
-        0.1, slow=True, safe=True,
+        0.1, safe=True,
     ),
     SelectionPeer("exponential_mechanism", "NumPy gumbel + argmax", gumbel_argmax),
     SelectionPeer("exponential_mechanism", "NumPy running sum + searchsorted", inversion),
-    SelectionPeer("exponential_mechanism", "diffprivlib Exponential", diffprivlib("Exponential"), "diffprivlib", 0.1, slow=True),
+    SelectionPeer("exponential_mechanism", "diffprivlib Exponential", diffprivlib("Exponential"), "diffprivlib", 0.1),
     SelectionPeer("permute_and_flip", "NumPy exponentials + argmax", exponential_argmax),
-    SelectionPeer("permute_and_flip", "diffprivlib PermuteAndFlip", diffprivlib("PermuteAndFlip"), "diffprivlib", 0.1, slow=True),
+    SelectionPeer("permute_and_flip", "diffprivlib PermuteAndFlip", diffprivlib("PermuteAndFlip"), "diffprivlib", 0.1),
     SelectionPeer(
-        "permute_and_flip", "OpenDP noisy max, exponential", opendp("make_noisy_max", "max_divergence"), "opendp", 0.1, slow=True, safe=True
+        "permute_and_flip", "OpenDP noisy max, exponential", opendp("make_noisy_max", "max_divergence"), "opendp", 0.1, safe=True
     ),
 )  # fmt: skip
