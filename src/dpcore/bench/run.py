@@ -249,7 +249,7 @@ def run(
     items : sequence of Benchmark
         What runs. Those whose package is absent do not.
     seconds : float
-        How long the run takes; what is not reached by then is left out, and named.
+        How long the run takes; what there is no time for is left out, and named.
     mode : str
         "quick" or "full": it is written down, and a quick run has other CPU levels only for work in the cache.
     levels : sequence of str, optional

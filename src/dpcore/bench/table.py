@@ -193,6 +193,6 @@ def notes(results: Results) -> Iterator[str]:
         yield f"broken: {broken.side}, in {broken.row}: {broken.why}"
     if results.unreached:
         few = ", ".join(results.unreached[:3])
-        yield f"not reached in time: {len(results.unreached)} benchmarks ({few}{', …' if len(results.unreached) > 3 else ''})"
+        yield f"no time was left for {len(results.unreached)} benchmarks ({few}{', …' if len(results.unreached) > 3 else ''})"
     if results.interrupted:
         yield "The run was interrupted: some benchmarks are missing, and bands are wider."

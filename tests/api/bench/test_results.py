@@ -110,7 +110,7 @@ def test_notes_name_what_a_reader_must_know():
         "One core",
         "pip install opendp",
         "broken: PyDP, in laplace: ValueError: no",
-        "not reached in time: 1",
+        "no time was left for 1",
         "interrupted",
     ):
         assert words in said
