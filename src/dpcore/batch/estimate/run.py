@@ -328,11 +328,11 @@ def _count(inputs: Inputs, columns: list[NoisyColumn], threads: int, progress: P
         counted = []
         for column, names in zip(columns, stored, strict=True):
             try:
-                counted.append(column.aggregate([part.piece.batch.column(name) for name in names]))
+                counted.append(column.aggregate([part.batch.column(name) for name in names]))
             except CellError as error:
-                row = part.piece.row + error.row
+                path, row = part.place(error.row)
                 raise DataError(
-                    f"{part.path}: row {row} (counted from 0), column {column.name!r}: {error.problem}; "
+                    f"{path}: row {row} (counted from 0), column {column.name!r}: {error.problem}; "
                     "the file was changed after dpcore wrote it"
                 ) from None
         return counted, part.done

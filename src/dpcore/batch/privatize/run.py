@@ -186,8 +186,8 @@ def _stream(plan: Plan, output: Output, chosen: Kept | None, threads: int, progr
 
     def transform(rows: Rows) -> tuple[pa.RecordBatch, float]:
         try:
-            suppressed = None if chosen is None else chosen.dropped_among(rows.first, len(rows.piece.batch))
-            return privatize_rows(plan.columns, plan.schema, rows.piece.batch, key, rows.first, suppressed), rows.done
+            suppressed = None if chosen is None else chosen.dropped_among(rows.first, len(rows.batch))
+            return privatize_rows(plan.columns, plan.schema, rows.batch, key, rows.first, suppressed), rows.done
         except CellError as error:
             raise refused_cell(rows, error, curator=plan.curator) from None
 

@@ -301,7 +301,7 @@ class Declared:
 def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -> Array:
     """Read a column as `cells` do; raises `DataError` at a cell that the job declares nothing for, with its position for a curator."""
     try:
-        return cells.read(rows.piece.batch.column(name))
+        return cells.read(rows.batch.column(name))
     except CellError as error:
         raise refused_cell(rows, CellError(error.row, error.problem, name), curator=curator) from None
 

@@ -163,7 +163,7 @@ class _Tallies:
 
     def of(self, rows: Rows) -> _Part:
         """The statistics of some rows; every cell is checked, of rows that do not take part, too."""
-        n = len(rows.piece.batch)
+        n = len(rows.batch)
         mask = None if self._kept is None else self._kept.mask(rows.first, n)
         taking_part = n if mask is None else int(np.count_nonzero(mask))
         tallies = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import duckdb
@@ -16,7 +16,7 @@ from dpcore.batch.tables.checked import BYTES
 from dpcore.batch.tables.csv_input import NULLS
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import POLL_SECONDS, UNFINISHED
-from dpcore.batch.tables.rows import Rows
+from dpcore.batch.tables.rows import read_rows
 from dpcore.errors import DpcoreError, StorageError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.tables.inputs import Inputs
+    from dpcore.batch.tables.rows import Rows
 
 
 Answer = TypeVar("Answer")
@@ -61,7 +62,7 @@ class Planned(Protocol):
 class Reading:
     """State of a pass over the unit column, kept outside the database: its own messages may quote values."""
 
-    starts: list[int]
+    starts: dict[Path, int] = field(default_factory=dict)
     rows: int = 0
     done: float = 0.0
     failure: BaseException | None = None
@@ -128,20 +129,15 @@ def unit_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The unit column, null where a row names none, beside the position of each row, and what `more` makes of rows with these `columns`."""
     name, types = plan.job.privacy.unit, {**(columns or {}), plan.job.privacy.unit: plan.unit_type}
-    all_bytes, bytes_done = max(sum(plan.inputs.sizes), 1), 0
     try:
-        for path, size in zip(plan.inputs.paths, plan.inputs.sizes, strict=True):
-            start = reading.rows
-            reading.starts.append(start)
-            for piece in plan.inputs.pieces(path, types, Cut(PIECE_ROWS, use_threads=False)):
-                units = _comparable(_named(piece.batch.column(name).cast(plan.unit_type)))
-                first = start + piece.row
-                positions = pa.array(np.arange(first, first + len(units)))
-                others = [] if more is None else more(Rows(piece, path, first, 0.0))
-                yield pa.RecordBatch.from_arrays([units, positions, *others], schema=schema)
-                reading.rows = start + piece.row + len(units)
-                reading.done = (bytes_done + piece.done * size) / all_bytes
-            bytes_done += size
+        for rows in read_rows(plan.inputs, types, Cut(PIECE_ROWS, use_threads=False)):
+            for part in rows.parts:
+                reading.starts.setdefault(part.path, rows.first + part.start - part.row)
+            units = _comparable(_named(rows.batch.column(name).cast(plan.unit_type)))
+            positions = pa.array(np.arange(rows.first, rows.first + len(units)))
+            others = [] if more is None else more(rows)
+            yield pa.RecordBatch.from_arrays([units, positions, *others], schema=schema)
+            reading.rows, reading.done = rows.first + len(units), rows.done
     except DpcoreError as error:
         reading.failure = error
         raise
@@ -175,7 +171,7 @@ def _comparable(units: pa.Array) -> pa.Array:
     return pc.replace_with_mask(units, long, pa.array(digests, units.type))
 
 
-def place_of(plan: Planned, reading: Reading, row: int) -> str:
+def place_of(reading: Reading, row: int) -> str:
     """File and row of a position in the whole input."""
-    index = max(index for index, start in enumerate(reading.starts) if start <= row)
-    return f"{plan.inputs.paths[index]}: row {row - reading.starts[index]} (counted from 0)"
+    path = max((path for path, start in reading.starts.items() if start <= row), key=reading.starts.__getitem__)
+    return f"{path}: row {row - reading.starts[path]} (counted from 0)"

@@ -49,14 +49,71 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
     readers: Readers = {}
     with _opened(source, len(types), _labels(types)) as file:
         types = {name: file.schema_arrow.field(name).type for name in types}  # Another file of the input may have others of the same kind.
-        total, done, groups = file.metadata.num_rows, 0, file.num_row_groups
-        for group in range(groups):
-            end = done + file.metadata.row_group(group).num_rows
-            for batch in _batches(source, file, readers, group, types, cut):
+        total, done = file.metadata.num_rows, 0
+        for run in _runs(file, types, cut.rows):
+            for batch in _rows_of_run(source, file, readers, run, types, cut):
                 yield Piece(batch, done, (done + len(batch)) / total)
                 done += len(batch)
-            if done != end:
-                raise StorageError(f"{source.path}: row group {group} of {groups} (counted from 0) has fewer rows than the file says")
+
+
+def _runs(file: pq.ParquetFile, types: Mapping[str, pa.DataType], rows: int) -> Iterator[range]:
+    """Row groups that are read at once: one, or many small ones, since the way to the first row of each takes longer than its rows.
+
+    Text of several groups is read in their dictionaries, which are about as large as what the file holds.
+    """
+    varying, joins = any(map(varies, types.values())), _are_readable_at_once(types)
+    first = held = size = 0
+    for group in range(file.num_row_groups):
+        said = file.metadata.row_group(group)
+        more = said.total_byte_size if varying else 0
+        if group > first and not (joins and held + said.num_rows <= rows and size + more <= PIECE_BYTES):
+            yield range(first, group)
+            first, held, size = group, 0, 0
+        held, size = held + said.num_rows, size + more
+    if first < file.num_row_groups:
+        yield range(first, file.num_row_groups)
+
+
+def _are_readable_at_once(types: Mapping[str, pa.DataType]) -> bool:
+    return all(kind in TEXTS or pa.types.is_dictionary(kind) for kind in types.values() if varies(kind))
+
+
+def _rows_of_run(
+    source: Source, file: pq.ParquetFile, readers: Readers, run: range, types: Mapping[str, pa.DataType], cut: Cut
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a run of row groups. If it cannot be read at once its groups are read one by one, which names the one that is damaged."""
+    given, rows = 0, sum(file.metadata.row_group(group).num_rows for group in run)
+    if len(run) > 1 or (rows <= FEW_ROWS and _are_readable_at_once(types)):
+        try:
+            for batch in _batches_of_run(source, file, readers, run, types, cut):
+                yield batch
+                given += len(batch)
+        except DAMAGE:
+            pass
+        else:
+            if given == rows:
+                return
+    for group in run:
+        end = file.metadata.row_group(group).num_rows
+        for batch in _batches(source, file, readers, group, types, cut):
+            end -= len(batch)
+            passed = min(given, len(batch))
+            given -= passed
+            if passed < len(batch):
+                yield batch.slice(passed)
+        if end:
+            where = f"row group {group} of {file.num_row_groups} (counted from 0)"
+            raise StorageError(f"{source.path}: {where} has fewer rows than the file says")
+
+
+def _batches_of_run(
+    source: Source, file: pq.ParquetFile, readers: Readers, run: range, types: Mapping[str, pa.DataType], cut: Cut
+) -> Iterator[pa.RecordBatch]:
+    """The rows of several row groups, their text in dictionaries."""
+    texts = [name for name, kind in types.items() if kind in TEXTS]
+    reading = _reader(source, readers, len(types), [*_labels(types), *texts]) if texts else file
+    for batch in reading.iter_batches(cut.rows, row_groups=list(run), columns=list(types), use_threads=cut.use_threads):
+        yield checked(batch, types)
 
 
 def _opened(source: Source, columns: int, encoded: list[str] | None = None) -> pq.ParquetFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -71,24 +71,28 @@ class Piece:
         Position in the file of the first row.
     done : float
         Fraction of the file that has been read, for the progress bar.
+    text : int
+        Bytes of its values of varying size, decoded; `slices` counts them.
     """
 
     batch: pa.RecordBatch
     row: int
     done: float
+    text: int = 0
 
 
 def slices(piece: Piece, rows: int) -> Iterator[Piece]:
     """Cut a piece that has more rows than asked for, or rows that are long once they are decoded."""
     batch, start = piece.batch, 0
     varying = [column for column in batch.columns if varies(column.type)]
-    if len(batch) <= rows and sum(map(total_varying_bytes, varying)) < PIECE_BYTES:
+    text = sum(map(total_varying_bytes, varying))
+    if len(batch) <= rows and text < PIECE_BYTES:
         if len(batch):
-            yield piece
+            yield replace(piece, text=text)
         return
     ends = np.append(0, np.cumsum(sum(map(varying_bytes, varying), start=np.zeros(len(batch), np.int64))))
     while start < len(batch):
         full = int(np.searchsorted(ends, ends[start] + PIECE_BYTES))
         stop = min(start + rows, max(full, start + 1), len(batch))
-        yield Piece(batch.slice(start, stop - start), piece.row + start, piece.done)
+        yield Piece(batch.slice(start, stop - start), piece.row + start, piece.done, int(ends[stop] - ends[start]))
         start = stop

@@ -46,10 +46,13 @@ def varying_bytes(values: pa.Array) -> Sizes:
     if pa.types.is_run_end_encoded(kind):
         return varying_bytes(pc.run_end_decode(values))
     if pa.types.is_dictionary(kind):
-        # A null has the number behind the last.
-        sizes = np.append(varying_bytes(values.dictionary), 0)
-        taken: Sizes = sizes[pc.fill_null(values.indices.cast(pa.int64()), len(sizes) - 1).to_numpy()]
+        sizes, indices = varying_bytes(values.dictionary), values.indices
+        if indices.null_count:  # A null has the number behind the last.
+            sizes, indices = np.append(sizes, 0), pc.fill_null(indices.cast(pa.int64()), len(sizes))
+        taken: Sizes = sizes[indices.to_numpy()]
         return taken
+    if kind in OFFSETS and not values.null_count:
+        return np.diff(_ends(values)).astype(np.int64)
     if pa.types.is_struct(kind):
         total: Sizes = np.sum([varying_bytes(part) for part in values.flatten()], axis=0, dtype=np.int64)
         return total
@@ -64,11 +67,16 @@ def total_varying_bytes(values: pa.Array) -> int:
     """Return the sum of `varying_bytes`; of text without nulls at once."""
     kind = values.type
     if kind in OFFSETS and not values.null_count:
-        if not len(values):
-            return 0
-        ends = np.frombuffer(values.buffers()[1], OFFSETS[kind])
-        return int(ends[values.offset + len(values)]) - int(ends[values.offset])
+        ends = _ends(values)
+        return int(ends[-1]) - int(ends[0])
     return int(varying_bytes(values).sum())
+
+
+def _ends(text: pa.Array) -> npt.NDArray[Any]:
+    """Where each text begins, and the last one ends."""
+    if not len(text):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(text.buffers()[1], OFFSETS[text.type])[text.offset : text.offset + len(text) + 1]
 
 
 def _list_bytes(lists: Any) -> Sizes:

@@ -176,7 +176,7 @@ def choose_rows(
         kept = _collected(found, spill, reading, privacy.rows_per_unit, own=privacy.null_rows_are_units)
         if refuse and kept.first_over is not None:
             raise DataError(
-                f"{place_of(plan, reading, kept.first_over)}: the {privacy.unit!r} of this row has max_rows_per_unit = "
+                f"{place_of(reading, kept.first_over)}: the {privacy.unit!r} of this row has max_rows_per_unit = "
                 f"{privacy.rows_per_unit} rows before it; nothing was written"
             )
         return kept
@@ -196,7 +196,7 @@ def choose_rows(
         return _collected(found, spill, reading, privacy.rows_per_unit, own=privacy.null_rows_are_units)
 
     work = choose if grouping is None else functools.partial(choose_groups, chosen=grouping)
-    return in_database(plan, Reading([]), spill, threads, update, work)
+    return in_database(plan, Reading(), spill, threads, update, work)
 
 
 class _Words:
@@ -208,12 +208,12 @@ class _Words:
 
     def of(self, rows: Rows) -> pa.Array:
         position = self._position._replace(first_element=rows.first)
-        return pa.array(_backend.uniform_words(position, len(rows.piece.batch)))
+        return pa.array(_backend.uniform_words(position, len(rows.batch)))
 
 
 def _groups(rows: Rows, column: str, groups: Groups) -> pa.Array:
     """The number of each row's group; −1 if it is in none. No cell can be refused."""
-    codes = groups.read(rows.piece.batch.column(column))
+    codes = groups.read(rows.batch.column(column))
     return pa.array(np.where(codes == groups.size, -1, codes).astype(np.int32))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import os
 import shutil
@@ -12,15 +11,10 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import StorageError, estimate
-from dpcore.batch.estimate import run as estimation
 from dpcore.batch.jobfile.near_names import near_name, slips, suggestion
-from dpcore.batch.privatize import run as engine
-from dpcore.batch.tables import sources
+from dpcore.batch.tables import rows, sources
 from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
 from support.releases import Counter
-
-release = importlib.import_module("dpcore.batch.release.run")
-"""The module: the package has its function under the name."""
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, pipes and files cut while open are the subject")
 JOB = {"visits": COLUMNS["visits"]}
@@ -196,13 +190,12 @@ TABLE = pa.concat_tables([people(1000)] * 60)
 
 def while_read(monkeypatch, source, change):
     """Change the file when its first piece has been read."""
-    for module in (engine, release, estimation):
-        monkeypatch.setattr(module, "read_rows", changing(module.read_rows, source, change))
+    monkeypatch.setattr(rows, "rows_of_pieces", changing(rows.rows_of_pieces, source, change))
 
 
-def changing(read_rows, source, change):
+def changing(rows_of_pieces, source, change):
     def read(*arguments):
-        pieces = read_rows(*arguments)
+        pieces = rows_of_pieces(*arguments)
         yield next(pieces)
         change(source)
         yield from pieces
