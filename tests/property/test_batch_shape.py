@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpcore import _backend
-from dpcore.batch.tables import csv_input, writers
+from dpcore.batch.tables import csv_input, rows, writers
 from support.jobs import FORMATS
 from support.shapes import JOB, KEEP, ROWS, SAME, Shapes, people, with_cell
 
@@ -138,9 +138,15 @@ def by_blocks(text, most):
     return found
 
 
+def as_they_come(monkeypatch):
+    """Neither the reader joins pieces nor the writer cuts rows anew."""
+    monkeypatch.setattr(writers, "Recut", AsItComes, raising=False)
+    monkeypatch.setattr(rows, "joined", lambda pieces, _most: (piece for piece, _ in pieces))
+
+
 def test_a_writer_that_follows_the_rows_of_the_input_is_caught(tmp_path, monkeypatch):
     shapes = Shapes(tmp_path, "csv", "arrow", monkeypatch)
-    monkeypatch.setattr(writers, "Recut", AsItComes, raising=False)
+    as_they_come(monkeypatch)
     monkeypatch.setattr(csv_input._Text, "_next", by_blocks)
     found = []
     for cell in ("", "z" * 1500):
@@ -152,7 +158,7 @@ def test_a_writer_that_follows_the_rows_of_the_input_is_caught(tmp_path, monkeyp
 @pytest.mark.parametrize("target", ["parquet", "arrow"])
 def test_a_writer_that_follows_the_parts_of_the_input_is_caught(tmp_path, monkeypatch, target):
     shapes = Shapes(tmp_path, "parquet", target, monkeypatch)
-    monkeypatch.setattr(writers, "Recut", AsItComes, raising=False)
+    as_they_come(monkeypatch)
     assert shapes.run(people(), input_rows=70) != shapes.run(people(), input_rows=40)
 
 

@@ -60,7 +60,9 @@ def run(
 
 def _print_stored(plan: Plan, pages: page.PrivatizePages | None, *, as_json: bool) -> None:
     """Describe what an earlier run has published, from the job and its output."""
-    rows = discover(str(plan.output), plan.job.output.resolved_format).inspect(plan.output).rows
+    stored = discover(str(plan.output), plan.job.output.resolved_format)
+    counted = [stored.inspect(path).rows for path in stored.paths]
+    rows = None if None in counted else sum(each or 0 for each in counted)
     if pages is not None:
         pages.write(rows)  # before standard output, which may be a closed pipe
     if as_json:

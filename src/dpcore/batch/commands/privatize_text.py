@@ -23,4 +23,5 @@ def column_table(plan: Plan) -> Table:
 def describe(plan: Plan) -> str:
     """Input and output of a plan, one line each."""
     section = plan.job.output
-    return f"{source(plan)}\noutput  {section.path} ({section.resolved_format}, compression {section.resolved_compression})"
+    shards = f", {len(plan.shards)} shard{'s' if len(plan.shards) > 1 else ''}" if plan.shards else ""
+    return f"{source(plan)}\noutput  {section.path} ({section.resolved_format}, compression {section.resolved_compression}{shards})"

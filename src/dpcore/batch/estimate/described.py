@@ -7,7 +7,7 @@ import json
 import reprlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -17,6 +17,7 @@ from dpcore.batch.jobfile.columns import COLUMN_SECTIONS
 from dpcore.batch.jobfile.fields import Section
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.columns import column_of
+from dpcore.batch.tables.shards import named_shards
 from dpcore.batch.tables.sources import version_of
 from dpcore.errors import DataError, JobError, ParameterError, ParameterTypeError, StorageError, reason
 from dpcore.pages.printable import UNPRINTABLE
@@ -49,7 +50,7 @@ class Whole(Section):
 
 
 class Table(Section):
-    """Size and digest of the CSV file that a sidecar was written for."""
+    """Size and digest of the file that a sidecar or a manifest was written for."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -72,7 +73,9 @@ class Described:
     fields : dict
         Its metadata about each column of reports.
     table : Table or None
-        The table that a sidecar was written for.
+        The table that a sidecar or a manifest was written for.
+    manifest : str or None
+        Name of the manifest, if it was one.
     """
 
     path: Path
@@ -80,6 +83,7 @@ class Described:
     whole: Whole
     fields: dict[str, dict[str, Any]]
     table: Table | None = None
+    manifest: str | None = None
 
 
 def describe(inputs: Inputs) -> list[Described]:
@@ -94,7 +98,9 @@ def describe(inputs: Inputs) -> list[Described]:
     StorageError
         If one cannot be read.
     """
+    said = {shard.path: (Table(bytes=shard.size, sha256=shard.sha256), file.name) for file, shard in named_shards(inputs.paths)}
     found = [_describe(inputs, path) for path in inputs.paths]
+    found = [file if file.path not in said else replace(file, table=said[file.path][0], manifest=said[file.path][1]) for file in found]
     for file, size in zip(found, inputs.sizes, strict=True):
         _check_claims(file, size)
     for other in found[1:]:
@@ -228,7 +234,7 @@ def _result(file: Described, digest: Future[str]) -> str:
 
 
 def _mismatch(file: Described) -> DataError:
-    sidecar = metadata.sidecar_path(file.path).name
+    sidecar = file.manifest or metadata.sidecar_path(file.path).name
     return DataError(
         f"{file.path}: this is not the table that {sidecar} was written for (its size or its SHA-256 differs): "
         "the table was changed, or the two files come from different runs"

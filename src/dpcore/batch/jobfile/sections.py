@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import reprlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, model_validator
 
 from dpcore._validation import check_integer, check_real
 from dpcore.batch.jobfile.fields import Name, Positive, Section, checked
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.pages.words import OWN_ROWS
 from dpcore.rng import KEY_BYTES
 
@@ -16,8 +18,21 @@ if TYPE_CHECKING:
     from dpcore.privacy import Privacy
     from dpcore.testing import KeyedRandom
 
+MOST_SHARDS = 1024
+
+
+def _check_shards(value: object) -> int | Literal["auto"] | None:
+    if value is None or value == "auto":
+        return value
+    try:
+        return check_integer("shards", value, low=1, high=MOST_SHARDS)
+    except (ParameterError, ParameterTypeError):
+        raise ValueError(f'shards must be "auto" or an integer in [1, {MOST_SHARDS}], got {reprlib.repr(value)}') from None
+
+
 DeltaLimit = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
 RowCount = Annotated[int, checked(check_integer, low=1, high=2**31 - 1)]
+ShardCount = Annotated[int | Literal["auto"] | None, PlainValidator(_check_shards)]
 Format = Literal["parquet", "csv", "arrow"]
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
 
@@ -42,6 +57,7 @@ class OutputSection(Section):
     path: Name
     format: Format | None = None
     compression: Literal["zstd", "snappy", "gzip", "brotli", "lz4", "none"] | None = None
+    shards: ShardCount = None
 
     COMPRESSIONS: ClassVar[dict[Format, tuple[str, ...]]] = {
         "parquet": ("zstd", "snappy", "gzip", "brotli", "lz4", "none"),
@@ -56,6 +72,8 @@ class OutputSection(Section):
         allowed = self.COMPRESSIONS[self.resolved_format]
         if self.compression is not None and self.compression not in allowed:
             raise ValueError(f"compression = {self.compression!r}: {self.resolved_format} takes {', '.join(map(repr, allowed))}")
+        if self.shards is not None and self.resolved_format == "csv":
+            raise ValueError(f"shards = {self.shards!r}: a CSV file is written as one; use parquet or arrow, or leave shards out")
         return self
 
     @property

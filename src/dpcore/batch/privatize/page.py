@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
@@ -11,8 +12,6 @@ from dpcore.pages.page import Pages, Provenance
 from dpcore.pages.words import NOT_SECURE, guarantee_in_words, guarantee_shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.privatize.job import Job
     from dpcore.batch.privatize.plan import Plan
@@ -88,7 +87,12 @@ def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
         "statement": privacy_statement(job),
         "notes": [PUBLIC_ROWS, spent_again(job), *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
         "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths)},
-        "output": {"path": job.output.path, "format": job.output.resolved_format, "rows": rows},
+        "output": {
+            "path": job.output.path,
+            "format": job.output.resolved_format,
+            "rows": rows,
+            **({"manifest": str(plan.output), "shards": len(plan.shards)} if plan.shards else {}),
+        },
         "keep": job.keep,
         "columns": columns,
     }
@@ -121,7 +125,9 @@ class PrivatizePages(Pages):
 
     def __init__(self, folder: Path, plan: Plan, job: Path) -> None:
         self._plan = plan
-        super().__init__(folder, plan.output.stem, provenance=provenance_of(plan, plan.job.input.path, plan.job.output.path, job))
+        super().__init__(
+            folder, Path(plan.job.output.path).stem, provenance=provenance_of(plan, plan.job.input.path, plan.job.output.path, job)
+        )
 
     def content(self, subject: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The report on an output with so many rows."""

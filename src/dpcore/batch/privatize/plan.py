@@ -26,6 +26,7 @@ from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
 from dpcore.batch.tables.publication import Publication
 from dpcore.batch.tables.reports import CategoryReports
+from dpcore.batch.tables.shards import shard_count
 from dpcore.batch.tables.writers import open_writer, written_type
 from dpcore.errors import JobError
 from dpcore.pages.printable import check_no_formula
@@ -55,7 +56,9 @@ class Plan(JobPlan):
     schema : pyarrow.Schema
         Of the output, metadata included.
     output : Path
-        The file to write.
+        The file to write; of a table in shards their manifest.
+    shards : tuple of Path
+        The files of a table in shards, in their order; none if the table is one file.
     rows : int or None
         Rows of the input; None if they are not known before the input is read.
     unit_type : pyarrow.DataType or None
@@ -69,6 +72,7 @@ class Plan(JobPlan):
     job: Job
     columns: tuple[NoisyColumn, ...]
     schema: pa.Schema
+    shards: tuple[Path, ...] = ()
 
 
 def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> Plan:
@@ -133,7 +137,8 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
     check_inputs_are_tables(job, inputs.paths, others)
     columns = tuple(ready(position, column) for position, column in enumerate(job.column))
     output = output_place(job.output.path, "output.path")
-    files = [("output.path", path) for path in metadata.output_files(output, job.output.resolved_format)]
+    shards = shard_count(job.output, inputs)
+    files = [("output.path", path) for path in metadata.output_files(output, job.output.resolved_format, shards)]
     check_files(job, inputs, files, others)
     charge = Charge(job, Spend(_what(job), job.total), overwrite=overwrite)
     check_files_are_free(files, charge, overwrite=overwrite)
@@ -145,7 +150,8 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
         columns=columns,
         read_types=schemas.read_types,
         schema=_output_schema(job, columns, schemas.read_types),
-        output=output,
+        output=output if shards is None else files[-1][1],
+        shards=tuple(path for _, path in files[:-1]) if shards is not None else (),
         rows=schemas.rows,
         unit_type=schemas.unit_type,
         publication=Publication([path for _, path in files], charge, overwrite=overwrite),

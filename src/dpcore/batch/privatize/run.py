@@ -15,11 +15,12 @@ from dpcore.batch.tables import metadata
 from dpcore.batch.tables.checks import check_is
 from dpcore.batch.tables.columns import NoisyColumn
 from dpcore.batch.tables.kept import kept
-from dpcore.batch.tables.output import Output
+from dpcore.batch.tables.output import Output, TableOutput
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.tables.progress import Progress, Shown, shown_by
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows, refused_cell
+from dpcore.batch.tables.sharded import ShardedOutput
 from dpcore.batch.tables.units import choose_rows
 from dpcore.batch.tables.values import CellError
 from dpcore.batch.tables.writers import written
@@ -111,7 +112,7 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Shown = None,
     check_is("plan", plan, Plan, "make_plan")
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = shown_by(progress)
-    with plan.publication.truth(), plan.publication as publication, _output(plan) as output:
+    with plan.publication.truth(), plan.publication as publication, _output(plan, threads) as output:
         if publication.charge.is_recorded:
             output.allocate(plan.rows or 0)
         publication.reserve()
@@ -123,14 +124,17 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Shown = None,
     return Summary(plan, output.rows)
 
 
-def _output(plan: Plan) -> Output:
+def _output(plan: Plan, threads: int) -> TableOutput:
     """The output of a plan."""
-    section = plan.job.output
+    kind, compression = plan.job.output.resolved_format, plan.job.output.resolved_compression
+    if plan.shards:
+        said = metadata.schema_metadata(plan.job)
+        return ShardedOutput(plan.publication, plan.shards, plan.output, plan.schema, kind, compression, said, threads=threads)
     sidecar = metadata.sidecar(plan.job, plan.columns)
-    return Output(plan.publication, plan.output, plan.schema, section.resolved_format, section.resolved_compression, sidecar)
+    return Output(plan.publication, plan.output, plan.schema, kind, compression, sidecar)
 
 
-def _chosen(plan: Plan, output: Output, threads: int, progress: Progress) -> Kept | None:
+def _chosen(plan: Plan, output: TableOutput, threads: int, progress: Progress) -> Kept | None:
     """The rows whose cells are noised as they are, if the unit is not the row: at most so many of each unit."""
     if plan.unit_type is None:
         return None
@@ -180,7 +184,7 @@ def privatize_rows(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _stream(plan: Plan, output: Output, chosen: Kept | None, threads: int, progress: Progress, piece_rows: int) -> None:
+def _stream(plan: Plan, output: TableOutput, chosen: Kept | None, threads: int, progress: Progress, piece_rows: int) -> None:
     key = key_of(plan.job.testing)
     done = 0.0
 

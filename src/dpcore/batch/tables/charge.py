@@ -216,6 +216,7 @@ class Charge:
         """Where, when and by which entry the run was published."""
         if self.earlier is None:
             raise AssertionError("there is no earlier run")
+        names = [file.path for file in self.earlier.files] or names  # how many shards there are may follow from the rows
         when = f"{self.earlier.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         return f"{', '.join(map(str, names))} on {when} (entry {self.earlier.id} of the ledger {self._path})"
 
@@ -246,6 +247,8 @@ def run_id(job: JobFile) -> str:
     for section in ("input", "output", "ledger"):
         if settings.get(section):
             settings[section]["path"] = str(Path(settings[section]["path"]).absolute())
+    if settings.get("output", {}).get("shards", 0) is None:
+        del settings["output"]["shards"]  # Runs of versions without shards keep their ids.
     known = {"kind": type(job).__name__, "stream_version": STREAM_VERSION, "job": settings, "files": _declared(settings)}
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 

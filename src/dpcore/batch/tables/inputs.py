@@ -13,6 +13,7 @@ from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.jobfile.sections import SUFFIXES
 from dpcore.batch.tables import arrow_input, csv_input, parquet_input
 from dpcore.batch.tables.pieces import slices
+from dpcore.batch.tables.shards import is_manifest, named_shards, shards_of
 from dpcore.batch.tables.sources import opened, version_of
 from dpcore.errors import JobError, StorageError, reason
 
@@ -75,7 +76,7 @@ class Inputs:
 
 
 def discover(path: str, given: Format | None = None, key: str = "input.path") -> Inputs:
-    """Find files: one, every file of a folder and its subfolders, or what a glob matches.
+    """Find files: one, every file of a folder and its subfolders, what a glob matches, or the shards that a manifest names.
 
     Names that start with "." or "_" inside a folder are not data (they are what Spark and others leave there). Unless the format is
     given the endings decide, and they must agree. Links are followed, and each file is read once.
@@ -83,7 +84,7 @@ def discover(path: str, given: Format | None = None, key: str = "input.path") ->
     Parameters
     ----------
     path : str
-        A file, a folder or a glob.
+        A file, a folder, a glob or a manifest.
     given : Format, optional
         Of all files.
     key : str, default "input.path"
@@ -93,6 +94,8 @@ def discover(path: str, given: Format | None = None, key: str = "input.path") ->
     ------
     JobError
         If the format is unknown, a file would be read twice, is no regular file, or belongs to a table with a log.
+    DataError
+        If a shard of a table is missing, or not the one that its manifest names.
     StorageError
         If there is nothing to read.
     """
@@ -101,6 +104,8 @@ def discover(path: str, given: Format | None = None, key: str = "input.path") ->
     if not paths:
         raise StorageError(f"{key} = {path!r}: no {given or 'parquet, csv or arrow'} file found")
     found = tuple(map(version_of, paths))
+    for _ in named_shards(paths):
+        pass  # Every table in shards is complete.
     _check_read_once(paths, found)
     check_no_log(paths)
     return Inputs(given or _common_format(path, key, paths), tuple(paths), dict(zip(paths, found, strict=True)))
@@ -116,7 +121,7 @@ def _named(path: str, given: Format | None, key: str) -> list[Path]:
     if folder:
         return _files_below(root, given)
     if there:
-        return [root]
+        return [shard.path for shard in shards_of(root)] if is_manifest(root) else [root]
     if not glob.has_magic(path):
         raise StorageError(f"{key} = {path!r}: no such file or folder")
     # Path.glob takes no absolute pattern. "**" may find one name more than once.

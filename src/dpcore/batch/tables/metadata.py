@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dpcore._version import __version__
+from dpcore.batch.tables.shards import manifest_path, shard_paths
 from dpcore.rng import STREAM_VERSION
 
 if TYPE_CHECKING:
@@ -92,8 +93,10 @@ def is_sidecar(path: Path) -> bool:
     return isinstance(document, dict) and document.keys() >= {"schema", "fields"}
 
 
-def output_files(output: Path, output_format: Format) -> tuple[Path, ...]:
-    """The files of a table, in the order in which they appear: a sidecar before its table."""
+def output_files(output: Path, output_format: Format, shards: int | None = None) -> tuple[Path, ...]:
+    """The files of a table, in the order in which they appear: a sidecar before its table, and shards before their manifest."""
+    if shards is not None:
+        return (*shard_paths(output, shards), manifest_path(output))
     return (sidecar_path(output), output) if output_format == "csv" else (output,)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -23,6 +23,31 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.publication import Publication
 
 
+class TableOutput(Protocol):
+    """Where the rows of a job go: one file, or several. As a context manager it drops what is pending if the job fails."""
+
+    rows: int
+
+    @property
+    def spill(self) -> Path:
+        """A folder for state that outgrows memory; it goes when the job ends."""
+
+    def allocate(self, rows: int) -> None:
+        """Take room on the disk for about so many rows."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+
+    def seal(self) -> tuple[SealedFile, ...]:
+        """Complete the files, in the order in which they appear."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End."""
+
+
 class Output:
     """The output table of a job.
 
@@ -38,6 +63,8 @@ class Output:
         How it is written.
     sidecar : dict
         Metadata that go beside a CSV file, with the digest of the table.
+    needs_digest : bool, default False
+        Whether the digest is wanted though no ledger and no sidecar names it.
 
     Attributes
     ----------
@@ -51,7 +78,15 @@ class Output:
     """
 
     def __init__(
-        self, publication: Publication, path: Path, schema: pa.Schema, output_format: Format, compression: str, sidecar: dict[str, Any]
+        self,
+        publication: Publication,
+        path: Path,
+        schema: pa.Schema,
+        output_format: Format,
+        compression: str,
+        sidecar: dict[str, Any],
+        *,
+        needs_digest: bool = False,
     ) -> None:
         self.rows = 0
         self._path, self._said = path, sidecar
@@ -59,7 +94,7 @@ class Output:
         self._table = publication.open(path)
         self._sidecar = publication.open(metadata.sidecar_path(path)) if output_format == "csv" else None
         # What is not asked for is not computed: a table without a ledger needs no digest, unless a sidecar names it.
-        self._needs_digest = publication.charge.is_recorded or self._sidecar is not None
+        self._needs_digest = needs_digest or publication.charge.is_recorded or self._sidecar is not None
         with self._refusals():
             self._sink = pa.OSFile(str(self._table.temporary), "wb")
             self._writer = open_writer(output_format, self._sink, schema, compression)

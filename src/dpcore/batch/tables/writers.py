@@ -57,7 +57,7 @@ class ParquetTable:
             dictionary_pagesize_limit=DICTIONARY_BYTES,
             write_page_checksum=True,
         )
-        self._groups = Recut(schema, rows_for(schema, ROW_GROUP_BYTES, ROW_GROUP_ROWS), ROW_GROUP_BYTES)
+        self._groups = parts_of("parquet", schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; every so often this writes a row group."""
@@ -118,7 +118,7 @@ class ArrowTable:
     def __init__(self, sink: Any, schema: pa.Schema, compression: str) -> None:
         options = ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
         self._writer = ipc.new_file(sink, schema, options=options)
-        self._batches = Recut(schema, rows_for(schema, BATCH_BYTES, BATCH_ROWS), ROW_GROUP_BYTES)
+        self._batches = parts_of("arrow", schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; every so often this writes a record batch."""
@@ -152,6 +152,12 @@ class CsvTable:
 
     def discard(self) -> None:
         """Do nothing: no rows are pending."""
+
+
+def parts_of(output_format: Format, schema: pa.Schema) -> Recut:
+    """What cuts rows into the row groups or record batches of a format."""
+    size, most = (ROW_GROUP_BYTES, ROW_GROUP_ROWS) if output_format == "parquet" else (BATCH_BYTES, BATCH_ROWS)
+    return Recut(schema, rows_for(schema, size, most), ROW_GROUP_BYTES)
 
 
 def open_writer(output_format: Format, sink: Any, schema: pa.Schema, compression: str) -> TableWriter:
