@@ -26,7 +26,7 @@ from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
 from dpcore.batch.tables.publication import Publication
 from dpcore.batch.tables.reports import CategoryReports
-from dpcore.batch.tables.shards import shard_count
+from dpcore.batch.tables.shards import automatic
 from dpcore.batch.tables.writers import open_writer, written_type
 from dpcore.errors import JobError
 from dpcore.pages.printable import check_no_formula
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcore.batch.jobfile.sections import Format
+    from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place
 
@@ -137,7 +138,7 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
     check_inputs_are_tables(job, inputs.paths, others)
     columns = tuple(ready(position, column) for position, column in enumerate(job.column))
     output = output_place(job.output.path, "output.path")
-    shards = shard_count(job.output, inputs)
+    shards = _shard_count(job, inputs)
     files = [("output.path", path) for path in metadata.output_files(output, job.output.resolved_format, shards)]
     check_files(job, inputs, files, others)
     charge = Charge(job, Spend(_what(job), job.total), overwrite=overwrite)
@@ -157,6 +158,14 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
         publication=Publication([path for _, path in files], charge, overwrite=overwrite),
         curator=curator,
     )
+
+
+def _shard_count(job: Job, inputs: Inputs) -> int | None:
+    """How many shards a job writes; None if its output is one file. It follows from the settings and the number of rows."""
+    if job.output.shards != "auto":
+        return job.output.shards
+    rows = [inputs.inspect(path).rows for path in inputs.paths]
+    return automatic(None if None in rows else sum(each or 0 for each in rows))
 
 
 def _what(job: Job) -> str:

@@ -15,6 +15,8 @@ from dpcore.batch.tables.rows import refused_cell
 from dpcore.batch.tables.values import REAL_TYPES, CellError, Codes, Numbers, not_given
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from dpcore.batch.tables.rows import Rows
@@ -118,11 +120,17 @@ class Within(OfNumbers):
         return inside & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else inside
 
 
-class Points:
-    """Increasing numbers p, and where others lie among them; if they are about evenly spaced, several times faster than a search.
+FEW_POINTS = 16
+BLOCK = 1 << 13
+"""Numbers whose places are found at a time."""
 
-    A number's place is then guessed by a division. As no point is further than a quarter of a step h from its even place, the guess
-    is off by one at most, and comparing with the points beside it makes it exact.
+
+class Points:
+    """Increasing numbers p, and where others lie among them; if they are few or about evenly spaced, several times faster than a search.
+
+    With few points each number is compared with all of them. If they are evenly spaced, a number's place is guessed by a division: as no
+    point is further than a quarter of a step from its even place, the guess is off by one at most, and comparing with the points beside it
+    makes it exact.
     """
 
     __slots__ = ("_padded", "_points", "_step")
@@ -134,35 +142,61 @@ class Points:
 
     def below(self, x: Array) -> Array:
         """Count the points that are less than each number."""
+        if len(self._points) < FEW_POINTS:
+            return self._counted(np.less, x)
         if self._step is None:
             return np.searchsorted(self._points, x, side="left")
-        x, place = self._guess(x)
-        place += self._padded[1:][place] < x
-        place -= self._padded[place] >= x
-        return place
+
+        def settle(x: Array, place: npt.NDArray[np.intp]) -> None:
+            place += self._padded[1:][place] < x
+            place -= self._padded[place] >= x
+
+        return self._guessed(x, settle)
 
     def not_above(self, x: Array) -> Array:
         """Count the points that are at most each number."""
+        if len(self._points) < FEW_POINTS:
+            return self._counted(np.less_equal, x)
         if self._step is None:
             return np.searchsorted(self._points, x, side="right")
-        x, place = self._guess(x)
-        place += self._padded[1:][place] <= x
-        place -= self._padded[place] > x
-        return place
 
-    def _guess(self, x: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+        def settle(x: Array, place: npt.NDArray[np.intp]) -> None:
+            place += self._padded[1:][place] <= x
+            place -= self._padded[place] > x
+
+        return self._guessed(x, settle)
+
+    def _counted(self, precedes: np.ufunc, x: Array) -> Array:
+        """Count the points that precede each number, in blocks that stay in the cache."""
+        found = np.empty(x.shape, np.intp)
+        for start in range(0, len(x), BLOCK):
+            block = x[start : start + BLOCK].astype(np.float64, copy=False)
+            count, one = np.zeros(block.shape, np.uint8), np.empty(block.shape, np.bool_)
+            for point in self._points:
+                precedes(point, block, out=one)
+                np.add(count, one.view(np.uint8), out=count)
+            found[start : start + BLOCK] = count
+        return found
+
+    def _guessed(self, x: Array, settle: Callable[[Array, npt.NDArray[np.intp]], None]) -> Array:
+        """Places by a division, which `settle` makes exact, in blocks that stay in the cache."""
         step, first, last = self._step or 1.0, self._points[0], self._points[-1]
-        x = np.clip(x.astype(np.float64, copy=False), first - step, last + step)
-        guess = np.subtract(x, first)
-        guess /= step
-        np.ceil(guess, out=guess)
-        np.clip(guess, 0, len(self._points), out=guess)
-        return x, guess.astype(np.intp)
+        found = np.empty(x.shape, np.intp)
+        for start in range(0, len(x), BLOCK):
+            block = np.clip(x[start : start + BLOCK].astype(np.float64, copy=False), first - step, last + step)
+            guess = np.subtract(block, first)
+            guess /= step
+            np.ceil(guess, out=guess)
+            np.clip(guess, 0, len(self._points), out=guess)
+            place = guess.astype(np.intp)
+            settle(block, place)
+            found[start : start + BLOCK] = place
+        return found
 
 
 def _even_step(points: npt.NDArray[np.float64]) -> float | None:
     """The step of points that are about evenly spaced; None for others, or if its arithmetic would not be that of small numbers."""
-    if len(points) < 16:
+    if len(points) < FEW_POINTS:
         return None
     step = float((points[-1] / 2 - points[0] / 2) / (len(points) - 1) * 2)
     far = max(abs(points[0]), abs(points[-1]))

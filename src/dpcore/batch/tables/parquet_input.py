@@ -48,7 +48,8 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
     """
     readers: Readers = {}
     with _opened(source, len(types), _labels(types)) as file:
-        types = {name: file.schema_arrow.field(name).type for name in types}  # Another file of the input may have others of the same kind.
+        schema = file.schema_arrow  # It is made anew each time.
+        types = {name: schema.field(name).type for name in types}  # Another file of the input may have others of the same kind.
         total, done = file.metadata.num_rows, 0
         for run in _runs(file, types, cut.rows):
             for batch in _rows_of_run(source, file, readers, run, types, cut):

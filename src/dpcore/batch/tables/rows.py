@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.pieces import Cut
     from dpcore.batch.tables.values import CellError
 
-ROWS_BYTES = 8 << 20
-MAX_PIECE_ROWS = 1 << 17
-"""Pieces stay in the cache when columns are few, and memory stays bounded when they are many or their reports are long."""
+ROWS_BYTES, WIDE_BYTES = 8 << 20, 32 << 20
+MAX_PIECE_ROWS, WIDE_ROWS = 1 << 17, 1 << 11
+"""Pieces stay in the cache when columns are few, and memory stays bounded when they are many or their reports are long.
+
+With thousands of columns a piece is larger, up to `WIDE_BYTES`: a mechanism is called for each column of each piece.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +124,5 @@ def refused_cell(rows: Rows, error: CellError, *, curator: bool) -> DataError:
 
 def piece_rows_for(*types: dict[str, pa.DataType]) -> int:
     """Rows of a piece whose columns, those read and those written, have these types."""
-    return min(max(ROWS_BYTES // max(map(stored_bytes, types)), 1), MAX_PIECE_ROWS)
+    row = max(1, *map(stored_bytes, types))
+    return min(max(ROWS_BYTES // row, min(WIDE_BYTES // row, WIDE_ROWS), 1), MAX_PIECE_ROWS)

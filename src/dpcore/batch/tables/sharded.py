@@ -88,7 +88,7 @@ class ShardedOutput:
             self._deal(part)
 
     def _deal(self, part: pa.RecordBatch) -> None:
-        """Give a part to the next shard, whose parts before it are written."""
+        """Write a part into the next shard, when the parts before it are written."""
         place = self._dealt % len(self._shards)
         self._dealt += 1
         if place in self._last:

@@ -13,13 +13,11 @@ from dpcore.errors import DataError, StorageError, reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dpcore.batch.jobfile.sections import OutputSection
-    from dpcore.batch.tables.inputs import Inputs
 
 ENDING = ".shards.json"
 FORMAT = 1
 AUTO_ROWS, AUTO_MOST, AUTO_UNKNOWN = 1 << 22, 64, 8
-"""What "auto" stands for: a shard for so many rows, at most so many; and how many where the rows are not known before they are read."""
+"""What "auto" stands for: a shard for so many rows, at most so many; and how many where the number of rows is not known."""
 MOST_BYTES = 16 << 20
 ORDER = (
     "row groups (of Arrow files: record batches) are dealt out in turn: number g of the table is number g // k of shard g % k, of k shards"
@@ -46,14 +44,9 @@ class Shard:
     sha256: str
 
 
-def shard_count(section: OutputSection, inputs: Inputs) -> int | None:
-    """How many shards a job writes; None if its output is one file. It follows from the settings and the number of rows."""
-    if section.shards != "auto":
-        return section.shards
-    rows = [inputs.inspect(path).rows for path in inputs.paths]
-    if any(each is None for each in rows):
-        return AUTO_UNKNOWN
-    return min(max(-(-sum(each or 0 for each in rows) // AUTO_ROWS), 1), AUTO_MOST)
+def automatic(rows: int | None) -> int:
+    """How many shards "auto" stands for; None if the rows are not known before they are read."""
+    return AUTO_UNKNOWN if rows is None else min(max(-(-rows // AUTO_ROWS), 1), AUTO_MOST)
 
 
 def manifest_path(output: Path) -> Path:
