@@ -247,12 +247,12 @@ def _check_digits(name: str, value: object, dtype: np.dtype[Any]) -> None:
             )
 
 
-def check_out(out: object, dtype: type, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Return `out` if it is a writable array of this dtype and shape, else raise."""
+def check_out(out: object, dtype: type | np.dtype[Any], shape: tuple[int, ...], *, or_dtype: type | None = None) -> npt.NDArray[Any]:
+    """Return `out` if it is a writable array of this dtype, or of the other one, and of this shape, else raise."""
     if type(out) is not np.ndarray and (not isinstance(out, np.ndarray) or _is_masked(out)):
-        raise ParameterTypeError(f"out must be a numpy array of dtype {np.dtype(dtype).name}, got {type(out).__name__}")
-    if out.dtype != dtype or not out.dtype.isnative:
-        raise ParameterTypeError(f"out must have dtype {np.dtype(dtype).name}, got {out.dtype.str}")
+        raise ParameterTypeError(f"out must be a numpy array of dtype {_either(dtype, or_dtype)}, got {type(out).__name__}")
+    if not (out.dtype == dtype or (or_dtype is not None and out.dtype == or_dtype)) or not out.dtype.isnative:
+        raise ParameterTypeError(f"out must have dtype {_either(dtype, or_dtype)}, got {out.dtype.str}")
     if out.shape != shape:
         raise ParameterError(f"out must have the shape {shape} of the values, got {out.shape}")
     if not out.flags.writeable:
@@ -260,6 +260,10 @@ def check_out(out: object, dtype: type, shape: tuple[int, ...]) -> npt.NDArray[A
     if 0 in out.strides and any(stride == 0 and n > 1 for stride, n in zip(out.strides, shape, strict=True)):
         raise ParameterError("out must have its own memory for every element, got a broadcast array")
     return out
+
+
+def _either(dtype: type | np.dtype[Any], other: type | None) -> str:
+    return np.dtype(dtype).name if other is None else f"{np.dtype(dtype).name} or {np.dtype(other).name}"
 
 
 def check_scale(

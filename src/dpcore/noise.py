@@ -84,6 +84,16 @@ def laplace(
     *,
     grid: float | None = ...,
     rng: Stream | None = ...,
+    out: npt.NDArray[np.float32],
+    threads: int | None = ...,
+) -> npt.NDArray[np.float32]: ...
+@overload
+def laplace(
+    values: npt.ArrayLike,
+    scale: Scale,
+    *,
+    grid: float | None = ...,
+    rng: Stream | None = ...,
     out: npt.NDArray[np.float64] | None = ...,
     threads: int | None = ...,
 ) -> npt.NDArray[np.float64]: ...
@@ -103,8 +113,9 @@ def laplace(
         Power of two ≥ scale·2^-40: the result is a multiple of it. Default 2^(⌊log2 scale⌋ − 25), for each scale of an array.
     rng : Stream, optional
         None is the secure source. Tests use `dpcore.testing.KeyedRandom`.
-    out : ndarray of float64, optional
-        Written in place; may be `values` itself.
+    out : ndarray of float64 or float32, optional
+        Written in place; may be `values` itself. In float32, each released number is rounded to the nearest one, which is post-processing;
+        it becomes infinite beyond the range of float32.
     threads : int, optional
         Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
@@ -156,6 +167,16 @@ def gaussian(
     *,
     grid: float | None = ...,
     rng: Stream | None = ...,
+    out: npt.NDArray[np.float32],
+    threads: int | None = ...,
+) -> npt.NDArray[np.float32]: ...
+@overload
+def gaussian(
+    values: npt.ArrayLike,
+    scale: Scale,
+    *,
+    grid: float | None = ...,
+    rng: Stream | None = ...,
     out: npt.NDArray[np.float64] | None = ...,
     threads: int | None = ...,
 ) -> npt.NDArray[np.float64]: ...
@@ -175,8 +196,9 @@ def gaussian(
         Power of two ≥ scale·2^-40: the result is a multiple of it. Default 2^(⌊log2 scale⌋ − 25), for each scale of an array.
     rng : Stream, optional
         None is the secure source. Tests use `dpcore.testing.KeyedRandom`.
-    out : ndarray of float64, optional
-        Written in place; may be `values` itself.
+    out : ndarray of float64 or float32, optional
+        Written in place; may be `values` itself. In float32, each released number is rounded to the nearest one, which is post-processing;
+        it becomes infinite beyond the range of float32.
     threads : int, optional
         Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
@@ -443,12 +465,18 @@ def _short(call: Any, values: Any, rng: Stream | None, out: Any, threads: int | 
         check_threads(threads)
     if out is None:
         return call.release(values, stream)
-    check_out(out, dtype, values.shape if type(values) is np.ndarray else ())
+    _check_out(out, dtype, values.shape if type(values) is np.ndarray else ())
+    if out.dtype != dtype:
+        return None  # the kernels round to float32
     released = call.release(values, stream)
     if released is None:
         return None
     out[...] = released
     return out
+
+
+def _check_out(out: object, dtype: type, shape: tuple[int, ...]) -> None:
+    check_out(out, dtype, shape, or_dtype=np.float32 if dtype is np.float64 else None)
 
 
 def _check_rest(
@@ -457,7 +485,7 @@ def _check_rest(
     stream = resolve(rng)
     check_threads(threads)
     if out is not None:
-        check_out(out, dtype, array.shape)
+        _check_out(out, dtype, array.shape)
         array = _backend.separate(array, out)
     return stream, array, out
 

@@ -217,8 +217,27 @@ static void run_store(char *at, int64_t stride, size_t n, const char *items) {
     for (size_t i = 0; i < n; i++) memcpy(at + (int64_t)i * stride, items + 8 * i, 8);
 }
 
+/* Doubles into one strided run of floats, each rounded to the nearest. */
+static void run_store_single(char *at, int64_t stride, size_t n, const double *items) {
+    if (stride == sizeof(float) && (uintptr_t)at % sizeof(float) == 0) {
+        float *to = (float *)(void *)at;
+        for (size_t i = 0; i < n; i++) to[i] = (float)items[i];
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float item = (float)items[i];
+        memcpy(at + (int64_t)i * stride, &item, sizeof item);
+    }
+}
+
+static void run_store_any(const dpk_view *v, char *at, int64_t stride, size_t n, const void *items) {
+    if (v->dtype == DPK_F32) run_store_single(at, stride, n, items);
+    else run_store(at, stride, n, items);
+}
+
+/* Pre: items of 8 bytes, doubles if the array has floats. Post: stored. Errors: none. */
 void dpk_store(const dpk_view *v, int64_t start, size_t n,
-               const void *items){FOR_RUNS(v, start, n, run_store(c.at, stride, count, (const char *)items + 8 * done))}
+               const void *items){FOR_RUNS(v, start, n, run_store_any(v, c.at, stride, count, (const char *)items + 8 * done))}
 
 /* int64 items into one strided run of a narrower type. */
 #define RUN_INTO(ctype)                            \

@@ -99,8 +99,10 @@ def _finish(call: Any, out: npt.NDArray[Any], resolve: Callable[[Pending], Any],
     """Run one range. The kernels do not write pending samples; each is written when the exact tier has decided it."""
     while start < stop:
         status, reached, pending = call.run(start, stop)
-        for fields in pending:
-            out.flat[fields[0]] = resolve(Pending(*fields))
+        if pending:
+            with np.errstate(over="ignore"):  # of an array of float32
+                for fields in pending:
+                    out.flat[fields[0]] = resolve(Pending(*fields))
         if status == _noise.NONFINITE:
             raise _UnfitError
         start = reached

@@ -144,8 +144,9 @@ class Additive(LocalMechanism, Generic[Single]):
             Real numbers, or integers for the discrete kinds; any shape.
         rng : Stream, optional
             Source of randomness; None is the operating system's, through a secure generator.
-        out : ndarray of float64 or int64, optional
-            Of the shape of `records`; may be `records` itself.
+        out : ndarray of float64, float32 or int64, optional
+            Of the shape of `records`; may be `records` itself. In float32, each report is rounded to the nearest one, which is
+            post-processing; `estimate` takes the unrounded reports only.
         threads : int, optional
             Number of threads; None chooses it by the number of records and of processors.
 

@@ -77,6 +77,10 @@ class Laplace:
     def release(self, values: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
     @overload
     def release(
+        self, values: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.float32], threads: int | None = ...
+    ) -> npt.NDArray[np.float32]: ...
+    @overload
+    def release(
         self, values: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.float64] | None = ..., threads: int | None = ...
     ) -> npt.NDArray[np.float64]: ...
     def release(self, values: Any, *, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
@@ -89,8 +93,8 @@ class Laplace:
             records.
         rng : Stream, optional
             None is the secure source.
-        out : ndarray of float64, optional
-            Written in place; may be `values` itself.
+        out : ndarray of float64 or float32, optional
+            Written in place; may be `values` itself. Float32 rounds what is released, see `dpcore.noise`.
         threads : int, optional
             Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
@@ -206,6 +210,10 @@ class Gaussian:
     def release(self, values: SeriesT, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> SeriesT: ...
     @overload
     def release(
+        self, values: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.float32], threads: int | None = ...
+    ) -> npt.NDArray[np.float32]: ...
+    @overload
+    def release(
         self, values: npt.ArrayLike, *, rng: Stream | None = ..., out: npt.NDArray[np.float64] | None = ..., threads: int | None = ...
     ) -> npt.NDArray[np.float64]: ...
     def release(self, values: Any, *, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
@@ -218,8 +226,8 @@ class Gaussian:
             records.
         rng : Stream, optional
             None is the secure source.
-        out : ndarray of float64, optional
-            Written in place; may be `values` itself.
+        out : ndarray of float64 or float32, optional
+            Written in place; may be `values` itself. Float32 rounds what is released, see `dpcore.noise`.
         threads : int, optional
             Number of threads; default min(CPU affinity, cgroup quota, DPCORE_NUM_THREADS).
 
