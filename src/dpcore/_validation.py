@@ -91,6 +91,17 @@ def _rounded(name: str, value: object, rounding: Rounding) -> float:
     return number if given >= exact else math.nextafter(number, math.inf)
 
 
+_PLAIN_KINDS = {np.float64: float, np.float32: float, np.float16: float, np.int64: int, np.int32: int, np.int16: int, np.int8: int,
+          np.uint32: int, np.uint16: int, np.uint8: int}  # fmt: skip
+"""What single numbers of NumPy are as numbers of Python."""
+
+
+def plain_number(number: Any) -> Any:
+    """A number of NumPy as one of Python; anything else as it is."""
+    kind = _PLAIN_KINDS.get(type(number))
+    return number if kind is None else kind(number)
+
+
 def check_positive(name: str, value: object) -> float:
     """Return `value` as a positive, normal, finite float, else raise."""
     return check_real(name, value, low=TINY_NORMAL, high=math.inf, include_high=False)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpcore import _backend
 from dpcore._exact.pending import Kind
 from dpcore._series import SeriesT, like
-from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_real, check_scale, check_threads
+from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_real, check_scale, check_threads, plain_number
 from dpcore.errors import ParameterError
 from dpcore.rng import Stream, resolve
 
@@ -78,7 +78,7 @@ def laplace(
     values: SeriesT, scale: Scale, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...
 ) -> SeriesT: ...
 @overload
-def laplace(
+def laplace(  # type: ignore[overload-overlap]  # dtypes, which no array has both of
     values: npt.ArrayLike,
     scale: Scale,
     *,
@@ -161,7 +161,7 @@ def gaussian(
     values: SeriesT, scale: Scale, *, grid: float | None = ..., rng: Stream | None = ..., out: None = ..., threads: int | None = ...
 ) -> SeriesT: ...
 @overload
-def gaussian(
+def gaussian(  # type: ignore[overload-overlap]  # dtypes, which no array has both of
     values: npt.ArrayLike,
     scale: Scale,
     *,
@@ -362,15 +362,6 @@ def _check_grid(grid: object, largest_scale: float) -> float:
 Interval: TypeAlias = tuple[float, float, float | None]
 """Bounds to which records are clamped, and the number for NaN."""
 _CLAMPED_REALS, _CLAMPED_INTEGERS = (*REAL_DTYPES, "uint64"), (*INTEGER_DTYPES, "uint64")
-_PLAIN = {np.float64: float, np.float32: float, np.float16: float, np.int64: int, np.int32: int, np.int16: int, np.int8: int,
-          np.uint32: int, np.uint16: int, np.uint8: int}  # fmt: skip
-"""What single numbers of NumPy are as numbers of Python."""
-
-
-def _plain(number: Any) -> Any:
-    """A number of NumPy as one of Python; anything else as it is."""
-    kind = _PLAIN.get(type(number))
-    return number if kind is None else kind(number)
 
 
 @lru_cache(maxsize=1024)
@@ -394,7 +385,7 @@ def float_noise(
 ) -> Any:  # fmt: skip
     """Check everything and add noise. With bounds the values are records, which are clamped block by block as the noise is added."""
     array = values if type(values) is np.ndarray or type(values) is float else _real(values, bounds)
-    scale = scale if type(scale) is float else _plain(scale)
+    scale = scale if type(scale) is float else plain_number(scale)
     low, high = FLOAT_SCALE
     if type(scale) is int:
         scale = check_real("scale", scale, low=low, high=high)
@@ -418,7 +409,7 @@ def int_noise(
 ) -> Any:
     """As `float_noise`, for integers."""
     array = values if type(values) is np.ndarray or type(values) is int else _whole(values, bounds)
-    scale = scale if type(scale) is float else _plain(scale)
+    scale = scale if type(scale) is float else plain_number(scale)
     low, high = DISCRETE_SCALE
     if type(scale) is int:
         scale = check_real("scale", scale, low=low, high=high, include_low=False)
@@ -436,7 +427,7 @@ def int_noise(
 
 def _real(values: Any, bounds: Interval | None) -> Any:
     """A single number as a float that is the same number, anything else as an array."""
-    number = _plain(values)
+    number = plain_number(values)
     if type(number) is float or (type(number) is int and -(2**53) <= number <= 2**53):
         return float(number)
     return _real_array(values, bounds)
@@ -444,7 +435,7 @@ def _real(values: Any, bounds: Interval | None) -> Any:
 
 def _whole(values: Any, bounds: Interval | None) -> Any:
     """A single integer as an int, anything else as an array."""
-    number = _plain(values)
+    number = plain_number(values)
     return number if type(number) is int else _integer_array(values, bounds)
 
 

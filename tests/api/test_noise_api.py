@@ -254,7 +254,7 @@ def test_a_wrong_out(function: Callable) -> None:
     right = dtype_of(function)
     values = np.ones((4, 3), right)
     wrong = np.int64 if right is np.float64 else np.float64
-    for dtype in (wrong, np.float32, np.int32, np.dtype(right).newbyteorder(">"), object, bool):
+    for dtype in (wrong, np.float16, np.int32, np.dtype(right).newbyteorder(">"), object, bool):
         refused(function, values, 1.0, out=np.full((4, 3), 77).astype(dtype) if dtype is not bool else np.zeros((0,), bool),
                 error=ParameterTypeError, words=("out", np.dtype(right).name))  # fmt: skip
     for shape in ((3, 4), (12,), (4, 3, 1), (1, 4, 3), ()):

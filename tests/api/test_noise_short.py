@@ -130,7 +130,7 @@ class Counted:
         (np.zeros(3), float("nan"), {}),
         (np.zeros(3), 1.0, {"threads": 0}),
         (np.zeros(3), 1.0, {"out": np.zeros(4)}),
-        (np.zeros(3), 1.0, {"out": np.zeros(3, np.float32)}),
+        (np.zeros(3), 1.0, {"out": np.zeros(3, np.float16)}),
         (np.zeros(3), 1.0, {"grid": 3.0}),
         (np.zeros(3), 1.0, {"grid": True}),
     ],
