@@ -125,4 +125,4 @@ def test_slopes_of_a_full_run_are_those_of_the_theory():
             assert abs(slope.measured - exact) < 5 * slope.stderr, (section, part, variable)
     assert abs(slopes[2, "statistical part", "s ln(d/s)"].measured - 1) < 0.2
     assert 1.3 < slopes[2, "privacy part", "s"].measured < 2.2
-    assert findings.kept
+    assert findings.hold
