@@ -129,7 +129,8 @@ def laplace(
     ParameterError, ParameterTypeError
         If a parameter is out of range or of the wrong type; nothing has been written.
     DataError
-        If a value is NaN or infinite; `out` has not been changed.
+        If a value is NaN or infinite. An `out` that is `values` has not been changed; another one may hold released values before the one
+        that is refused, and these count as released.
     EntropyError
         If the operating system gives no randomness.
 
@@ -212,7 +213,8 @@ def gaussian(
     ParameterError, ParameterTypeError
         If a parameter is out of range or of the wrong type; nothing has been written.
     DataError
-        If a value is NaN or infinite; `out` has not been changed.
+        If a value is NaN or infinite. An `out` that is `values` has not been changed; another one may hold released values before the one
+        that is refused, and these count as released.
     EntropyError
         If the operating system gives no randomness.
 

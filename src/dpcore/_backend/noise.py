@@ -165,7 +165,7 @@ def float_noise(
         _FLOAT_KINDS[kind], (law,), values, result, key, nonce, first, cipher, scales=scales,
         bounds=None if bounds is None else bounds.fields(), fixed_grid=grid or 0.0, tier=Testing.tier, bound_factor=Testing.bound_factor,
     )  # fmt: skip
-    if out is not None:
+    if out is not None and np.may_share_memory(out, values):  # elsewhere, blocks before the number that is refused stay released
         _check_values(call, values, bounds, threads)
     words = KernelWords(key, nonce, cipher)
 

@@ -68,17 +68,6 @@ class _Law:
             self._kind, values, out, key, nonce, first, cipher_code(secure=secure), real=real, own=own, tier=Testing.tier, **self._options
         )
 
-    def refuse_nan(self, values: Array, out: Array, position: Position, threads: int | None) -> None:
-        """Raise at the first NaN among the values."""
-        call = self.call(values, out, position, FIRST_LIMBS)
-
-        def check(start: int, stop: int) -> None:
-            found = call.first_nan(start, stop)
-            if found >= 0:
-                _refuse_nan(values.shape, found)
-
-        for_ranges(check, values.size, threads)
-
     def run(
         self, values: Array, out: Array, position: Position, *, size: int, is_fresh: bool, threads: int | None, elements_per_unit: float,
         resolve: Any = None,
@@ -96,7 +85,8 @@ class _Law:
                 for fields in pending:
                     resolve(fields)
                 if status == _response.NONFINITE:
-                    _refuse_nan(values.shape, start)
+                    first = int(call.first_nan(0, values.size))  # threads meet them in any order
+                    _refuse_nan(values.shape, first if first >= 0 else start)
                 if status == _response.NEED_LIMBS:
                     n_limbs = _longer(n_limbs)
                     now = self.call(values, out, position, n_limbs)
@@ -209,8 +199,6 @@ def bounded_response(
     law = _law(_response.BOUNDED, bounded=(lower, upper, NAN if missing is None else missing, slack, start, rise, q_high, q_low))
     result = _new(out, x.shape, np.bool_)
     bytes_ = result.view(np.uint8)
-    if out is not None and missing is None and x.dtype.kind == "f":
-        law.refuse_nan(x, bytes_, position, threads)  # before `out`, which may be x itself, is written
 
     def resolve(fields: tuple[int, int, float, float, int, int]) -> None:
         index, element, high, low, piece, _ = fields

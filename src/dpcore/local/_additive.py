@@ -160,7 +160,8 @@ class Additive(LocalMechanism, Generic[Single]):
         ParameterError, ParameterTypeError
             If an argument does not fit.
         DataError
-            If a number is NaN and `missing` is not set. Nothing is written then.
+            If a number is NaN and `missing` is not set. An `out` that is `records` has not been changed; another one may hold reports of
+            records before the one that is refused, and these count as made.
         EntropyError
             If the operating system gives no randomness. Nothing is written then.
         """

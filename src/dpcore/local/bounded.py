@@ -136,7 +136,8 @@ class BoundedMean(OneBit):
         ParameterError, ParameterTypeError
             If an argument does not fit.
         DataError
-            If a number is NaN and `missing` is not set. Nothing is written then.
+            If a number is NaN and `missing` is not set. `out` may hold reports of records before the one that is refused, and these count
+            as made.
         """
         values = check_array("records", records, REAL_DTYPES)
         result = None if out is None else check_out(out, np.bool_, values.shape)
