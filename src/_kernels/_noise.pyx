@@ -102,7 +102,7 @@ cdef class Call(Views):
     cdef object kept  # the laws own their tables
 
     def __cinit__(self, int kind, tuple laws, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, int tier=0,
-                  double bound_factor=1.0, *, which=None, scales=None, tuple bounds=None, double fixed_grid=0.0):
+                  double bound_factor=1.0, *, which=None, scales=None, tuple bounds=None, double fixed_grid=0.0, bint streams=False):
         cdef Py_ssize_t i
         memset(&self.call, 0, sizeof(dpk_noise_call))
         self.kept = laws
@@ -123,6 +123,7 @@ cdef class Call(Views):
         self.call.n_laws = len(laws)
         self.call.laws = self.laws
         self.call.fixed_grid = fixed_grid
+        self.call.streams = streams
         if bounds is not None:
             set_bounds(&self.call.bounds, bounds)
         self.attach_next(&self.call.values, values, False)

@@ -10,7 +10,7 @@ import pytest
 
 from dpcore import _backend, noise
 from dpcore.testing import KeyedRandom
-from support.kernels import KEY, LAWS, LEVELS, Array, Law, at_level, layouts, same_bits
+from support.kernels import EXACT, FAST, KEY, LAWS, LEVELS, Array, Law, at_level, at_tier, layouts, same_bits
 
 BLOCK = 512
 each_law = pytest.mark.parametrize("law", LAWS, ids=str)
@@ -139,6 +139,24 @@ def test_memory_layout_on_threads(law: Law) -> None:
     expected = portable(law, values)
     for name, form in layouts(values):
         assert same_bits(law.add(form, threads=3), expected.reshape(form.shape)), name
+
+
+@each_level
+@each_law
+@pytest.mark.parametrize("tier", [FAST, EXACT])
+def test_stores_past_the_cache(law: Law, level: str, tier: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every alignment and length, with samples that the exact tier decides in between."""
+    monkeypatch.setattr(_backend.noise, "_STREAMED", 0)
+    n = 1300 if tier == FAST else 40
+    values = law.values(n)
+    expected = portable(law, values, 5)
+    with at_level(level), at_tier(tier):
+        for first in range(9):
+            for size in (0, 1, 2, 3, n - 8, n - first):
+                memory = np.full(n + 12, 77, expected.dtype)
+                law.add(values[:size], 5, scale=np.full(size, law.scale), out=memory[first : first + size])  # no short call
+                assert same_bits(memory[first : first + size].copy(), expected[:size])
+                assert (np.delete(memory, slice(first, first + size)) == 77).all()
 
 
 @each_level

@@ -25,6 +25,9 @@ typedef struct {
     uint64_t words[DPK_BLOCK], table_words[DPK_BLOCK];
     double x[DPK_BLOCK], x_low[DPK_BLOCK], y[DPK_BLOCK];
     int64_t x_int[DPK_BLOCK], y_int[DPK_BLOCK], z[DPK_BLOCK];
+    const double *in; /* the values of a float kind: x, or where they lie; of a discrete kind */
+    const int64_t *in_int;
+    int is_stored; /* the sums are in the caller's array already */
     size_t period; /* of the lanes' parameters, or 0 */
     const int64_t *laws_of_lanes;
     int64_t which[DPK_PARAMETERS];
@@ -124,7 +127,7 @@ static dpk_status add_pending(pending_list *list, const block *b, size_t lane, d
     dpk_pending *p = &list->items[list->count++];
     p->index = b->start + (int64_t)(lane - b->offset);
     p->element = b->element + lane;
-    p->x = b->x[lane];
+    p->x = is_discrete(b->call->kind) ? 0.0 : b->in[lane];
     p->x_low = x_low;
     p->x_int = x_int;
     p->law = b->call->n_laws > 1 ? b->laws_of_lanes[lane] : 0;
@@ -163,18 +166,21 @@ static dpk_status settle_real(block *b, int has_low, pending_list *list, int64_t
     const dpk_noise_call *call = b->call;
     for (size_t i = b->offset; i < b->offset + b->n; i++) {
         if (!isnan(b->y[i])) continue;
-        if (!isfinite(b->x[i])) {
+        if (!isfinite(b->in[i])) {
             *bad = b->start + (int64_t)(i - b->offset);
             return DPK_NONFINITE;
         }
         dpk_law law = law_of(b, i);
         double low = has_low ? b->x_low[i] : 0.0;
         dpk_sample sample = sample_of(b, &law, i);
-        if (call->tier < DPK_TIER_EXACT && dpk_accurate_real(&sample, b->x[i], low, &b->y[i]) == DPK_DECIDED) continue;
+        if (call->tier < DPK_TIER_EXACT && dpk_accurate_real(&sample, b->in[i], low, &b->y[i]) == DPK_DECIDED) continue;
         if (add_pending(list, b, i, low, 0) != DPK_OK) return DPK_PENDING_FULL;
     }
     return DPK_OK;
 }
+
+/* Whether every lane that is computed is wanted, so that the arrays themselves can be read and written. */
+static int is_whole(const block *b) { return b->n == b->width; }
 
 /* The block's values, clamped if the call has bounds; returns whether x_low is part of them. */
 static int load_values(block *b) {
@@ -182,6 +188,11 @@ static int load_values(block *b) {
     const dpk_bounds *bounds = &call->bounds;
     const int32_t dtype = call->values.dtype;
     double *x = b->x + b->offset, *x_low = b->x_low + b->offset;
+    b->in = b->x;
+    if (!bounds->is_set && dtype == DPK_F64 && is_whole(b) && dpk_view_run(&call->values, b->start)) {
+        b->in = dpk_view_run(&call->values, b->start);
+        return 0;
+    }
     if (bounds->is_set && bounds->is_integral && (dtype == DPK_I64 || dtype == DPK_U64)) {
         int64_t *items = b->x_int + b->offset;
         dpk_load_int(&call->values, b->start, b->n, items);
@@ -203,8 +214,8 @@ static dpk_status run_real(block *b, pending_list *list, int64_t *bad) {
     int undecided = 1;
     const int has_low = load_values(b);
     if (call->tier == DPK_TIER_FAST)
-        undecided = (call->kind == DPK_LAPLACE ? k->noise.laplace : k->noise.gaussian)(&b->lanes, b->words, b->x, has_low ? b->x_low : NULL,
-                                                                                       b->y, b->width);
+        undecided = (call->kind == DPK_LAPLACE ? k->noise.laplace : k->noise.gaussian)(&b->lanes, b->words, b->in,
+                                                                                       has_low ? b->x_low : NULL, b->y, b->width);
     else
         for (size_t i = 0; i < b->width; i++) b->y[i] = NAN;
     return undecided ? settle_real(b, has_low, list, bad) : DPK_OK;
@@ -219,7 +230,7 @@ static dpk_status settle_int(block *b, pending_list *list) {
         const int may_retry = call->tier == DPK_TIER_FAST && law.kind == DPK_GAUSSIAN_ROUNDED;
         if (may_retry && dpk_retry_rounded(&sample, &b->lanes, &b->z[i]) == DPK_DECIDED) continue;
         if (call->tier < DPK_TIER_EXACT && dpk_accurate_int(&sample, &b->z[i]) == DPK_DECIDED) continue;
-        if (add_pending(list, b, i, 0.0, b->x_int[i]) != DPK_OK) return DPK_PENDING_FULL;
+        if (add_pending(list, b, i, 0.0, b->in_int[i]) != DPK_OK) return DPK_PENDING_FULL;
     }
     return DPK_OK;
 }
@@ -243,15 +254,29 @@ static int sample_int(block *b) {
     return undecided;
 }
 
-static dpk_status run_int(block *b, pending_list *list) {
+/* The block's integers, clamped if the call has bounds. What is written in place is read into scratch first: the sum takes no overlap. */
+static void load_integers(block *b) {
     const dpk_noise_call *call = b->call;
+    const int64_t *run = NULL;
+    if (!call->bounds.is_set && call->values.dtype == DPK_I64 && is_whole(b) && call->values.data != call->out.data)
+        run = dpk_view_run(&call->values, b->start);
+    b->in_int = run ? run : b->x_int;
+    if (run) return;
     dpk_load_int(&call->values, b->start, b->n, b->x_int + b->offset);
     if (call->bounds.is_set) call->kernels->noise.clamp_int(&call->bounds, b->x_int + b->offset, b->n);
+}
+
+static dpk_status run_int(block *b, pending_list *list) {
+    const dpk_noise_call *call = b->call;
+    const int64_t before = list->count;
+    load_integers(b);
     if (sample_int(b)) {
         dpk_status status = settle_int(b, list);
         if (status != DPK_OK) return status;
     }
-    call->kernels->noise.add_saturating(b->x_int, b->z, b->y_int, b->width);
+    int64_t *out = list->count == before && is_whole(b) && !call->streams ? dpk_view_run(&call->out, b->start) : NULL;
+    b->is_stored = out != NULL;
+    call->kernels->noise.add_saturating(b->in_int, b->z, out ? out : b->y_int, b->width);
     return DPK_OK;
 }
 
@@ -321,8 +346,13 @@ static void clear_spare_lanes(block *b, int64_t size) {
 }
 
 /* Stores the block but for what it added to the pending list: those places keep what they hold until the exact tier has decided. */
-static void store_block(const block *b, const pending_list *list, int64_t before, const void *items) {
-    const char *item = items;
+static void store_block(const block *b, const pending_list *list, int64_t before) {
+    const char *item = is_discrete(b->call->kind) ? (const char *)(b->y_int + b->offset) : (const char *)(b->y + b->offset);
+    if (b->is_stored) return;
+    if (b->call->streams && b->call->out.dtype != DPK_F32 && list->count == before && dpk_view_run(&b->call->out, b->start)) {
+        dpk_store_past_cache(dpk_view_run(&b->call->out, b->start), b->n, item);
+        return;
+    }
     size_t done = 0;
     for (int64_t i = before; i < list->count; i++) {
         size_t place = (size_t)(list->items[i].index - b->start);
@@ -362,6 +392,7 @@ int dpk_noise_run(const dpk_noise_call *call, int64_t start, int64_t stop, dpk_p
     dpk_status status = DPK_OK;
     size_t width = 0; /* of the widest block */
     b.call = call;
+    b.is_stored = 0;
     set_lanes(&b);
     clear_spare_lanes(&b, stop - start);
     *reached = start;
@@ -376,9 +407,10 @@ int dpk_noise_run(const dpk_noise_call *call, int64_t start, int64_t stop, dpk_p
             if (status == DPK_NONFINITE) *reached = bad;
             break;
         }
-        store_block(&b, &list, before, is_discrete(call->kind) ? (const void *)(b.y_int + b.offset) : b.y + b.offset);
+        store_block(&b, &list, before);
         *reached += (int64_t)b.n;
     }
+    if (call->streams) dpk_stores_done();
     wipe_block(&b, width);
     *n_pending = list.count;
     return status;

@@ -3,6 +3,13 @@
 
 #include "dpk.h"
 
+#if defined(__SSE2__) || defined(_M_X64)
+#define DPK_HAS_STREAMS 1
+#include <emmintrin.h>
+#else
+#define DPK_HAS_STREAMS 0
+#endif
+
 static const int8_t item_sizes[] = {8, 4, 2, 8, 4, 2, 1, 4, 2, 1, 16, 8};
 
 int dpk_view_is_contiguous(const dpk_view *v) {
@@ -236,8 +243,31 @@ static void run_store_any(const dpk_view *v, char *at, int64_t stride, size_t n,
 }
 
 /* Pre: items of 8 bytes, doubles if the array has floats. Post: stored. Errors: none. */
-void dpk_store(const dpk_view *v, int64_t start, size_t n,
-               const void *items){FOR_RUNS(v, start, n, run_store_any(v, c.at, stride, count, (const char *)items + 8 * done))}
+void dpk_store(const dpk_view *v, int64_t start, size_t n, const void *items) {
+    FOR_RUNS(v, start, n, run_store_any(v, c.at, stride, count, (const char *)items + 8 * done))
+}
+
+/* Memory that is written whole need not be read before, as an ordinary store does. Pre: `to` aligned to 8. Post: stored, and visible to
+   other threads after dpk_stores_done. Errors: none. */
+void dpk_store_past_cache(void *to, size_t n, const void *items) {
+#if DPK_HAS_STREAMS
+    const char *from = items;
+    char *at = to;
+    size_t first = n && (uintptr_t)at % 16 ? 1 : 0;
+    memcpy(at, from, 8 * first);
+    size_t i = first;
+    for (; i + 2 <= n; i += 2) _mm_stream_si128((__m128i *)(at + 8 * i), _mm_loadu_si128((const __m128i *)(from + 8 * i)));
+    memcpy(at + 8 * i, from + 8 * i, 8 * (n - i));
+#else
+    memcpy(to, items, 8 * n);
+#endif
+}
+
+void dpk_stores_done(void) {
+#if DPK_HAS_STREAMS
+    _mm_sfence();
+#endif
+}
 
 /* int64 items into one strided run of a narrower type. */
 #define RUN_INTO(ctype)                            \

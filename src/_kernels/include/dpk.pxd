@@ -203,6 +203,7 @@ cdef extern from "dpk_entries.h" nogil:
         const uint64_t *guides
         dpk_view which
         int32_t has_scales
+        int32_t streams
         double fixed_grid
         dpk_view scales
         dpk_bounds bounds

@@ -118,6 +118,7 @@ typedef struct {
     int32_t has_scales;     /* float kinds: a scale per element */
     double fixed_grid;      /* with has_scales: the grid, or 0 for the default of each scale */
     dpk_view scales;
+    int32_t streams;   /* the output is larger than a cache, and not in one: store past it */
     dpk_bounds bounds; /* without them float values must be finite */
     dpk_view values, out;
 } dpk_noise_call;

@@ -19,6 +19,8 @@ from dpcore._kernels import _noise
 from dpcore.errors import DataError
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_STREAMED = 1 << 24
+"""Bytes of results from which on none of them is expected to be read again from a cache."""
 _FEW_SCALES = 256
 """Up to so many scales are sorted to find the distinct ones; in more of them a table finds them."""
 _FLOAT_KINDS = {"laplace": _noise.LAPLACE, "gaussian": _noise.GAUSSIAN}
@@ -164,6 +166,7 @@ def float_noise(
     call = _noise.Call(
         _FLOAT_KINDS[kind], (law,), values, result, key, nonce, first, cipher, scales=scales,
         bounds=None if bounds is None else bounds.fields(), fixed_grid=grid or 0.0, tier=Testing.tier, bound_factor=Testing.bound_factor,
+        streams=_streams(values, out),
     )  # fmt: skip
     if out is not None and np.may_share_memory(out, values):  # elsewhere, blocks before the number that is refused stay released
         _check_values(call, values, bounds, threads)
@@ -179,6 +182,11 @@ def float_noise(
         _check_values(call, values, bounds, threads)
         raise DataError("values must not be changed by another thread during the call") from None
     return result
+
+
+def _streams(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> bool:
+    """Whether results are stored past the cache: those that do not fit, where memory that the system has just cleared is in it."""
+    return out is not None and out.nbytes >= _STREAMED and not np.may_share_memory(out, values)
 
 
 def _spread(scales: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -227,7 +235,7 @@ def int_noise(
     laws = (_discrete_law(kind, scales[0]),) if which is None else tuple(_discrete_law(kind, s) for s in scales)
     call = _noise.Call(
         code, laws, values, result, key, nonce, first, cipher, which=which, bounds=None if bounds is None else bounds.fields(),
-        tier=Testing.tier, bound_factor=Testing.bound_factor,
+        tier=Testing.tier, bound_factor=Testing.bound_factor, streams=_streams(values, out),
     )  # fmt: skip
     words = KernelWords(key, nonce, cipher)
 

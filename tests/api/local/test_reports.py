@@ -121,8 +121,8 @@ def test_out_is_checked_and_nothing_is_written_when_data_are_refused(mechanism):
     with pytest.raises(DataError, match="777") as caught:
         mechanism.privatize(wrong, out=out, rng=keyed())
     assert "98765" not in str(caught.value)
-    made = 512 if wrong.dtype.kind == "f" else 0  # the blocks before the one that is refused, unless that is known beforehand
-    assert same_bits(out[:made], reports[:made])
+    # the blocks before the one that is refused may be there, unless refusals are known beforehand
+    made = 512 if wrong.dtype.kind == "f" and same_bits(out[:512], reports[:512]) else 0
     assert not out[made:].view(np.uint8).any()
 
 
