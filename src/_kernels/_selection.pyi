@@ -27,7 +27,6 @@ class Call:
         nonce: int,
         first_element: int,
         cipher: int,
-        *,
         tier: int = ...,
         unpruned: bool = ...,
         bound_factor: float = ...,

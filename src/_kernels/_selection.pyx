@@ -34,7 +34,7 @@ cdef class Call:
     cdef object kept  # the arrays of bounds and of excluded elements
 
     def __cinit__(self, int noise, scores, double scale, int64_t keep, int64_t step, key, uint32_t nonce, uint64_t first_element,
-                  int cipher, *, int tier=0, bint unpruned=False, double bound_factor=1.0):
+                  int cipher, int tier=0, bint unpruned=False, double bound_factor=1.0):
         memset(&self.call, 0, sizeof(dpk_selection))
         attach(&self.call.scores, &self.buffer, scores, False)
         self.attached = True

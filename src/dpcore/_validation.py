@@ -283,7 +283,7 @@ def check_scale(
     """Return the noise scale as a float, or as a float64 array that broadcasts to `shape`; every entry in [low, high]."""
     if type(value) is not float:
         check_unmasked("scale", value)
-    if type(value) is float or np.ndim(value) == 0:  # type: ignore[arg-type]
+    if type(value) is float or (value.ndim if type(value) is np.ndarray else np.ndim(value)) == 0:  # type: ignore[arg-type]
         number = value.item() if isinstance(value, np.ndarray) else value
         return check_real("scale", number, low=low, high=high, include_low=include_low)
     scales = _scales(check_array("scale", value, REAL_DTYPES))
@@ -294,7 +294,8 @@ def check_scale(
         left = "[" if include_low else "("
         raise ParameterError(f"scale must be in {left}{low!r}, {high!r}], got {float(scales[index])!r} at index {index}")
     try:
-        np.broadcast_to(scales, shape)
+        if scales.shape != shape:
+            np.broadcast_to(scales, shape)
     except ValueError:
         raise ParameterError(f"scale must broadcast to the shape {shape} of the values, got shape {scales.shape}") from None
     return scales
@@ -303,7 +304,7 @@ def check_scale(
 def _scales(given: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Scales as a new array of float64; integers that it does not hold are rounded up, as single ones are."""
     scales = given.astype(np.float64)
-    if given.dtype.name == "int64":
+    if given.dtype == np.int64:
         large = given > 2**53
         scales[large] = [check_real("scale", number, low=0.0, high=math.inf) for number in given[large].tolist()]
     return scales

@@ -35,6 +35,8 @@ Threshold = tuple[float, float]
 
 def _visiting_step(n_units: int) -> int:
     """A step near the golden section of the units and prime to their number, so that sorted scores are visited as if shuffled."""
+    if n_units == 1:
+        return 1
     step = max(1, round(n_units * 0.6180339887498949))
     while math.gcd(step, n_units) != 1:
         step += 1
@@ -60,7 +62,7 @@ class Selection:
         cipher = cipher_code(secure=secure)
         self._call = _selection.Call(
             NOISES[noise], scores, scale, keep, _visiting_step(-(-scores.size // _selection.UNIT)), key, nonce, first, cipher,
-            tier=Testing.tier, unpruned=Testing.unpruned, bound_factor=Testing.bound_factor,
+            Testing.tier, Testing.unpruned, Testing.bound_factor,
         )  # fmt: skip
         self._noise, self._scores, self._scale, self._keep, self._threads = noise, scores, scale, keep, threads
         self._first, self._source = first, (key, nonce, cipher)
