@@ -84,6 +84,7 @@ def _line(row: Row, other: Timed) -> dict[str, Any]:
         "ratio": "–" if ratio is None else significant(ratio.value),
         "band": "–" if ratio is None or ratio.blocks < 2 else band(ratio),
         "verdict": verdict(row, other),
+        "unclear": "too wide" if other.kind == "bound" else "no winner",
         "is_clear": ratio is not None and (other.kind == "bound" or ratio.verdict in {"faster", "slower"}) and ratio.verdict != "too noisy",
     }
 

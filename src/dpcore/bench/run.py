@@ -33,8 +33,8 @@ WAIT = 0.5
 """Seconds; a call that is longer is not repeated only to find out how long it is."""
 GRACE = 15.0
 """Seconds by which the first blocks of all rows may exceed the time of a run."""
-LEAST_TURNS = 5
-"""Turns of a block of work that stays in the cache: the first one finds the cache cold."""
+LEAST_TURNS = {"call": 5, "cache": 5, "memory": 3, "whole": 1}
+"""Turns of a block, but for slow sides: the first turn finds the cache cold, and other work interrupts some."""
 COPIED = 1 << 23
 """Bytes of the copy that measures the noise of the machine: more than most caches keep for one program."""
 LONGEST_REASON = 300
@@ -105,9 +105,9 @@ class _RowInProgress:
             return
         taking = [side is self.ours or self._takes_part(side, allowance) for side in sides]
         chosen = [i for i, part in enumerate(taking) if part]
-        slow = [sides[i].seconds * sides[i].calls > allowance / 4 for i in chosen]
         calls = [sides[i].calls for i in chosen]
-        least = LEAST_TURNS if self.item.character in {"call", "cache"} else 1
+        least = LEAST_TURNS[self.item.character]
+        slow = [sides[i].seconds * sides[i].calls > allowance / least / min(4, len(chosen)) for i in chosen]
         try:
             turns = take_turns([works[i] for i in chosen], calls, allowance, stopwatch=self._stopwatch, once=slow, least=least)
         except Exception:
