@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from dpcore.rng import Stream
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-BLOCK = 1 << 14
+BLOCK = 1 << 13
 PART = 22
-"""Sums of BLOCK products of parts of 22 bits stay below 2^58; see `moments`."""
+"""Sums of BLOCK products of parts of 22 bits stay below 2^57; see `moments`."""
+NEAR = 2**51
+SHORT, FLOAT_PART = 20, 18
+"""Sums of BLOCK products of parts of so many bits stay below 2^53; see `float_moments`."""
 
 
 @lru_cache(maxsize=1024)
@@ -56,7 +59,7 @@ def moments(d: npt.NDArray[np.int64]) -> tuple[int, int]:
     """Σd and Σd² of at most BLOCK integers, exactly.
 
     d = a·2^44 + b·2^22 + c with −2^19 ≤ a < 2^19 and 0 ≤ b, c < 2^22: products of two parts are below 2^44 in magnitude, sums of
-    BLOCK = 2^14 of them below 2^58, so nothing overflows int64; the sums are put together as Python integers.
+    BLOCK = 2^13 of them below 2^57, so nothing overflows int64; the sums are put together as Python integers.
     """
     low = 2**PART - 1
     a, b, c = d >> 2 * PART, d >> PART & low, d & low
@@ -76,6 +79,26 @@ def calibrated(make: Callable[..., Mechanism], *parameters: float) -> Mechanism:
 @lru_cache(maxsize=1024)
 def _kept(make: Callable[..., Any], *parameters: float) -> Any:
     return make(*parameters)
+
+
+def float_moments(d: npt.NDArray[np.float64]) -> tuple[int, int]:
+    """Σd and Σd² of at most BLOCK floats that are integers of magnitude below 2^53, exactly.
+
+    With |d| ≤ 2^20 every partial sum is below 2^53. Otherwise d = a·2^36 + b·2^18 + c, where a, b and c are integers of magnitude at most
+    2^17, since each rest is exact: products are at most 2^34 and sums of them at most 2^47. Exact partial sums do not depend on the order
+    of additions, so vector units may add as they like.
+    """
+    if not d.size:
+        return 0, 0
+    if max(d.max(), -d.min()) <= 2.0**SHORT:
+        return int(d.sum()), int(d @ d)
+    a = np.rint(d * 2.0 ** (-2 * FLOAT_PART))
+    rest = d - a * 2.0 ** (2 * FLOAT_PART)
+    b = np.rint(rest * 2.0**-FLOAT_PART)
+    c = rest - b * 2.0**FLOAT_PART
+    total = (int(a.sum()) << 2 * FLOAT_PART) + (int(b.sum()) << FLOAT_PART) + int(c.sum())
+    squares = (int(a @ a) << 4 * FLOAT_PART) + (int(a @ b) << 3 * FLOAT_PART + 1) + (2 * int(a @ c) + int(b @ b) << 2 * FLOAT_PART)
+    return total, squares + (int(b @ c) << FLOAT_PART + 1) + int(c @ c)
 
 
 Single = TypeVar("Single", float, int)
@@ -201,7 +224,7 @@ class Additive(LocalMechanism, Generic[Single]):
         flat, centre, total, squares = values.reshape(-1), self._centre, 0, 0
         for start in range(0, flat.size, BLOCK):
             block = flat[start : start + BLOCK]
-            block_total, block_squares = _around(block, centre) if self.integral else self._float_sums(block, centre, start)
+            block_total, block_squares = around(block, centre) if self.integral else self._float_sums(block, centre, start)
             total, squares = total + block_total, squares + block_squares
         return Aggregate(self, flat.size, (total, squares))
 
@@ -213,12 +236,11 @@ class Additive(LocalMechanism, Generic[Single]):
         """
         with np.errstate(over="ignore", invalid="ignore"):
             steps = block / self.grid - float(centre)
-            d = steps.astype(np.int64)
-            near = (np.abs(steps) < 2.0**53) & ((d + float(centre)) * self.grid == block)
+            near = (np.abs(steps) < 2.0**53) & (np.rint(steps) == steps) & ((steps + float(centre)) * self.grid == block)
         if near.all():
-            return moments(d)
-        d[~near] = 0
-        total, squares = moments(d)
+            return float_moments(steps)
+        steps[~near] = 0
+        total, squares = float_moments(steps)
         for i in np.flatnonzero(~near).tolist():
             far = self._far_steps(float(block[i]), start + i) - centre
             total, squares = total + far, squares + far * far
@@ -247,8 +269,10 @@ class Additive(LocalMechanism, Generic[Single]):
         return Estimate(value, grid * math.sqrt(variance / n), n, self.privacy, limits=limits)
 
 
-def _around(block: npt.NDArray[np.int64], centre: int) -> tuple[int, int]:
+def around(block: npt.NDArray[np.int64], centre: int) -> tuple[int, int]:
     """Σ(x − c) and Σ(x − c)² of a block of integers, whose differences need not fit int64."""
+    if abs(centre) < NEAR and len(block) and block.min() > -NEAR and block.max() < NEAR:
+        return float_moments(block.astype(np.float64) - float(centre))
     total, squares = moments(block)
     n = len(block)
     return total - n * centre, squares - 2 * centre * total + n * centre * centre

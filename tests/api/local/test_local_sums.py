@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpcore import ParameterError, ParameterTypeError, local, noise
+from dpcore.local._additive import BLOCK, around, float_moments
 from dpcore.local._mean_intervals import noise_variance
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY, same_bits
@@ -206,3 +207,26 @@ def test_the_projection_checks_its_argument():
     for bad in (0.5, np.zeros((2, 2)), []):
         with pytest.raises(ParameterError, match="frequencies must be a non-empty vector"):
             local.project_to_simplex(bad)
+
+
+@pytest.mark.parametrize("bits", [1, 5, 20, 21, 36, 40, 51, 53])
+@pytest.mark.parametrize("size", [0, 1, 7, BLOCK])
+def test_moments_of_floats_are_exact(bits, size):
+    """At the ends of every range that they treat alike, with all numbers as large as that."""
+    most = 2**bits - 1
+    for d in (
+        np.random.default_rng(bits).integers(-most, most, size, endpoint=True),
+        np.full(size, most),
+        np.full(size, -most),
+        np.full(size, min(2**20, most)),
+    ):
+        numbers = d.tolist()
+        assert float_moments(d.astype(np.float64)) == (sum(numbers), sum(number * number for number in numbers))
+
+
+@pytest.mark.parametrize("centre", [0, 12345, -(2**51) + 1, 2**51, -(2**70)])
+@pytest.mark.parametrize("most", [10, 2**51 - 1, 2**51, 2**63 - 1])
+def test_sums_around_a_centre_are_exact_at_every_size(centre, most):
+    d = np.append(np.random.default_rng(3).integers(-most, most, 1000, endpoint=True), [most, -most])
+    away = [number - centre for number in d.tolist()]
+    assert around(d, centre) == (sum(away), sum(number * number for number in away))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -60,11 +59,15 @@ class Planned(Protocol):
 
 @dataclass(slots=True)
 class Reading:
-    """State of a pass over the unit column, kept outside the database: its own messages may quote values."""
+    """State of the passes over the unit column, kept outside the database: its own messages may quote values.
+
+    There are two passes at most, each of which is half of the work.
+    """
 
     starts: dict[Path, int] = field(default_factory=dict)
     rows: int = 0
     done: float = 0.0
+    passes: int = 0
     failure: BaseException | None = None
 
 
@@ -124,23 +127,23 @@ def unit_batches(
     plan: Planned,
     reading: Reading,
     schema: pa.Schema,
-    more: Callable[[Rows], list[pa.Array]] | None = None,
+    more: Callable[[Rows], list[pa.Array]],
     columns: Mapping[str, pa.DataType] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The unit column, null where a row names none, beside the position of each row, and what `more` makes of rows with these `columns`."""
+    """The unit column, null where a row names none, beside what `more` makes of rows, which have these `columns`."""
     name, types = plan.job.privacy.unit, {**(columns or {}), plan.job.privacy.unit: plan.unit_type}
     try:
         for rows in read_rows(plan.inputs, types, Cut(PIECE_ROWS, use_threads=False)):
             for part in rows.parts:
                 reading.starts.setdefault(part.path, rows.first + part.start - part.row)
             units = _comparable(_named(rows.batch.column(name).cast(plan.unit_type)))
-            positions = pa.array(np.arange(rows.first, rows.first + len(units)))
-            others = [] if more is None else more(rows)
-            yield pa.RecordBatch.from_arrays([units, positions, *others], schema=schema)
-            reading.rows, reading.done = rows.first + len(units), rows.done
+            yield pa.RecordBatch.from_arrays([units, *more(rows)], schema=schema)
+            reading.rows = max(reading.rows, rows.first + len(units))
+            reading.done = (reading.passes + rows.done) / 2
     except DpcoreError as error:
         reading.failure = error
         raise
+    reading.passes += 1
 
 
 def _named(units: pa.Array) -> pa.Array:

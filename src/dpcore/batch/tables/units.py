@@ -4,12 +4,12 @@ Every row gets a random 64-bit word from dpcore's own source; the rows of a unit
 not depend on the data, so the rows that one unit keeps do not depend on any other unit: two tables that differ in one unit differ, after
 this step, in the rows of that unit alone, at most so many of them. Groups are chosen before rows, each by a further word, that of the
 unit's first row in it: groups with many and with few rows are equally likely. (Two equal words, one pair in 2^64, are ordered by their
-position.) A database does the sorting, and spills to disk what does not fit into its memory; one bit for each row remains.
+position.) A database does the work, and spills to disk what does not fit into its memory; one bit for each row remains. A first pass counts
+what each unit has. A second one draws words and sorts, for the rows of units that have too much; for most tables these are few or none.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -35,9 +35,17 @@ if TYPE_CHECKING:
 
 ROW_NONCE, GROUP_NONCE = 2**32 - 1, 2**32 - 2
 """Nonces of the words of a keyed job: beyond those of all queries."""
+OVER = "create temp table over as select unit, count(*) as n from units group by unit having {nameless}count(*) > {rows}"
+OVER_IN_GROUPS = """
+create temp table over as select unit, sum(n) as n from (select unit, grp, count(*) as n from units group by unit, grp)
+group by unit having {nameless}(sum(n) > {rows} or count(*) filter (where grp >= 0) > {groups})
+"""
+# Which rows one unit keeps does not depend on another, so the rows of all others can be left out. A null equals a null here.
+SOURCES = {True: "units semi join over on units.unit is not distinct from over.unit", False: "units"}
 # Rows come sorted by unit, and are numbered as they pass by: a sort spills whatever the rows are, a window needs all rows of a unit at
 # once, and one unit may own most of them.
-BY_UNIT = "select unit, row, true as stays from units order by unit, {choice}row"
+BY_UNIT = "select unit, row, true as stays from {source} order by unit, {choice}row"
+DRAWN = "create temp table drawn as select * from {source}"
 # The groups of a unit are few. A row of no declared group (-1) is in none that could be too many.
 CHOSEN_GROUPS = """
 create temp table chosen as select unit, grp from (
@@ -165,38 +173,93 @@ def choose_rows(
     StorageError
         If there is no room.
     """
-    words, further = _Words(key, ROW_NONCE), _Words(key, GROUP_NONCE)
-    privacy = plan.job.privacy
-    fields = [("unit", compared_type(plan.unit_type)), ("row", pa.int64()), ("word", pa.uint64())]
+    choice = _Choice(plan, key, spill, grouping=grouping, refuse=refuse)
+    return in_database(plan, choice.reading, spill, threads, update, choice.made)
 
-    def choose(database: duckdb.DuckDBPyConnection, plan: Planned, reading: Reading) -> Kept:
-        batches = unit_batches(plan, reading, schema := pa.schema(fields), lambda rows: [words.of(rows)])
-        database.register("units", pa.RecordBatchReader.from_batches(schema, batches))
-        found = database.sql(BY_UNIT.format(choice="" if refuse else "word, "))
-        kept = _collected(found, spill, reading, privacy.rows_per_unit, own=privacy.null_rows_are_units)
-        if refuse and kept.first_over is not None:
+
+class _Choice:
+    """The passes over the units of a plan, in a database."""
+
+    def __init__(self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: tuple[str, Groups] | None, refuse: bool) -> None:
+        self.reading = Reading()
+        self._plan, self._spill, self._grouping, self._refuse = plan, spill, grouping, refuse
+        self._privacy = plan.job.privacy
+        self._words, self._further = _Words(key, ROW_NONCE), _Words(key, GROUP_NONCE)
+        self._source = SOURCES[False]
+        self._most_groups = getattr(plan.job.privacy, "max_groups_per_unit", None) or plan.job.privacy.rows_per_unit
+
+    def made(self, database: duckdb.DuckDBPyConnection, plan: Planned, reading: Reading) -> Kept:
+        """Count, and choose the rows of those that have too many."""
+        if self._count(database) == 0:
+            return self._kept()
+        kept = self._collected(self._of_groups(database) if self._grouping else self._of_rows(database))
+        if self._refuse and kept.first_over is not None:
             raise DataError(
-                f"{place_of(reading, kept.first_over)}: the {privacy.unit!r} of this row has max_rows_per_unit = "
-                f"{privacy.rows_per_unit} rows before it; nothing was written"
+                f"{place_of(reading, kept.first_over)}: the {plan.job.privacy.unit!r} of this row has max_rows_per_unit = "
+                f"{plan.job.privacy.rows_per_unit} rows before it; nothing was written"
             )
         return kept
 
-    def choose_groups(database: duckdb.DuckDBPyConnection, plan: Planned, reading: Reading, chosen: tuple[str, Groups]) -> Kept:
-        column, groups = chosen
-        schema = pa.schema([*fields, ("grp", pa.int32()), ("grpword", pa.uint64())])
-        columns = {column: plan.read_types[column]}
-        batches = unit_batches(
-            plan, reading, schema, lambda rows: [words.of(rows), _groups(rows, column, groups), further.of(rows)], columns
-        )
-        database.register("units", pa.RecordBatchReader.from_batches(schema, batches))
-        database.execute("create temp table drawn as select * from units")
-        database.execute(CHOSEN_GROUPS.format(groups=getattr(privacy, "max_groups_per_unit", None) or privacy.rows_per_unit))
-        database.execute(PLACED)
-        found = database.sql(BY_UNIT_AND_GROUP)
-        return _collected(found, spill, reading, privacy.rows_per_unit, own=privacy.null_rows_are_units)
+    def _count(self, database: duckdb.DuckDBPyConnection) -> int:
+        """List the units that have too many rows or groups, and the null if rows that name no unit are dropped; return how many."""
+        self._read(database, [], lambda _: [])
+        said = {"rows": self._privacy.rows_per_unit, "groups": self._most_groups}
+        nameless = "unit is not null and " if self._privacy.null_rows_are_units else "unit is null or "
+        database.execute((OVER_IN_GROUPS if self._grouping else OVER).format(nameless=nameless, **said))
+        found, rows = database.execute("select count(*), coalesce(sum(n), 0) from over").fetchall()[0]
+        # Where most rows remain, looking each of them up costs more than sorting the others.
+        self._source = SOURCES[int(rows) * 2 < self.reading.rows]
+        return int(found)
 
-    work = choose if grouping is None else functools.partial(choose_groups, chosen=grouping)
-    return in_database(plan, Reading(), spill, threads, update, work)
+    def _of_rows(self, database: duckdb.DuckDBPyConnection) -> Any:
+        self._read(database, [("row", pa.int64()), ("word", pa.uint64())], lambda rows: [_positions(rows), self._words.of(rows)])
+        return database.sql(BY_UNIT.format(source=self._source, choice="" if self._refuse else "word, "))
+
+    def _of_groups(self, database: duckdb.DuckDBPyConnection) -> Any:
+        fields = [("grpword", pa.uint64()), ("row", pa.int64()), ("word", pa.uint64())]
+        self._read(database, fields, lambda rows: [self._further.of(rows), _positions(rows), self._words.of(rows)])
+        database.execute(DRAWN.format(source=self._source))
+        database.execute(CHOSEN_GROUPS.format(groups=self._most_groups))
+        database.execute(PLACED)
+        return database.sql(BY_UNIT_AND_GROUP)
+
+    def _read(self, database: duckdb.DuckDBPyConnection, fields: list[Any], more: Callable[[Rows], list[pa.Array]]) -> None:
+        """Let the database read each row's unit, its group if there are groups, and what `more` makes of rows."""
+        unit = ("unit", compared_type(self._plan.unit_type))
+        if self._grouping is None:
+            schema, columns, made = pa.schema([unit, *fields]), {}, more
+        else:
+            column, groups = self._grouping
+            schema, columns = pa.schema([unit, ("grp", pa.int32()), *fields]), {column: self._plan.read_types[column]}
+
+            def made(rows: Rows) -> list[pa.Array]:
+                return [_groups(rows, column, groups), *more(rows)]
+
+        batches = unit_batches(self._plan, self.reading, schema, made, columns)
+        database.register("units", pa.RecordBatchReader.from_batches(schema, batches))
+
+    def _kept(self) -> Kept:
+        self._spill.mkdir(parents=True, exist_ok=True)
+        return Kept(self._spill / "kept", self.reading.rows)
+
+    def _collected(self, found: Any) -> Kept:
+        """Number the rows of each unit as they come, and drop those beyond the limit."""
+        # Nothing comes before all rows have been read, so their number is known then.
+        batches = iter(found.to_arrow_reader(FETCHED_ROWS))
+        first = next(batches, None)
+        kept, places = self._kept(), _Places()
+        while first is not None:
+            unit, row, stays = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in first.columns)
+            over = (places.of(unit) >= self._privacy.rows_per_unit) | ~stays.to_numpy(zero_copy_only=False)
+            nameless = unit.is_null().to_numpy(zero_copy_only=False)
+            kept.drop(row.to_numpy()[np.where(nameless, not self._privacy.null_rows_are_units, over)])
+            kept.saw_over(row.to_numpy()[over & ~nameless])
+            first = next(batches, None)
+        return kept
+
+
+def _positions(rows: Rows) -> pa.Array:
+    return pa.array(np.arange(rows.first, rows.first + len(rows.batch)))
 
 
 class _Words:
@@ -215,23 +278,6 @@ def _groups(rows: Rows, column: str, groups: Groups) -> pa.Array:
     """The number of each row's group; −1 if it is in none. No cell can be refused."""
     codes = groups.read(rows.batch.column(column))
     return pa.array(np.where(codes == groups.size, -1, codes).astype(np.int32))
-
-
-def _collected(found: Any, spill: Path, reading: Reading, limit: int, *, own: bool) -> Kept:
-    """Number the rows of each unit as they come, and drop those beyond the limit; `own` keeps those that name no unit."""
-    # Nothing comes before all rows have been read, so their number is known then.
-    batches = iter(found.to_arrow_reader(FETCHED_ROWS))
-    first = next(batches, None)
-    spill.mkdir(parents=True, exist_ok=True)
-    kept, places = Kept(spill / "kept", reading.rows), _Places()
-    while first is not None:
-        unit, row, stays = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in first.columns)
-        over = (places.of(unit) >= limit) | ~stays.to_numpy(zero_copy_only=False)
-        nameless = unit.is_null().to_numpy(zero_copy_only=False)
-        kept.drop(row.to_numpy()[np.where(nameless, not own, over)])
-        kept.saw_over(row.to_numpy()[over & ~nameless])
-        first = next(batches, None)
-    return kept
 
 
 class _Places:

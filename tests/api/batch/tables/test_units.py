@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.tables import contributions
+from dpcore.batch import make_release_plan, parse_release_job
+from dpcore.batch.tables import contributions, units
+from dpcore.testing import KeyedRandom
 from support.jobs import FORMATS, Workplace, read_table, write_table
 from support.releases import Counter
 
@@ -159,3 +161,56 @@ def test_a_person_with_a_third_of_the_rows_needs_no_more_memory(tmp_path, capsys
     place.write_job(NOISELESS, privacy={"max_epsilon": 300.0, "unit": "person", "max_rows_per_unit": 5}, key=None)
     assert place.privatize().code == 0
     assert sum(read_table(place.target).column("n").to_pylist()) == kept
+
+
+def chosen_rows(place, monkeypatch, people, limit, *, groups=None, source=None):
+    """Which rows take part, and the passes over the input that it took; `source` says whether all rows are sorted."""
+    passes = []
+    batches = units.unit_batches
+    monkeypatch.setattr(units, "unit_batches", lambda *given: passes.append(given) or batches(*given))
+    monkeypatch.setattr(units, "SOURCES", SOURCES if source is None else dict.fromkeys((True, False), source))
+    table = pa.table({"person": pa.array(people), "n": np.ones(len(people)), "kind": np.arange(len(people)) * 7 % 5})
+    path = write_table(table, place.folder / "units.parquet")
+    query = {"name": "s", "kind": "sum", "column": "n", "lower": 0, "upper": 1, "missing": 0, "epsilon": 1.0}
+    privacy = {"max_epsilon": 1000.0, "unit": "person", "max_rows_per_unit": limit}
+    if groups is not None:
+        query |= {"group_by": "kind", "groups": [0, 1, 2, 3]}
+        privacy["max_groups_per_unit"] = groups
+    job = {
+        "version": 1,
+        "input": {"path": str(path)},
+        "output": {"path": str(place.folder / "answers.json")},
+        "privacy": privacy,
+        "query": [query],
+    }
+    plan = make_release_plan(parse_release_job(job), overwrite=True)
+    grouping = None if groups is None else plan.grouping
+    place.folder.joinpath("spill").mkdir(exist_ok=True)
+    kept = units.choose_rows(plan, KeyedRandom(bytes(32)), place.folder / "spill", 2, lambda *_: None, grouping=grouping)
+    monkeypatch.undo()
+    return kept.mask(0, len(people)).tolist(), len(passes)
+
+
+SOURCES = units.SOURCES
+
+
+@pytest.mark.parametrize("groups", [None, 5])
+def test_units_within_their_limits_are_counted_and_not_sorted(place, monkeypatch, groups):
+    people = [f"person {i % 40}" for i in range(400)]
+    assert chosen_rows(place, monkeypatch, people, 10, groups=groups) == ([True] * 400, 1)
+
+
+@pytest.mark.parametrize("groups", [None, 2, 4])
+@pytest.mark.parametrize("nulls", [False, True])
+def test_the_rows_of_units_with_too_many_are_those_of_a_sort_of_all(place, monkeypatch, groups, nulls):
+    """Half of the rows belong to units that have few; the others' rows are chosen as if all were sorted."""
+    people = [None if nulls and i % 37 == 0 else f"person {i // 4}" if i % 2 else f"person {i % 7} with many" for i in range(600)]
+    few, passes = chosen_rows(place, monkeypatch, people, 9, groups=groups)
+    everything, _ = chosen_rows(place, monkeypatch, people, 9, groups=groups, source=SOURCES[False])
+    joined, _ = chosen_rows(place, monkeypatch, people, 9, groups=groups, source=SOURCES[True])
+    assert few == everything == joined
+    assert passes == 2
+    assert 0 < sum(few) < 600
+    assert not any(kept for kept, person in zip(few, people, strict=True) if person is None)
+    if groups is None:
+        assert all(kept for kept, person in zip(few, people, strict=True) if person is not None and not person.endswith("many"))
