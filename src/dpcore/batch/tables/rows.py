@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.pieces import Cut
     from dpcore.batch.tables.values import CellError
 
-ROWS_BYTES, WIDE_BYTES = 8 << 20, 32 << 20
+ROWS_BYTES, WIDE_BYTES = 8 << 20, 24 << 20
 MAX_PIECE_ROWS, WIDE_ROWS = 1 << 17, 1 << 11
 """Pieces stay in the cache when columns are few, and memory stays bounded when they are many or their reports are long.
 
