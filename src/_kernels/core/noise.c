@@ -48,7 +48,7 @@ static void set_scales(block *b, size_t at, size_t n, const double *scales) {
     call->kernels->noise.grid_lanes(scales, call->fixed_grid, b->step + at, b->grid + at, b->inverse + at, n);
 }
 
-/* Pre: which[at, at + n) is set. Post: what the kernels need of those laws: step 0 where none of rounded normals. Errors: none. */
+/* Pre: which[at, at + n) is set. Post: what the kernels need of those laws. Errors: none. */
 static void set_laws(block *b, size_t at, size_t n) {
     const dpk_law *laws = b->call->laws;
     if (b->call->kind == DPK_DISCRETE_LAPLACE)
@@ -60,7 +60,7 @@ static void set_laws(block *b, size_t at, size_t n) {
     else if (b->has_rounded)
         for (size_t i = at; i < at + n; i++) {
             const dpk_law *law = &laws[b->which[i]];
-            b->step[i] = law->kind == DPK_GAUSSIAN_ROUNDED ? law->step_scale : 0.0;
+            b->step[i] = law->step_scale; /* of tables too, without a branch: their lanes are written over */
             b->grid[i] = law->acceptance.quick;
         }
 }
@@ -70,8 +70,9 @@ static void load_parameters(block *b, int64_t start, size_t at, size_t n) {
     const dpk_noise_call *call = b->call;
     if (call->has_scales) {
         double scales[DPK_PARAMETERS];
-        dpk_load_real(&call->scales, start, n, scales, scales);
-        set_scales(b, at, n, scales);
+        const double *run = call->scales.dtype == DPK_F64 ? dpk_view_run(&call->scales, start) : NULL;
+        if (!run) dpk_load_real(&call->scales, start, n, scales, scales);
+        set_scales(b, at, n, run ? run : scales);
     } else {
         const void *run = dpk_view_run(&call->which, start);
         if (run) call->kernels->response.widen(run, call->which.dtype, n, b->which + at);
