@@ -27,7 +27,7 @@ BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.t
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-ft ownership bench lint docs sanitize tsan format hooks clean
+.PHONY: help demo test test-long test-ft ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,18 @@ ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched
 
 bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds; a page of ratios in out/bench.html
 	$(VENV_PEERS)/bin/dpcore bench $(BENCH_ARGS)
+
+# The machine should do nothing else meanwhile. SPEED_ARGS=--quick takes four minutes, JOBS_ARGS=--full three quarters of an hour.
+SPEED_ARGS ?= --full
+JOBS_ARGS ?= --quick
+speed-json: $(VENV_PEERS)/installed-bench  ## measure this machine for docs/speed.md and the README: 25 minutes; then write their tables
+	mkdir -p benchmarks/results
+	$(VENV_PEERS)/bin/dpcore bench $(SPEED_ARGS) --table --json benchmarks/results/speed.json --report out
+	$(VENV_PEERS)/bin/dpcore bench --only tables $(JOBS_ARGS) --table --json benchmarks/results/jobs.json
+	$(VENV_PEERS)/bin/python docs/speed_tables.py
+
+speed-table: $(VENV)/installed-test  ## write the tables of docs/speed.md and the README from benchmarks/results
+	$(VENV)/bin/python docs/speed_tables.py
 
 # Rules of the project that no linter knows: layers, docstrings, citations, words, lengths.
 HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py)

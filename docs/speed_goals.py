@@ -1,0 +1,155 @@
+"""The targets that the project set for its speed, and whether a run meets them. They are shown in speed.md only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dpcore.bench.results import Results, Row
+from dpcore.bench.table import duration, significant
+
+KEY = "os.urandom(32)"
+MICROSECOND = 1000.0
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A target for some rows.
+
+    Attributes
+    ----------
+    what, asked : str
+        In words.
+    of : callable
+        Whether it is about a row.
+    excess : callable
+        From a row to what was measured ÷ what is allowed: at most 1 if the row meets it; None if it cannot be said.
+    """
+
+    what: str
+    asked: str
+    of: Callable[[Row], bool]
+    excess: Callable[[Row], float | None]
+
+
+def seconds(row: Row, name: str) -> float | None:
+    """Seconds of a unit of another side."""
+    other = row.other(name)
+    return None if other is None else other.seconds / other.size
+
+
+def ours(row: Row) -> float:
+    """Our seconds of a unit."""
+    return row.ours.seconds / row.size
+
+
+def by_key(times: float) -> Callable[[Row], float | None]:
+    """Allow so many times (five keys and a microsecond)."""
+
+    def excess(row: Row) -> float | None:
+        key = seconds(row, KEY)
+        return None if key is None else ours(row) / (times * (5 * key + 1e-6))
+
+    return excess
+
+
+def at_most(nanoseconds: float) -> Callable[[Row], float | None]:
+    """Allow so much time."""
+    return lambda row: ours(row) * 1e9 / nanoseconds
+
+
+def times(name: str, factor: float) -> Callable[[Row], float | None]:
+    """Allow so many times another side's time; of the blocks' ratios the median counts."""
+
+    def excess(row: Row) -> float | None:
+        other = row.other(name)
+        ratio = None if other is None else row.to_bound(other)
+        return None if ratio is None else ratio.value / factor
+
+    return excess
+
+
+def gain(row: Row) -> float | None:
+    """Ask for 0.9 × the threads, up to 4."""
+    ratio = row.ratio(row.others[0])
+    return None if ratio is None else 0.9 * min(4, row.threads) / ratio.value
+
+
+def of_threads(row: Row) -> bool:
+    """Whether a row of several threads computes more than it reads."""
+    return row.group == "threads" and not row.name.startswith(("clipped_sum", "BinaryResponse"))
+
+
+def of_few_values(row: Row) -> bool:
+    """Whether a row is a call of a noise function on a scalar or up to 16 values."""
+    return row.group == "calls" and row.name.startswith(("laplace", "gaussian", "discrete_")) and "1,000" not in row.name
+
+
+GOALS = (
+    Goal("noise: a scalar, or up to 16 values", f"≤ 5 × `{KEY}` + 1 µs",
+         of_few_values, by_key(1)),
+    Goal("release, privatize and selection, 100 records", "≤ twice that",
+         lambda row: row.group == "calls" and any(word in row.name for word in (".release", ".privatize", "100 scores")), by_key(2)),
+    Goal("estimate of an aggregate", "≤ 30 µs", lambda row: row.group == "calls" and ".estimate" in row.name, at_most(30 * MICROSECOND)),
+    Goal("constructing a mechanism", "≤ 3 µs", lambda row: row.group == "calls" and row.name.endswith("(…)"), at_most(3 * MICROSECOND)),
+    Goal("from 1,024 values on, against NumPy's unsafe way", "never slower", lambda row: row.group == "curve" and row.size >= 1024,
+         times("NumPy, unsafe", 1.0)),
+    Goal("128 values, against NumPy's unsafe way", "not slower", lambda row: row.group == "curve" and row.size == 128,
+         times("NumPy, unsafe", 1.0)),
+    Goal("noise on large arrays ÷ (ChaCha20 keystream + copy)", "≤ 1.6", lambda row: row.group == "noise" and "," not in row.name,
+         times("ChaCha20 keystream + copy", 1.6)),
+    Goal("several scales in one call ÷ one scale", "≤ 1.3", lambda row: row.group == "noise" and "scales" in row.name,
+         times("itself with one scale", 1.3)),
+    Goal("threads, where computing counts and not the memory", "≥ 0.9 × threads, up to 4", of_threads, gain),
+    Goal("`import dpcore` ÷ `import numpy`, CPU time", "≤ 1.3", lambda row: row.name == "import dpcore", times("import numpy", 1.3)),
+    Goal("`dpcore --help`, `dpcore info`, CPU time", "≤ 0.25 s", lambda row: row.name in {"dpcore --help", "dpcore info"}, at_most(0.25e9)),
+    Goal("`privatize` ÷ pyarrow reading the table, and reading and writing the private one", "≤ 1.0",
+         lambda row: row.group == "tables" and row.name.startswith("dpcore privatize, 4"),
+         times("pyarrow reads the table, reads and writes the private one", 1.0)),
+    Goal("`release` and `estimate` ÷ reading the columns", "≤ 1.3",
+         lambda row: row.name.startswith(("dpcore release", "dpcore estimate")), times("pyarrow reads the columns", 1.3)),
+)  # fmt: skip
+
+
+def goal_lines(results: Results) -> Iterator[tuple[str, str, str, str]]:
+    """A line for each target: what, the limit, what was measured, and whether it is met, at the best level."""
+    seen: dict[str, str] = {}
+    rows = [row for row in results.rows if seen.setdefault(row.key.rpartition("/")[0], row.level) == row.level]
+    for goal in (*GOALS, *_out_of_cache(rows), *_thousand(rows)):
+        found = [(row, excess) for row in rows if goal.of(row) and (excess := goal.excess(row)) is not None]
+        if not found:
+            yield goal.what, goal.asked, "not in the stored run", ""
+            continue
+        worst, excess = max(found, key=lambda pair: pair[1])
+        met = sum(value <= 1 for _, value in found)
+        share = f"{significant(excess, 2)} of what is allowed ({duration(ours(worst) * 1e9)})"
+        said = f"{met} of {len(found)}; the worst, `{worst.title}`, is at {share}"
+        yield goal.what, goal.asked, said, "met" if met == len(found) else "not met"
+
+
+def _out_of_cache(rows: list[Row]) -> Iterator[Goal]:
+    """Large arrays may cost one copy more than work in the cache."""
+    inside = {row.name.removesuffix(", in cache"): ours(row) for row in rows if row.group == "noise" and row.name.endswith(", in cache")}
+
+    def excess(row: Row) -> float | None:
+        copy = seconds(row, "copy")
+        return None if copy is None else ours(row) / (inside[row.name] + copy)
+
+    yield Goal("noise on large arrays", "≤ in the cache + 1.0 × copy", lambda row: row.group == "noise" and row.name in inside, excess)
+
+
+def _thousand(rows: list[Row]) -> Iterator[Goal]:
+    """1,000 values in one call may cost half more than in an array of a million, beside what a call may cost."""
+    million = {row.name: ours(row) for row in rows if row.group == "curve" and row.size == 1 << 20}
+
+    def name(row: Row) -> str:
+        return row.name.removesuffix(", 1,000 values")
+
+    def excess(row: Row) -> float | None:
+        key = seconds(row, KEY)
+        return None if key is None else ours(row) / (1500 * million[name(row)] + 5 * key + 1e-6)
+
+    yield Goal(
+        "noise, 1,000 values", "≤ 1.5 × (1,000 × a value of 2²⁰) + what a call may take",
+        lambda row: row.group == "calls" and name(row) in million, excess,
+    )  # fmt: skip
