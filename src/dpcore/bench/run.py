@@ -330,7 +330,7 @@ def _pass_over(rows: Sequence[_RowInProgress], end: float, seconds: float, meter
 
 
 def _fill(rows: Sequence[_RowInProgress], end: float, meter: _NoiseMeter) -> None:
-    """Give what is left of the time to rows with the fewest blocks."""
+    """Spend what is left of the time on rows with the fewest blocks."""
     for blocks in range(1, BLOCKS):
         for row in rows:
             if row.visits == blocks and row.ours.why is None and time.perf_counter() + row.spent / blocks < end:
