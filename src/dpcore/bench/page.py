@@ -84,7 +84,7 @@ def _line(row: Row, other: Timed) -> dict[str, Any]:
         "ratio": "–" if ratio is None else significant(ratio.value),
         "band": "–" if ratio is None or ratio.blocks < 2 else band(ratio),
         "verdict": verdict(row, other),
-        "unclear": "too wide" if other.kind == "bound" else "no winner",
+        "unclear": "one block" if ratio is None or ratio.blocks < 2 else "too wide" if other.kind == "bound" else "no winner",
         "is_clear": ratio is not None and (other.kind == "bound" or ratio.verdict in {"faster", "slower"}) and ratio.verdict != "too noisy",
     }
 
@@ -197,7 +197,7 @@ def _memory(rows: Sequence[Row]) -> list[dict[str, str]]:
     found = []
     for row in rows:
         others = [f"{side_name(other)}: {_bytes(other)}" for other in row.others if other.kind == "peer" and other.peak_bytes is not None]
-        if row.ours.peak_bytes is not None and others:
+        if row.group != "curve" and row.ours.peak_bytes is not None and others:
             found.append({"name": row.title, "ours": _bytes(row.ours), "others": "; ".join(others)})
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
@@ -239,6 +240,11 @@ def absent_packages(items: Iterable[Benchmark]) -> tuple[Absent, ...]:
     return tuple(Absent(package, tuple(found)) for package, found in names.items())
 
 
+def _levels() -> tuple[str, ...]:
+    """All levels of this machine, the best first; one if the environment has chosen it."""
+    return (_backend.selected_level(),) if os.environ.get("DPCORE_ISA") else _backend.available_levels()[::-1]
+
+
 def run(
     items: Sequence[Benchmark], seconds: float, *, mode: str, levels: Sequence[str] = (), progress: Progress | None = None
 ) -> tuple[Results, BaseException | None]:
@@ -253,7 +259,7 @@ def run(
     mode : str
         "quick" or "full": it is written down, and a quick run has other CPU levels only for work in the cache.
     levels : sequence of str, optional
-        CPU levels, the best first. Default: those of this machine.
+        CPU levels, the best first. Default: those of this machine, or the one that DPCORE_ISA names.
     progress : callable, optional
         Called as progress(done, total) after each block.
 
@@ -264,7 +270,7 @@ def run(
     interruption : BaseException or None
         What ended the run early.
     """
-    every = tuple(levels) or _backend.available_levels()[::-1]
+    every = tuple(levels) or _levels()
     before, start = _backend.selected_level(), time.perf_counter()
     rows = [
         _RowInProgress(item, level, best=level == every[0], memory=mode != "quick")

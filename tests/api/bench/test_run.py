@@ -162,6 +162,11 @@ def test_levels_are_run_one_by_one_and_the_selected_one_comes_back():
     assert _backend.selected_level() == before
 
 
+def test_a_level_that_the_environment_has_chosen_is_the_only_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DPCORE_ISA", _backend.selected_level())
+    assert [row.level for row in ran(item(levels=True, character="cache")).rows] == [_backend.selected_level()]
+
+
 def test_a_quick_run_has_other_levels_only_for_work_in_the_cache():
     assert len(ran(item(levels=True, character="memory")).rows) == 1
     assert len(ran(item(levels=True, character="memory"), mode="full").rows) == len(_backend.available_levels())
