@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.values import CellError
 
 ROWS_BYTES, WIDE_BYTES = 8 << 20, 24 << 20
-MAX_PIECE_ROWS, WIDE_ROWS = 1 << 17, 1 << 11
+MAX_PIECE_ROWS, WIDE_ROWS, MANY_COLUMNS = 1 << 17, 1 << 11, 256
 """Pieces stay in the cache when columns are few, and memory stays bounded when they are many or their reports are long.
 
-With thousands of columns a piece is larger, up to `WIDE_BYTES`: a mechanism is called for each column of each piece.
+With many columns a piece is larger, up to `WIDE_BYTES`: a mechanism is called for each column of each piece.
 """
 
 
@@ -125,4 +125,5 @@ def refused_cell(rows: Rows, error: CellError, *, curator: bool) -> DataError:
 def piece_rows_for(*types: dict[str, pa.DataType]) -> int:
     """Rows of a piece whose columns, those read and those written, have these types."""
     row = max(1, *map(stored_bytes, types))
-    return min(max(ROWS_BYTES // row, min(WIDE_BYTES // row, WIDE_ROWS), 1), MAX_PIECE_ROWS)
+    wide = min(WIDE_BYTES // row, WIDE_ROWS) if max(map(len, types)) >= MANY_COLUMNS else 1
+    return min(max(ROWS_BYTES // row, wide, 1), MAX_PIECE_ROWS)

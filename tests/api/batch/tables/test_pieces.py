@@ -14,7 +14,7 @@ from dpcore.batch import estimate, make_plan, make_release_plan, parse_job, pars
 from dpcore.batch.tables import columns, parquet_input
 from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.pieces import Cut
-from dpcore.batch.tables.rows import joined, read_rows
+from dpcore.batch.tables.rows import ROWS_BYTES, WIDE_BYTES, joined, piece_rows_for, read_rows
 from dpcore.errors import DataError, StorageError
 from support.jobs import COLUMNS, FORMATS, KEY, decoded, people, write_table
 
@@ -199,3 +199,12 @@ def test_runs_of_row_groups_are_bounded(tmp_path):
         assert list(parquet_input._runs(file, numbers, 50)) == [range(i, i + 1) for i in range(10)]
         assert list(parquet_input._runs(file, text, 10_000)) == [range(10)]
         assert list(parquet_input._runs(file, {"note": pa.list_(pa.string())}, 10_000)) == [range(i, i + 1) for i in range(10)]
+
+
+def test_pieces_of_many_columns_are_larger_and_those_of_long_rows_are_not():
+    """Each column of each piece is a call of a mechanism; a row of long reports is one call, and memory is what counts."""
+    wide = {f"c{i}": pa.float64() for i in range(5000)}
+    long = {"bits": pa.binary(40_000)}
+    assert piece_rows_for(wide) == WIDE_BYTES // 40_000
+    assert piece_rows_for(long) == ROWS_BYTES // 40_000
+    assert piece_rows_for({"x": pa.float64()}) == 1 << 17
