@@ -20,7 +20,7 @@ HELP = """Measure the speed of dpcore on this machine, beside other packages and
 
 dpcore, the packages that are installed here, and the bounds take turns, so that other work on the machine affects all of them. Nine
 blocks of turns are spread over the run. Of each block the fastest tenth of the turns counts. Every ratio has a band: where it is too
-wide, or contains 1, the table names no winner.
+wide, or comes within 2 % of 1, the table names no winner.
 
 A bound is the least that any program needs: making the random words (the keystream), copying the array, or finding a maximum. A package
 whose numbers are not safe to release is marked †. Packages that are not installed are named at the end, with the command that installs

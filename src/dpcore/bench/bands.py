@@ -11,6 +11,8 @@ FASTEST = 0.1
 """Share of the turns of a block that count as undisturbed: other work on a machine only makes a turn longer."""
 WIDEST = 1.5
 """A band whose ends differ by more than this factor is too wide to say which side is faster."""
+ALIKE = 1.02
+"""Sides whose ratio may be within this factor of 1 are as fast as each other: code and data lie differently in every process."""
 CONFIDENCE = 0.95
 """Least coverage of a band, from six blocks on."""
 Verdict = Literal["faster", "slower", "no winner", "too noisy"]
@@ -61,9 +63,9 @@ class Ratio:
         """What a ratio of another side's time to ours says."""
         if self.blocks < 2 or self.high > WIDEST * self.low:
             return "too noisy"
-        if self.low > 1:
+        if self.low > ALIKE:
             return "faster"
-        return "slower" if self.high < 1 else "no winner"
+        return "slower" if self.high * ALIKE < 1 else "no winner"
 
     @property
     def inverse(self) -> Ratio:

@@ -20,7 +20,7 @@ QUIET, BUSY = 0.1, 0.5
 FOOTNOTE = (
     f"{UNSAFE} not safe to release: the law is rounded, or an attacker can predict the generator.\n"
     "times: how many times as fast as a peer, or as long as a bound, dpcore is. The band contains the median of all such blocks of turns "
-    "with probability 0.95 or more; where it is too wide, or contains 1, there is no winner."
+    "with probability 0.95 or more; where it is too wide, or comes within 2 % of 1, there is no winner."
 )
 
 

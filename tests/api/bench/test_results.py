@@ -43,6 +43,7 @@ def test_a_band_that_is_too_wide_names_no_winner():
     assert ratio_of([5.0, 5.1, 8.0]).verdict == "too noisy"
     assert ratio_of([5.0]).verdict == "too noisy"
     assert ratio_of([0.95, 1.0, 1.05]).verdict == "no winner"
+    assert ratio_of([1.01, 1.3]).verdict == ratio_of([0.7, 0.99]).verdict == "no winner"  # the band comes within 2 % of 1
     assert ratio_of([0.8, 0.9]).verdict == "slower"
     assert ratio_of([1.1, 1.2]).verdict == "faster"
 
