@@ -59,7 +59,7 @@ class ShortCall:
         self,
         law: Law,
         bounds: tuple[float, float, float, int, int, bool] | None,
-        longest: int,
+        sizes: Any,
         hooks: Any,
         secure_cipher: Callable[[], str],
         whole: Callable[[Any, Any], Any],

@@ -212,13 +212,14 @@ cdef class ShortCall:
 
     cdef Law law
     cdef dpk_bounds bounds
-    cdef int64_t longest
     cdef bint is_discrete
-    cdef object hooks, secure_cipher, whole
+    cdef object sizes, hooks, secure_cipher, whole
 
-    def __cinit__(self, Law law not None, tuple bounds, int64_t longest, hooks, secure_cipher, whole):
-        """`whole(values, position)` does what is left to the general way: values that the exact tier decides, or that are refused."""
-        self.law, self.longest, self.hooks, self.secure_cipher, self.whole = law, longest, hooks, secure_cipher, whole
+    def __cinit__(self, Law law not None, tuple bounds, sizes, hooks, secure_cipher, whole):
+        """`sizes.SMALL` is the length of the longest array. `whole(values, position)` does what is left to the general way: values that
+        the exact tier decides, or that are refused.
+        """
+        self.law, self.sizes, self.hooks, self.secure_cipher, self.whole = law, sizes, hooks, secure_cipher, whole
         memset(&self.bounds, 0, sizeof(dpk_bounds))
         if bounds is not None:
             set_bounds(&self.bounds, bounds)
@@ -227,10 +228,11 @@ cdef class ShortCall:
     def release(self, values, stream):
         """The values with noise from the stream's next position. None: `values` is none of these, and no position has been taken."""
         cdef bint is_float = type(values) is float
-        if self.hooks.tier or self.hooks.bound_factor != 1.0:
+        cdef int64_t longest = self.sizes.SMALL
+        if longest < 1 or self.hooks.tier or self.hooks.bound_factor != 1.0:
             return None
         if type(values) is ndarray:
-            return self.release_array(values, stream)
+            return self.release_array(values, stream, longest)
         if self.is_discrete:
             return self.release_integer(values, stream) if type(values) is int else None
         return self.release_float(values, stream) if is_float else None
@@ -258,13 +260,13 @@ cdef class ShortCall:
         call.out.data, call.out.dtype = <char *> &y, DPK_I64
         return y if run_short(&call, 1) else self.whole(array(values, int64), position).item()
 
-    cdef release_array(self, values, stream):
+    cdef release_array(self, values, stream, int64_t longest):
         cdef dpk_noise_call call
         cdef Py_buffer given, made
         cdef int64_t size = values.size
         cdef bint is_done
         dtype = values.dtype
-        if size > self.longest or dtype not in (INTEGERS if self.is_discrete else REALS):
+        if size > longest or dtype not in (INTEGERS if self.is_discrete else REALS):
             return None
         position = stream.position()
         result = empty(values.shape, int64 if self.is_discrete else float64)

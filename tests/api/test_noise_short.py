@@ -154,7 +154,7 @@ def test_what_the_kernels_leave_goes_the_general_way(kind: Any) -> None:
         return _backend.float_noise(kind, values, 2.0, 2.0**-24, position, out=None, threads=1)
 
     law = _backend.noise._float_law(kind, 2.0, 2.0**-24)
-    call = _noise.ShortCall(law, None, SMALL, Hooks, _backend.secure_cipher, whole)
+    call = _noise.ShortCall(law, None, _backend.threads, Hooks, _backend.secure_cipher, whole)
     assert isinstance(call.release(1.0, rng()), float)
     assert asked == []
     with pytest.raises(DataError):

@@ -105,6 +105,11 @@ def test_an_error_before_any_line_of_a_call(name: str, error: type[BaseException
 
 
 @every_case
+def test_an_error_before_any_line_of_a_short_call(name: str) -> None:
+    check_interruptions(CASES[name], KeyboardInterrupt, 40)
+
+
+@every_case
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.long
@@ -266,6 +271,7 @@ def leaving_threads(work: Callable[[int, int], None], size: int, threads: int | 
         raise RuntimeError("can't start new thread")
 
 
+@pytest.mark.usefixtures("small_chunks")
 def test_a_thread_that_goes_on_writing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_backend.noise, "for_ranges", leaving_threads)
     monkeypatch.setattr(_backend.noise, "_check_values", lambda *_: None)

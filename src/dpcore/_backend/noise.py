@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._backend import threads as sizes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code, secure_cipher
-from dpcore._backend.threads import SMALL, for_ranges
+from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._exact.pending import TABLE_LIMIT, Kind, Pending
 from dpcore._kernels import _noise
@@ -94,7 +95,7 @@ def short_int_call(kind: Kind, scale: float, bounds: Bounds | None) -> Any:
 
 
 def _short_call(law: Any, bounds: Bounds | None, whole: Callable[[npt.NDArray[Any], Position], npt.NDArray[Any]]) -> Any:
-    return _noise.ShortCall(law, None if bounds is None else bounds.fields(), SMALL, Testing, secure_cipher, whole)
+    return _noise.ShortCall(law, None if bounds is None else bounds.fields(), sizes, Testing, secure_cipher, whole)
 
 
 def _finish(call: Any, out: npt.NDArray[Any], resolve: Callable[[Pending], Any], start: int, stop: int) -> None:
@@ -116,7 +117,7 @@ class _UnfitError(Exception):
 
 def _first(search: Callable[[int, int], int], size: int, threads: int | None) -> int:
     """The first position that `search` finds, or -1."""
-    if size <= SMALL:
+    if size <= sizes.SMALL:
         return search(0, size)
     found: list[int] = []
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._backend import threads as sizes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code, secure_cipher
 from dpcore._backend.memory import contiguous
-from dpcore._backend.threads import SMALL, for_ranges
+from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import KernelWords, Position, call_words
 from dpcore._exact.probability import Probability, logistic_complement, one_of, tilted
 from dpcore._kernels import _response
@@ -73,7 +74,7 @@ class _Law:
         resolve: Any = None,
     ) -> None:  # fmt: skip
         """Run on [0, size); `resolve` decides the pending records. Only a fresh `out` may be begun twice."""
-        if is_fresh and size <= SMALL * elements_per_unit and self._short.run(values, out, size, position):
+        if is_fresh and size <= sizes.SMALL * elements_per_unit and self._short.run(values, out, size, position):
             return
         first_limbs = Testing.limbs or FIRST_LIMBS
         call = self.call(values, out, position, first_limbs)
@@ -138,7 +139,7 @@ def _position_in(position: Position, lanes: int, size: int) -> None:
 
 def first_outside(codes: Array, k: int, threads: int | None = None) -> int:
     """Position in C order of the first code outside [0, k), or -1."""
-    if codes.size <= SMALL:
+    if codes.size <= sizes.SMALL:
         return int(_response.first_outside(codes, k, 0, codes.size))
     found: list[int] = []
 

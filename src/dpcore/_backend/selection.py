@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._backend import threads as sizes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code
 from dpcore._backend.memory import wiped_empty
-from dpcore._backend.threads import CHUNK, SMALL, for_ranges
+from dpcore._backend.threads import CHUNK, for_ranges
 from dpcore._backend.words import KernelWords, Position
 from dpcore._exact.pending import SelectionNoise
 from dpcore._kernels import _selection
@@ -94,7 +95,7 @@ class Selection:
 
     def _ranked_alone(self, round_: int) -> list[int] | None:
         """As `largest`, on this thread; None for many scores, and for close contenders."""
-        if self._scores.size > SMALL:
+        if self._scores.size > sizes.SMALL:
             return None
         ranked, evaluated, bad = self._call.ranked(round_)
         if bad >= 0:
