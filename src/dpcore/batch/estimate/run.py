@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from dpcore import local
 from dpcore._backend import default_threads
@@ -348,5 +349,7 @@ def _count(inputs: Inputs, columns: list[NoisyColumn], threads: int, progress: P
 
     source = read_rows(inputs, types, Cut(piece_rows_for(types), use_threads=threads > 1))
     Pipeline(source, transform, add, threads=threads).run(tick)
+    for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
+        pool.release_unused()  # what pieces and counts of many categories have left with the allocators: estimates need room for themselves
     progress.update(rows, 1.0)
     return totals, rows
