@@ -33,7 +33,7 @@ print((time.perf_counter() - begin) / calls)
 """
 PARTS = (
     ("key", re.compile(r"getrandom|crng|chacha_(block|permute)|blake2s|get_random|_copy_to_iter|entry_SYSCALL|syscall|__key_expansion")),
-    ("new memory", re.compile(r"fault|clear_(page|huge)|page|folio|vma|mmap|unmap|zap|lru|rmqueue|charge|memcg|irq|pmd|pte")),
+    ("system", re.compile(r"fault|clear_(page|huge)|page|folio|vma|mmap|unmap|zap|lru|rmqueue|charge|memcg|irq|pmd|pte")),
     ("keystream", re.compile(r"aes256|chacha20|dpk_bulk_words|dpk_stream_init|keystream")),
     ("transform", re.compile(r"^laplace|exponential|polynomial|log")),
     ("blocks", re.compile(r"dpk_noise_run|run_real|load|store|dpk_span|settle|accurate|fe(get|set)env|dpk_first|nonfinite|memcpy|memmove")),
@@ -44,7 +44,7 @@ PARTS = (
 def part_of(symbol: str, library: str) -> str:
     """The part of a call that a symbol belongs to; what is left is Python, NumPy and the binding."""
     if "kernel" in library:
-        return "key" if PARTS[0][1].search(symbol) else "new memory"
+        return "key" if PARTS[0][1].search(symbol) else "system"
     return next((name for name, pattern in PARTS if pattern.search(symbol)), "Python")
 
 
@@ -76,7 +76,7 @@ def main() -> None:
         for n in SIZES:
             took, shares = profile(level, n, seconds)
             total = sum(shares.values())
-            text = f"{took * 1e6:.3g} µs" if took < 1e-3 else f"{took * 1e3:.3g} ms"
+            text = f"{took * 1e6:.3g} µs" if took < 1e-3 else f"{took * 1e3:.3g} ms" if took < 1 else f"{took:.3g} s"
             print(f"| {level} | {n:,} | {text} |", " | ".join(f"{100 * shares.get(name, 0.0) / total:.0f} %" for name in names), "|")
 
 
