@@ -166,7 +166,7 @@ def flip_packed(
 ) -> npt.NDArray[np.uint8]:
     """The first n packed bits, each flipped with probability p; the other bits of the last byte become 0."""
     result = _new(out, ((n + 7) // 8,), np.uint8)
-    law = _law(_response.FLIP_PACKED, (p,), k=n)
+    law = _Law(_response.FLIP_PACKED, (p,), (), n, None, 0, 0, 0.0, None)  # not kept: n is that of this call alone
     law.run(bits, result, position, size=n, is_fresh=out is None, threads=threads, elements_per_unit=16)
     return result
 
