@@ -173,3 +173,16 @@ def test_the_exact_tier_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(_backend.Testing, "tier", 2)
         np.testing.assert_array_equal(noise.laplace(values, 1.0, rng=rng()), expected)
     np.testing.assert_array_equal(noise.laplace(values, 1.0, rng=rng()), expected)
+
+
+def test_an_array_that_its_stream_shortens_is_released_as_it_is_then() -> None:
+    values = np.arange(500.0)
+
+    class Shortening:
+        secure = True
+
+        def position(self) -> Any:
+            values.resize(2, refcheck=False)
+            return SecureRandom().position()
+
+    assert noise.laplace(values, 1.0, rng=Shortening()).shape == (2,)
