@@ -11,35 +11,15 @@ import pyarrow as pa
 from dpcore.batch.jobfile.sections import OutputSection
 from dpcore.batch.release.answers import (
     Answer,
-    CountAnswer,
-    HistogramAnswer,
-    PrivateMeanAnswer,
-    PublicCountAnswer,
-    PublicMeanAnswer,
-    SumAnswer,
 )
-from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
-from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
-from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.calibration import calibrated
+from dpcore.batch.release.cells import Declared
 from dpcore.batch.release.job import ReleaseJob
 from dpcore.batch.release.queries import (
-    BoundedQuery,
-    CellsSection,
-    CountQuery,
-    HistogramQuery,
-    MeanQuery,
-    QuantileQuery,
-    SumQuery,
-    SyntheticColumn,
     SyntheticQuery,
-    TopQuery,
 )
-from dpcore.batch.release.query_fields import MAX_CELLS
-from dpcore.batch.release.sensitivity import Contribution, contribution
-from dpcore.batch.release.synthetic import SyntheticAnswer
-from dpcore.batch.release.table import TableColumn
+from dpcore.batch.release.reads import Read, read_of
 from dpcore.batch.tables import metadata
-from dpcore.batch.tables.categories import declared_by
 from dpcore.batch.tables.charge import Charge, Spend
 from dpcore.batch.tables.checks import (
     check_curator,
@@ -51,17 +31,12 @@ from dpcore.batch.tables.inputs import Inputs, discover
 from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
 from dpcore.batch.tables.publication import Publication
-from dpcore.errors import JobError, ParameterError, ParameterTypeError
-from dpcore.pages.printable import check_no_formula
+from dpcore.errors import JobError
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcore.batch.release.cells import Cells
-    from dpcore.batch.release.queries import Query
-    from dpcore.batch.tables.categories import Categories
-    from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place
 
 
@@ -158,13 +133,13 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     check_curator(job, curator=curator)
     inputs = discover(job.input.path, job.input.format)
     check_inputs_are_tables(job, inputs.paths, others)
-    reads = [_Read(_reads(position, query), _groups(query)) for position, query in enumerate(job.query)]
+    reads = [read_of(position, query) for position, query in enumerate(job.query)]
     _check_declared(job, reads)
     output = output_place(job.output.path, "output.path")
     files = _files_of(job, output)
     check_files(job, inputs, files, others)
     found = _inspected(job, inputs, reads, curator=curator)
-    answers = tuple(_made(position, job, read, found) for position, read in enumerate(found.reads))
+    answers = tuple(calibrated(position, job, read, found.integers) for position, read in enumerate(found.reads))
     charge = Charge(job, _spend(job, answers), overwrite=overwrite)
     check_files_are_free(files, charge, overwrite=overwrite)
     return ReleasePlan(
@@ -181,7 +156,7 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     )
 
 
-def _grouping(job: ReleaseJob, reads: list[_Read]) -> tuple[str, Declared] | None:
+def _grouping(job: ReleaseJob, reads: list[Read]) -> tuple[str, Declared] | None:
     """Column and groups of the first grouped query."""
     for query, read in zip(job.query, reads, strict=True):
         if query.grouping is not None and read.groups is not None:
@@ -189,44 +164,16 @@ def _grouping(job: ReleaseJob, reads: list[_Read]) -> tuple[str, Declared] | Non
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The way in which a query reads its columns, and the column of its groups."""
-
-    cells: tuple[tuple[str, Cells], ...]
-    groups: Declared | None
-
-    def columns(self, query: Query) -> list[tuple[str, Cells]]:
-        """The columns that are read, by name."""
-        grouped = [] if query.grouping is None or self.groups is None else [(query.grouping[0], self.groups)]
-        return [*self.cells, *grouped]
-
-    @property
-    def only(self) -> Cells | None:
-        """The way in which the single column of a query is read, if it has one."""
-        return self.cells[0][1] if self.cells else None
-
-    def fitted(self, query: Query, info: FileInfo) -> _Read:
-        """Return the same for the types of a file."""
-
-        def kind(name: str) -> pa.DataType | None:
-            return None if info.types is None else info.types[name]
-
-        cells = tuple((name, each.fitted(kind(name))) for name, each in self.cells)
-        groups = None if self.groups is None or query.grouping is None else self.groups.fitted(kind(query.grouping[0]))
-        return _Read(cells, groups)
-
-
 @dataclass(slots=True)
 class _Found:
     """The joint schema of all files, and how the queries read them."""
 
-    reads: list[_Read]
+    reads: list[Read]
     schemas: Schemas
     integers: dict[str, bool] = field(default_factory=dict)
 
 
-def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[_Read], *, curator: bool) -> _Found:
+def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool) -> _Found:
     schemas = Schemas(inputs, job.privacy.unit)
     found = _Found(reads, schemas)
     named = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
@@ -241,7 +188,7 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[_Read], *, curator: 
     return found
 
 
-def _check_declared(job: ReleaseJob, reads: list[_Read]) -> None:
+def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
     """Raise `JobError` if a row could end a job with a ledger."""
     for position, (query, read) in enumerate(zip(job.query, reads, strict=True)):
         for name, cells in read.columns(query):
@@ -280,131 +227,6 @@ def _bits(kind: pa.DataType) -> int:
         return 1 << 20
 
 
-def _reads(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
-    """The columns of a query, and how it reads them, before their types are known."""
-    if isinstance(query, SyntheticQuery):
-        return tuple((column.name, _celled(position, query, column)) for column in query.columns)
-    return () if query.column is None else ((query.column, _declared(position, query)),)
-
-
-def _celled(position: int, query: Query, section: CellsSection) -> Declared | Binned:
-    """Declared categories or bins."""
-    if section.cuts is not None:
-        return Binned.between(section.cuts, None if section.missing is None else float(section.missing))
-    categories = _listed(position, query, declared_by(section.categories, section.categories_file, section.k))
-    return Declared(categories, section.missing, section.unknown)
-
-
-def _declared(position: int, query: Query) -> Cells:
-    """Return how a query reads its single column."""
-    match query:
-        case CountQuery(categories=None):
-            return Within(float(query.lower or 0.0), float(query.upper or 0.0))
-        case CountQuery():
-            return Declared(_some(declared_by(query.categories)), skip=True)
-        case HistogramQuery():
-            return _celled(position, query, query)
-        case QuantileQuery():
-            return OnGrid.of(query.grid, query.missing)
-        case TopQuery():
-            categories = _listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
-            if query.s > categories.k:
-                raise JobError(
-                    f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}"
-                )
-            return Declared(categories, skip=True)
-        case BoundedQuery():
-            return Reals((query.lower, query.upper), query.missing)
-    raise AssertionError(query.kind)
-
-
-def _groups(query: Query) -> Declared | None:
-    """The groups of a query, if it has some."""
-    return None if query.grouping is None else Declared(_some(declared_by(query.grouping[1])), skip=True)
-
-
-def _some(categories: Categories | None) -> Categories:
-    if categories is None:
-        raise AssertionError("nothing is declared")
-    return categories
-
-
-def _listed(position: int, query: Query, categories: Categories | None) -> Categories:
-    listed = _some(categories)
-    if listed.k > MAX_CELLS:
-        raise JobError(f"query[{position}] ({query.name!r}): there are {listed.k} categories, and at most {MAX_CELLS} are allowed")
-    return listed
-
-
-def _made(position: int, job: ReleaseJob, read: _Read, found: _Found) -> Answer:
-    query = job.query[position]
-    try:
-        return _synthetic(job, query, read, found) if isinstance(query, SyntheticQuery) else _answer(job, query, read)
-    except JobError:
-        raise
-    except (ParameterError, ParameterTypeError) as error:
-        raise JobError(f"query[{position}] ({query.name!r}, {query.kind}): {error}") from None
-
-
-def _answer(job: ReleaseJob, query: Query, read: _Read) -> Answer:
-    bound, size = contribution(job), 0 if read.groups is None else read.groups.size
-    answer = _for_each(job, query, read.only, bound, size)
-    if query.grouping is None or read.groups is None:
-        return answer
-    parts = bound.touched(size) if isinstance(answer, QuantileAnswer) else 1
-    return GroupedAnswer(answer, query.grouping[0], read.groups, parts)
-
-
-def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribution, size: int) -> Answer:
-    """The answer to the whole table, or to each of so many groups."""
-    relation = job.privacy.relation
-    match query, read:
-        case CountQuery(), None if job.n_is_public and not size:
-            return PublicCountAnswer(query)
-        case CountQuery(), (None | Within() | Declared()) as cells:
-            return CountAnswer.made(query, cells, bound, relation, size)
-        case HistogramQuery(), (Binned() | Declared()) as cells:
-            _check_stand_ins(query, cells)
-            return HistogramAnswer.made(query, cells, bound, relation)
-        case SumQuery(), Reals() as cells:
-            return SumAnswer.made(query, cells, bound, relation, size)
-        case MeanQuery(), Reals() as cells if job.n_is_public and not size:
-            return PublicMeanAnswer.made(query, cells, bound, relation)
-        case MeanQuery(), Reals() as cells:
-            return PrivateMeanAnswer.made(query, cells, bound, relation, size)
-        case QuantileQuery(), OnGrid() as cells:
-            return QuantileAnswer.made(query, cells, bound, relation, size)
-        case TopQuery(), Declared() as cells:
-            return TopAnswer.made(query, cells, bound, relation)
-    raise AssertionError(query.kind)
-
-
-def _synthetic(job: ReleaseJob, query: SyntheticQuery, read: _Read, found: _Found) -> SyntheticAnswer:
-    """A table of all its columns."""
-    columns = []
-    for section, (name, cells) in zip(query.columns, read.cells, strict=True):
-        if not isinstance(cells, Binned | Declared):
-            raise AssertionError(name)  # noqa: TRY004
-        _check_stand_ins(section, cells)
-        integers = isinstance(cells, Binned) and (found.integers.get(name, False) if section.integers is None else section.integers)
-        if integers:
-            _check_integers(section)
-        columns.append(TableColumn(name, cells, integers))
-        if Path(query.output).suffix.lower() == ".csv":
-            check_no_formula("the name of a column of the table", [name])
-            if isinstance(cells, Declared) and cells.categories.are_text:
-                check_no_formula(f"a category of column {name!r}", map(str, cells.categories.listed()))
-    return SyntheticAnswer.made(query, tuple(columns), contribution(job), job.privacy.relation)
-
-
-def _check_integers(section: SyntheticColumn) -> None:
-    """Raise `ParameterError` if a bin of a column of integers has none."""
-    try:
-        section.check_integers()
-    except ValueError as error:
-        raise ParameterError(f"column {section.name!r}: {error}") from None
-
-
 def _files_of(job: ReleaseJob, output: Path) -> list[Place]:
     """Return the files that the job writes, in the order in which they appear: synthetic tables with their sidecars, then the answers."""
     files: list[Place] = []
@@ -423,12 +245,3 @@ def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
     guarantees = (Privacy(answer.section.epsilon, answer.section.delta, job.privacy.relation) for answer in answers)
     parts = (whole if answer.rho is None else answer.rho for answer, whole in zip(answers, guarantees, strict=True))
     return Spend(what, job.total, tuple(parts))
-
-
-def _check_stand_ins(query: CellsSection, cells: Binned | Declared) -> None:
-    """Check the replacements in a file of categories, which was not read when the job was."""
-    for key in ("missing", "unknown"):
-        value = getattr(query, key)
-        if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
-            whose = f"column {query.name!r}: " if isinstance(query, SyntheticColumn) else ""
-            raise ParameterError(f"{whose}{key} must be one of the categories, got {value!r}")

@@ -1,0 +1,122 @@
+"""From a query of a job to its answer: the sensitivity of its kind, and noise that is calibrated to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpcore.batch.release.answers import (
+    CountAnswer,
+    HistogramAnswer,
+    PrivateMeanAnswer,
+    PublicCountAnswer,
+    PublicMeanAnswer,
+    SumAnswer,
+)
+from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
+from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
+from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.queries import (
+    CountQuery,
+    HistogramQuery,
+    MeanQuery,
+    QuantileQuery,
+    SumQuery,
+    SyntheticColumn,
+    SyntheticQuery,
+    TopQuery,
+)
+from dpcore.batch.release.sensitivity import contribution
+from dpcore.batch.release.synthetic import SyntheticAnswer
+from dpcore.batch.release.table import TableColumn
+from dpcore.errors import JobError, ParameterError, ParameterTypeError
+from dpcore.pages.printable import check_no_formula
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dpcore.batch.release.answers import Answer
+    from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.release.queries import CellsSection, Query
+    from dpcore.batch.release.reads import Read
+    from dpcore.batch.release.sensitivity import Contribution
+
+
+def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str, bool]) -> Answer:
+    """The answer to a query, with its noise; `integers` says which columns hold integers. What it refuses costs nothing."""
+    query = job.query[position]
+    try:
+        return _synthetic(job, query, read, integers) if isinstance(query, SyntheticQuery) else _answer(job, query, read)
+    except JobError:
+        raise
+    except (ParameterError, ParameterTypeError) as error:
+        raise JobError(f"query[{position}] ({query.name!r}, {query.kind}): {error}") from None
+
+
+def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
+    bound, size = contribution(job), 0 if read.groups is None else read.groups.size
+    answer = _for_each(job, query, read.only, bound, size)
+    if query.grouping is None or read.groups is None:
+        return answer
+    parts = bound.touched(size) if isinstance(answer, QuantileAnswer) else 1
+    return GroupedAnswer(answer, query.grouping[0], read.groups, parts)
+
+
+def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribution, size: int) -> Answer:
+    """The answer to the whole table, or to each of so many groups."""
+    relation = job.privacy.relation
+    match query, read:
+        case CountQuery(), None if job.n_is_public and not size:
+            return PublicCountAnswer(query)
+        case CountQuery(), (None | Within() | Declared()) as cells:
+            return CountAnswer.made(query, cells, bound, relation, size)
+        case HistogramQuery(), (Binned() | Declared()) as cells:
+            _check_stand_ins(query, cells)
+            return HistogramAnswer.made(query, cells, bound, relation)
+        case SumQuery(), Reals() as cells:
+            return SumAnswer.made(query, cells, bound, relation, size)
+        case MeanQuery(), Reals() as cells if job.n_is_public and not size:
+            return PublicMeanAnswer.made(query, cells, bound, relation)
+        case MeanQuery(), Reals() as cells:
+            return PrivateMeanAnswer.made(query, cells, bound, relation, size)
+        case QuantileQuery(), OnGrid() as cells:
+            return QuantileAnswer.made(query, cells, bound, relation, size)
+        case TopQuery(), Declared() as cells:
+            return TopAnswer.made(query, cells, bound, relation)
+    raise AssertionError(query.kind)
+
+
+def _synthetic(job: ReleaseJob, query: SyntheticQuery, read: Read, integers: Mapping[str, bool]) -> SyntheticAnswer:
+    """A table of all its columns."""
+    columns = []
+    for section, (name, cells) in zip(query.columns, read.cells, strict=True):
+        if not isinstance(cells, Binned | Declared):
+            raise AssertionError(name)  # noqa: TRY004
+        _check_stand_ins(section, cells)
+        whole = isinstance(cells, Binned) and (integers.get(name, False) if section.integers is None else section.integers)
+        if whole:
+            _check_integers(section)
+        columns.append(TableColumn(name, cells, whole))
+        if Path(query.output).suffix.lower() == ".csv":
+            check_no_formula("the name of a column of the table", [name])
+            if isinstance(cells, Declared) and cells.categories.are_text:
+                check_no_formula(f"a category of column {name!r}", map(str, cells.categories.listed()))
+    return SyntheticAnswer.made(query, tuple(columns), contribution(job), job.privacy.relation)
+
+
+def _check_integers(section: SyntheticColumn) -> None:
+    """Raise `ParameterError` if a bin of a column of integers has none."""
+    try:
+        section.check_integers()
+    except ValueError as error:
+        raise ParameterError(f"column {section.name!r}: {error}") from None
+
+
+def _check_stand_ins(query: CellsSection, cells: Binned | Declared) -> None:
+    """Check the replacements in a file of categories, which was not read when the job was."""
+    for key in ("missing", "unknown"):
+        value = getattr(query, key)
+        if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
+            whose = f"column {query.name!r}: " if isinstance(query, SyntheticColumn) else ""
+            raise ParameterError(f"{whose}{key} must be one of the categories, got {value!r}")
