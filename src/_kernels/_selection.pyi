@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,5 +38,17 @@ class Call:
     def run(
         self, round_: int, start: int, stop: int, threshold: tuple[float, float] | None, spare: int
     ) -> tuple[int, Any, tuple[float, float] | None, int, int]: ...
-    def ranked(self, round_: int) -> tuple[list[int] | None, int, int]: ...
     def winners(self, first: int, out: npt.NDArray[np.int64], start: int, stop: int) -> int: ...
+
+def short(
+    noise: int,
+    scores: npt.NDArray[Any],
+    scale: float,
+    keep: int,
+    rounds: int,
+    step: int,
+    position: tuple[Any, int, int, bool],
+    size: int,
+    hooks: Any,
+    secure_cipher: Callable[[], str],
+) -> list[int] | None: ...

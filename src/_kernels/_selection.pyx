@@ -6,8 +6,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_EXPONENTIAL, DPK_GUMBEL, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_PIECES, DPK_SPARE_PLACES, DPK_STACK_DEPTH, DPK_TWO_SIDED,
-    DPK_UNIT_BLOCKS, dpk_candidate, dpk_selection, dpk_selection_bounds,
+    DPK_EXPONENTIAL, DPK_FEW_CANDIDATES, DPK_GUMBEL, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_PIECES, DPK_SPARE_PLACES,
+    DPK_STACK_DEPTH, DPK_TWO_SIDED, DPK_UNIT_BLOCKS, dpk_candidate, dpk_selection, dpk_selection_bounds, dpk_selection_peel,
     dpk_selection_ranked, dpk_selection_rebound, dpk_selection_run, dpk_selection_winner, dpk_threshold, dpk_wipe, dpk_wipe_stack,
 )
 
@@ -17,6 +17,7 @@ include "attach.pxi"
 include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
+include "short.pxi"
 
 GUMBEL, EXPONENTIAL, TWO_SIDED = DPK_GUMBEL, DPK_EXPONENTIAL, DPK_TWO_SIDED
 DONE, NONFINITE, PENDING_FULL = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL
@@ -117,30 +118,6 @@ cdef class Call:
             dpk_wipe(places, <size_t> capacity * sizeof(dpk_candidate))
             free(places)
 
-    def ranked(self, uint64_t round_):
-        """Elements with the largest keys of a whole round on this thread, the largest first; `evaluated` and the position of a bad score.
-
-        The elements are None where only the general way can tell them.
-        """
-        cdef int64_t bad = -1, evaluated = 0, i, keep = self.call.keep, capacity = 2 * keep + DPK_SPARE_PLACES
-        cdef int status
-        cdef dpk_candidate *places = <dpk_candidate *> malloc(<size_t> capacity * sizeof(dpk_candidate))
-        cdef int64_t *chosen = <int64_t *> malloc(<size_t> keep * sizeof(int64_t))
-        if places == NULL or chosen == NULL:
-            free(places)
-            free(chosen)
-            raise MemoryError
-        with nogil:
-            status = dpk_selection_ranked(&self.call, round_, places, capacity, chosen, &evaluated, &bad)
-            dpk_wipe(places, <size_t> capacity * sizeof(dpk_candidate))
-            dpk_wipe_stack(DPK_STACK_DEPTH)
-        try:
-            found = [chosen[i] for i in range(keep)] if status == DPK_OK and chosen[0] >= 0 else None
-        finally:
-            free(places)
-            free(chosen)
-        return found, evaluated, bad if status != DPK_OK else -1
-
     def winners(self, uint64_t first, int64_t[::1] out, int64_t start, int64_t stop):
         """Winners of rounds first + [start, stop) into `out`, -1 where only the exact tier can tell: position of a bad score, or -1."""
         cdef int64_t bad = -1, i, capacity = 2 * self.call.keep + DPK_SPARE_PLACES
@@ -160,3 +137,71 @@ cdef class Call:
             dpk_wipe_stack(DPK_STACK_DEPTH)
         free(places)
         return bad if status != DPK_OK else -1
+
+
+def short(int noise, scores, double scale, int64_t keep, int64_t rounds, int64_t step, position, int64_t size, hooks, secure_cipher):
+    """Elements of `size` > 0 scores on this thread: those with the `keep` largest keys, or if keep = 1 the winners of a peeling.
+
+    `step` is prime to the number of units. None: only the general way can tell the elements, or refuse the scores.
+    """
+    cdef dpk_selection call
+    cdef Py_buffer given
+    if hooks.tier or hooks.unpruned or hooks.bound_factor != 1.0 or keep > DPK_FEW_CANDIDATES:
+        return None
+    memset(&call, 0, sizeof(dpk_selection))
+    call.kernels = level()
+    call.noise = noise
+    call.bound_factor = 1.0
+    call.scale = scale
+    call.keep = keep
+    call.step = step
+    attach(&call.scores, &given, scores, False)
+    try:
+        if given.len != size * given.itemsize:  # a stream is foreign code, which may have changed the array
+            return None
+        call.n = size
+        call.n_units = -(-call.n // (DPK_PIECES * DPK_UNIT_BLOCKS))
+        call.stride = <uint64_t> (-(-call.n // DPK_PIECES) * DPK_PIECES)
+        call.first_element = open_position(&call.stream, call.kernels, position, secure_cipher)
+        if call.first_element % DPK_PIECES or 0 < -call.first_element < <uint64_t> rounds * call.stride:
+            return None
+        return run_short(&call, rounds)
+    finally:
+        dpk_wipe(&call.stream, sizeof(dpk_stream))
+        PyBuffer_Release(&given)
+
+
+cdef run_short(dpk_selection *call, int64_t rounds):
+    """The elements of one round, or the winners of several, as a list; None where they are not found."""
+    cdef int64_t i, n_chosen = call.keep * rounds, capacity = 2 * call.keep + DPK_SPARE_PLACES
+    cdef int64_t n_bounds = -(-call.n // DPK_PIECES) if rounds > 1 and call.n > DPK_PIECES else 0
+    cdef size_t size = <size_t> capacity * sizeof(dpk_candidate) + 8 * <size_t> (n_chosen + rounds + n_bounds)
+    cdef int status
+    cdef dpk_candidate *places = <dpk_candidate *> malloc(size)
+    cdef int64_t *chosen = <int64_t *> (places + capacity)
+    if places == NULL:
+        raise MemoryError
+    if n_bounds:
+        call.bounds = <double *> (chosen + n_chosen + rounds)
+    if rounds * call.n <= GIL_KEPT:
+        status = run_rounds(call, rounds, places, capacity, chosen, chosen + n_chosen)
+    else:
+        with nogil:
+            status = run_rounds(call, rounds, places, capacity, chosen, chosen + n_chosen)
+    try:
+        return [chosen[i] for i in range(n_chosen)] if status == DPK_OK and chosen[0] >= 0 else None
+    finally:
+        dpk_wipe(places, size)
+        free(places)
+
+
+cdef int run_rounds(dpk_selection *call, int64_t rounds, dpk_candidate *places, int64_t capacity, int64_t *chosen,
+                    int64_t *excluded) noexcept nogil:
+    cdef int64_t bad = -1, evaluated = 0
+    cdef int status
+    if rounds == 1:
+        return dpk_selection_ranked(call, 0, places, capacity, chosen, &evaluated, &bad)
+    status = dpk_selection_peel(call, rounds, places, capacity, excluded, chosen, &bad)
+    if call.bounds != NULL:
+        dpk_wipe_stack(DPK_STACK_DEPTH)
+    return status

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpcore import local, testing
-from dpcore._backend import available_levels
+from dpcore._backend import Testing, available_levels
 from dpcore._kernels import _counts, _dispatch, _memory, _noise, _release, _response, _search, _selection, _sums
 from support.environments import HOSTILE, current_control, environment, on_x86_linux
 from support.kernels import KEY, at_level
@@ -119,8 +119,10 @@ def run_selection(what: str) -> Run:
         bounds, out = np.zeros(call.stride // _selection.BLOCK + 1), np.zeros(5, np.int64)
         if what == "run":
             return call.run(0, 0, call.n_units, None, 0)
-        if what == "ranked":
-            return call.ranked(0)
+        if what in ("ranked", "peel"):
+            keep, rounds = (3, 1) if what == "ranked" else (1, 3)
+            position = (KEY, 0, 0, False)
+            return _selection.short(_selection.GUMBEL, scores, scale, keep, rounds, 1, position, 3000, Testing, lambda: "chacha20")
         call.use_bounds(bounds)
         bad = call.find_bounds(0, call.stride // _selection.BLOCK)
         if what == "rebound":
@@ -238,6 +240,7 @@ def runs() -> dict[str, Run]:
         "selection_rebound": run_selection("rebound"),
         "selection_winner": run_selection("winner"),
         "selection_ranked": run_selection("ranked"),
+        "selection_peel": run_selection("peel"),
         "aes256_block": lambda: _dispatch.aes256_block(KEY, bytes(16)) if _dispatch.has_aes() else b"",
         "exponential_raw": into(1024, np.float64, lambda out: _dispatch.exponential_raw(w, out)),
         "normal_raw": into(1024, np.float64, lambda out: _dispatch.normal_raw(w, out)),

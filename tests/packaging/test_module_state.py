@@ -60,6 +60,7 @@ ALLOWED = {
     "local/kary.py": {"_support()": CACHE},
     "local/subset.py": {"_support()": CACHE, "best_size()": CACHE},
     "mechanisms/_parameters.py": {"_privacy": CACHE, "kept()": CACHE},
+    "selection/_plan.py": {"_kept_argmax_scale": CACHE, "make_plan()": CACHE},
     "selection/several.py": {"_kept": CACHE},
     "minimax/programs/frames.py": {"STANDARD": CONSTANT},
     "minimax/spaces/certified.py": {
@@ -77,7 +78,6 @@ ALLOWED = {
     },
     "reproduce/studies/distribution_tests.py": {"BASE": CONSTANT, "STUDY": CONSTANT},
     "rng.py": {"_SECURE": "holds nothing: every call reads its own entropy"},
-    "selection/_plan.py": {"make_plan()": CACHE},
 }
 
 

@@ -39,21 +39,15 @@ def _repeated(scores: Array, s: int, scale: float, **options: Any) -> list[int]:
     return selection.exponential_mechanism(scores, 2.0 * s, scale, draws=s, **options).tolist()
 
 
-def _backend_call(noise: str, scores: Array, scale: float, keep: int, options: dict[str, Any]) -> _backend.Selection:
-    rng = options["rng"]
-    threads = options.get("threads")
-    return _backend.Selection(noise, scores, scale, keep, rng.position(), threads=threads)
-
-
 def _one_shot(noise: str) -> Draw:
     def draw(scores: Array, s: int, scale: float, **options: Any) -> list[int]:
-        return _backend_call(noise, scores, scale, s, options).largest(0).tolist()
+        return _backend.select_largest(noise, scores, scale, s, options["rng"].position(), threads=options.get("threads"))
 
     return draw
 
 
 def _peeling(scores: Array, s: int, scale: float, **options: Any) -> list[int]:
-    return _backend_call("laplace", scores, scale, 1, options).peel(s).tolist()
+    return _backend.select_peeled("laplace", scores, scale, s, options["rng"].position(), threads=options.get("threads"))
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ typedef struct {
     int64_t n_waiting;
     contender waiting[DPK_MORE_LANES];
     const double *high, *score; /* scores of the block at hand; of an int64, its high part and its sum rounded */
-    int64_t block, n;
+    int64_t block, n, width;    /* its scores, and with spare lanes a multiple of 64 */
     uint64_t words[DPK_UNIT_BLOCKS * DPK_GROUP];
     uint16_t pieces[DPK_UNIT_BLOCKS * DPK_PIECES];
     double high_buffer[DPK_PIECES], low[DPK_PIECES], sum[DPK_PIECES];
@@ -62,7 +62,9 @@ static void set_threshold(selector *s, dpk_threshold threshold) {
 }
 
 /* The largest log2 of a piece, in units of a float's bits, with which `score` can still reach the threshold. */
-static double reach(const dpk_reach *r, double score) { return (fmax(score, r->least) - r->origin) * r->slope + r->intercept; }
+static double reach(const dpk_reach *r, double score) {
+    return ((score > r->least ? score : r->least) - r->origin) * r->slope + r->intercept;
+}
 
 /* The largest piece whose logarithm is within `most`; 0 always is. */
 static uint16_t largest_piece(double most) {
@@ -86,7 +88,13 @@ static void swap(dpk_candidate *a, dpk_candidate *b) {
 
 /* Pre: 0 < k < n. Post: places[0..k) hold the k largest keys. Errors: none. Source: Hoare (1961). */
 static void gather_largest(dpk_candidate *places, int64_t n, int64_t k) {
-    int64_t low = 0, high = n - 1;
+    int64_t low = 0, high = n - 1, best = 0;
+    if (k == 1) {
+        for (int64_t i = 1; i < n; i++)
+            if (is_above(&places[i], &places[best])) best = i;
+        swap(&places[0], &places[best]);
+        return;
+    }
     while (low < high) {
         dpk_candidate pivot = places[low + (high - low) / 2];
         int64_t i = low, j = high;
@@ -107,7 +115,10 @@ static void drop_losers(selector *s) {
     const dpk_selection *call = s->call;
     int64_t keep = call->keep, known = 0;
     for (int64_t i = 0; i < s->count; i++) /* those that only the exact tier can rank go to the end, and stay */
-        if (isfinite(s->places[i].error)) swap(&s->places[known++], &s->places[i]);
+        if (isfinite(s->places[i].error)) {
+            if (known < i) swap(&s->places[known], &s->places[i]);
+            known++;
+        }
     if (known < keep) return;
     if (known > keep) gather_largest(s->places, known, keep);
     dpk_candidate least = s->places[0];
@@ -147,12 +158,13 @@ static double fraction_of(leading_bits b) {
         zeros = 32;
     }
     if (top >> 32 == 0) return 0.0;
-    while (!(top >> 63)) {
-        top = top << 1 | rest >> 63;
-        rest <<= 1;
-        zeros++;
-    }
-    return ldexp((double)top, -64 - zeros);
+    for (int shift = 16; shift; shift /= 2)
+        if (top >> (64 - shift) == 0) {
+            top = top << shift | rest >> (64 - shift);
+            rest <<= shift;
+            zeros += shift;
+        }
+    return (double)top * double_of((uint64_t)(1023 - 64 - zeros) << 52);
 }
 
 static int is_extreme(leading_bits b) { return (b.piece == 0 && b.word >> 48 == 0) || (b.piece == 0xffff && b.word >> 48 == 0xffff); }
@@ -223,7 +235,7 @@ static dpk_status evaluate(selector *s) {
     for (int64_t i = 0; i < s->n_waiting; i++) s->places[s->count++] = candidate_of(call, &s->waiting[i], elements[i], words[i]);
     s->n_evaluated += s->n_waiting;
     s->n_waiting = 0;
-    if (s->count >= 2 * call->keep + 8) drop_losers(s);
+    if (s->count >= (s->threshold.is_set ? 2 * call->keep + 8 : call->keep)) drop_losers(s);
     return DPK_OK;
 }
 
@@ -245,21 +257,25 @@ static void load_block(selector *s, int64_t block) {
     int64_t start = block * DPK_PIECES, n = call->n - start < DPK_PIECES ? call->n - start : DPK_PIECES;
     s->block = block;
     s->n = n;
+    s->width = (n + 63) / 64 * 64;
     s->high = call->scores.dtype == DPK_F64 && n == DPK_PIECES ? dpk_view_run(&call->scores, start) : NULL;
     s->score = s->high;
     if (s->high) return;
     dpk_load_real(&call->scores, start, (size_t)n, s->high_buffer, s->low);
-    for (int64_t i = n; i < DPK_PIECES; i++) s->high_buffer[i] = -INFINITY;
+    for (int64_t i = n; i < s->width; i++) s->high_buffer[i] = -INFINITY;
     s->score = s->high = s->high_buffer;
     if (call->scores.dtype != DPK_I64) return;
-    for (int64_t i = n; i < DPK_PIECES; i++) s->low[i] = 0.0;
-    for (int64_t i = 0; i < DPK_PIECES; i++) s->sum[i] = s->high_buffer[i] + s->low[i];
+    for (int64_t i = n; i < s->width; i++) s->low[i] = 0.0;
+    for (int64_t i = 0; i < s->width; i++) s->sum[i] = s->high_buffer[i] + s->low[i];
     s->score = s->sum;
 }
 
-static double clamped(double score) { return fmax(fmin(score, LARGEST_SCORE), -LARGEST_SCORE); }
+static double clamped(double score) {
+    double below = score < LARGEST_SCORE ? score : LARGEST_SCORE;
+    return below > -LARGEST_SCORE ? below : -LARGEST_SCORE;
+}
 
-static double bound_of(const selector *s) { return clamped(s->call->kernels->selection.largest(s->score, DPK_PIECES)); }
+static double bound_of(const selector *s) { return clamped(s->call->kernels->selection.largest(s->score, (size_t)s->width)); }
 
 /* Post: the position of the block's first score that is not finite, or -1. Errors: none. */
 static int64_t first_bad(const selector *s) {
@@ -282,7 +298,9 @@ static dpk_status visit_group(selector *s, const uint16_t *pieces, int64_t first
         int64_t lane = first + i, index = s->block * DPK_PIECES + lane;
         if (!hits[i] || is_excluded(call, index)) continue;
         s->waiting[s->n_waiting++] = (contender){index, clamped(s->high[lane]), has_low ? s->low[lane] : 0.0, pieces[lane]};
-        if (s->n_waiting == DPK_MORE_LANES && evaluate(s) != DPK_OK) return DPK_PENDING_FULL;
+        if (s->n_waiting < DPK_MORE_LANES) continue;
+        if (evaluate(s) != DPK_OK) return DPK_PENDING_FULL;
+        call->kernels->selection.within_reach(pieces + first, s->score + first, &s->reach, hits); /* the threshold may have risen */
     }
     return DPK_OK;
 }
@@ -299,10 +317,11 @@ static dpk_status visit_block(selector *s, int64_t block, const uint16_t *pieces
         most = bound_of(s);
     } else most = call->bounds[block];
     uint16_t piece = largest_piece(reach(&s->reach, most));
-    uint32_t groups = call->kernels->selection.any_at_most(pieces, piece, DPK_PIECES);
+    int64_t left = call->n - block * DPK_PIECES, width = left < DPK_PIECES ? (left + 63) / 64 * 64 : DPK_PIECES;
+    uint32_t groups = call->kernels->selection.any_at_most(pieces, piece, (size_t)width);
     if (groups && !loaded) load_block(s, block);
     for (int64_t g = 0; groups >> g; g++)
-        if (groups >> g & 1 && 64 * g < s->n && visit_group(s, pieces, 64 * g) != DPK_OK) return DPK_PENDING_FULL;
+        if (groups >> g & 1 && visit_group(s, pieces, 64 * g) != DPK_OK) return DPK_PENDING_FULL;
     return DPK_OK;
 }
 
@@ -312,7 +331,7 @@ static dpk_status visit_unit(selector *s, int64_t unit, int64_t *bad) {
     if (n_blocks > DPK_UNIT_BLOCKS) n_blocks = DPK_UNIT_BLOCKS;
     uint64_t group = s->first_element / DPK_PIECES + (uint64_t)first;
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_SELECTION, group, (size_t)n_blocks, s->words);
-    memcpy(s->pieces, s->words, sizeof s->pieces);
+    memcpy(s->pieces, s->words, (size_t)n_blocks * DPK_GROUP * sizeof *s->words);
     for (int64_t b = 0; b < n_blocks; b++) {
         dpk_status status = visit_block(s, first + b, s->pieces + b * DPK_PIECES, bad);
         if (status != DPK_OK) return status;
@@ -329,13 +348,32 @@ static void open_selector(selector *s, const dpk_selection *call, uint64_t round
     set_threshold(s, (dpk_threshold){0.0, 0.0, 0});
 }
 
-static dpk_status visit(selector *s, int64_t start, int64_t stop, int64_t *bad) {
+/* Post: as dpk_selection_run's. All that it works on lies in the selector, or in frames below the one of its caller. */
+DPK_NOINLINE dpk_status visit(selector *s, int64_t start, int64_t stop, int64_t *bad) {
     const dpk_selection *call = s->call;
     for (int64_t position = start; position < stop; position++) {
         dpk_status status = visit_unit(s, (int64_t)((uint64_t)position * (uint64_t)call->step % (uint64_t)call->n_units), bad);
         if (status != DPK_OK) return status;
     }
-    return evaluate(s);
+    dpk_status status = evaluate(s);
+    if (status == DPK_OK && s->count > call->keep) drop_losers(s);
+    return status;
+}
+
+/* Scores and noise leave the stack: of a small call that is little of a selector. */
+static void close_selector(selector *s) {
+    const dpk_selection *call = s->call;
+    if (call->n > DPK_PIECES) dpk_wipe(s, sizeof *s);
+    else {
+        size_t width = (size_t)(call->n + 63) / 64 * 64 * sizeof *s->sum;
+        dpk_wipe(s->waiting, sizeof s->waiting);
+        dpk_wipe(s->words, DPK_GROUP * sizeof *s->words);
+        dpk_wipe(s->pieces, DPK_PIECES * sizeof *s->pieces);
+        dpk_wipe(s->high_buffer, width);
+        dpk_wipe(s->low, width);
+        dpk_wipe(s->sum, width);
+    }
+    dpk_wipe_frames(DPK_DISCRETE_DEPTH);
 }
 
 /* Pre: 0 <= start <= stop <= n_units; capacity >= 2 keep + DPK_SPARE_PLACES. Post: of the units visited, every element that can be among
@@ -347,10 +385,10 @@ int dpk_selection_run(const dpk_selection *call, uint64_t round, int64_t start, 
     open_selector(&s, call, round, places, capacity);
     set_threshold(&s, *threshold);
     dpk_status status = visit(&s, start, stop, bad);
-    if (status == DPK_OK && s.count > call->keep) drop_losers(&s);
     *count = s.count;
     *evaluated = s.n_evaluated;
     *threshold = s.threshold;
+    close_selector(&s);
     return status;
 }
 
@@ -418,9 +456,35 @@ void dpk_selection_rebound(const dpk_selection *call, int64_t block) {
     double x[DPK_PIECES];
     s.call = call;
     load_block(&s, block);
-    memcpy(x, s.score, sizeof x);
+    memcpy(x, s.score, (size_t)s.width * sizeof *x);
     for (int64_t i = 0; i < s.n; i++)
         if (is_excluded(call, block * DPK_PIECES + i)) x[i] = -INFINITY;
     s.score = x;
     call->bounds[block] = bound_of(&s);
+}
+
+/* Inserts a winner among those of the `before` rounds before, ascending, and leaves it out of the further rounds. */
+static void exclude(dpk_selection *call, int64_t *excluded, int64_t before, int64_t winner) {
+    int64_t place = before;
+    for (; place > 0 && excluded[place - 1] > winner; place--) excluded[place] = excluded[place - 1];
+    excluded[place] = winner;
+    call->n_excluded = before + 1;
+    if (call->bounds) dpk_selection_rebound(call, winner / DPK_PIECES);
+}
+
+/* Pre: as for dpk_selection_winner; `excluded` and `chosen` have room for so many rounds. Post: chosen[r] is the winner of round r without
+   those of the rounds before, or chosen[0] is -1 where only the exact tier can tell. Errors: as dpk_selection_winner's. */
+int dpk_selection_peel(dpk_selection *call, int64_t rounds, dpk_candidate *places, int64_t capacity, int64_t *excluded, int64_t *chosen,
+                       int64_t *bad) {
+    int status = call->bounds ? dpk_selection_bounds(call, 0, blocks_of(call), bad) : DPK_OK;
+    call->excluded = excluded;
+    for (int64_t round = 0; status == DPK_OK && round < rounds; round++) {
+        status = dpk_selection_winner(call, (uint64_t)round, places, capacity, &chosen[round], bad);
+        if (status == DPK_OK && chosen[round] < 0) {
+            chosen[0] = -1;
+            return DPK_OK;
+        }
+        if (status == DPK_OK) exclude(call, excluded, round, chosen[round]);
+    }
+    return status;
 }

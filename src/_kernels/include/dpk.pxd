@@ -275,6 +275,7 @@ cdef extern from "dpk_entries.h" nogil:
     enum:
         DPK_PIECES
         DPK_UNIT_BLOCKS
+        DPK_FEW_CANDIDATES
         DPK_SPARE_PLACES
 
     ctypedef struct dpk_candidate:
@@ -316,6 +317,8 @@ cdef extern from "dpk_entries.h" nogil:
                                                           int64_t *winner, int64_t *bad)
     int dpk_selection_ranked "dpk_entry_selection_ranked"(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity,
                                                           int64_t *chosen, int64_t *evaluated, int64_t *bad)
+    int dpk_selection_peel "dpk_entry_selection_peel"(dpk_selection *, int64_t rounds, dpk_candidate *places, int64_t capacity,
+                                                      int64_t *excluded, int64_t *chosen, int64_t *bad)
 
     void dpk_bounded_set "dpk_entry_bounded_set"(dpk_bounded *)
     void dpk_clamp_set "dpk_entry_clamp_set"(dpk_clamp *, double lower, double upper, double grid)

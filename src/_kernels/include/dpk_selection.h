@@ -72,5 +72,7 @@ void dpk_selection_rebound(const dpk_selection *, int64_t block);
 int dpk_selection_winner(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner, int64_t *bad);
 int dpk_selection_ranked(const dpk_selection *, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *chosen,
                          int64_t *evaluated, int64_t *bad);
+int dpk_selection_peel(dpk_selection *, int64_t rounds, dpk_candidate *places, int64_t capacity, int64_t *excluded, int64_t *chosen,
+                       int64_t *bad);
 
 #endif

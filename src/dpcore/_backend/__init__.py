@@ -45,7 +45,7 @@ from dpcore._backend.response import (
     unary_response,
 )
 from dpcore._backend.search import WALK_LANES, first_wrong_counts, step_values, walk
-from dpcore._backend.selection import NOISES, Selection
+from dpcore._backend.selection import NOISES, Selection, select_largest, select_peeled
 from dpcore._backend.sums import column_sums, noisy_pairs
 from dpcore._backend.text import INSIDE_QUOTES, START_OF_RECORD, TextRecords, end_of_record, split_records
 from dpcore._backend.threads import default_threads, for_ranges
@@ -105,7 +105,9 @@ __all__ = [
     "noisy_pairs",
     "rounded_cosines",
     "secure_cipher",
+    "select_largest",
     "select_level",
+    "select_peeled",
     "selected_level",
     "separate",
     "sequential_quantile",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpcore._backend import threads as sizes
 from dpcore._backend.hooks import Testing
-from dpcore._backend.levels import cipher_code
+from dpcore._backend.levels import cipher_code, secure_cipher
 from dpcore._backend.memory import wiped_empty
 from dpcore._backend.threads import CHUNK, for_ranges
 from dpcore._backend.words import KernelWords, Position
@@ -42,6 +42,34 @@ def _visiting_step(n_units: int) -> int:
     while math.gcd(step, n_units) != 1:
         step += 1
     return step
+
+
+def select_largest(
+    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, position: Position, *, threads: int | None
+) -> list[int]:
+    """Elements with the `keep` largest keys, in descending order of their keys."""
+    found = _short(noise, scores, scale, keep, 1, position)
+    if found is not None:
+        return found
+    call = Selection(noise, scores, scale, keep, position, threads=threads)
+    return [call.winner(0)] if keep == 1 else call.largest(0).tolist()
+
+
+def select_peeled(
+    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, rounds: int, position: Position, *, threads: int | None
+) -> list[int]:
+    """Winners of rounds, each without the winners of the rounds before."""
+    found = _short(noise, scores, scale, 1, rounds, position)
+    return Selection(noise, scores, scale, 1, position, threads=threads).peel(rounds).tolist() if found is None else found
+
+
+def _short(noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, rounds: int, position: Position) -> list[int] | None:
+    """The elements on this thread, in one call of the kernels; None where only a `Selection` under this position can tell them."""
+    size = scores.size
+    if not 0 < size * rounds <= sizes.SMALL:
+        return None
+    step = 1 if size <= _selection.UNIT else _visiting_step(-(-size // _selection.UNIT))
+    return _selection.short(NOISES[noise], scores, scale, keep, rounds, step, position, size, Testing, secure_cipher)
 
 
 class Selection:
@@ -73,9 +101,6 @@ class Selection:
     def largest(self, round_: int) -> npt.NDArray[np.int64]:
         """Elements with the `keep` largest keys of a round, in descending order of their keys."""
         self._check_room(round_ + 1)
-        ranked = self._ranked_alone(round_)
-        if ranked is not None:
-            return np.array(ranked, np.int64)
         found = _Candidates(self._keep)
 
         def visit(start: int, stop: int) -> None:
@@ -92,16 +117,6 @@ class Selection:
         for_ranges(visit, self._call.n_units, self._threads, elements_per_unit=ELEMENTS_PER_UNIT / _selection.UNIT)
         self.evaluated += found.evaluated
         return self._ranked(found.all(), round_)
-
-    def _ranked_alone(self, round_: int) -> list[int] | None:
-        """As `largest`, on this thread; None for many scores, and for close contenders."""
-        if self._scores.size > sizes.SMALL:
-            return None
-        ranked, evaluated, bad = self._call.ranked(round_)
-        if bad >= 0:
-            self._refuse()
-        self.evaluated += evaluated
-        return ranked
 
     def _check_room(self, rounds: int) -> None:
         if self._first + rounds * self._call.stride > 2**64:
@@ -135,9 +150,6 @@ class Selection:
     def winner(self, round_: int) -> int:
         """The element with the largest key of a round, for keep = 1."""
         self._check_room(round_ + 1)
-        ranked = self._ranked_alone(round_)
-        if ranked is not None:
-            return ranked[0]
         if self._scores.size <= 2 * ELEMENTS_PER_UNIT * CHUNK or self._threads == 1:
             found = np.empty(1, np.int64)
             if self._call.winners(round_, found, 0, 1) >= 0:

@@ -54,10 +54,15 @@ def named(indices: npt.NDArray[np.int64], labels: Sequence[Label]) -> tuple[Labe
     return tuple(labels[index] for index in indices.tolist())
 
 
+def select(noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None) -> list[int]:
+    """Check the other parameters, take a position of the stream, and find the elements with the `keep` largest keys, the largest first."""
+    check_threads(threads)
+    return _backend.select_largest(noise, scores, scale, keep, resolve(rng).position(), threads=threads)
+
+
 def open_selection(
     noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None
 ) -> _backend.Selection:
-    """Check the other parameters, take a position of the stream, and set up the kernels' call."""
+    """As `select`, but set up the kernels' call for several rounds."""
     check_threads(threads)
-    stream = resolve(rng)
-    return _backend.Selection(noise, scores, scale, keep, stream.position(), threads=threads)
+    return _backend.Selection(noise, scores, scale, keep, resolve(rng).position(), threads=threads)

@@ -46,9 +46,17 @@ def spread(relation: Relation, *, monotone: bool) -> int:
 
 def argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Relation, *, monotone: bool) -> float:
     """Scale of the noise of an argmax: twice the sensitivity, or the sensitivity if monotone, over ε for each of so many draws."""
+    plain = type(epsilon) is float and type(sensitivity) is float and type(relation) is str and type(monotone) is bool
+    return (_kept_argmax_scale if plain else _argmax_scale)(epsilon, sensitivity, draws, relation, monotone)
+
+
+def _argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Relation, monotone: bool) -> float:
     factor = draws * spread(relation, monotone=monotone)
     epsilon, sensitivity = check_positive("epsilon", epsilon), check_sensitivity(sensitivity)
     return check_scale(quotient_up(sensitivity, epsilon, factor), epsilon, sensitivity)
+
+
+_kept_argmax_scale = lru_cache(maxsize=1024)(_argmax_scale)
 
 
 @dataclass(frozen=True, slots=True)

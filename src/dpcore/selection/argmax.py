@@ -13,7 +13,7 @@ from dpcore._series import Series
 from dpcore._validation import check_choice, check_integer
 from dpcore.privacy import Relation
 from dpcore.rng import Stream
-from dpcore.selection._calls import Label, Noise, check_labels, check_scores, named, open_selection
+from dpcore.selection._calls import Label, Noise, check_labels, check_scores, named, open_selection, select
 from dpcore.selection._plan import argmax_scale
 
 MOST_DRAWS = 2**40
@@ -109,7 +109,7 @@ def noisy_argmax(
     array = check_scores(scores)
     names = check_labels(labels, scores, array.size)
     scale = argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)
-    index = open_selection(noise, array, scale, 1, rng, threads).winner(0)
+    (index,) = select(noise, array, scale, 1, rng, threads)
     return index if names is None else names[index]
 
 
@@ -208,11 +208,10 @@ def exponential_mechanism(
     names = check_labels(labels, scores, array.size)
     count = 1 if draws is None else check_integer("draws", draws, low=1, high=MOST_DRAWS)
     scale = argmax_scale(epsilon, sensitivity, count, relation, monotone=monotone)
-    call = open_selection("gumbel", array, scale, 1, rng, threads)
     if draws is None:
-        index = call.winner(0)
+        (index,) = select("gumbel", array, scale, 1, rng, threads)
         return index if names is None else names[index]
-    indices = call.winners(count)
+    indices = open_selection("gumbel", array, scale, 1, rng, threads).winners(count)
     return indices if names is None else named(indices, names)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dpcore import _backend
 from dpcore._html import MOST, columns_table
 from dpcore._validation import (
     REAL_DTYPES,
@@ -26,7 +27,7 @@ from dpcore.errors import ParameterError
 from dpcore.noise import laplace
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream, resolve
-from dpcore.selection._calls import check_labels, check_scores, named, open_selection
+from dpcore.selection._calls import check_labels, check_scores, named, select
 from dpcore.selection._plan import METHODS, Method, Plan, Request, check_given_scale, make_plan, spread
 
 
@@ -206,7 +207,7 @@ def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt
 
 def _choose(method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng: Stream, threads: int | None) -> npt.NDArray[np.int64]:
     if method == "peeling":
-        return open_selection("laplace", scores, scale, 1, rng, threads).peel(s)
-    indices = open_selection("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads).largest(0)
+        return np.array(_backend.select_peeled("laplace", scores, scale, s, rng.position(), threads=threads), np.int64)
+    indices = select("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads)
     # Qiao, Su & Zhang (2021) prove their theorem for the set of indices alone ("not their ordering").
-    return np.sort(indices) if method == "oneshot_laplace" else indices
+    return np.array(sorted(indices) if method == "oneshot_laplace" else indices, np.int64)
