@@ -64,7 +64,7 @@ def _answered(query: Mapping[str, Any]) -> Iterator[Line]:
     match query["kind"]:
         case "histogram":
             yield from _numbers(cell_names(query), value, query["stderr"], query["interval"])
-        case "quantile":
+        case "quantile" | "median":
             levels, errors = as_list(query["q"], 1), as_list(query["rank_error"], 1)
             for level, point, error in zip(levels, as_list(value, 1), errors, strict=True):
                 yield quantile_name(level), plain_number(point), f"± {plain_number(float(f'{error:.3g}'))} rows"

@@ -67,7 +67,6 @@ MEANT = {
     "avg": 'kind = "mean"',
     "frequencies": 'kind = "histogram"',
     "frequency": 'kind = "histogram"',
-    "median": 'kind = "quantile" with q = 0.5',
     "mode": 'kind = "top_s" with s = 1',
     "percentile": 'kind = "quantile" with q = 0.9 for the 90th percentile',
     "quartiles": 'kind = "quantile" with q = [0.25, 0.5, 0.75]',

@@ -52,6 +52,8 @@ class Noise:
         return {"law": self.law, "sensitivity": self.sensitivity, "scale": self.scale}
 
 
+AT_LEAST = {"coverage": "at least"}
+"""In the document of an answer whose interval holds the true value more often than its confidence says."""
 FREE = "the number of rows is public, because neighbouring tables have equally many: this answer costs nothing"
 
 
@@ -392,7 +394,7 @@ class PrivateMeanAnswer(OneColumn):
 
     def declared(self) -> dict[str, Any]:
         """The bounds."""
-        return given(self.section, "lower", "upper", "missing")
+        return given(self.section, "lower", "upper", "missing") | AT_LEAST
 
     def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
         """The sum of distances from the middle."""

@@ -18,9 +18,9 @@ from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.queries import (
     CountQuery,
+    GridQuery,
     HistogramQuery,
     MeanQuery,
-    QuantileQuery,
     SumQuery,
     SyntheticColumn,
     SyntheticQuery,
@@ -80,7 +80,7 @@ def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribu
             return PublicMeanAnswer.made(query, cells, bound, relation)
         case MeanQuery(), Reals() as cells:
             return PrivateMeanAnswer.made(query, cells, bound, relation, size)
-        case QuantileQuery(), OnGrid() as cells:
+        case GridQuery(), OnGrid() as cells:
             return QuantileAnswer.made(query, cells, bound, relation, size)
         case TopQuery(), Declared() as cells:
             return TopAnswer.made(query, cells, bound, relation)

@@ -19,11 +19,12 @@ from dpcore.noise import default_grid
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore.batch.release.queries import QuantileQuery, TopQuery
+    from dpcore.batch.release.queries import MedianQuery, QuantileQuery, TopQuery
     from dpcore.batch.release.sensitivity import Contribution
     from dpcore.privacy import Relation
     from dpcore.rng import Stream
 
+    Chosen = QuantileQuery | MedianQuery
     Array = npt.NDArray[Any]
 
 
@@ -36,14 +37,14 @@ class QuantileAnswer(OneColumn):
     and is computed exactly, as an integer: q = a/b, and everything is multiplied by b.
     """
 
-    section: QuantileQuery
+    section: Chosen
     cells: OnGrid
     sensitivities: tuple[int, ...]
     epsilon: float
     relation: Relation
 
     @classmethod
-    def made(cls, section: QuantileQuery, cells: OnGrid, bound: Contribution, relation: Relation, groups: int = 0) -> QuantileAnswer:
+    def made(cls, section: Chosen, cells: OnGrid, bound: Contribution, relation: Relation, groups: int = 0) -> QuantileAnswer:
         """Levels share ε equally, and so do the groups that one unit touches, if there are groups."""
         parts = len(section.q) * (bound.touched(groups) if groups else 1)
         share = section.epsilon / parts
@@ -89,7 +90,7 @@ class QuantileAnswer(OneColumn):
             )
             for level, sensitivity in zip(_levels(self.section), self.sensitivities, strict=True)
         ]
-        values = [self.cells.grid[index] for index in chosen]
+        values = [self.cells.grid[index] for index in sorted(chosen)]
         errors = self.rank_errors()
         one = len(values) == 1
         return {
@@ -100,16 +101,17 @@ class QuantileAnswer(OneColumn):
         }
 
     def rank_errors(self) -> list[float]:
-        """Rows by which the rank of each answer misses q·n at most, at the query's confidence."""
-        tail = math.log(self.cells.size / (1 - self.section.confidence))
-        return [noise.scale * tail for noise in self.noise]
+        """Rows by which the ranks of all answers miss q·n at most, together, at the query's confidence."""
+        levels = len(self.section.q)
+        tail = math.log(levels * self.cells.size / (1 - self.section.confidence))
+        return [max(noise.scale for noise in self.noise) * tail] * levels
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """It depends on the data how far apart ranks are."""
         return None
 
 
-def _levels(section: QuantileQuery) -> tuple[Fraction, ...]:
+def _levels(section: Chosen) -> tuple[Fraction, ...]:
     """The levels as the decimals that were written."""
     return tuple(Fraction(repr(level)) for level in section.q)
 

@@ -206,12 +206,10 @@ class MeanQuery(BoundedQuery):
     kind: Literal["mean"]
 
 
-class QuantileQuery(GroupedQuery):
-    """`kind = "quantile"`: for each level q the point of a declared grid that has about q of the rows at or below it."""
+class GridQuery(GroupedQuery):
+    """A statistic that is a point of a declared grid, or several: quantiles."""
 
-    kind: Literal["quantile"]
     column: Name
-    q: Levels
     grid: Edges
     missing: Finite | None = None
     delta: Annotated[float, checked(check_real, low=0.0, high=0.0)] = 0.0
@@ -222,6 +220,24 @@ class QuantileQuery(GroupedQuery):
         if cells > MAX_CELLS:
             raise ValueError(f"grid must have at most {MAX_CELLS} points for all groups together, got {cells}")
         return self
+
+
+class QuantileQuery(GridQuery):
+    """`kind = "quantile"`: for each level q the point of a declared grid that has about q of the rows at or below it."""
+
+    kind: Literal["quantile"]
+    q: Levels
+
+
+class MedianQuery(GridQuery):
+    """`kind = "median"`: the quantile at 0.5."""
+
+    kind: Literal["median"]
+
+    @property
+    def q(self) -> tuple[float, ...]:
+        """The level of the median."""
+        return (0.5,)
 
 
 class TopQuery(QuerySection):
@@ -334,7 +350,7 @@ class SyntheticQuery(QuerySection):
         return self
 
 
-Query = CountQuery | HistogramQuery | SumQuery | MeanQuery | QuantileQuery | TopQuery | SyntheticQuery
+Query = CountQuery | HistogramQuery | SumQuery | MeanQuery | QuantileQuery | MedianQuery | TopQuery | SyntheticQuery
 JobQuery = Annotated[Query, Field(discriminator="kind")]
 QUERY_SECTIONS: dict[str, type[Query]] = {
     "count": CountQuery,
@@ -342,6 +358,7 @@ QUERY_SECTIONS: dict[str, type[Query]] = {
     "sum": SumQuery,
     "mean": MeanQuery,
     "quantile": QuantileQuery,
+    "median": MedianQuery,
     "top_s": TopQuery,
     "synthetic": SyntheticQuery,
 }

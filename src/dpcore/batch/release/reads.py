@@ -10,8 +10,8 @@ from dpcore.batch.release.queries import (
     BoundedQuery,
     CellsSection,
     CountQuery,
+    GridQuery,
     HistogramQuery,
-    QuantileQuery,
     SyntheticQuery,
     TopQuery,
 )
@@ -85,7 +85,7 @@ def _declared(position: int, query: Query) -> Cells:
             return Declared(_some(declared_by(query.categories)), skip=True)
         case HistogramQuery():
             return _celled(position, query, query)
-        case QuantileQuery():
+        case GridQuery():
             return OnGrid.of(query.grid, query.missing)
         case TopQuery():
             categories = _listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))

@@ -14,6 +14,7 @@ from dpcore.batch.release.words import (
     asked,
     bin_edges,
     cell_names,
+    coverage_in_words,
     declared,
     noise_in_words,
     quantile_limits,
@@ -25,7 +26,6 @@ from dpcore.pages.numbers import (
     LONGEST,
     counted,
     ends_of,
-    percentage_of,
     plain_name,
     plain_number,
     plain_range,
@@ -68,17 +68,17 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
         "delta": rounded_up(query["privacy"]["delta"]) if query["privacy"]["delta"] else None,
         "noise": noise_in_words(query),
         "note": note_of(query),
-        "confidence": percentage_of(query["confidence"]) if query.get("confidence") else "",
+        "confidence": coverage_in_words(query),
     }
     grouped = query.get("groups") is not None
     match query["kind"]:
-        case "quantile" if grouped:
+        case "quantile" | "median" if grouped:
             return shown | _grouped_quantiles(query)
         case kind if grouped or kind == "histogram":
             return shown | _cells(query)
         case "synthetic":
             return shown | synthetic_section(query)
-        case "quantile":
+        case "quantile" | "median":
             return shown | _quantiles(query)
         case "top_s":
             return shown | _chosen(query)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 NAMED_QUANTILES = {0.0: "smallest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile", 1.0: "largest"}
+QUANTILES = ("quantile", "median")
+"""Kinds whose answers are points of a grid."""
 STAND_INS = (("missing", "missing values"), ("unknown", "unknown values"))
 LAWS = {
     "laplace": "Laplace",
@@ -66,9 +68,18 @@ def limits_in_words(document: Mapping[str, Any]) -> list[str]:
     if document["unit"] != "row" and bounds:
         left_out = f"{' and '.join(bounds)} of a {plain_name(unit)} are left out"
         said.append(f"{left_out}, so sums and counts are too small by an amount that is not shown.")
-    if any(query["kind"] == "mean" and query.get("count") is not None for query in document["queries"]):
-        said.append("The interval of a mean over a private number of rows is wider than its confidence: it misses less often.")
+    wider = [quoted(query["name"]) for query in document["queries"] if query.get("coverage") is not None]
+    if wider:
+        whose_interval = f"interval of {wider[0]}" if len(wider) == 1 else f"intervals of {', '.join(wider[:-1])} and {wider[-1]}"
+        said.append(f"The {whose_interval} may be wider than the confidence says: at least that share of them holds the true value.")
     return said
+
+
+def coverage_in_words(query: Mapping[str, Any]) -> str:
+    """The confidence of a query's interval: "95 %", or "at least 95 %" where the interval may be wider."""
+    if not query.get("confidence"):
+        return ""
+    return f"{query['coverage']} {percentage_of(query['confidence'])}" if query.get("coverage") else percentage_of(query["confidence"])
 
 
 def asked(query: Mapping[str, Any]) -> str:
@@ -87,7 +98,7 @@ def _question(query: Mapping[str, Any]) -> str:
         case "histogram":
             parts = "bin" if bin_edges(query) is not None else "declared value"
             return f"How many rows fall into each {parts}{of}"
-        case "quantile":
+        case "quantile" | "median":
             levels = as_list(query.get("q"), 1)
             return "Quantiles" + of if len(levels) > 1 else f"The {quantile_name(levels[0]).replace(' %', ' % quantile')}{of}"
         case "synthetic":
@@ -128,7 +139,7 @@ def declared(query: Mapping[str, Any]) -> str:
     parts += [f"{word} count as {_stand_in(query, key)}" for key, word in STAND_INS if query.get(key) is not None]
     if query["kind"] == "top_s" and query.get("candidates") is not None:
         parts.append(f"{size(query['candidates'])} candidates were declared")
-    if query["kind"] == "quantile" and isinstance(query.get("grid"), list | tuple | np.ndarray):
+    if query["kind"] in QUANTILES and isinstance(query.get("grid"), list | tuple | np.ndarray):
         parts.append(f"chosen from a grid of {counted(len(query['grid']), 'point')}")
     if query["kind"] == "synthetic":
         for column in query["columns"]:

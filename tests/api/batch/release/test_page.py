@@ -120,7 +120,7 @@ def test_with_a_ledger_the_same_job_again_spends_nothing(page):
 
 
 LEFT_OUT = "Rows beyond 3 of a patient are left out, so sums and counts are too small by an amount that is not shown."
-WIDER = "The interval of a mean over a private number of rows is wider than its confidence: it misses less often."
+WIDER = "may be wider than the confidence says: at least that share of them holds the true value."
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ WIDER = "The interval of a mean over a private number of rows is wider than its 
     [
         ([COUNT, MEAN], {}, False, False),
         ([COUNT], {"unit": "patient", "max_rows_per_unit": 3}, True, False),
-        ([MEAN | {"count": 20_190}], {"relation": "add_remove"}, False, True),
-        ([MEAN | {"count": 20_190}], {"unit": "patient", "max_rows_per_unit": 3}, True, True),
+        ([MEAN | {"count": 20_190, "coverage": "at least"}], {"relation": "add_remove"}, False, True),
+        ([MEAN | {"count": 20_190, "coverage": "at least"}], {"unit": "patient", "max_rows_per_unit": 3}, True, True),
     ],
 )
 def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys, left_out, wider):
@@ -137,6 +137,7 @@ def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys,
     assert "They cover the noise." in note
     for text in (page(*queries, **keys), note):
         assert (LEFT_OUT in text, WIDER in text) == (left_out, wider)
+    assert ("at least 95 % interval" in page(*queries, **keys)) == wider
     assert "choice of the rows" not in note
 
 
