@@ -13,6 +13,8 @@ from dpk cimport (
 
 from dpcore._kernels import _memory
 
+from numpy import empty, int64
+
 include "attach.pxi"
 include "level.pxi"
 include "key.pxi"
@@ -172,11 +174,12 @@ def short(int noise, scores, double scale, int64_t keep, int64_t rounds, int64_t
 
 
 cdef run_short(dpk_selection *call, int64_t rounds):
-    """The elements of one round, or the winners of several, as a list; None where they are not found."""
-    cdef int64_t i, n_chosen = call.keep * rounds, capacity = 2 * call.keep + DPK_SPARE_PLACES
+    """The elements of one round, or the winners of several; None where they are not found."""
+    cdef int64_t n_chosen = call.keep * rounds, capacity = 2 * call.keep + DPK_SPARE_PLACES
     cdef int64_t n_bounds = -(-call.n // DPK_PIECES) if rounds > 1 and call.n > DPK_PIECES else 0
     cdef size_t size = <size_t> capacity * sizeof(dpk_candidate) + 8 * <size_t> (n_chosen + rounds + n_bounds)
     cdef int status
+    cdef Py_buffer made
     cdef dpk_candidate *places = <dpk_candidate *> malloc(size)
     cdef int64_t *chosen = <int64_t *> (places + capacity)
     if places == NULL:
@@ -189,7 +192,13 @@ cdef run_short(dpk_selection *call, int64_t rounds):
         with nogil:
             status = run_rounds(call, rounds, places, capacity, chosen, chosen + n_chosen)
     try:
-        return [chosen[i] for i in range(n_chosen)] if status == DPK_OK and chosen[0] >= 0 else None
+        if status != DPK_OK or chosen[0] < 0:
+            return None
+        found = empty(n_chosen, int64)
+        PyObject_GetBuffer(found, &made, PyBUF_WRITABLE)
+        memcpy(made.buf, chosen, 8 * <size_t> n_chosen)
+        PyBuffer_Release(&made)
+        return found
     finally:
         dpk_wipe(places, size)
         free(places)

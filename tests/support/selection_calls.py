@@ -41,13 +41,13 @@ def _repeated(scores: Array, s: int, scale: float, **options: Any) -> list[int]:
 
 def _one_shot(noise: str) -> Draw:
     def draw(scores: Array, s: int, scale: float, **options: Any) -> list[int]:
-        return _backend.select_largest(noise, scores, scale, s, options["rng"].position(), threads=options.get("threads"))
+        return _backend.select_largest(noise, scores, scale, s, options["rng"].position(), threads=options.get("threads")).tolist()
 
     return draw
 
 
 def _peeling(scores: Array, s: int, scale: float, **options: Any) -> list[int]:
-    return _backend.select_peeled("laplace", scores, scale, s, options["rng"].position(), threads=options.get("threads"))
+    return _backend.select_peeled("laplace", scores, scale, s, options["rng"].position(), threads=options.get("threads")).tolist()
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,17 @@ typedef struct {
 
 static leading_bits complement(leading_bits b) { return (leading_bits){~b.piece & 0xffff, ~b.word, ~b.next}; }
 
+/* Of a positive number. */
+static int leading_zeros(uint64_t x) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_clzll(x);
+#else
+    int zeros = 0;
+    for (; !(x >> 63); x <<= 1) zeros++;
+    return zeros;
+#endif
+}
+
 /* Their value as a double, good to a relative 2^-47. 0 where they are too few: below 2^-32, or 2^-64 with all of them. */
 static double fraction_of(leading_bits b) {
     uint64_t top = (uint64_t)b.piece << 48 | b.word >> 16, rest = b.word << 48 | b.next >> 16;
@@ -158,12 +169,9 @@ static double fraction_of(leading_bits b) {
         zeros = 32;
     }
     if (top >> 32 == 0) return 0.0;
-    for (int shift = 16; shift; shift /= 2)
-        if (top >> (64 - shift) == 0) {
-            top = top << shift | rest >> (64 - shift);
-            rest <<= shift;
-            zeros += shift;
-        }
+    int shift = leading_zeros(top);
+    top = top << shift | rest >> 1 >> (63 - shift);
+    zeros += shift;
     return (double)top * double_of((uint64_t)(1023 - 64 - zeros) << 52);
 }
 

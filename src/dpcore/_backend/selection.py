@@ -31,6 +31,9 @@ LARGEST_SCORE = Fraction(2**1000)
 _ROUND = 4096
 """Least cost of a round, in scores."""
 
+_MOST_WORK = 8 * CHUNK
+"""Scores times rounds of one call of the kernels, so that Ctrl-C takes effect soon."""
+
 Threshold = tuple[float, float]
 
 
@@ -46,27 +49,29 @@ def _visiting_step(n_units: int) -> int:
 
 def select_largest(
     noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, position: Position, *, threads: int | None
-) -> list[int]:
+) -> npt.NDArray[np.int64]:
     """Elements with the `keep` largest keys, in descending order of their keys."""
     found = _short(noise, scores, scale, keep, 1, position)
     if found is not None:
         return found
     call = Selection(noise, scores, scale, keep, position, threads=threads)
-    return [call.winner(0)] if keep == 1 else call.largest(0).tolist()
+    return np.array([call.winner(0)]) if keep == 1 else call.largest(0)
 
 
 def select_peeled(
     noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, rounds: int, position: Position, *, threads: int | None
-) -> list[int]:
+) -> npt.NDArray[np.int64]:
     """Winners of rounds, each without the winners of the rounds before."""
     found = _short(noise, scores, scale, 1, rounds, position)
-    return Selection(noise, scores, scale, 1, position, threads=threads).peel(rounds).tolist() if found is None else found
+    return Selection(noise, scores, scale, 1, position, threads=threads).peel(rounds) if found is None else found
 
 
-def _short(noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, rounds: int, position: Position) -> list[int] | None:
+def _short(
+    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, rounds: int, position: Position
+) -> npt.NDArray[np.int64] | None:
     """The elements on this thread, in one call of the kernels; None where only a `Selection` under this position can tell them."""
     size = scores.size
-    if not 0 < size * rounds <= sizes.SMALL:
+    if not 0 < size <= sizes.SMALL or size * rounds > _MOST_WORK:
         return None
     step = 1 if size <= _selection.UNIT else _visiting_step(-(-size // _selection.UNIT))
     return _selection.short(NOISES[noise], scores, scale, keep, rounds, step, position, size, Testing, secure_cipher)

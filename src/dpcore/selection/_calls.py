@@ -29,6 +29,8 @@ def check_scores(scores: object) -> npt.NDArray[Any]:
 
 def check_labels(labels: object, scores: object, size: int) -> Sequence[Any] | None:
     """Return the names of the scores by position: `labels`, or the index of a Series of scores, or None."""
+    if labels is None and type(scores) is np.ndarray:
+        return None
     given: Any = scores.index if labels is None and is_series(scores) else labels  # type: ignore[attr-defined]
     if given is None:
         return None
@@ -54,15 +56,15 @@ def named(indices: npt.NDArray[np.int64], labels: Sequence[Label]) -> tuple[Labe
     return tuple(labels[index] for index in indices.tolist())
 
 
-def select(noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None) -> list[int]:
-    """Check the other parameters, take a position of the stream, and find the elements with the `keep` largest keys, the largest first."""
+def select(noise: Noise, scores: npt.NDArray[Any], scale: float, rng: Stream | None, threads: int | None) -> int:
+    """Check the other parameters, take a position of the stream, and find the element with the largest key."""
     check_threads(threads)
-    return _backend.select_largest(noise, scores, scale, keep, resolve(rng).position(), threads=threads)
+    return int(_backend.select_largest(noise, scores, scale, 1, resolve(rng).position(), threads=threads)[0])
 
 
 def open_selection(
     noise: Noise, scores: npt.NDArray[Any], scale: float, keep: int, rng: Stream | None, threads: int | None
 ) -> _backend.Selection:
-    """As `select`, but set up the kernels' call for several rounds."""
+    """Check the other parameters, take a position of the stream, and set up the kernels' call for several rounds."""
     check_threads(threads)
     return _backend.Selection(noise, scores, scale, keep, resolve(rng).position(), threads=threads)

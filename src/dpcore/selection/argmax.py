@@ -109,7 +109,7 @@ def noisy_argmax(
     array = check_scores(scores)
     names = check_labels(labels, scores, array.size)
     scale = argmax_scale(epsilon, sensitivity, 1, relation, monotone=monotone)
-    (index,) = select(noise, array, scale, 1, rng, threads)
+    index = select(noise, array, scale, rng, threads)
     return index if names is None else names[index]
 
 
@@ -209,7 +209,7 @@ def exponential_mechanism(
     count = 1 if draws is None else check_integer("draws", draws, low=1, high=MOST_DRAWS)
     scale = argmax_scale(epsilon, sensitivity, count, relation, monotone=monotone)
     if draws is None:
-        (index,) = select("gumbel", array, scale, 1, rng, threads)
+        index = select("gumbel", array, scale, rng, threads)
         return index if names is None else names[index]
     indices = open_selection("gumbel", array, scale, 1, rng, threads).winners(count)
     return indices if names is None else named(indices, names)

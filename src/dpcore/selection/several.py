@@ -27,7 +27,7 @@ from dpcore.errors import ParameterError
 from dpcore.noise import laplace
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import Stream, resolve
-from dpcore.selection._calls import check_labels, check_scores, named, select
+from dpcore.selection._calls import check_labels, check_scores, named
 from dpcore.selection._plan import METHODS, Method, Plan, Request, check_given_scale, make_plan, spread
 
 
@@ -162,8 +162,8 @@ def top_s(
     array = check_scores(scores)
     names = check_labels(labels, scores, array.size)
     released = _check_values(values, array)
-    given = (epsilon, sensitivity, delta, value_share, s, relation, method, monotone)
-    plain = scale is None and tuple(map(type, given)) == (float, float, float, float, int, str, str, bool)
+    plain = type(epsilon) is float and type(sensitivity) is float and type(delta) is float and type(value_share) is float
+    plain = plain and scale is None and type(s) is int and type(relation) is str and type(method) is str and type(monotone) is bool
     request, plan, privacy = (_kept if plain else _planned)(
         array.size, s, epsilon, sensitivity, delta, relation, monotone, method, scale, value_share, released is not None
     )
@@ -197,6 +197,8 @@ _kept = lru_cache(maxsize=1024, typed=True)(_planned)
 
 
 def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    if values is False:
+        return None
     if isinstance(values, bool | np.bool_):
         return scores if values else None
     array = check_array("values", values, REAL_DTYPES)
@@ -207,7 +209,7 @@ def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt
 
 def _choose(method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng: Stream, threads: int | None) -> npt.NDArray[np.int64]:
     if method == "peeling":
-        return np.array(_backend.select_peeled("laplace", scores, scale, s, rng.position(), threads=threads), np.int64)
-    indices = select("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng, threads)
+        return _backend.select_peeled("laplace", scores, scale, s, rng.position(), threads=threads)
+    indices = _backend.select_largest("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng.position(), threads=threads)
     # Qiao, Su & Zhang (2021) prove their theorem for the set of indices alone ("not their ordering").
-    return np.array(sorted(indices) if method == "oneshot_laplace" else indices, np.int64)
+    return np.sort(indices) if method == "oneshot_laplace" else indices
