@@ -50,10 +50,10 @@ ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched
 bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds; a page of ratios in out/bench.html
 	$(VENV_PEERS)/bin/dpcore bench $(BENCH_ARGS)
 
-# The machine should do nothing else meanwhile. SPEED_ARGS=--quick takes four minutes, JOBS_ARGS=--full three quarters of an hour.
+# The machine should do nothing else meanwhile. SPEED_ARGS=--quick takes four minutes in all, JOBS_ARGS=--full forty minutes more.
 SPEED_ARGS ?= --full
 JOBS_ARGS ?= --quick
-speed-json: $(VENV_PEERS)/installed-bench  ## measure this machine for docs/speed.md and the README: 25 minutes; then write their tables
+speed-json: $(VENV_PEERS)/installed-bench  ## measure this machine for docs/speed.md and the README: 22 minutes; then write their tables
 	mkdir -p benchmarks/results
 	$(VENV_PEERS)/bin/dpcore bench $(SPEED_ARGS) --table --json benchmarks/results/speed.json --report out
 	$(VENV_PEERS)/bin/dpcore bench --only tables $(JOBS_ARGS) --table --json benchmarks/results/jobs.json

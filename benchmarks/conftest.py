@@ -17,6 +17,8 @@ from dpcore.bench.table import rows_of
 VALUES = int(os.environ.get("DPCORE_BENCH_VALUES", "1000000"))
 SECONDS = 2.0
 """Time of a benchmark."""
+GRACE = 60.0
+"""Time by which its first block may be longer."""
 PLAN = Plan(size=VALUES, largest=VALUES, cores=_backend.default_threads(), quick=True)
 MEASURED: list[Row] = []
 LEVELS = _backend.available_levels()[::-1]
@@ -35,7 +37,7 @@ def measure(benchmark: Any):
     """Run one benchmark of the registry, and hand its numbers to pytest-benchmark."""
 
     def measured(item: Benchmark, level: str) -> Results:
-        results, interruption = benchmark.pedantic(run, ([item], SECONDS), {"mode": "full", "levels": (level,)}, rounds=1)
+        results, interruption = benchmark.pedantic(run, ([item], SECONDS), {"mode": "full", "levels": (level,), "grace": GRACE}, rounds=1)
         if interruption is not None:
             raise interruption
         if item.package in {absent.package for absent in results.absent}:

@@ -15,7 +15,8 @@ from pathlib import Path
 from dpcore.bench.document import read
 from dpcore.bench.page import break_even
 from dpcore.bench.results import Results, Row, Timed
-from dpcore.bench.table import band, duration, noise_in_words, side_name, significant
+from dpcore.bench.scaling import ALONE, COPY
+from dpcore.bench.table import band, cpu_time, duration, noise_in_words, side_name, significant
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -33,7 +34,9 @@ README_ROWS = (
     ("exponential mechanism", "selection", "exponential_mechanism", "NumPy gumbel + argmax"),
     ("the best 100 of {} scores", "selection", "top_s gumbel, s=100", "NumPy gumbel + argpartition"),
 )
-SHOWN_SIZES = (1, 16, 128, 1024, 2**14, 2**17, 2**20, 2**24, 10**8)
+BELOW = {"the key alone": "key: os.urandom(32)", "the call without values": "call: no values"}
+"""What stands between dpcore and NumPy where arrays are short."""
+SHOWN_SIZES = (1, 16, 128, 1024, 2**14, 2**17, 10**6, 2**20, 2**24, 10**8)
 
 
 def best(results: Results, group: str) -> list[Row]:
@@ -108,7 +111,8 @@ def calls(results: Results) -> str:
 
 def curve(results: Results) -> str:
     """Times a value against size."""
-    rows = [row for row in best(results, "curve") if row.size in SHOWN_SIZES]
+    every = best(results, "curve")
+    rows = [row for row in every if row.size in SHOWN_SIZES]
     sizes = sorted({row.size for row in rows})
     names = list(dict.fromkeys(row.name for row in rows))
     cells = []
@@ -117,9 +121,15 @@ def curve(results: Results) -> str:
         cells.append([name, *(duration(by[size].ours.nanoseconds) if size in by else "–" for size in sizes)])
         cells.append(["× NumPy, unsafe", *(_ratio(by.get(size), "NumPy, unsafe") for size in sizes)])
         cells.append(["÷ (key + keystream + copy)", *(_ratio(by.get(size), "key + keystream + copy") for size in sizes)])
-    every = best(results, "curve")
+        cells.extend([said, *(_of_a_value(by.get(size), side) for size in sizes)] for said, side in BELOW.items())
     even = [f"- `{name}`: {break_even(sorted((row for row in every if row.name == name), key=lambda row: row.size))}" for name in names]
     return table(("function", *(f"{size:,}" for size in sizes)), cells) + "\n" + "\n".join(even) + "\n"
+
+
+def _of_a_value(row: Row | None, name: str) -> str:
+    """The time of another side ÷ the number of values."""
+    other = None if row is None else row.other(name)
+    return "–" if row is None or other is None else duration(other.seconds * 1e9 / row.size)
 
 
 def _ratio(row: Row | None, name: str) -> str:
@@ -139,6 +149,22 @@ def sides(results: Results, *groups: str) -> str:
         for other in row.others
     ]
     return table(("benchmark", "dpcore", "beside it", "ratio"), rows) if rows else "Not in the stored run.\n"
+
+
+def threads(results: Results) -> str:
+    """Several threads beside one, by wall and CPU time, and beside a copy by as many."""
+    said = {"compute": "computing", "memory": "memory"}
+    cells = [
+        (
+            row.title, "–" if row.other(COPY) is None else said[row.character], duration(row.ours.nanoseconds), cpu_time(row.ours),
+            *((duration(alone.nanoseconds), cpu_time(alone)) if alone is not None else ("–", "–")), compared(row, alone),
+            compared(row, row.other(COPY)),
+        )
+        for row in best(results, "threads")
+        for alone in (row.other(ALONE),)
+    ]  # fmt: skip
+    headings = ("benchmark", "bound by", "time", "CPU", "one thread", "its CPU", "gain", "÷ copy on as many threads")
+    return table(headings, cells) if cells else "Not in the stored run.\n"
 
 
 def machine(results: Results) -> str:
@@ -193,7 +219,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "local": lambda results: large(results, "local"),
     "selection": lambda results: large(results, "selection", "sums"),
     "distributions": lambda results: large(results, "distributions", "minimax"),
-    "threads": lambda results: sides(results, "threads"),
+    "threads": threads,
     "start": lambda results: sides(results, "start"),
     "jobs": lambda results: sides(results, "tables"),
     "goals": lambda results: table(("what", "asked for", "measured", ""), goal_lines(results)),

@@ -19,8 +19,8 @@ HELP = """Measure the speed of dpcore on this machine, beside other packages and
     dpcore bench compare a.json b.json      what became slower from one run to the other
 
 dpcore, the packages that are installed here, and the bounds take turns, so that other work on the machine affects all of them. Nine
-blocks of turns are spread over the run. Of each block the fastest tenth of the turns counts. Every ratio has a band: where it is too
-wide, or comes within 2 % of 1, the table names no winner.
+blocks of turns are spread over the run, which ends on time: what there was no time for is named. Of each block the fastest tenth of the
+turns counts. Every ratio has a band: where it is too wide, or comes within 2 % of 1, the table names no winner.
 
 A bound is the least that any program needs: making the random words (the keystream), copying the array, or finding a maximum. A package
 whose numbers are not safe to release is marked †. Packages that are not installed are named at the end, with the command that installs
@@ -36,9 +36,9 @@ Groups for --only:
     sums            exact sums and private means, beside NumPy and a copy
     distributions   releases of distributions and private tests, beside NumPy
     minimax         estimates of the minimax engine, beside NumPy
-    threads         several threads, beside one
+    threads         several threads, beside one and beside a copy by as many
     start           start-up of Python with dpcore and of the command, beside importing NumPy
-    tables          privatize, release and estimate on files, beside pyarrow; only by --only tables
+    tables          jobs on files, beside pyarrow and DuckDB; only by --only tables
 
 Ctrl-C ends the run early and keeps what is done: the files are complete and say that the run was interrupted.
 
@@ -53,8 +53,8 @@ BEFORE and AFTER are files that `dpcore bench --json` wrote, of two commits or v
 
 A benchmark is judged by the ratio of its time to that of a bound in the same run, never by the time itself, so that a slower moment
 of the machine is no change. It is slower if the ratio rose by more than 10 % for calls on few values and work in the cache, or 30 %
-for large arrays and whole jobs, and the bands of both runs do not meet. For files of two machines that says how close each of
-them comes to its own bounds, and no more.
+for large arrays, several threads and whole jobs, and the bands of both runs do not meet. For files of two machines that says how close
+each of them comes to its own bounds, and no more.
 
 \b
 Exit codes: 0 nothing became slower; 1 something did; 2 a file that is no JSON of dpcore bench, or two without a common row;
@@ -63,7 +63,7 @@ Exit codes: 0 nothing became slower; 1 something did; 2 a file that is no JSON o
 
 
 @click.group("bench", help=HELP, short_help="Measure the speed of dpcore beside other packages and bounds.", invoke_without_command=True)
-@click.option("--quick", is_flag=True, help="Arrays of 200,000 values; at most two minutes on two cores. This is the default.")
+@click.option("--quick", is_flag=True, help="Arrays of 200,000 values, on threads 2 million; at most two minutes. This is the default.")
 @click.option("--full", is_flag=True, help="Arrays of 10^7 values, every CPU level, curves from 1 to 10^8 values; at most 20 minutes.")
 @click.option("--only", "groups", multiple=True, metavar="GROUP", help="Run this group; may be repeated. Default: all but tables.")
 @click.option("--report", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Also write a page, DIR/bench.html, and the JSON.")

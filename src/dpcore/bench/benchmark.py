@@ -13,8 +13,9 @@ Prepare = Callable[[Any], Work]
 """From the inputs of a benchmark to the work on them."""
 Kind = Literal["peer", "bound", "itself"]
 """Another program or method; the least that any program needs; dpcore itself, called in another way."""
-Character = Literal["call", "cache", "memory", "whole"]
-"""What the time depends on most: the call itself, computing in the cache, the memory, or everything that a whole program does."""
+Character = Literal["call", "cache", "compute", "memory", "whole"]
+"""What the time depends on most: the call itself, computing in the cache, computing on several threads, the memory, or everything that a
+whole program does."""
 PIP = {
     "mkl_random": "mkl_random",
     "multi_freq_ldpy": "multi-freq-ldpy 'xxhash<4'",
@@ -103,7 +104,7 @@ class Benchmark:
         From the inputs and our result: raises `AssertionError` if the result is wrong.
     sides : tuple of Side
         What our work takes turns with.
-    character : {"call", "cache", "memory", "whole"}
+    character : {"call", "cache", "compute", "memory", "whole"}
         What the time depends on most.
     levels : bool
         Whether it runs at every CPU level of the machine.
@@ -153,9 +154,12 @@ class Plan:
         Most threads.
     quick : bool
         Whether only the benchmarks of a quick run are made.
+    threaded : int or None
+        Number of values of large arrays that several threads work on: below some size a call starts none. Default: `size`.
     """
 
     size: int
     largest: int
     cores: int
     quick: bool
+    threaded: int | None = None

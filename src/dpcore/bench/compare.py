@@ -13,12 +13,13 @@ from dpcore.errors import JobError
 
 Outcome = Literal["slower", "faster", "no change", "too noisy"]
 OUTCOMES: tuple[Outcome, ...] = ("slower", "faster", "no change", "too noisy")
-BANDS: Mapping[str, float] = {"call": 0.10, "cache": 0.10, "memory": 0.30, "whole": 0.30}
+BANDS: Mapping[str, float] = {"call": 0.10, "cache": 0.10, "compute": 0.30, "memory": 0.30, "whole": 0.30}
 """How far the ratio to the bound may move without being a change, by what the time depends on. Two processes place code and data
 differently in the cache, and share the memory with other programs, so that ratios move although nothing was changed."""
 CHARACTERS = {
     "call": "calls on few values",
     "cache": "work in the cache",
+    "compute": "work on several threads",
     "memory": "work on large arrays",
     "whole": "whole programs and jobs",
 }

@@ -19,12 +19,14 @@ Array = npt.NDArray[Any]
 NUMPY = {"laplace": laplace, "gaussian": plain_normal, "discrete_laplace": geometric_difference, "discrete_gaussian σ=3": rounded_normal}
 CHECKED = 1 << 12
 """Least number of values whose mean and variance are checked."""
+FEW = (1, 16, 64, 128, 256, 1024, 1 << 14)
+"""Sizes of a quick run: enough of them to see from where on dpcore is faster than NumPy."""
 LARGE = 1 << 22
 """From this size on a call takes long, and a row gets more time."""
 
 
 def sizes(largest: int, *, quick: bool) -> list[int]:
-    """Sizes of a curve: powers of two, every third of them in a quick run, and the largest.
+    """Sizes of a curve: powers of two, in a quick run `FEW` of them, and the largest.
 
     Parameters
     ----------
@@ -36,11 +38,10 @@ def sizes(largest: int, *, quick: bool) -> list[int]:
     Examples
     --------
     >>> sizes(100, quick=False), sizes(100, quick=True)
-    ([1, 2, 4, 8, 16, 32, 64, 100], [1, 8, 64])
+    ([1, 2, 4, 8, 16, 32, 64, 100], [1, 16, 64, 100])
     """
-    step = 3 if quick else 1
-    found = [2**i for i in range(0, largest.bit_length(), step) if 2**i <= largest]
-    return found if quick or found[-1] == largest else [*found, largest]
+    powers = FEW if quick else [2**i for i in range(largest.bit_length())]
+    return [*(n for n in powers if n < largest), largest]
 
 
 def _needed(case: Case, n: int) -> tuple[Side, ...]:
@@ -80,7 +81,7 @@ def _point(case: Case, n: int) -> Benchmark:
 
     return Benchmark(
         group="curve", name=case.name, size=n, inputs=partial(case.arrays, n), ours=case.on(1), check=check,
-        character="call" if n <= 1024 else "cache" if n <= 1 << 15 else "memory", quick=case.name == "laplace",
+        character="call" if n <= 1024 else "cache" if n <= 1 << 15 else "memory",
         weight=4.0 if n > LARGE else 0.5,
         sides=(Side(name="NumPy, unsafe", prepare=unsafe), *_needed(case, n)),
     )  # fmt: skip

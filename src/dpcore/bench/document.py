@@ -96,7 +96,8 @@ def _entry(row: Row, side: Timed) -> dict[str, Any]:
     extra: dict[str, Any] = {name: getattr(row, name) for name in ROW_FIELDS}
     extra |= {
         "side": side.name, "kind": side.kind, "side_size": side.size, "nanoseconds": float(f"{side.nanoseconds:.7g}"), "turns": side.turns,
-        "safe": side.safe, "package": side.package, "judges": side.judges, "peak_bytes": side.peak_bytes, "blocks": list(side.blocks),
+        "safe": side.safe, "package": side.package, "judges": side.judges, "peak_bytes": side.peak_bytes,
+        "cpu_seconds": side.cpu_seconds, "blocks": list(side.blocks),
     }  # fmt: skip
     if side is not row.ours:
         extra["ratio"] = _ratio(row.ratio(side))
@@ -186,6 +187,7 @@ def _side(extra: dict[str, Any], calls: int) -> Timed:
     return Timed(
         extra["side"], extra["kind"], int(extra["side_size"]), blocks, int(extra["turns"]), int(calls), safe=bool(extra["safe"]),
         package=extra["package"], judges=bool(extra["judges"]), peak_bytes=extra["peak_bytes"],
+        cpu_seconds=extra.get("cpu_seconds"),
     )  # fmt: skip
 
 

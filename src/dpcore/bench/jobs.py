@@ -1,154 +1,125 @@
-"""Jobs on files beside plain pyarrow, which reads and writes the same files without privacy."""
+"""Jobs on files beside plain pyarrow and DuckDB, which read, write and aggregate the same files without privacy."""
 
 from __future__ import annotations
 
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
+from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side
+from dpcore.bench.tables import COUNTED, GROUPED, PIECE, ROWS_PER_UNIT, Files
 
-PIECE = 1000
-"""Rows of a small row group."""
-QUERIES: list[dict[str, Any]] = [
-    {"name": "rows", "kind": "count"},
-    {"name": "ages", "kind": "histogram", "column": "age", "edges": [18, 30, 40, 50, 60, 70, 100]},
-    {"name": "visits", "kind": "sum", "column": "visits", "lower": 0, "upper": 50},
-    {"name": "mean cost", "kind": "mean", "column": "cost", "lower": 0, "upper": 1000},
-    {"name": "quartiles", "kind": "quantile", "column": "cost", "q": [0.25, 0.5, 0.75], "grid": {"start": 0, "stop": 1000, "step": 5}},
-]
-"""Questions of the timed release."""
-
-
-class Files:
-    """The files of the timed jobs, in a temporary folder, made when they are asked for. They are removed with the object.
-
-    Parameters
-    ----------
-    rows : int
-        Rows of the table.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
-
-    @cached_property
-    def folder(self) -> Path:
-        """Where they are."""
-        folder = tempfile.TemporaryDirectory(prefix="dpcore-bench-")
-        weakref.finalize(self, folder.cleanup)
-        return Path(folder.name)
-
-    @cached_property
-    def table(self) -> Path:
-        """The table, in large row groups."""
-        from dpcore.bench.rows import make_rows
-
-        path = self.folder / "rows.parquet"
-        make_rows(self.rows, path)
-        return path
-
-    @cached_property
-    def pieces(self) -> Path:
-        """The first tenth of the table, in row groups of `PIECE` rows."""
-        from dpcore.bench.rows import make_rows
-
-        path = self.folder / "pieces.parquet"
-        make_rows(max(1, self.rows // 10), path, row_group_rows=PIECE)
-        return path
-
-    @cached_property
-    def tenth(self) -> Path:
-        """The first tenth of the table, in large row groups."""
-        from dpcore.bench.rows import make_rows
-
-        path = self.folder / "tenth.parquet"
-        make_rows(max(1, self.rows // 10), path)
-        return path
-
-    @cached_property
-    def private(self) -> Path:
-        """The privatised table."""
-        self.privatizing(self.table)()
-        return self.folder / "private.parquet"
-
-    def privatizing(self, source: Path, name: str = "private") -> Work:
-        """Return the work of `dpcore privatize`."""
-        from dpcore.batch import load_job, make_plan, privatize
-        from dpcore.bench.rows import JOB
-
-        job = self.folder / f"{name}.toml"
-        job.write_text(JOB.format(source=source.as_posix(), target=(self.folder / f"{name}.parquet").as_posix()), encoding="utf-8")
-        plan = make_plan(load_job(job), overwrite=True)
-        return lambda: privatize(plan)
-
-    def releasing(self) -> Work:
-        """Return the work of `dpcore release`, with five queries."""
-        from dpcore.batch import make_release_plan, parse_release_job
-        from dpcore.batch.release import run
-
-        job = {
-            "version": 1,
-            "input": {"path": str(self.table)},
-            "output": {"path": str(self.folder / "answers.json")},
-            "privacy": {"max_epsilon": float(len(QUERIES))},
-            "query": [query | {"epsilon": 1.0} for query in QUERIES],
-        }
-        plan = make_release_plan(parse_release_job(job), overwrite=True)
-        return lambda: run(plan)
-
-    def estimating(self) -> Work:
-        """Return the work of `dpcore estimate`."""
-        from dpcore.batch import estimate
-
-        private = self.private
-        return lambda: estimate(private)
-
-    def reading(self, path: Callable[[], Path], columns: list[str] | None = None) -> Work:
-        """Return the work of reading a file with pyarrow."""
-        import pyarrow.parquet as pq
-
-        source = path()
-        return lambda: pq.read_table(source, columns=columns)
-
-    def copying(self, *, in_our_encodings: bool) -> Work:
-        """Return the work of reading and writing the privatised table with pyarrow, in its default encodings or in those of a job."""
-        import pyarrow.parquet as pq
-
-        from dpcore.batch.tables.writers import encodings_of
-
-        private, target = self.private, self.folder / "copy.parquet"
-        repeating, encodings = encodings_of(pq.read_schema(private))
-        options: dict[str, Any] = {"use_dictionary": repeating or False, "column_encoding": encodings or None} if in_our_encodings else {}
-
-        def work() -> None:
-            pq.write_table(pq.read_table(private), target, compression="zstd", **options)
-
-        return work
+Row = Callable[..., Benchmark]
+COPIED = "pyarrow reads and writes the private table"
+READ = "pyarrow reads the columns"
+ONE_FILE = "itself on one file"
+AGGREGATED = "DuckDB aggregates the units"
+WITHOUT_GROUPS = "itself without groups"
+SHARDED_ROWS = 1 << 23
+"""Rows from which on `shards = "auto"` makes several."""
 
 
-def _checked(files: Files) -> Callable[[Any, Any], None]:
-    def check(_inputs: Any, _result: Any) -> None:
-        import pyarrow.parquet as pq
+def _bound(name: str, prepare: Prepare, *, package: str = "pyarrow", judges: bool = True) -> Side:
+    return Side(name=name, kind="bound", package=package, prepare=prepare, judges=judges)
 
-        if pq.ParquetFile(files.private).metadata.num_rows != files.rows:
-            raise AssertionError("privatize: rows are missing")
 
-    return check
+def _itself(name: str, prepare: Prepare, *, judges: bool = True) -> Side:
+    return Side(name=name, kind="itself", prepare=prepare, judges=judges)
+
+
+def _check_private(files: Files, _inputs: Any, _result: Any) -> None:
+    import pyarrow.parquet as pq
+
+    if pq.ParquetFile(files.private).metadata.num_rows != files.rows:
+        raise AssertionError("privatize: rows are missing")
 
 
 def check_release(files: Files, result: Any) -> None:
     """Raise if the count of a release is more than 100 off; noise of scale 2 is so with probability below 10^-20."""
+    check_count(files.rows, files, result)
+
+
+def check_count(rows: int, _files: Files, result: Any) -> None:
+    """Raise if the count of a release is more than 100 off.
+
+    Parameters
+    ----------
+    rows : int
+        What was counted.
+    _files : Files
+        Not used.
+    result : object
+        Of the release. Its noise has a scale of at most 3.
+    """
     counted = next(query["value"] for query in result["queries"] if query["name"] == "rows")
-    if abs(counted - files.rows) >= 100:
+    if abs(counted - rows) >= 100:
         raise AssertionError("release: the number of rows is wrong")
 
 
+def _whole_tables(files: Files, row: Row) -> Iterator[Benchmark]:
+    """The three commands on the table."""
+    yield row(
+        "dpcore privatize, 4 columns", files.rows, lambda made: made.privatizing(made.table),
+        _bound(COPIED, lambda made: made.copying(lambda: made.private, in_our_encodings=False)),
+        _bound("the same in dpcore's encodings", lambda made: made.copying(lambda: made.private, in_our_encodings=True), judges=False),
+        _bound("pyarrow reads the table", lambda made: made.reading(lambda: made.table), judges=False),
+        check=partial(_check_private, files),
+    )  # fmt: skip
+    columns = ["visits", "age", "cost"]
+    yield row(
+        "dpcore release, 5 queries", files.rows, lambda made: made.releasing(),
+        _bound(READ, lambda made: made.reading(lambda: made.table, columns)), check=check_release,
+    )  # fmt: skip
+    yield row(
+        "dpcore estimate, 4 columns",
+        files.rows,
+        lambda made: made.estimating(),
+        _bound(READ, lambda made: made.reading(lambda: made.private)),
+    )
+
+
+def _shapes(files: Files, row: Row, cores: int) -> Iterator[Benchmark]:
+    """Small pieces, many columns, several files."""
+    yield row(
+        f"dpcore privatize, row groups of {PIECE:,}", files.few, lambda made: made.privatizing(made.pieces, "of-pieces"),
+        _itself(ONE_FILE, lambda made: made.privatizing(made.tenth, "of-tenth")),
+    )  # fmt: skip
+    yield row(
+        f"dpcore release, row groups of {PIECE:,}", files.few, lambda made: made.releasing(made.pieces),
+        _itself(ONE_FILE, lambda made: made.releasing(made.tenth)), check=partial(check_count, files.few),
+    )  # fmt: skip
+    yield row(
+        f"dpcore privatize, {files.columns:,} columns", files.wide_rows, lambda made: made.privatizing_wide(),
+        _bound(COPIED, lambda made: made.copying(lambda: made.private_wide, in_our_encodings=False)),
+    )  # fmt: skip
+    shards: int | str = "auto" if files.rows >= SHARDED_ROWS else max(2, cores)
+    yield row(
+        f"dpcore privatize, shards = {shards}", files.rows, lambda made: made.privatizing(made.table, "sharded", shards),
+        _itself("itself into one file", lambda made: made.privatizing(made.table)),
+    )  # fmt: skip
+
+
+def _units(files: Files, row: Row) -> Iterator[Benchmark]:
+    """Releases that protect units of several rows: where none has too many, and where each has."""
+    for limit, said in ((ROWS_PER_UNIT, "none over the limit"), (1, "all over the limit")):
+        rows = files.rows if limit > 1 else min(files.rows, max(1, files.rows // ROWS_PER_UNIT))
+        yield row(
+            f"dpcore release, units, {said}", files.rows, partial(_counting, limit, grouped=False),
+            _bound(AGGREGATED, lambda made: made.aggregating(COUNTED), package="duckdb"), check=partial(check_count, rows),
+        )  # fmt: skip
+        yield row(
+            f"dpcore release, units with groups, {said}", files.rows, partial(_counting, limit, grouped=True),
+            _bound(AGGREGATED + " and groups", lambda made: made.aggregating(GROUPED), package="duckdb"),
+            _itself(WITHOUT_GROUPS, partial(_counting, limit, grouped=False), judges=False),
+        )  # fmt: skip
+
+
+def _counting(limit: int, files: Files, *, grouped: bool) -> Callable[[], object]:
+    return files.releasing_units(limit, grouped=grouped)
+
+
 def table_benchmarks(plan: Plan) -> Iterator[Benchmark]:
-    """Jobs on a table of ten times as many rows as large arrays have values, and four columns.
+    """Jobs on a table of ten times as many rows as large arrays have values, and four columns; on one with units; on a wide one.
 
     Parameters
     ----------
@@ -163,33 +134,6 @@ def table_benchmarks(plan: Plan) -> Iterator[Benchmark]:
             character="whole", weight=10.0, package="pyarrow",
         )  # fmt: skip
 
-    read = Side(name="pyarrow reads the table", kind="bound", package="pyarrow", prepare=lambda made: made.reading(lambda: made.table))
-    copied = Side(
-        name="pyarrow reads and writes the private table", kind="bound", package="pyarrow", judges=True,
-        prepare=lambda made: made.copying(in_our_encodings=False),
-    )  # fmt: skip
-    alike = Side(
-        name="the same in dpcore's encodings", kind="bound", package="pyarrow", prepare=lambda made: made.copying(in_our_encodings=True)
-    )
-    yield row(
-        "dpcore privatize, 4 columns", files.rows, lambda made: made.privatizing(made.table), copied, alike, read, check=_checked(files)
-    )
-    columns = ["visits", "age", "cost"]
-    named = Side(
-        name="pyarrow reads the columns", kind="bound", package="pyarrow", judges=True,
-        prepare=lambda made: made.reading(lambda: made.table, columns),
-    )  # fmt: skip
-    yield row(
-        "dpcore release, 5 queries", files.rows, lambda made: made.releasing(), named,
-        check=check_release,
-    )  # fmt: skip
-    private = Side(
-        name="pyarrow reads the columns", kind="bound", package="pyarrow", judges=True,
-        prepare=lambda made: made.reading(lambda: made.private),
-    )  # fmt: skip
-    yield row("dpcore estimate, 4 columns", files.rows, lambda made: made.estimating(), private)
-    whole = Side(name="itself on one file", kind="itself", judges=True, prepare=lambda made: made.privatizing(made.tenth, "of-tenth"))
-    yield row(
-        f"dpcore privatize, row groups of {PIECE:,}", max(1, files.rows // 10),
-        lambda made: made.privatizing(made.pieces, "of-pieces"), whole,
-    )  # fmt: skip
+    yield from _whole_tables(files, row)
+    yield from _shapes(files, row, plan.cores)
+    yield from _units(files, row)

@@ -14,7 +14,8 @@ from dpcore import _backend, local
 from dpcore.bench._peers.estimates import ESTIMATE_PEERS, EstimatePeer, butterflies
 from dpcore.bench._peers.local import BOUNDS, EPSILON, PEERS, LocalPeer
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
-from dpcore.bench.noise import copy, thread_counts
+from dpcore.bench.noise import copy
+from dpcore.bench.scaling import thread_benchmark, thread_counts
 
 Array = npt.NDArray[Any]
 TRANSFORM_SIZE = 2**20
@@ -249,14 +250,49 @@ def local_thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     plan : Plan
         How much is measured.
     """
-    for case in local_cases():
-        for threads in thread_counts(plan.cores):
-            yield Benchmark(
-                group="threads", name=case.name, size=case.size(plan.size), unit="record", threads=threads,
-                inputs=partial(_inputs, case, plan.size), ours=_on(case, threads), check=_checked(case),
-                quick=case.name == "KaryResponse k=1024, int64",
-                sides=(
-                    Side(name="itself on one thread", prepare=_on(case, 1), kind="itself"),
-                    Side(name="copy of the records", prepare=copy, kind="bound"),
-                ),
+    size = plan.threaded or plan.size
+    for threads in thread_counts(plan.cores):
+        for case in local_cases():
+            yield thread_benchmark(
+                case.name, case.size(size), threads, partial(_inputs, case, size), partial(_on, case), _checked(case), unit="record",
+                bound_by="compute", quick=case.name in {"KaryResponse k=1024, int64", "UnaryEncoding k=128"},
             )  # fmt: skip
+        yield _packed_on_threads(8 * size, threads)
+        yield _counting_on_threads(max(1, size // 2), threads)
+
+
+def _packed_on_threads(bits: int, threads: int) -> Benchmark:
+    """Binary response of packed bits on several threads."""
+    mechanism = local.BinaryResponse(EPSILON)
+    set_bits = np.array([byte.bit_count() for byte in range(256)])
+
+    def check(made: tuple[Array, Array], _result: Any) -> None:
+        estimate = mechanism.estimate(mechanism.aggregate_packed(made[1], n=bits), target="sample")
+        truth = float(np.bincount(made[0], minlength=256) @ set_bits) / bits
+        if not abs(float(estimate.value) - truth) < 7 * float(estimate.stderr):
+            raise AssertionError("BinaryResponse, packed bits: the estimate is far from the truth")
+
+    def inputs() -> tuple[Array, Array]:
+        records = np.random.default_rng(1).integers(0, 256, bits // 8, np.uint8)
+        return records & 85, np.ones_like(records)
+
+    return thread_benchmark(
+        "BinaryResponse, packed bits", bits, threads, inputs,
+        lambda count: lambda made: partial(mechanism.privatize_packed, made[0], n=bits, out=made[1], threads=count), check,
+        bound_by="compute", unit="record", quick=True,
+    )  # fmt: skip
+
+
+def _counting_on_threads(n: int, threads: int) -> Benchmark:
+    """Counting packed unary reports on several threads."""
+    mechanism = local.UnaryEncoding(EPSILON, k=128)
+
+    def check(made: tuple[Array], result: Any) -> None:
+        if not np.array_equal(result.counts, mechanism.aggregate(made[0], threads=1).counts):
+            raise AssertionError("UnaryEncoding: several threads count otherwise than one")
+
+    return thread_benchmark(
+        "UnaryEncoding k=128, reports counted", n, threads, lambda: (np.random.default_rng(1).integers(0, 256, (n, 16), np.uint8),),
+        lambda count: lambda made: partial(mechanism.aggregate, made[0], threads=count), check, bound_by="memory", unit="report",
+        quick=True,
+    )  # fmt: skip

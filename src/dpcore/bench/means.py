@@ -14,7 +14,8 @@ import numpy.typing as npt
 from dpcore import inference, sums
 from dpcore.bench._peers.means import EPSILON, PEERS, RADIUS, MeanPeer
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
-from dpcore.bench.noise import copy, thread_counts
+from dpcore.bench.noise import copy
+from dpcore.bench.scaling import thread_benchmark, thread_counts
 
 Array = npt.NDArray[Any]
 COLUMNS = (None, 3, 10, 1000)
@@ -119,12 +120,18 @@ def sum_thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     plan : Plan
         How much is measured.
     """
+    size = max(plan.threaded or plan.size, 1000)
     for case in sum_cases():
-        alone = Side(name="itself on one thread", prepare=_alone(case), kind="itself")
         for threads in thread_counts(plan.cores):
-            sides = alone, Side(name="copy", prepare=copy, kind="bound")
-            yield _summing(case, plan.size, threads, "threads", sides, quick=case.columns is None)
+            yield thread_benchmark(
+                case.name, size - size % (case.columns or 1), threads, partial(_inputs, case, size), partial(_on, case),
+                partial(_check_any, case), bound_by="memory", quick=case.columns is None,
+            )  # fmt: skip
 
 
-def _alone(case: SumCase) -> Prepare:
-    return lambda made: case.work(made[0])
+def _on(case: SumCase, threads: int) -> Prepare:
+    return lambda made: case.work(made[0], threads)
+
+
+def _check_any(case: SumCase, made: tuple[Array], _result: object) -> None:
+    check_sum(case, made[0])

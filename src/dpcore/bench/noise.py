@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpcore import _backend, noise
 from dpcore.bench._peers.noise import noise_peers
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
+from dpcore.bench.scaling import thread_benchmark, thread_counts
 
 Array = npt.NDArray[Any]
 IN_CACHE = 1 << 13
@@ -20,6 +21,7 @@ IN_CACHE = 1 << 13
 with twice as many, one process in ten has pages that drive each other out."""
 SCALES = 64
 """Distinct scales of a call that takes several."""
+ONE_SCALE = "itself with one scale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def check_answer(case: Case, noise_of_zeros: Array) -> None:
     AssertionError: laplace: mean 0.0, mean square 0.0, expected 0 and 5.779999999999999
     """
     n = noise_of_zeros.size
-    mean, variance = float(noise_of_zeros.mean()), float(np.square(noise_of_zeros, dtype=np.float64).mean())
+    mean, variance = float(noise_of_zeros.mean(dtype=np.float64)), float(np.square(noise_of_zeros, dtype=np.float64).mean())
     # the variance of the square is at most five variances squared for these laws (Laplace has the most)
     off = abs(mean) > 7 * (case.variance / n) ** 0.5, abs(variance - case.variance) > 7 * (5 / n) ** 0.5 * case.variance
     if any(off):
@@ -237,22 +239,47 @@ def _rows(case: Case, plan: Plan) -> Iterator[Benchmark]:
         sides=(*noise_peers(case.name, case.scale), *bounds_of(case)), **more,
     )  # fmt: skip
     if not case.name.endswith("σ=3") and not case.name.endswith("σ=1000"):
-        yield _several_scales(case, plan)
+        yield from _several_scales(case, plan)
+    if case.dtype is np.float64:
+        yield _single_precision(case, plan)
     if case.name in {"laplace", "discrete_laplace"}:
         yield _fresh_output(case, plan)
 
 
-def _several_scales(case: Case, plan: Plan) -> Benchmark:
-    """A call whose values have `SCALES` different scales, beside a call with one."""
-    n = max(SCALES, plan.size // (10 if case.dtype is np.float64 else 100))
-    scales = np.resize(np.linspace(case.scale, 2 * case.scale, SCALES), n)
+def _several_scales(case: Case, plan: Plan) -> Iterator[Benchmark]:
+    """Calls whose values have different scales, beside a call with one: a row of scales for all rows, and a scale for each value."""
+    rows = max(1, plan.size // (10 * SCALES))
+    row = np.linspace(case.scale, 2 * case.scale, SCALES)
+    each = np.random.default_rng(1).permuted(np.tile(row, rows)).reshape(rows, SCALES)
 
-    def several(inputs: tuple[Array, Array]) -> Work:
-        return partial(case.function, inputs[0], scales, out=inputs[1], threads=1)
+    def inputs() -> tuple[Array, Array]:
+        values, out = case.arrays(rows * SCALES)
+        return values.reshape(rows, SCALES), out.reshape(rows, SCALES)
+
+    for name, scales in ((f"{SCALES} scales in one call", row), ("a scale for each value", each)):
+        yield Benchmark(
+            group="noise", name=f"{case.name}, {name}", size=rows * SCALES, inputs=inputs, ours=_with_scales(case, scales),
+            sides=(Side(name=ONE_SCALE, prepare=case.on(1), kind="itself"), bounds_of(case)[0]),
+        )  # fmt: skip
+
+
+def _with_scales(case: Case, scales: Array) -> Prepare:
+    return lambda inputs: partial(case.function, inputs[0], scales, out=inputs[1], threads=1)
+
+
+def _single_precision(case: Case, plan: Plan) -> Benchmark:
+    """Values and results in float32, beside those in float64."""
+
+    def inputs() -> tuple[Array, ...]:
+        values, out = case.arrays(plan.size)
+        return values.astype(np.float32), out.astype(np.float32), values, out
 
     return Benchmark(
-        group="noise", name=f"{case.name}, {SCALES} scales in one call", size=n, inputs=partial(case.arrays, n), ours=several,
-        sides=(Side(name="itself with one scale", prepare=case.on(1), kind="itself"), bounds_of(case)[0]),
+        group="noise", name=f"{case.name}, float32 out=", size=plan.size, inputs=inputs, ours=case.on(1), check=_checked(case),
+        sides=(
+            Side(name="itself in float64", prepare=lambda made: case.work(made[2], made[3], 1), kind="itself"),
+            bounds_of(case)[0],
+        ),
     )  # fmt: skip
 
 
@@ -295,27 +322,10 @@ def thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     plan : Plan
         How much is measured.
     """
+    size = plan.threaded or plan.size
     for case in cases():
         for threads in thread_counts(plan.cores):
-            yield Benchmark(
-                group="threads", name=case.name, size=plan.size, threads=threads, inputs=partial(case.arrays, plan.size),
-                ours=case.on(threads), check=_checked(case), quick=case.name in {"laplace", "discrete_gaussian σ=10"},
-                sides=(Side(name="itself on one thread", prepare=case.on(1), kind="itself"), Side(name="copy", prepare=copy, kind="bound")),
+            yield thread_benchmark(
+                case.name, size, threads, partial(case.arrays, size), case.on, _checked(case), bound_by="compute",
+                quick=case.name in {"laplace", "discrete_gaussian σ=10"},
             )  # fmt: skip
-
-
-def thread_counts(cores: int) -> list[int]:
-    """Numbers of threads of a scaling curve: up to 4 one by one, then powers of two, and all cores.
-
-    Parameters
-    ----------
-    cores : int
-        Most threads.
-
-    Examples
-    --------
-    >>> thread_counts(1), thread_counts(2), thread_counts(12)
-    ([], [2], [2, 3, 4, 8, 12])
-    """
-    counts = {2, 3, 4, cores} | {2**i for i in range(3, 12)}
-    return sorted(count for count in counts if 2 <= count <= cores)

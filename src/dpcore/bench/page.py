@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from dpcore._version import __version__
 from dpcore.bench.document import document
 from dpcore.bench.machine import identity
-from dpcore.bench.table import UNSAFE, band, duration, noise_in_words, notes, shown_ratio, side_name, significant, verdict
+from dpcore.bench.scaling import COPY
+from dpcore.bench.table import UNSAFE, band, cpu_time, duration, noise_in_words, notes, shown_ratio, side_name, significant, verdict
 from dpcore.pages.page import Pages
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 HEADLINE = ("noise", "local", "selection", "sums", "distributions", "minimax")
 """Groups of the table at the top."""
+BOUND_BY = {"compute": "bound by computing", "memory": "bound by the memory"}
+"""Rows of several threads, by what they can gain."""
 
 
 class BenchPages(Pages):
@@ -175,11 +178,22 @@ def _threads(rows: Sequence[Row]) -> dict[str, Any]:
     from dpcore.bench.plots import scaling_figure, thread_figure
 
     most = max(row.threads for row in found)
+    parts = {said: [row for row in found if row.character == character] for character, said in BOUND_BY.items()}
     return {
         "plot": thread_figure([row for row in found if row.threads == most]),
-        "scaling": scaling_figure(found) if most > 2 else "",
-        "rows": _all_lines(found),
+        "scaling": [scaling_figure(rows, f"Gain against threads: {said}") for said, rows in parts.items() if rows],
+        "rows": [_thread_line(row, said) for said, rows in parts.items() for row in rows],
     }
+
+
+def _thread_line(row: Row, said: str) -> dict[str, Any]:
+    """A row of several threads: wall and CPU time, on them and on one, and a copy by as many."""
+    alone, copy = row.others[0], row.other(COPY)
+    return {
+        "name": row.title, "bound": said, "wall": duration(row.ours.nanoseconds), "cpu": cpu_time(row.ours),
+        "alone": duration(alone.nanoseconds), "alone_cpu": cpu_time(alone), "gain": _line(row, alone),
+        "copy": None if copy is None else _line(row, copy),
+    }  # fmt: skip
 
 
 def _levels(rows: Sequence[Row]) -> dict[str, Any]:

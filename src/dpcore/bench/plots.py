@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcore.bench.scaling import COPY, ONE_COPY
 from dpcore.pages.plots import frequency_plot
 from dpcore.reproduce.plots import figure_plot
 from dpcore.reproduce.results import Figure, Panel, Role, Series
@@ -86,13 +87,15 @@ def thread_figure(rows: Sequence[Row]) -> str:
     )  # fmt: skip
 
 
-def scaling_figure(rows: Sequence[Row]) -> str:
-    """Draw the gain against the number of threads, for a few benchmarks.
+def scaling_figure(rows: Sequence[Row], caption: str) -> str:
+    """Draw the gain against the number of threads, from one to all, for a few benchmarks, beside the most that threads can give.
 
     Parameters
     ----------
     rows : sequence of Row
-        Rows with several numbers of threads.
+        Rows of one character. Of computing the bound is as many times as threads, of the memory the gain of a copy.
+    caption : str
+        Says which.
     """
     names = list(dict.fromkeys(row.name for row in rows))[:MOST_LINES]
     roles: tuple[Role, ...] = ("measured", "second", "third", "fourth")
@@ -100,9 +103,23 @@ def scaling_figure(rows: Sequence[Row]) -> str:
     for name, role in zip(names, roles, strict=False):
         gains = [(row.threads, ratio.value) for row in rows if row.name == name and (ratio := row.ratio(row.others[0])) is not None]
         series.append(Series(name, *_points([(1, 1.0), *gains]), role=role))
+    copies = [(row.threads, gain) for row in rows if row.name == names[0] and (gain := copy_gain(row)) is not None]
     most = max(row.threads for row in rows)
-    series.append(Series("as many times as threads", (1.0, float(most)), (1.0, float(most)), role="theory"))
-    return figure_plot(Figure("Gain against threads", (Panel("threads", "times as fast as one thread", tuple(series), log=""),)))
+    bound = ("gain of a copy", copies) if copies else ("as many times as threads", [(most, float(most))])
+    series.append(Series(bound[0], *_points([(1, 1.0), *bound[1]]), role="theory"))
+    return figure_plot(Figure(caption, (Panel("threads", "times as fast as one thread", tuple(series), log=""),)))
+
+
+def copy_gain(row: Row) -> float | None:
+    """How many times as fast several threads copy as one does; None if that was not measured.
+
+    Parameters
+    ----------
+    row : Row
+        A row of several threads.
+    """
+    one, several = row.other(ONE_COPY), row.other(COPY)
+    return None if one is None or several is None else one.seconds / several.seconds
 
 
 def _points(pairs: Iterable[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -19,9 +19,9 @@ GROUPS: dict[str, str] = {
     "sums": "exact sums and private means, beside NumPy and a copy",
     "distributions": "releases of distributions and private tests, beside NumPy",
     "minimax": "estimates of the minimax engine, beside NumPy",
-    "threads": "several threads, beside one",
+    "threads": "several threads, beside one and beside a copy by as many",
     "start": "start-up of Python with dpcore and of the command, beside importing NumPy",
-    TABLES: "privatize, release and estimate on files, beside pyarrow; only by --only tables",
+    TABLES: "jobs on files, beside pyarrow and DuckDB; only by --only tables",
 }
 """What each group measures."""
 

@@ -39,6 +39,8 @@ class Timed:
         Whether `compare` judges by it.
     peak_bytes : int or None
         Most memory that a call allocated through Python and NumPy, if it was measured.
+    cpu_seconds : float or None
+        Median of the CPU seconds of a call, all threads together, in rows of several threads.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Timed:
     package: str = "numpy"
     judges: bool = False
     peak_bytes: int | None = None
+    cpu_seconds: float | None = None
 
     @cached_property
     def seconds(self) -> float:

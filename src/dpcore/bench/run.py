@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -18,12 +19,10 @@ from dpcore.bench.bands import undisturbed
 from dpcore.bench.benchmark import Benchmark, Side, Work, installed
 from dpcore.bench.machine import commit_record, machine_record
 from dpcore.bench.results import OURS, Absent, Broken, Noise, Results, Row, Timed
+from dpcore.bench.schedule import Progress, measure_all
 from dpcore.bench.timing import MOST_CALLS, TURN, by_children, by_clock, calls_of_a_turn, take_turns
 from dpcore.pages.printable import printable
 
-Progress = Callable[[int, int], object]
-BLOCKS = 9
-"""Blocks of turns of a row, spread over the run."""
 KEPT = 1 << 17
 """Inputs of so many units stay in memory between blocks."""
 LARGE = 10**5
@@ -32,15 +31,17 @@ LONG = 20.0
 """A first call that is longer than so many turns is not repeated to find out how many calls make a turn."""
 WAIT = 0.5
 """Seconds; a call that is longer is not repeated only to find out how long it is."""
-GRACE = 15.0
-"""Seconds by which the first blocks of all rows may exceed the time of a run."""
-LEAST_TURNS = {"call": 5, "cache": 5, "memory": 3, "whole": 1}
+LEAST_TURNS = {"call": 5, "cache": 5, "compute": 3, "memory": 3, "whole": 1}
 """Turns of a block, but for slow sides: the first turn finds the cache cold, and other work interrupts some."""
 COPIED = 1 << 23
 """Bytes of the copy that measures the noise of the machine: more than most caches keep for one program."""
 LONGEST_REASON = 300
 DIGITS = 6
 """Digits of a time; the clock has no more."""
+
+
+class _OutOfTimeError(Exception):
+    """The run must end: a row that has no block yet is left out."""
 
 
 class _Running:
@@ -51,6 +52,7 @@ class _Running:
         self.blocks: list[float | None] = []
         self.turns, self.calls, self.seconds, self.spent = 0, 1, 0.0, 0.0
         self.peak: int | None = None
+        self.cpu: list[float] = []
         self.why: str | None = None
 
     def timed(self) -> Timed:
@@ -59,6 +61,7 @@ class _Running:
         return Timed(
             self.name, self.kind, self.size, tuple(self.blocks), self.turns, self.calls, safe=side is None or side.safe,
             package="numpy" if side is None else side.package, judges=side is not None and side.judges, peak_bytes=self.peak,
+            cpu_seconds=float(f"{statistics.median(self.cpu):.{DIGITS}g}") if self.cpu else None,
         )  # fmt: skip
 
 
@@ -72,7 +75,8 @@ class _RowInProgress:
         # A peer does not depend on our CPU level: beside the other levels stand bounds only.
         sides = [side for side in item.sides if installed(side.package) and (best or side.kind != "peer")]
         self.others = [_Running(side.name, side.kind, side.size or item.size, side) for side in sides]
-        self.spent, self.visits = 0.0, 0
+        self.spent, self.cheapest, self.visits = 0.0, math.inf, 0
+        self._deadline = math.inf
         self._stopwatch = by_children if item.children else by_clock
         self._kept: list[tuple[Any, list[Work]]] = []
 
@@ -82,20 +86,32 @@ class _RowInProgress:
         return self.item.weight * (0.25 if self.item.character == "call" else 0.6 + 0.2 * len(self.others))
 
     @property
+    def is_short(self) -> bool:
+        """Whether it needs little time."""
+        return self.item.character in {"call", "cache"}
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether our side has failed."""
+        return self.ours.why is not None
+
+    @property
     def alive(self) -> list[_Running]:
         """Sides that are not broken."""
         return [side for side in (self.ours, *self.others) if side.why is None]
 
-    def visit(self, allowance: float) -> None:
-        """Measure a block of turns, about as long as allowed."""
-        start = time.perf_counter()
+    def visit(self, allowance: float, deadline: float) -> None:
+        """Measure a block of turns, about as long as allowed; after the deadline no turn begins."""
+        start, self._deadline = time.perf_counter(), deadline
         _backend.select_level(self.level)
         try:
             self._measure(allowance)
+        except _OutOfTimeError:
+            self._kept.clear()
         except Exception as error:
             self.ours.why = _reason(error)
-        self.visits += 1
-        self.spent += time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        self.visits, self.spent, self.cheapest = self.visits + 1, self.spent + seconds, min(self.cheapest, seconds)
 
     def _measure(self, allowance: float) -> None:
         inputs, works = self._kept.pop() if self._kept else self._prepared()
@@ -109,8 +125,10 @@ class _RowInProgress:
         calls = [sides[i].calls for i in chosen]
         least = LEAST_TURNS[self.item.character]
         slow = [sides[i].seconds * sides[i].calls > allowance / least / min(4, len(chosen)) for i in chosen]
+        timed = [self._counted(sides[i], works[i]) for i in chosen]
+        self._go_on()
         try:
-            turns = take_turns([works[i] for i in chosen], calls, allowance, stopwatch=self._stopwatch, once=slow, least=least)
+            turns = take_turns(timed, calls, allowance, stopwatch=self._stopwatch, once=slow, least=least, deadline=self._deadline)
         except Exception:
             self._find_broken(sides, works)  # the next block goes on without them
             return
@@ -118,10 +136,28 @@ class _RowInProgress:
         if self.item.size <= KEPT:
             self._kept.append((inputs, works))
 
+    def _go_on(self) -> None:
+        """Raise if the run must end."""
+        if time.perf_counter() >= self._deadline:
+            raise _OutOfTimeError
+
+    def _counted(self, side: _Running, work: Work) -> Work:
+        """The work, which also writes down the CPU time of all threads that it uses, if it uses several."""
+        if self.item.threads == 1 or self.item.children:
+            return work
+
+        def counted() -> None:
+            before = time.process_time()
+            work()
+            side.cpu.append(time.process_time() - before)
+
+        return counted
+
     def _prepared(self) -> tuple[Any, list[Work]]:
         inputs = self.item.inputs()
         works: list[Work] = [self.item.ours(inputs)]
         for other in self.others:
+            self._go_on()
             if other.why is None and other.side is not None:
                 try:
                     works.append(other.side.prepare(inputs))
@@ -133,6 +169,7 @@ class _RowInProgress:
         """Check each answer, and find how many calls make a turn. Return the works that gave none wrong."""
         good: list[Work] = []
         for side, work in zip(self.alive, works, strict=True):
+            self._go_on()
             begin = time.perf_counter()
             try:
                 result, first = self._first_call(side, work)
@@ -246,7 +283,13 @@ def _levels() -> tuple[str, ...]:
 
 
 def run(
-    items: Sequence[Benchmark], seconds: float, *, mode: str, levels: Sequence[str] = (), progress: Progress | None = None
+    items: Sequence[Benchmark],
+    seconds: float,
+    *,
+    mode: str,
+    levels: Sequence[str] = (),
+    progress: Progress | None = None,
+    grace: float = 0.0,
 ) -> tuple[Results, BaseException | None]:
     """Measure benchmarks.
 
@@ -255,13 +298,15 @@ def run(
     items : sequence of Benchmark
         What runs. Those whose package is absent do not.
     seconds : float
-        How long the run takes; what there is no time for is left out, and named.
+        How long the run takes. After it no call begins; what there was no time for is left out, and named.
     mode : str
         "quick" or "full": it is written down, and a quick run has other CPU levels only for work in the cache.
     levels : sequence of str, optional
         CPU levels, the best first. Default: those of this machine, or the one that DPCORE_ISA names.
     progress : callable, optional
         Called as progress(done, total) after each block.
+    grace : float, default 0
+        Seconds by which the first blocks of all rows may exceed the time.
 
     Returns
     -------
@@ -281,7 +326,7 @@ def run(
     meter = _NoiseMeter()
     interruption: BaseException | None = None
     try:
-        _measure_all(rows, start, seconds, meter, progress)
+        measure_all(rows, start + seconds, meter.look, progress, grace=grace)
     except Exception:
         raise
     except BaseException as error:  # a signal: what is done is kept
@@ -291,54 +336,8 @@ def run(
     found = [(row, row.row()) for row in rows]
     results = Results(
         rows=tuple(done for _, done in found if done is not None), machine=machine_record(), commit=commit_record(), mode=mode,
-        unreached=tuple(row.item.name for row in rows if row.visits == 0),
+        unreached=tuple(row.item.name for row, done in found if done is None and not row.is_broken),
         noise=Noise(tuple(meter.times)), absent=absent_packages(items), broken=tuple(b for row in rows for b in row.broken()),
         interrupted=interruption is not None, seconds=time.perf_counter() - start, made=datetime.now(UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
     return results, interruption
-
-
-def _measure_all(rows: Sequence[_RowInProgress], start: float, seconds: float, meter: _NoiseMeter, progress: Progress | None) -> None:
-    """Measure calls and work in the cache first: they need little time, and on a busy machine large arrays would leave them none."""
-    done, total, weight = 0, BLOCKS * len(rows), sum(row.weight for row in rows)
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
-
-    end = start
-    for short in (True, False):
-        part = [row for row in rows if (row.item.character in {"call", "cache"}) is short]
-        if part:
-            own = seconds * sum(row.weight for row in part) / weight
-            end = min(max(end, time.perf_counter()) + own, start + seconds)
-            _pass_over(part, end, own, meter, tick)
-    _fill(rows, start + seconds, meter)
-
-
-def _pass_over(rows: Sequence[_RowInProgress], end: float, seconds: float, meter: _NoiseMeter, tick: Callable[[], None]) -> None:
-    """Visit all rows `BLOCKS` times; rows that have used their share of the time are left out, and after the end all are."""
-    weight = sum(row.weight for row in rows)
-    for visit in range(BLOCKS):
-        ahead = weight * (BLOCKS - visit)
-        for row in rows:
-            share = seconds * row.weight / weight
-            left = max(0.0, end - time.perf_counter()) * row.weight / ahead
-            allowance = min(share * (visit + 1) / BLOCKS - row.spent, max(left, share / BLOCKS / 4))
-            ahead -= row.weight
-            late = time.perf_counter() > end + (GRACE if visit == 0 else 0.0)
-            if (visit == 0 and not late) or (allowance > share / BLOCKS / 4 and not late and row.ours.why is None):
-                row.visit(max(allowance, share / BLOCKS / 4))
-                meter.look()
-            tick()
-
-
-def _fill(rows: Sequence[_RowInProgress], end: float, meter: _NoiseMeter) -> None:
-    """Spend what is left of the time on rows with the fewest blocks."""
-    for blocks in range(1, BLOCKS):
-        for row in rows:
-            if row.visits == blocks and row.ours.why is None and time.perf_counter() + row.spent / blocks < end:
-                row.visit(row.spent / blocks / 2)
-                meter.look()

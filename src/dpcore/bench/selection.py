@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpcore import _backend, selection
 from dpcore.bench._peers.selection import DELTA, EPSILON, PEERS, SENSITIVITY, SelectionPeer
 from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
-from dpcore.bench.noise import thread_counts
+from dpcore.bench.scaling import thread_benchmark, thread_counts
 
 Array = npt.NDArray[Any]
 SHAPES = ("near-tied", "tied", "ascending", "descending", "separated")
@@ -195,16 +195,6 @@ def selection_benchmarks(plan: Plan) -> Iterator[Benchmark]:
             yield _shaped(case, shape, case.size(plan.size // 10))
 
 
-def _on_threads(case: SelectionCase, d: int, threads: int) -> Benchmark:
-    """Several threads beside one."""
-    return Benchmark(
-        group="threads", name=case.name, size=d, unit="score", threads=threads, quick=False,
-        inputs=lambda: (case.scores(d),), check=lambda _made, _result: check_ours(case),
-        ours=lambda made: case.work(made[0], threads),
-        sides=(Side(name="itself on one thread", prepare=lambda made: case.work(made[0]), kind="itself"),),
-    )  # fmt: skip
-
-
 def selection_thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     """Choosing on several threads, beside one; a million scores are one piece of work, so that fewer gain nothing.
 
@@ -213,6 +203,22 @@ def selection_thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     plan : Plan
         How much is measured.
     """
+    size = plan.threaded or plan.size
     for case in selection_cases():
         for threads in thread_counts(plan.cores):
-            yield _on_threads(case, plan.size, threads)
+            yield thread_benchmark(
+                case.name, size, threads, partial(_scores, case, size), partial(_choosing_on, case),
+                partial(_check_any, case), bound_by="compute", unit="score", quick=case.name.startswith("top_s peeling"),
+            )  # fmt: skip
+
+
+def _scores(case: SelectionCase, d: int) -> tuple[Array]:
+    return (case.scores(d),)
+
+
+def _choosing_on(case: SelectionCase, threads: int) -> Callable[[tuple[Array]], Work]:
+    return lambda made: case.work(made[0], threads)
+
+
+def _check_any(case: SelectionCase, _made: object, _result: object) -> None:
+    check_ours(case)

@@ -11,6 +11,7 @@ from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
 
 LINES = {
     "import dpcore": ("-c", "import dpcore"),
+    "from dpcore import noise": ("-c", "from dpcore import noise"),
     "dpcore --help": ("-m", "dpcore.cli", "--help"),
     "dpcore info": ("-m", "dpcore.cli", "info"),
 }
@@ -47,5 +48,5 @@ def start_benchmarks(_plan: Plan) -> Iterator[Benchmark]:
     for name, arguments in LINES.items():
         yield Benchmark(
             group="start", name=name, size=1, unit="process", inputs=lambda: None, ours=_running(*arguments), sides=sides, children=True,
-            character="whole", weight=3.0, package="numpy" if name == "import dpcore" else "click",
+            character="whole", weight=3.0, package="click" if name.startswith("dpcore") else "numpy",
         )  # fmt: skip

@@ -61,6 +61,17 @@ def duration(nanoseconds: float) -> str:
     return f"{significant(nanoseconds / factor)} {unit}"
 
 
+def cpu_time(side: Timed) -> str:
+    """CPU time of a unit, all threads together, or a dash.
+
+    Parameters
+    ----------
+    side : Timed
+        A side of a row.
+    """
+    return "–" if not side.cpu_seconds else duration(side.cpu_seconds * 1e9 / side.size)
+
+
 def shown_ratio(row: Row, other: Timed) -> Ratio | None:
     """The ratio that tables show: a peer's time ÷ ours, but ours ÷ that of a bound.
 

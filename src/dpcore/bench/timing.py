@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -99,6 +100,7 @@ def take_turns(
     stopwatch: Stopwatch = by_clock,
     once: Sequence[bool] = (),
     least: int = 1,
+    deadline: float = math.inf,
 ) -> list[list[float]]:
     """Time works in turns.
 
@@ -116,6 +118,8 @@ def take_turns(
         Which of them take part in the first turn only, because they are slow.
     least : int, default 1
         Least number of turns.
+    deadline : float, optional
+        A reading of `time.perf_counter` after which no second turn begins.
 
     Returns
     -------
@@ -142,7 +146,7 @@ def take_turns(
     end = time.perf_counter() + seconds
     turn = 0
     with without_collection():
-        while turn < least or time.perf_counter() < end:
+        while turn == 0 or (time.perf_counter() < deadline and (turn < least or time.perf_counter() < end)):
             order = range(len(works)) if turn % 2 == 0 else reversed(range(len(works)))
             for i in order:
                 if turn == 0 or not (once and once[i]):

@@ -263,3 +263,13 @@ def test_another_machine_is_said_and_rows_of_one_run_are_counted():
 def test_runs_without_a_common_row_are_refused():
     with pytest.raises(JobError, match="no row in common"):
         compare.compare(results(row("a")), results(row("b")))
+
+
+def test_cpu_time_is_kept_and_files_without_it_are_read(tmp_path: Path):
+    measured = row("threads")
+    measured = replace(measured, ours=replace(measured.ours, cpu_seconds=3e-6))
+    content = document.document(results(measured))
+    assert document.results_of(content).rows == (measured,)
+    for entry in content["benchmarks"]:
+        del entry["extra_info"]["cpu_seconds"]
+    assert document.results_of(content).rows[0].ours.cpu_seconds is None
