@@ -124,7 +124,8 @@ class _RowInProgress:
         chosen = [i for i, part in enumerate(taking) if part]
         calls = [sides[i].calls for i in chosen]
         least = LEAST_TURNS[self.item.character]
-        slow = [sides[i].seconds * sides[i].calls > allowance / least / min(4, len(chosen)) for i in chosen]
+        turns_of = [sides[i].seconds * sides[i].calls for i in chosen]
+        slow = [seconds > allowance / least / min(4, len(chosen)) and least * sum(turns_of) > allowance for seconds in turns_of]
         timed = [self._counted(sides[i], works[i]) for i in chosen]
         self._go_on()
         try:

@@ -152,4 +152,6 @@ def take_turns(
                 if turn == 0 or not (once and once[i]):
                     found[i].append(stopwatch(works[i], calls[i]))
             turn += 1
+            if once and all(once):
+                break
     return found

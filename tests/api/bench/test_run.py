@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import numpy as np
@@ -66,6 +67,12 @@ def test_works_take_turns_and_their_order_alternates():
 def test_a_slow_work_takes_one_turn():
     found = take_turns([nothing, nothing], [1, 1], seconds=0.005, once=[False, True])
     assert len(found[0]) > len(found[1]) == 1
+
+
+def test_where_all_works_are_slow_no_time_passes_in_vain():
+    before = time.perf_counter()
+    assert [len(turns) for turns in take_turns([nothing, nothing], [1, 1], seconds=3600.0, once=[True, True], least=5)] == [1, 1]
+    assert time.perf_counter() - before < 1800.0
 
 
 def test_a_turn_has_as_many_calls_as_the_clock_needs():
