@@ -1,10 +1,13 @@
-"""Releases of distributions: choices, cosines, paths inside a band, products with signs. Every function may run on several threads."""
+"""Releases of distributions and of partitions: choices, decisions by count, cosines, paths inside a band, products with signs.
+
+Every function may run on several threads.
+"""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from dpk cimport (
-    DPK_COSINE_LARGEST, DPK_PRODUCT_PLANES, DPK_STACK_DEPTH, dpk_band, dpk_band_rows, dpk_choice, dpk_choose, dpk_cosines, dpk_weigh_bits,
-    dpk_wipe_stack,
+    DPK_COSINE_LARGEST, DPK_PRODUCT_PLANES, DPK_STACK_DEPTH, dpk_band, dpk_band_rows, dpk_below_brackets, dpk_brackets, dpk_choice,
+    dpk_choose, dpk_cosines, dpk_weigh_bits, dpk_wipe_stack,
 )
 
 include "level.pxi"
@@ -82,3 +85,25 @@ def weigh_bits(const uint8_t[:, :] rows, const uint64_t[:, ::1] planes, int64_t[
         return
     with nogil:
         dpk_weigh_bits(level(), &rows[0, 0], n, width, rows.strides[0], &planes[0, 0], planes.shape[0], &out[0])
+
+
+def below_brackets(
+    const int64_t[::1] counts, const uint64_t[::1] words, const uint64_t[::1] low, const uint64_t[::1] high, int shift, uint8_t[::1] out
+):
+    """Store for each count whether the uniform number that begins with its word is below its probability, or 2; how many are 2.
+
+    That of the counts in [b·2^shift, (b + 1)·2^shift) lies in [low[b], high[b] + 1)·2^-64; the last bracket is that of larger counts, too.
+    """
+    cdef dpk_brackets brackets
+    cdef size_t n = counts.shape[0]
+    cdef int64_t undecided
+    if <size_t> words.shape[0] != n or <size_t> out.shape[0] != n or not 0 <= shift <= 62:
+        raise ValueError("there must be a word and an item of out for each count")
+    if low.shape[0] == 0 or low.shape[0] != high.shape[0]:
+        raise ValueError("each bracket must have two ends")
+    if n == 0:
+        return 0
+    brackets.low, brackets.high, brackets.last, brackets.shift = &low[0], &high[0], low.shape[0] - 1, shift
+    with nogil:
+        undecided = dpk_below_brackets(&brackets, &counts[0], &words[0], &out[0], n)
+    return undecided

@@ -253,6 +253,7 @@ def runs() -> dict[str, Run]:
         "nonzero": into(1, np.int64, lambda out: _counts.count_true(codes, out)),
         "count_bytes": into(9, np.int64, lambda out: _counts.count_codes(codes, out.reshape(1, 9))),
         "choose": into(1024, np.int64, lambda out: _release.choose(w, thresholds, guide, 62, out)),
+        "below_brackets": into(1024, np.uint8, lambda out: _release.below_brackets(w.view(np.int64), w, thresholds, thresholds, 2, out)),
         "cosines": into(7, np.int64, lambda out: _release.cosines(x, out)),
         "band_rows": run_band(),
         "weigh_bits": into(50, np.int64, lambda out: _release.weigh_bits(rows, planes, out)),

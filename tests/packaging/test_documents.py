@@ -131,6 +131,7 @@ def test_every_name_of_releases_is_on_their_page():
         "exactness",
         "exactness-local",
         "exactness-selection",
+        "exactness-partitions",
         "mechanisms",
         "selection",
         "accounting",

@@ -187,8 +187,14 @@ def _unary(variant: Any) -> Drawing:
 def _chosen() -> list[Drawing]:
     scores = np.array([0.0, 0.1, 0.2, 0.3, 0.0])
     weights = [3, 1, 4, 1, 5]
-    winners = selection.exponential_mechanism
+    winners, partitions = selection.exponential_mechanism, selection.select_partitions
     return [
+        Drawing("select_partitions", lambda n, e, rng: partitions(np.arange(e, e + n) % 3 + 8, 1.0, 1e-3, rng=rng)),
+        Drawing(
+            "select_partitions, a threshold",
+            lambda n, e, rng: partitions(np.arange(e, e + n) % 9 + 20, 1.0, 1e-3, max_partitions=8, method="gaussian", rng=rng),
+            by_pairs,
+        ),
         Drawing("exponential_mechanism, rounds", lambda n, e, rng: winners(scores, 1.0, 1.0, draws=n, rng=rng), places=False),  # type: ignore[return-value]
         Drawing("draw_codes", lambda n, e, rng: _choices.draw_codes(weights, n, rng=rng)),
         Drawing("uniform_integers", lambda n, e, rng: _urn.uniform_integers(10**6 + 3, n, rng=rng)),

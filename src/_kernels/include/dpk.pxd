@@ -150,6 +150,12 @@ cdef extern from "dpk_entries.h" nogil:
         const uint32_t *guide
         int32_t shift
 
+    ctypedef struct dpk_brackets:
+        const uint64_t *low
+        const uint64_t *high
+        int64_t last
+        int32_t shift
+
     ctypedef struct dpk_band:
         const int64_t *lower
         const int64_t *upper
@@ -344,3 +350,5 @@ cdef extern from "dpk_entries.h" nogil:
     void dpk_band_rows "dpk_entry_band_rows"(const dpk_kernels *, const dpk_band *, size_t start, size_t stop)
     void dpk_weigh_bits "dpk_entry_weigh_bits"(const dpk_kernels *, const uint8_t *rows, size_t n, size_t width, size_t stride,
                                                const uint64_t *planes, int n_planes, int64_t *out)
+    int64_t dpk_below_brackets "dpk_entry_below_brackets"(const dpk_brackets *, const int64_t *counts, const uint64_t *words, uint8_t *out,
+                                                          size_t n)

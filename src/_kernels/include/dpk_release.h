@@ -20,6 +20,17 @@ typedef struct {
     int32_t shift;
 } dpk_choice;
 
+/* Probabilities by count: those of the counts in [b 2^shift, (b + 1) 2^shift) lie in [low[b] 2^-64, (high[b] + 1) 2^-64), and those of all
+   counts from last 2^shift on in the last bracket. */
+typedef struct {
+    const uint64_t *low, *high;
+    int64_t last;
+    int32_t shift;
+} dpk_brackets;
+
+/* core/partitions.c */
+int64_t dpk_below_brackets(const dpk_brackets *, const int64_t *counts, const uint64_t *words, uint8_t *out, size_t n);
+
 /* Sums f_i(C) over the paths whose partial sums lie in [lower[i], upper[i]], C - lower[i] places after offsets[i], each a mantissa in
    [1, 2) or 0, and an exponent, which is an integer. Weights are those of steps k, k - 1, ..., 0 in this order. */
 typedef struct {

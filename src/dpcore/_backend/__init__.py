@@ -18,6 +18,7 @@ from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
 from dpcore._backend.memory import Key, contiguous, fresh_key, separate, wiped_copy, wiped_empty
 from dpcore._backend.noise import Bounds, default_grid, float_noise, int_noise, short_float_call, short_int_call
+from dpcore._backend.partitions import Brackets, below_brackets
 from dpcore._backend.release import (
     COSINE_GRID,
     COSINE_LARGEST,
@@ -64,6 +65,7 @@ __all__ = [
     "WALK_LANES",
     "BandPaths",
     "Bounds",
+    "Brackets",
     "KernelWords",
     "Key",
     "Selection",
@@ -71,6 +73,7 @@ __all__ = [
     "TextRecords",
     "available_levels",
     "band_paths",
+    "below_brackets",
     "bounded_response",
     "call_words",
     "choose_codes",

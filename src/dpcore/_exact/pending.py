@@ -11,6 +11,9 @@ SelectionNoise = Literal["gumbel", "exponential", "laplace"]
 TABLE_LIMIT = 8.0
 """Below this σ the discrete Gaussian is inverted from a table; from it on, a normal is rounded and accepted or rejected."""
 
+MOST_UNITS = 2**62
+"""Largest count of units of a partition."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:
