@@ -1,10 +1,15 @@
-"""The look-up of estimates by counts, and the walk of data sets through a table of tests. Both may run on several threads."""
+"""The look-up of estimates by counts, places among points, and the walk of data sets through a table of tests. All may run on several
+threads."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
-from dpk cimport DPK_WALK_LANES, dpk_steps, dpk_tests, dpk_walk
+from dpk cimport (
+    DPK_STACK_DEPTH, DPK_WALK_LANES, dpk_places, dpk_places_run, dpk_steps, dpk_tests, dpk_walk, dpk_wipe_stack,
+)
 
 include "level.pxi"
+include "attach.pxi"
 
 WALK_LANES = DPK_WALK_LANES
 
@@ -73,3 +78,35 @@ def step_values(const int64_t[::1] counts, const int64_t[::1] thresholds, const 
         return
     with nogil:
         dpk_steps(level(), &counts[0], &thresholds[0] if log2 else NULL, log2, &values[0], &out[0], counts.shape[0])
+
+
+ctypedef fused place_type:
+    int64_t
+    uint8_t
+
+
+def find_places(array, const double[::1] points, double step, bint counts_equal, place_type[::1] out):
+    """Store for each number how many of the ascending points, which lie between two infinities, are below it, or at most it.
+
+    A step of 0 compares with each. Otherwise the points are evenly spaced by it, but for a quarter of it.
+    """
+    cdef dpk_places places
+    cdef Py_buffer buffer
+    cdef Py_ssize_t n = points.shape[0] - 2
+    if n < 1 or (place_type is uint8_t and n > 255):
+        raise ValueError("there must be a point, and places must fit their type")
+    memset(&places, 0, sizeof(dpk_places))
+    attach(&places.values, &buffer, array, False)
+    try:
+        if buffer.ndim != 1 or buffer.shape[0] != out.shape[0]:
+            raise ValueError("out must have an item for each number")
+        places.kernels = level()
+        places.points.points, places.points.n, places.points.counts_equal = &points[0], n, counts_equal
+        places.points.first, places.points.inverse_step = points[1], 1.0 / step if step else 0.0
+        places.points.low, places.points.high = points[1] - step, points[n] + step
+        if out.shape[0]:
+            with nogil:
+                dpk_places_run(&places, 0, buffer.shape[0], DPK_U8 if place_type is uint8_t else DPK_I64, &out[0])
+                dpk_wipe_stack(DPK_STACK_DEPTH)
+    finally:
+        PyBuffer_Release(&buffer)

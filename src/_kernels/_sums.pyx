@@ -5,11 +5,14 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from dpk cimport (
-    DPK_OK, DPK_STACK_DEPTH, dpk_clamp_set, dpk_first_nan, dpk_sums, dpk_sums_pairs, dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
+    DPK_MOMENT_PARTS, DPK_OK, DPK_STACK_DEPTH, dpk_clamp_set, dpk_first_nan, dpk_moments, dpk_moments_run, dpk_sums, dpk_sums_pairs,
+    dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
 )
 
 include "attach.pxi"
 include "level.pxi"
+
+MOMENT_PARTS = DPK_MOMENT_PARTS
 
 cdef enum:
     LINE = 64  # bytes of a cache line
@@ -77,3 +80,43 @@ def pairs(const uint64_t[::1] low, const int64_t[::1] high, double grid, double[
     if n:
         with nogil:
             dpk_sums_pairs(&low[0], &high[0], n, grid, &nearest[0], &rest[0])
+
+
+cdef class Moments:
+    """Reports, float64 or int64, whose distances from a centre are added, and their squares, in parts. Several threads may add."""
+
+    cdef dpk_moments moments
+    cdef Py_buffer buffer
+    cdef bint attached
+    cdef int64_t size
+
+    def __cinit__(self, array, centre, double grid):
+        memset(&self.moments, 0, sizeof(dpk_moments))
+        attach(&self.moments.values, &self.buffer, array, False)
+        self.attached = True
+        if self.buffer.ndim != 1 or self.moments.values.dtype not in (DPK_F64, DPK_I64):
+            raise ValueError("the array must have one dimension, and be of float64 or int64")
+        self.size = self.buffer.shape[0]
+        self.moments.kernels = level()
+        self.moments.lattice.grid, self.moments.lattice.inverse_grid = grid, 1.0 / grid
+        if self.moments.values.dtype == DPK_I64:
+            if not -2**62 < centre < 2**62:
+                raise ValueError("the centre must be below 2^62 in magnitude")
+            self.moments.lattice.int_centre = centre
+        else:
+            self.moments.lattice.centre = centre
+
+    def __dealloc__(self):
+        if self.attached:
+            PyBuffer_Release(&self.buffer)
+
+    def add(self, int64_t start, int64_t stop, uint64_t[::1] low, int64_t[::1] high):
+        """Add the parts of reports from `start` on to high 2^64 + low; returns `stop`, or where a block begins that it cannot add."""
+        cdef int64_t reached
+        if not 0 <= start <= stop <= self.size or stop - start > 1 << 40:
+            raise ValueError("the range must be inside the array, and not too long")
+        if low.shape[0] != DPK_MOMENT_PARTS or high.shape[0] != DPK_MOMENT_PARTS:
+            raise ValueError("the totals must have an item for each part")
+        with nogil:
+            reached = dpk_moments_run(&self.moments, start, stop, &low[0], &high[0])
+        return reached

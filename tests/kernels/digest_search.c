@@ -1,9 +1,10 @@
 /* Prints a digest of every kernel of the binary search of tests, for each level this machine has: the same lines on every platform. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "driver.h"
 
-enum { STEPS = 60, NODES = STEPS * (STEPS + 1) / 2, MOST_WIDTH = 72, SETS = 1031, BYTES = 70001 };
+enum { STEPS = 60, NODES = STEPS * (STEPS + 1) / 2, MOST_WIDTH = 72, SETS = 1031, BYTES = 70001, POINTS = 100 };
 static double weights[NODES * MOST_WIDTH], counts[SETS * MOST_WIDTH];
 static const double centre[MOST_WIDTH];
 static float rough[NODES * MOST_WIDTH];
@@ -32,6 +33,20 @@ static void run_walk(const dpk_kernels *k, const char *name, size_t width, int i
     print(name, 0, digest_on(h, places, sizeof places));
 }
 
+/* Places of numbers on and beside points. */
+static void run_places(const dpk_kernels *k, const char *name, double inverse_step) {
+    double points[POINTS + 2], x[SETS];
+    int64_t at[2 * SETS];
+    points[0] = -HUGE_VAL, points[POINTS + 1] = HUGE_VAL;
+    for (int i = 0; i < POINTS; i++) points[i + 1] = 3.0 * i + (i % 5) * (inverse_step == 0.0 ? 0.5 : 0.1);
+    for (int i = 0; i < SETS; i++) x[i] = i % 7 ? 0.37 * i - 20.0 : points[i % (POINTS + 2)];
+    dpk_points p = {points, POINTS, points[1], inverse_step, points[1] - 3.0, points[POINTS] + 3.0, 0};
+    k->search.places(&p, x, SETS, at);
+    p.counts_equal = 1;
+    k->search.places(&p, x, SETS, at + SETS);
+    print(name, 0, digest_on(EMPTY_DIGEST, at, sizeof at));
+}
+
 static void run_level(const dpk_kernels *k) {
     run_walk(k, "walk", 8, 0, NODES);
     run_walk(k, "walk_rough", 8, 1, NODES);
@@ -42,6 +57,8 @@ static void run_level(const dpk_kernels *k) {
     run_walk(k, "walk_partly_rough", 8, 1, NODES / 2);
     k->search.steps(numbers, thresholds, 6, values, found, SETS);
     print("steps", 0, digest_on(EMPTY_DIGEST, found, sizeof found));
+    run_places(k, "places", 0.0);
+    run_places(k, "even_places", 1.0 / 3.0);
     int64_t nonzero = k->search.nonzero(codes, BYTES);
     print("nonzero", 0, digest_on(EMPTY_DIGEST, &nonzero, 8));
     for (int few = 0; few < 2; few++) {

@@ -4,7 +4,8 @@
 enum { N = 60007, MOST_COLUMNS = 2051 };
 static uint64_t room[MOST_COLUMNS];
 static double x[N];
-static int64_t integers[N];
+static double reports[N];
+static int64_t integers[N], counts[N];
 static uint64_t low[MOST_COLUMNS];
 static int64_t high[MOST_COLUMNS];
 static double nearest[MOST_COLUMNS], rest[MOST_COLUMNS];
@@ -31,6 +32,20 @@ static void run(const dpk_kernels *k, const char *name, void *data, int dtype, i
     print(name, status, h);
 }
 
+/* Moments of all reports; strides in bytes. */
+static void run_moments(const dpk_kernels *k, const char *name, void *data, int dtype, int64_t stride, dpk_lattice lattice) {
+    dpk_moments m;
+    memset(&m, 0, sizeof m);
+    m.kernels = k;
+    m.lattice = lattice;
+    m.values = (dpk_view){.data = data, .dtype = dtype, .ndim = 1, .shape = {8 * N / stride}, .strides = {stride}};
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    int64_t n = m.values.shape[0], reached = dpk_moments_run(&m, 0, n, low, high);
+    uint64_t h = digest_on(EMPTY_DIGEST, low, 8 * DPK_MOMENT_PARTS);
+    print(name, reached != n, digest_on(h, high, 8 * DPK_MOMENT_PARTS));
+}
+
 static void run_level(const dpk_kernels *k) {
     run(k, "column", x, DPK_F64, 1, 8, 8, N);
     run(k, "strided_column", x, DPK_F64, 1, 24, 8, N / 3);
@@ -40,12 +55,17 @@ static void run_level(const dpk_kernels *k) {
     run(k, "tiles", x, DPK_F64, MOST_COLUMNS, 8 * MOST_COLUMNS, 8, N / MOST_COLUMNS);
     run(k, "by_column", x, DPK_F64, 7, 8, 8 * (N / 7), N / 7);
     run(k, "integers", integers, DPK_I64, 7, 56, 8, N / 7);
+    run_moments(k, "moments", reports, DPK_F64, 8, (dpk_lattice){0x1p30, 0x1p-30, 12345.0, 0});
+    run_moments(k, "strided_moments", reports, DPK_F64, 24, (dpk_lattice){0x1p30, 0x1p-30, 12345.0, 0});
+    run_moments(k, "integer_moments", counts, DPK_I64, 8, (dpk_lattice){1.0, 1.0, 0.0, -77});
 }
 
 int main(void) {
     static const char *const levels[] = {"baseline", "x86_v3", "x86_v4"};
     for (int i = 1; i < N; i++) {
         x[i] = (i % 4001 - 2000) * 0x1.123456789abcdp-4;
+        counts[i] = i * 987654321LL - (1LL << 44);
+        reports[i] = (double)counts[i] * 0x1p-30;
         integers[i] = (int64_t)i * 0x123456789 >> i % 40;
     }
     for (int i = 0; i < 3; i++) {

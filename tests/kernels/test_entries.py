@@ -195,6 +195,17 @@ def run_sums(what: str) -> Run:
     return run
 
 
+def run_moments() -> Run:
+    """Reports around a centre, whose quotients by the grid are of every size."""
+    x = np.round(SOURCE.standard_normal(3000) * 2.0**40) * 2.0**-985
+
+    def run() -> object:
+        totals = np.zeros(_sums.MOMENT_PARTS, np.uint64), np.zeros(_sums.MOMENT_PARTS, np.int64)
+        return _sums.Moments(x, 2.0**49, 2.0**-985).add(0, 3000, *totals), *totals
+
+    return run
+
+
 def into(n: int, dtype: object, function: Callable[[np.ndarray], object]) -> Run:
     """A call that fills an array."""
 
@@ -216,6 +227,7 @@ def runs() -> dict[str, Run]:
     call = _response.Call(_response.KARY, codes[0].astype(np.int64), np.zeros(500, np.int64), KEY, 0, 0, 0, k=9)
     float_call = _noise.Call(_noise.LAPLACE, (), floats(900), np.zeros(900), KEY, 0, 0, 0)
     values_call = _response.Call(_response.BOUNDED, floats(900), np.zeros(900, np.uint8), KEY, 0, 0, 0)
+    ladder, subnormal = np.concatenate([[-np.inf], np.arange(100) * 2.0**-1040, [np.inf]]), x * 2.0**-1033
     assert call is not None
     return {
         "bulk_words": lambda: _dispatch.bulk_words(KEY, 1, 0, 0, 3, 5),
@@ -234,6 +246,8 @@ def runs() -> dict[str, Run]:
         "sums_run": run_sums("run"),
         "sums_pairs": run_sums("pairs"),
         "clamp_set": run_sums("clamp"),
+        "moments_run": run_moments(),
+        "places_run": into(2000, np.uint8, lambda out: _search.find_places(subnormal, ladder, 0.0, False, out)),
         "sequential_quantile": run_quantile(),
         "selection_run": run_selection("run"),
         "selection_bounds": run_selection("bounds"),

@@ -85,8 +85,8 @@ def test_levels_agree(native: tuple[str, dict[str, list[str]]]) -> None:
         "digest.c": 12,
         "digest_responses.c": 14,
         "digest_selection.c": 11,
-        "digest_sums.c": 8,
-        "digest_search.c": 11,
+        "digest_sums.c": 11,
+        "digest_search.c": 13,
         "digest_release.c": 7,
     }
     assert len(levels["baseline"]) == expected[native[0]]

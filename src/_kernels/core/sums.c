@@ -29,15 +29,17 @@ static void empty(tile *t, size_t width, size_t columns, uint64_t n, uint64_t *l
     memset(t->sums, 0, width * sizeof *t->sums);
 }
 
-/* A block of any strides and dtype into doubles; an int64 beyond 2^53 becomes the nearest one. */
-static void load(const dpk_view *v, int64_t start, size_t n, double *x) {
+/* Pre: n <= DPK_BLOCK; no pairs. Post: a block of any strides and dtype as doubles; an int64 beyond 2^53 becomes the nearest one.
+   Errors: none. */
+void dpk_load_doubles(const dpk_kernels *k, const dpk_view *v, int64_t start, size_t n, double *out) {
     int64_t items[DPK_BLOCK];
-    if (v->dtype != DPK_I64) {
-        dpk_load_real(v, start, n, x, NULL);
+    const void *run = v->dtype == DPK_F16 || v->dtype == DPK_U64 ? NULL : dpk_view_run(v, start);
+    if (!run && v->dtype != DPK_I64) {
+        dpk_load_real(v, start, n, out, NULL);
         return;
     }
-    dpk_load_int(v, start, n, items);
-    for (size_t i = 0; i < n; i++) x[i] = (double)items[i];
+    if (!run) dpk_load_int(v, start, n, items);
+    k->sums.reals(run ? run : items, v->dtype, n, out);
 }
 
 static int is_aligned(const dpk_sums *s, const char *at) { return s->values.dtype == DPK_F64 && (uintptr_t)at % 8 == 0; }
@@ -50,7 +52,7 @@ static void sum_column(const dpk_sums *s, int64_t start, int64_t stop, char *at,
     int64_t most = direct ? DPK_SUM_ROWS : DPK_BLOCK;
     for (int64_t i = start; i < stop; i += most) {
         size_t m = (size_t)(stop - i < most ? stop - i : most);
-        if (!direct) load(&column, i, m, x);
+        if (!direct) dpk_load_doubles(s->kernels, &column, i, m, x);
         carry(s->kernels->sums.run(&s->clamp, direct ? direct + i : x, m, seen), m, low, high);
     }
 }
@@ -82,7 +84,7 @@ static void sum_loaded_rows(const dpk_sums *s, tile *t, int64_t start, int64_t s
         size_t width = columns * (size_t)(stop - r < together ? stop - r : together);
         for (size_t at = 0, m; at < width; at += m) {
             m = width - at < DPK_BLOCK ? width - at : DPK_BLOCK;
-            load(&s->values, r * s->columns + first + (int64_t)at, m, x);
+            dpk_load_doubles(s->kernels, &s->values, r * s->columns + first + (int64_t)at, m, x);
             s->kernels->sums.rows(&s->clamp, x, 1, m, 0, t->sums + at, &t->seen);
         }
         empty(t, width, columns, 1, low, high);
@@ -144,4 +146,34 @@ void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double g
         nearest[i] = total.high * grid;
         rest[i] = total.low * grid;
     }
+}
+
+/* The parts of a block of reports, and whether one of them is far or no report. */
+static int block_moments(const dpk_moments *m, int64_t start, size_t n, const void *run, uint64_t *parts) {
+    union {
+        double real[DPK_BLOCK];
+        int64_t integer[DPK_BLOCK];
+    } block;
+    if (m->values.dtype == DPK_I64) {
+        if (!run) dpk_load_int(&m->values, start, n, block.integer);
+        return m->kernels->sums.moments_int(&m->lattice, run ? run : block.integer, n, parts);
+    }
+    if (!run) dpk_load_real(&m->values, start, n, block.real, NULL);
+    return m->kernels->sums.moments(&m->lattice, run ? run : block.real, n, parts);
+}
+
+/* Pre: [start, stop) inside the array, of at most 2^40 reports; low and high have DPK_MOMENT_PARTS items. Post: the parts of the reports
+   before the result are added to high 2^64 + low; it is `stop`, or where DPK_BLOCK or DPK_SUM_ROWS reports begin of which one is far or
+   no multiple of the grid. Errors: none. */
+int64_t dpk_moments_run(const dpk_moments *m, int64_t start, int64_t stop, uint64_t *low, int64_t *high) {
+    uint64_t parts[DPK_MOMENT_PARTS];
+    while (start < stop) {
+        const void *run = dpk_view_run(&m->values, start);
+        int64_t most = run ? DPK_SUM_ROWS : DPK_BLOCK;
+        size_t n = (size_t)(stop - start < most ? stop - start : most);
+        if (block_moments(m, start, n, run, parts)) return start;
+        for (size_t i = 0; i < DPK_MOMENT_PARTS; i++) carry(parts[i], n, low + i, high + i);
+        start += (int64_t)n;
+    }
+    return stop;
 }

@@ -266,6 +266,38 @@ cdef extern from "dpk_entries.h" nogil:
     void dpk_sums_pairs "dpk_entry_sums_pairs"(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest,
                                                double *rest)
 
+    enum:
+        DPK_MOMENT_PARTS
+
+    ctypedef struct dpk_lattice:
+        double inverse_grid
+        double grid
+        double centre
+        int64_t int_centre
+
+    ctypedef struct dpk_moments:
+        const dpk_kernels *kernels
+        dpk_lattice lattice
+        dpk_view values
+
+    int64_t dpk_moments_run "dpk_entry_moments_run"(const dpk_moments *, int64_t start, int64_t stop, uint64_t *low, int64_t *high)
+
+    ctypedef struct dpk_points:
+        const double *points
+        int64_t n
+        double first
+        double inverse_step
+        double low
+        double high
+        int32_t counts_equal
+
+    ctypedef struct dpk_places:
+        const dpk_kernels *kernels
+        dpk_points points
+        dpk_view values
+
+    void dpk_places_run "dpk_entry_places_run"(const dpk_places *, int64_t start, int64_t stop, int dtype, void *out)
+
     ctypedef struct dpk_quantile:
         double tau
         double lower

@@ -25,7 +25,25 @@ typedef struct {
     double error_fixed; /* and in any case */
 } dpk_tests;
 
+/* Ascending points, and how places among them are found: by comparing with each, or, if inverse_step is not 0, by a guess from their
+   even distance, from which none of them is further than a quarter of a step. */
 typedef struct {
+    const double *points; /* n of them behind a -infinity and before an infinity, which points[0] and points[n + 1] are */
+    int64_t n;
+    double first, inverse_step, low, high; /* places below `low` are 0 and above `high` are n; both a step beyond the points */
+    int32_t counts_equal;                  /* whether a point that is equal to the number counts */
+} dpk_points;
+
+/* core/places.c: places of the numbers of an array */
+typedef struct {
+    const dpk_kernels *kernels;
+    dpk_points points;
+    dpk_view values;
+} dpk_places;
+
+typedef struct {
+    /* out[i] = how many points are below x[i], in [0, n] even of a NaN. */
+    void (*places)(const dpk_points *, const double *x, size_t n, int64_t *out);
     /* Advances n data sets from their levels and places as far as the tests are known, at most through level `steps`. */
     void (*walk)(const dpk_tests *, const double *counts, int32_t *levels, int32_t *places, size_t n);
     /* out[i] = values[how many of the ascending thresholds are <= counts[i]]; 2^log2 - 1 thresholds. */
@@ -35,5 +53,7 @@ typedef struct {
     /* Adds to counts[k] how often each code in [0, k) occurs, k <= 256; nonzero if there is another one. */
     int (*bytes)(const uint8_t *codes, size_t n, int k, int64_t *counts);
 } dpk_search_kernels;
+
+void dpk_places_run(const dpk_places *, int64_t start, int64_t stop, int dtype, void *out);
 
 #endif

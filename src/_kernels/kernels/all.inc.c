@@ -60,7 +60,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .walsh_hadamard = walsh_hadamard,
         },
     .selection = {.largest = largest_of, .any_at_most = any_at_most, .within_reach = within_reach},
-    .sums = {.run = sum_run, .rows = sum_rows},
-    .search = {.walk = walk, .steps = steps, .nonzero = nonzero, .bytes = count_bytes},
+    .sums = {.run = sum_run, .rows = sum_rows, .reals = reals, .moments = moments, .moments_int = moments_int},
+    .search = {.walk = walk, .steps = steps, .places = places, .nonzero = nonzero, .bytes = count_bytes},
     .release = {.choose = choose, .cosines = cosines, .band_row = band_row, .weigh_bits = weigh_bits},
 };

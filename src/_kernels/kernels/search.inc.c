@@ -149,6 +149,52 @@ static void steps(const int64_t *DPK_RESTRICT counts, const int64_t *DPK_RESTRIC
     }
 }
 
+DPK_INLINE double precedes(double point, double x, int counts_equal) {
+    return counts_equal ? (point <= x ? 1.0 : 0.0) : (point < x ? 1.0 : 0.0);
+}
+
+/* Four points at a time; behind the last one stands a NaN, which precedes nothing. */
+DPK_INLINE void compare_with_all(const dpk_points *p, const double *DPK_RESTRICT x, size_t n, int64_t *DPK_RESTRICT out,
+                                 const int counts_equal) {
+    const double nan = double_of(0x7ff8000000000000u);
+    for (size_t i = 0; i < n; i++) out[i] = 0;
+    for (int64_t z = 1; z <= p->n; z += 4) {
+        const double a = p->points[z], b = z + 1 <= p->n ? p->points[z + 1] : nan;
+        const double c = z + 2 <= p->n ? p->points[z + 2] : nan, d = z + 3 <= p->n ? p->points[z + 3] : nan;
+        for (size_t i = 0; i < n; i++) {
+            double ab = precedes(a, x[i], counts_equal) + precedes(b, x[i], counts_equal);
+            double cd = precedes(c, x[i], counts_equal) + precedes(d, x[i], counts_equal);
+            out[i] += to_int64(ab + cd);
+        }
+    }
+}
+
+/* The guess is off by one at most, and the points beside it settle it. */
+DPK_INLINE void guess_and_settle(const dpk_points *points, const double *DPK_RESTRICT x, size_t n, int64_t *DPK_RESTRICT out,
+                                 const int counts_equal) {
+    const dpk_points p = *points;
+    const double *DPK_RESTRICT at = p.points;
+    const double last = (double)p.n;
+    for (size_t i = 0; i < n; i++) {
+        double above = x[i] > p.low ? x[i] : p.low; /* a NaN compares false */
+        double inside = above < p.high ? above : p.high;
+        double guess = (inside - p.first) * p.inverse_step + 0.5;
+        guess = guess > 0.0 ? guess : 0.0;
+        int64_t place = to_int64(guess < last ? guess : last);
+        double up = precedes(at[place + 1], inside, counts_equal), stays = precedes(at[place], inside, counts_equal);
+        out[i] = place + to_int64(up + stays - 1.0);
+    }
+}
+
+/* Pre: as dpk_points says. Post: see dpk_search.h. Errors: none. */
+static void places(const dpk_points *p, const double *x, size_t n, int64_t *out) {
+    if (p->inverse_step == 0.0) {
+        if (p->counts_equal) compare_with_all(p, x, n, out, 1);
+        else compare_with_all(p, x, n, out, 0);
+    } else if (p->counts_equal) guess_and_settle(p, x, n, out, 1);
+    else guess_and_settle(p, x, n, out, 0);
+}
+
 enum { BYTE_LANES = 64, BYTE_ROUNDS = 255 };
 
 /* How many of rounds * BYTE_LANES bytes equal `code`, rounds <= BYTE_ROUNDS. Not inlined: gcc 12 vectorises it only on pointers of its own.

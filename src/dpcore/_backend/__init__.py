@@ -45,9 +45,9 @@ from dpcore._backend.response import (
     table_response,
     unary_response,
 )
-from dpcore._backend.search import WALK_LANES, first_wrong_counts, step_values, walk
+from dpcore._backend.search import WALK_LANES, first_wrong_counts, places, step_values, walk
 from dpcore._backend.selection import NOISES, Selection, select_largest, select_peeled
-from dpcore._backend.sums import column_sums, noisy_pairs
+from dpcore._backend.sums import column_sums, moments, noisy_pairs
 from dpcore._backend.text import INSIDE_QUOTES, START_OF_RECORD, TextRecords, end_of_record, split_records
 from dpcore._backend.threads import default_threads, for_ranges
 from dpcore._backend.words import GROUP, KernelWords, call_words, derived_key, uniform_words
@@ -105,7 +105,9 @@ __all__ = [
     "int_noise",
     "kary_response",
     "make_keystream",
+    "moments",
     "noisy_pairs",
+    "places",
     "rounded_cosines",
     "secure_cipher",
     "select_largest",

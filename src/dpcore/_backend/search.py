@@ -14,6 +14,9 @@ WALK_LANES = int(_search.WALK_LANES)
 """Rows of tests and of counts are padded with zeros to a multiple of this."""
 _LOOKED_UP = 0.5
 """Number of counts that are looked up in the time of one noisy number."""
+_PLACED = 2.0
+"""Number of places that are found in that time."""
+_BYTE_POINTS = 255 + 2
 _TEST_COST = 0.5
 """Time of one test of eight outcomes, in noisy numbers."""
 _WORTH_ROUGH = 2048
@@ -39,6 +42,21 @@ def step_values(counts: Integers, thresholds: Integers, values: Floats, *, threa
         threads,
         elements_per_unit=_LOOKED_UP,
     )
+    return out
+
+
+def places(x: npt.NDArray[Any], points: Floats, step: float, *, counts_equal: bool, threads: int | None = 1) -> npt.NDArray[Any]:
+    """Count the points below each number of x (n,), or at most it; those of a NaN are any.
+
+    The points ascend between two infinities. If the step is not 0, they are evenly spaced by it, but for a quarter of it. Up to 255 of them
+    make bytes.
+    """
+    out: npt.NDArray[Any] = np.empty(len(x), np.uint8 if len(points) <= _BYTE_POINTS else np.int64)
+
+    def work(start: int, stop: int) -> None:
+        _search.find_places(x[start:stop], points, step, counts_equal, out[start:stop])
+
+    for_ranges(work, len(x), threads, elements_per_unit=_PLACED)
     return out
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._backend.memory import aligned
 from dpcore._backend.noise import float_noise
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position
@@ -15,11 +16,15 @@ from dpcore._exact.pending import Kind
 from dpcore._kernels import _sums
 from dpcore.errors import DataError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _VALUES_PER_UNIT = 8
 """Values that are added in the time of one noisy number."""
 _TILE = 1 << 15
 """Arrays of more columns are cut into tiles of columns and not into rows: the totals of a thread's range would be too large."""
 _WIDE = 1024
+_FAR_CENTRE = 2**62
 
 Words = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
 
@@ -99,3 +104,33 @@ def noisy_pairs(
     pairs = np.empty(high.shape, np.complex128)
     pairs.real, pairs.imag = high, low
     return float_noise(kind, pairs, scale, grid, position, out=None, threads=threads)
+
+
+_PART_BITS = 25
+"""Of the lower part of a distance whose squares are added; see the kernel."""
+_FAR_ROWS = 1 << 11
+"""Reports that are left to `far` where a block has one that the kernel does not take; it takes as many at a time, or fewer."""
+_MANY_ROWS = 1 << 22
+"""Reports between two looks for Ctrl-C."""
+
+
+def moments(x: npt.NDArray[Any], centre: int, grid: float, far: Callable[[int, int], tuple[int, int]]) -> tuple[int, int]:
+    """Σd and Σd² over x (n,), float64 or int64, exactly: d = x/grid − centre; the grid of integers is 1.
+
+    `far` adds up the ranges with a report that is no multiple of the grid, or 2^50 steps from the centre.
+    """
+    if x.dtype == np.int64 and abs(centre) >= _FAR_CENTRE:
+        ranges = [far(start, min(start + _FAR_ROWS, len(x))) for start in range(0, len(x), _FAR_ROWS)]
+        return sum(each[0] for each in ranges), sum(each[1] for each in ranges)
+    call = _sums.Moments(aligned(x), centre, grid)
+    low, high = np.zeros(_sums.MOMENT_PARTS, np.uint64), np.zeros(_sums.MOMENT_PARTS, np.int64)
+    at = total = squares = 0
+    while at < len(x):
+        stop = min(at + _MANY_ROWS, len(x))
+        at = call.add(at, stop, low, high)
+        if at < stop:
+            stop = min(at + _FAR_ROWS, stop)
+            more = far(at, stop)
+            at, total, squares = stop, total + more[0], squares + more[1]
+    d, aa, ab, bb = ((h << 64) + w for h, w in zip(high.tolist(), low.tolist(), strict=True))
+    return total + d, squares + (aa << 2 * _PART_BITS) + (ab << _PART_BITS + 1) + bb

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from dpcore import noise
+from dpcore import _backend, noise
 from dpcore._series import SeriesT
 from dpcore._validation import check_array, check_integer, check_threads
 from dpcore.errors import DataError, ParameterError
@@ -221,12 +221,13 @@ class Additive(LocalMechanism, Generic[Single]):
         """
         check_threads(threads)
         values = check_array("reports", reports, ("int64",) if self.integral else ("float64",))
-        flat, centre, total, squares = values.reshape(-1), self._centre, 0, 0
-        for start in range(0, flat.size, BLOCK):
-            block = flat[start : start + BLOCK]
-            block_total, block_squares = around(block, centre) if self.integral else self._float_sums(block, centre, start)
-            total, squares = total + block_total, squares + block_squares
-        return Aggregate(self, flat.size, (total, squares))
+        flat, centre = values.reshape(-1), self._centre
+
+        def far(start: int, stop: int) -> tuple[int, int]:
+            block = flat[start:stop]
+            return around(block, centre) if self.integral else self._float_sums(block, centre, start)
+
+        return Aggregate(self, flat.size, _backend.moments(flat, centre, self.grid, far))
 
     def _float_sums(self, block: npt.NDArray[np.float64], centre: int, start: int) -> tuple[int, int]:
         """Σd and Σd² of a block of floats.

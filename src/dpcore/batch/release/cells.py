@@ -15,8 +15,6 @@ from dpcore.batch.tables.rows import refused_cell
 from dpcore.batch.tables.values import REAL_TYPES, CellError, Codes, Numbers, not_given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from dpcore.batch.tables.rows import Rows
@@ -121,16 +119,14 @@ class Within(OfNumbers):
 
 
 FEW_POINTS = 16
-BLOCK = 1 << 13
-"""Numbers whose places are found at a time."""
 
 
 class Points:
-    """Increasing numbers p, and where others lie among them; if they are few or about evenly spaced, several times faster than a search.
+    """Increasing numbers p, and where others lie among them; if they are few or about evenly spaced, many times faster than a search.
 
-    With few points each number is compared with all of them. If they are evenly spaced, a number's place is guessed by a division: as no
-    point is further than a quarter of a step from its even place, the guess is off by one at most, and comparing with the points beside it
-    makes it exact.
+    With few points each number is compared with all of them. If they are evenly spaced, a number's place is guessed from its distance to
+    the first: as no point is further than a quarter of a step from its even place, the guess is off by one at most, and comparing with the
+    points beside it makes it exact.
     """
 
     __slots__ = ("_padded", "_points", "_step")
@@ -142,56 +138,19 @@ class Points:
 
     def below(self, x: Array) -> Array:
         """Count the points that are less than each number."""
-        if len(self._points) < FEW_POINTS:
-            return self._counted(np.less, x)
-        if self._step is None:
-            return np.searchsorted(self._points, x, side="left")
-
-        def settle(x: Array, place: npt.NDArray[np.intp]) -> None:
-            place += self._padded[1:][place] < x
-            place -= self._padded[place] >= x
-
-        return self._guessed(x, settle)
+        return self._places(x, counts_equal=False)
 
     def not_above(self, x: Array) -> Array:
         """Count the points that are at most each number."""
-        if len(self._points) < FEW_POINTS:
-            return self._counted(np.less_equal, x)
-        if self._step is None:
-            return np.searchsorted(self._points, x, side="right")
+        return self._places(x, counts_equal=True)
 
-        def settle(x: Array, place: npt.NDArray[np.intp]) -> None:
-            place += self._padded[1:][place] <= x
-            place -= self._padded[place] > x
-
-        return self._guessed(x, settle)
-
-    def _counted(self, precedes: np.ufunc, x: Array) -> Array:
-        """Count the points that precede each number, in blocks that stay in the cache."""
-        found = np.empty(x.shape, np.intp)
-        for start in range(0, len(x), BLOCK):
-            block = x[start : start + BLOCK].astype(np.float64, copy=False)
-            count, one = np.zeros(block.shape, np.uint8), np.empty(block.shape, np.bool_)
-            for point in self._points:
-                precedes(point, block, out=one)
-                np.add(count, one.view(np.uint8), out=count)
-            found[start : start + BLOCK] = count
-        return found
-
-    def _guessed(self, x: Array, settle: Callable[[Array, npt.NDArray[np.intp]], None]) -> Array:
-        """Places by a division, which `settle` makes exact, in blocks that stay in the cache."""
-        step, first, last = self._step or 1.0, self._points[0], self._points[-1]
-        found = np.empty(x.shape, np.intp)
-        for start in range(0, len(x), BLOCK):
-            block = np.clip(x[start : start + BLOCK].astype(np.float64, copy=False), first - step, last + step)
-            guess = np.subtract(block, first)
-            guess /= step
-            np.ceil(guess, out=guess)
-            np.clip(guess, 0, len(self._points), out=guess)
-            place = guess.astype(np.intp)
-            settle(block, place)
-            found[start : start + BLOCK] = place
-        return found
+    def _places(self, x: Array, *, counts_equal: bool) -> Array:
+        few = len(self._points) < FEW_POINTS
+        if not few and self._step is None:
+            return np.searchsorted(self._points, x, side="right" if counts_equal else "left")
+        if not len(self._points):
+            return np.zeros(len(x), np.intp)
+        return _backend.places(x, self._padded, 0.0 if few else self._step or 0.0, counts_equal=counts_equal)
 
 
 def _even_step(points: npt.NDArray[np.float64]) -> float | None:
