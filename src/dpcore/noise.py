@@ -485,7 +485,7 @@ def _check_rest(
 
 def _in_the_form_of(values: Any, result: Any) -> Any:
     """A Python number for a number, a Series for a Series, else the array."""
-    if type(result) is float or type(result) is int:
+    if type(result) is float or type(result) is int or type(values) is list:
         return result
     return like(values, result) if isinstance(values, np.ndarray) or result.ndim > 0 else result.item()
 

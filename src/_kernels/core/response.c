@@ -9,7 +9,8 @@
 enum {
     FLIP_LANES = DPK_FLIP_GROUPS * DPK_LANES,
     FLIP_WORDS = DPK_FLIP_GROUPS * DPK_PLANE_WORDS,
-    BLOCK = 512, /* one group of 16-bit pieces */
+    BLOCK = 512,          /* one group of 16-bit pieces */
+    FEW_FRAMES = 1 << 15, /* more than all frames below, but for flips of bytes */
     OPEN = 2
 };
 
@@ -271,6 +272,6 @@ int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint
     default:
         status = dpk_categories_run(call, start, stop, room, reached);
     }
-    dpk_wipe_stack(DPK_STACK_DEPTH);
+    dpk_wipe_stack(call->kind == DPK_FLIP ? DPK_STACK_DEPTH : FEW_FRAMES);
     return status;
 }
