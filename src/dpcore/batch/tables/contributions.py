@@ -1,13 +1,12 @@
-"""A pass over the column that says whose data a row is, with a database that spills into a folder."""
+"""A pass over the column that says whose data a row is, on a thread of its own."""
 
 from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,13 +27,9 @@ if TYPE_CHECKING:
 
 
 Answer = TypeVar("Answer")
-MEMORY = "256MB"
-"""Memory for the count of rows per unit, beyond which it spills to disk."""
-COUNTING_THREADS = 2
-"""Each thread of the count needs a share of `MEMORY`; with more of them the shares are too small to spill from."""
 PIECE_ROWS = 1 << 16
 LONGEST_NAME = 256
-"""Bytes of a unit's name that are counted as they are. Of a longer one it is the digest: a name must not outgrow the database's memory."""
+"""Bytes of a unit's name that are counted as they are. Of a longer one it is the digest: a few names must not fill the memory."""
 
 
 class Planned(Protocol):
@@ -57,67 +52,60 @@ class Planned(Protocol):
         """Type of the column that holds the privacy unit; None if the unit is the row."""
 
 
+class _StoppedError(Exception):
+    """The calling thread ended the work."""
+
+
 @dataclass(slots=True)
 class Reading:
-    """State of the passes over the unit column, kept outside the database: its own messages may quote values.
-
-    There are two passes at most, each of which is half of the work.
-    """
+    """How far a pass over the unit column and the choice after it have come; each is half of the work."""
 
     starts: dict[Path, int] = field(default_factory=dict)
     rows: int = 0
     done: float = 0.0
-    passes: int = 0
-    failure: BaseException | None = None
+    stopped: bool = False
+
+    def check(self) -> None:
+        """Raise an error if the work was stopped."""
+        if self.stopped:
+            raise _StoppedError
 
 
-def in_database(
-    plan: Planned,
-    reading: Reading,
-    spill: Path,
-    threads: int,
-    update: Callable[[int, float], None],
-    work: Callable[[duckdb.DuckDBPyConnection, Any, Reading], Answer],
-) -> Answer:
-    """Let a database that spills into a folder do some work on a separate thread.
+def in_background(plan: Planned, reading: Reading, spill: Path, update: Callable[[int, float], None], work: Callable[[], Answer]) -> Answer:
+    """Do some work on the units on a separate thread, so that the calling thread stays free for signals.
 
     Parameters
     ----------
     plan : Planned
-        Passed on to `work`.
+        Names the unit.
     reading : Reading
-        Passed on to `work`.
+        How far the work has come. The work ends soon after it was stopped.
     spill : Path
-        Folder for what does not fit into memory.
-    threads : int
-        Threads that count.
+        Folder for what does not fit into memory; it is made if it is not there.
     update : callable
-        Told the rows read and the fraction of the input they are, on the calling thread.
+        Told the rows read and the fraction of the work that is done, on the calling thread.
     work : callable
-        What to do with the database.
+        What to do.
+
+    Raises
+    ------
+    StorageError
+        If there is no room.
     """
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": MEMORY,
-        "temp_directory": str(spill),
-        "threads": min(threads, COUNTING_THREADS),
-        "preserve_insertion_order": False,
-    }
-    # It will hold the units' own names, and lies where results are published. The database would make it for everybody to read.
-    spill.mkdir(mode=0o700, exist_ok=True)
-    with duckdb.connect(":memory:", config=settings) as database, ThreadPoolExecutor(1) as worker:
-        # Its own bar would be drawn on standard output.
-        database.execute("set enable_progress_bar = false").fetchall()
-        counting = worker.submit(work, database, plan, reading)
+    # It will hold the units' own names, and lies where results are published.
+    spill.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ThreadPoolExecutor(1) as worker:
+        working = worker.submit(work)
         try:
-            while not wait([counting], POLL_SECONDS).done:
+            while not wait([working], POLL_SECONDS).done:
                 update(reading.rows, min(reading.done, UNFINISHED))
-            answer = counting.result()
-        except duckdb.Error:
-            if reading.failure is not None:
-                raise reading.failure from None
-            raise StorageError(f"counting rows per {plan.job.privacy.unit!r} failed; it may need more room in {spill.parent}") from None
+            answer = working.result()
+        except DpcoreError:
+            raise
+        except (OSError, pa.ArrowException):
+            raise StorageError(f"choosing rows per {plan.job.privacy.unit!r} failed; it may need more room in {spill.parent}") from None
         except BaseException:
-            database.interrupt()
+            reading.stopped = True
             raise
     update(reading.rows, 1.0)
     return answer
@@ -132,18 +120,14 @@ def unit_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The unit column, null where a row names none, beside what `more` makes of rows, which have these `columns`."""
     name, types = plan.job.privacy.unit, {**(columns or {}), plan.job.privacy.unit: plan.unit_type}
-    try:
-        for rows in read_rows(plan.inputs, types, Cut(PIECE_ROWS, use_threads=False)):
-            for part in rows.parts:
-                reading.starts.setdefault(part.path, rows.first + part.start - part.row)
-            units = _comparable(_named(rows.batch.column(name).cast(plan.unit_type)))
-            yield pa.RecordBatch.from_arrays([units, *more(rows)], schema=schema)
-            reading.rows = max(reading.rows, rows.first + len(units))
-            reading.done = (reading.passes + rows.done) / 2
-    except DpcoreError as error:
-        reading.failure = error
-        raise
-    reading.passes += 1
+    for rows in read_rows(plan.inputs, types, Cut(PIECE_ROWS, use_threads=False)):
+        reading.check()
+        for part in rows.parts:
+            reading.starts.setdefault(part.path, rows.first + part.start - part.row)
+        units = _comparable(_named(rows.batch.column(name).cast(plan.unit_type)))
+        yield pa.RecordBatch.from_arrays([units, *more(rows)], schema=schema)
+        reading.rows = rows.first + len(units)
+        reading.done = rows.done / 2
 
 
 def _named(units: pa.Array) -> pa.Array:
@@ -155,7 +139,7 @@ def _named(units: pa.Array) -> pa.Array:
 
 
 def compared_type(kind: pa.DataType) -> pa.DataType:
-    """What a database is given for units of a type: integers or bytes, of which no value can end its work, as it would that of a time."""
+    """The type in which units of a type are compared: integers or bytes."""
     if pa.types.is_temporal(kind):
         return pa.int32() if kind.bit_width == 32 else pa.int64()
     return BYTES.get(kind, kind)

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore._backend import uniform_words
 from dpcore.batch import make_release_plan, parse_release_job
-from dpcore.batch.tables import contributions, units
+from dpcore.batch.tables import by_unit, contributions, units
 from dpcore.testing import KeyedRandom
 from support.jobs import FORMATS, Workplace, read_table, write_table
 from support.releases import Counter
@@ -129,14 +130,16 @@ def test_no_name_of_a_unit_ends_a_job(place, name):
     assert (found[0] + found[3], found[1:3]) == ((1 if units[0].equals(units[3]) else 2), [1, 1])
 
 
-def test_a_name_of_a_unit_does_not_outgrow_the_database(place, monkeypatch):
-    monkeypatch.setattr(contributions, "MEMORY", "64MB")
+def test_a_name_of_a_unit_does_not_fill_the_memory(place, monkeypatch):
+    sizes, add = [], by_unit.ByUnit.add
+    monkeypatch.setattr(by_unit.ByUnit, "add", lambda parts, rows: sizes.append(rows.nbytes) or add(parts, rows))
     names = [letter * (40 << 20) for letter in "abc"]
     place.source = write_table(pa.table({"person": names, "n": np.ones(3, np.int64)}), place.source)
     place.write_job(NOISELESS, privacy={"max_epsilon": 60.0, "unit": "person", "max_rows_per_unit": 1}, key=None)
     done = place.privatize("--overwrite")
     assert done.code == 0, done.said
     assert read_table(place.target).column("n").to_pylist() == [1, 1, 1]
+    assert 0 < sum(sizes) < 1000
 
 
 def skewed(rows: int) -> pa.Table:
@@ -146,9 +149,19 @@ def skewed(rows: int) -> pa.Table:
     return pa.table({"person": pa.array(names), "n": np.ones(rows, np.int64), "g": pa.array(np.array(["a", "b"])[index // 10 % 2])})
 
 
-@pytest.mark.parametrize(("rows", "memory"), [(60_000, "24MB"), pytest.param(1_000_000, "48MB", marks=pytest.mark.long)])
-def test_a_person_with_a_third_of_the_rows_needs_no_more_memory(tmp_path, capsys, monkeypatch, rows, memory):
-    monkeypatch.setattr(contributions, "MEMORY", memory)
+def with_memory(monkeypatch, *, held: int, run: int, piece: int) -> None:
+    """Let so many bytes of rows be held, and be sorted at once, and so many rows of a part be read at once."""
+    monkeypatch.setattr(by_unit, "HELD_BYTES", held)
+    monkeypatch.setattr(by_unit, "RUN_BYTES", run)
+    monkeypatch.setattr(by_unit, "PIECE_ROWS", piece)
+
+
+@pytest.mark.parametrize("rows", [60_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_a_person_with_a_third_of_the_rows_needs_no_more_memory(tmp_path, capsys, monkeypatch, rows):
+    with_memory(monkeypatch, held=rows * 8, run=rows * 4, piece=rows // 10)
+    pieces = []
+    one = by_unit._one
+    monkeypatch.setattr(by_unit, "_one", lambda batches: pieces.append(sum(map(len, batches))) or one(batches))
     place = Counter(tmp_path, capsys)
     write_table(skewed(rows), place.source)
     query = {"kind": "sum", "column": "n", "lower": 0, "upper": 1, "missing": 0}
@@ -161,15 +174,13 @@ def test_a_person_with_a_third_of_the_rows_needs_no_more_memory(tmp_path, capsys
     place.write_job(NOISELESS, privacy={"max_epsilon": 300.0, "unit": "person", "max_rows_per_unit": 5}, key=None)
     assert place.privatize().code == 0
     assert sum(read_table(place.target).column("n").to_pylist()) == kept
+    # A batch of a person's rows is never cut.
+    assert max(pieces) <= max(rows // 5, 1 << 17)
 
 
-def chosen_rows(place, monkeypatch, people, limit, *, groups=None, source=None):
-    """Which rows take part, and the passes over the input that it took; `source` says whether all rows are sorted."""
-    passes = []
-    batches = units.unit_batches
-    monkeypatch.setattr(units, "unit_batches", lambda *given: passes.append(given) or batches(*given))
-    monkeypatch.setattr(units, "SOURCES", SOURCES if source is None else dict.fromkeys((True, False), source))
-    table = pa.table({"person": pa.array(people), "n": np.ones(len(people)), "kind": np.arange(len(people)) * 7 % 5})
+def chosen_rows(place, people, limit, *, groups=None):
+    """Which rows take part."""
+    table = pa.table({"person": people, "n": np.ones(len(people)), "kind": kinds(len(people))})
     path = write_table(table, place.folder / "units.parquet")
     query = {"name": "s", "kind": "sum", "column": "n", "lower": 0, "upper": 1, "missing": 0, "epsilon": 1.0}
     privacy = {"max_epsilon": 1000.0, "unit": "person", "max_rows_per_unit": limit}
@@ -185,32 +196,74 @@ def chosen_rows(place, monkeypatch, people, limit, *, groups=None, source=None):
     }
     plan = make_release_plan(parse_release_job(job), overwrite=True)
     grouping = None if groups is None else plan.grouping
-    place.folder.joinpath("spill").mkdir(exist_ok=True)
     kept = units.choose_rows(plan, KeyedRandom(bytes(32)), place.folder / "spill", 2, lambda *_: None, grouping=grouping)
-    monkeypatch.undo()
-    return kept.mask(0, len(people)).tolist(), len(passes)
+    return kept.mask(0, len(people)).tolist()
 
 
-SOURCES = units.SOURCES
+def kinds(rows):
+    """Groups of rows, of which 4 is not declared."""
+    return np.arange(rows) * 7 % 5
+
+
+def rows_by_definition(people, limit, groups=None):
+    """The same rows, one unit after the other."""
+    words, further = (uniform_words(KeyedRandom(bytes(32)).at(nonce).position(), len(people)) for nonce in (2**32 - 1, 2**32 - 2))
+    kind, kept = kinds(len(people)), [False] * len(people)
+    owned = {}
+    for row, person in enumerate(people):
+        owned.setdefault(person, []).append(row)
+    owned.pop(None, None)
+    for rows in owned.values():
+        firsts = {}
+        for row in rows:
+            firsts.setdefault(kind[row], row)
+        firsts.pop(4, None)
+        chosen = {4, *sorted(firsts, key=lambda group, firsts=firsts: further[firsts[group]])[:groups]}
+        for row in sorted((row for row in rows if kind[row] in chosen), key=lambda row: words[row])[:limit]:
+            kept[row] = True
+    return kept
+
+
+NAMES = {
+    "names": lambda number: f"person {number}",
+    "names of many lengths": lambda number: "x" * (number % 40) + str(number) * (number % 3),
+    "numbers": lambda number: number - 3,
+    "far numbers": lambda number: number << 32,
+}
 
 
 @pytest.mark.parametrize("groups", [None, 5])
-def test_units_within_their_limits_are_counted_and_not_sorted(place, monkeypatch, groups):
+def test_units_within_their_limits_keep_all_rows(place, groups):
     people = [f"person {i % 40}" for i in range(400)]
-    assert chosen_rows(place, monkeypatch, people, 10, groups=groups) == ([True] * 400, 1)
+    assert chosen_rows(place, people, 10, groups=groups) == [True] * 400
 
 
+@pytest.mark.parametrize("memory", [None, {"held": 0, "run": 1, "piece": 1 << 20}, {"held": 0, "run": 1, "piece": 5}], ids=str)
 @pytest.mark.parametrize("groups", [None, 2, 4])
 @pytest.mark.parametrize("nulls", [False, True])
-def test_the_rows_of_units_with_too_many_are_those_of_a_sort_of_all(place, monkeypatch, groups, nulls):
-    """Half of the rows belong to units that have few; the others' rows are chosen as if all were sorted."""
-    people = [None if nulls and i % 37 == 0 else f"person {i // 4}" if i % 2 else f"person {i % 7} with many" for i in range(600)]
-    few, passes = chosen_rows(place, monkeypatch, people, 9, groups=groups)
-    everything, _ = chosen_rows(place, monkeypatch, people, 9, groups=groups, source=SOURCES[False])
-    joined, _ = chosen_rows(place, monkeypatch, people, 9, groups=groups, source=SOURCES[True])
-    assert few == everything == joined
-    assert passes == 2
-    assert 0 < sum(few) < 600
-    assert not any(kept for kept, person in zip(few, people, strict=True) if person is None)
-    if groups is None:
-        assert all(kept for kept, person in zip(few, people, strict=True) if person is not None and not person.endswith("many"))
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rows_of_units_with_too_many_are_those_with_the_smallest_words(place, monkeypatch, memory, groups, nulls, name):
+    """Half of the rows belong to units that have few. What is held in memory, and in how many pieces it is read, changes nothing."""
+    monkeypatch.setattr(contributions, "PIECE_ROWS", 70)
+    if memory:
+        with_memory(monkeypatch, **memory)
+    people = [None if nulls and i % 37 == 0 else NAMES[name](i // 4 + 100 if i % 2 else i % 7) for i in range(600)]
+    found = chosen_rows(place, people, 9, groups=groups)
+    assert found == rows_by_definition(people, 9, groups)
+    assert 0 < sum(found) < 600
+
+
+def test_words_that_are_equal_in_all_but_their_last_bits_are_told_apart():
+    unit, place = np.array([0, 1, 1, 1, 1, 0]), np.array([5, 4, 3, 2, 1, 0])
+    word = np.array([0, 2, 1, 2**63, 1, 1], np.uint64)
+    assert units.beyond(unit, place, word, 1).tolist() == [False, True, True, True, False, True]
+    assert units.beyond(unit, place, word, 2).tolist() == [False, True, False, True, False, False]
+
+
+def test_names_are_spread_over_all_parts():
+    numbers = np.arange(100_000)
+    for names in (pa.array(numbers), pa.array(numbers << 40), pa.array([f"person {i:07}" for i in numbers], pa.binary())):
+        parts = by_unit._parts(names, 0x9E3779B97F4A7C15)
+        counts = np.bincount(parts, minlength=by_unit.PARTS)
+        assert len(counts) == by_unit.PARTS
+        assert counts.max() < 2 * 100_000 / by_unit.PARTS

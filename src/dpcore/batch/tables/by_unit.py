@@ -1,0 +1,177 @@
+"""Rows put into parts by a hash of their unit, so that all rows of a unit lie in one part.
+
+What does not fit into memory is written to disk, a run of rows after the other, each sorted by part.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    import numpy.typing as npt
+
+HELD_BYTES = 128 << 20
+"""Memory for rows, beyond which they are written to disk."""
+RUN_BYTES = 24 << 20
+"""Rows are sorted by part when there are so many bytes of them."""
+PART_BITS = 8
+PARTS = 1 << PART_BITS
+NAMELESS = PARTS
+"""The part of rows that name no unit."""
+PIECE_ROWS = 1 << 19
+PIECE_BYTES = 48 << 20
+"""A part is read in pieces of about so many rows or bytes, in case one unit has most rows."""
+LOWEST_BYTES = np.array([256**size - 1 for size in range(9)], np.uint64)
+
+
+class ByUnit:
+    """Rows in parts: `add` all of them, `finish`, and then read parts in any order.
+
+    Parameters
+    ----------
+    path : Path
+        File for what does not fit into memory; it is made when it is needed.
+    schema : pyarrow.Schema
+        Of the rows. The first column is the unit: an integer, or bytes.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path, self._schema = path, schema
+        self._multiplier = secrets.randbits(64) | 1  # nobody can choose names that fall into one part
+        self._waiting: list[pa.RecordBatch] = []
+        self._runs: list[tuple[pa.RecordBatch, npt.NDArray[np.int64]]] = []
+        self._held = 0
+        self._writer: Any = None
+        self._reader: Any = None
+        self._written: list[npt.NDArray[np.int64]] = []
+        self._file: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for opened in (self._writer, self._file):
+            if opened is not None:
+                opened.close()
+        self._path.unlink(missing_ok=True)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take rows; those of a part come back in the order in which they were added."""
+        if len(rows) == 0:
+            return
+        self._waiting.append(rows)
+        if sum(batch.nbytes for batch in self._waiting) >= RUN_BYTES:
+            self._sort()
+
+    def finish(self) -> None:
+        """End the adding of rows."""
+        self._sort()
+        if self._writer is not None:
+            self._writer.close()
+            self._file.close()
+            self._writer, self._file = None, pa.OSFile(str(self._path), "rb")
+            self._reader = pa.ipc.open_file(self._file)
+
+    def pieces(self, part: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a part, in pieces of bounded size."""
+        found: list[pa.RecordBatch] = []
+        for rows in self._slices(part):
+            found.append(rows)
+            if sum(map(len, found)) >= PIECE_ROWS or sum(each.nbytes for each in found) >= PIECE_BYTES:
+                yield _one(found)
+                found = []
+        if found:
+            yield _one(found)
+
+    def _slices(self, part: int) -> Iterator[pa.RecordBatch]:
+        for first in self._written:
+            if first[part] >= 0:
+                yield self._reader.get_batch(int(first[part]))
+        for rows, starts in self._runs:
+            if starts[part + 1] > starts[part]:
+                yield rows.slice(starts[part], starts[part + 1] - starts[part])
+
+    def _sort(self) -> None:
+        if not self._waiting:
+            return
+        rows = _one(self._waiting)
+        self._waiting = []
+        parts = _parts(rows.column(0), self._multiplier)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=PARTS + 1))])
+        # A stable sort of integers of 16 bits is a radix sort.
+        rows = rows.take(pa.array(np.argsort(parts, kind="stable")))
+        self._runs.append((rows, starts))
+        self._held += rows.nbytes
+        if self._held > HELD_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        """Move all runs to the file."""
+        if self._writer is None:
+            self._file = pa.OSFile(str(self._path), "wb")
+            self._writer = pa.ipc.new_file(self._file, self._schema)
+        place = sum(int((first >= 0).sum()) for first in self._written)
+        for rows, starts in self._runs:
+            sizes = np.diff(starts)
+            for part in np.flatnonzero(sizes):
+                self._writer.write_batch(rows.slice(starts[part], sizes[part]))
+            filled = np.cumsum(sizes > 0)
+            self._written.append(np.where(sizes > 0, place + filled - 1, -1))
+            place += int(filled[-1])
+        self._runs, self._held = [], 0
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    columns = [pa.concat_arrays([batch.column(place) for batch in batches]) for place in range(batches[0].num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+def _parts(units: pa.Array, multiplier: int) -> npt.NDArray[np.uint16]:
+    """The part of each row."""
+    factor = np.uint64(multiplier)
+    hashed = _hashed_integers(units, factor) if pa.types.is_integer(units.type) else _hashed_bytes(units, factor)
+    parts = (hashed >> np.uint64(64 - PART_BITS)).astype(np.uint16)
+    if units.null_count:
+        parts[units.is_null().to_numpy(zero_copy_only=False)] = NAMELESS
+    return parts
+
+
+def _hashed_integers(units: pa.Array, factor: np.uint64) -> npt.NDArray[np.uint64]:
+    values = units.fill_null(0).to_numpy(zero_copy_only=False)
+    return _mixed(values.astype(np.uint64) * factor, factor)
+
+
+def _mixed(words: npt.NDArray[np.uint64], factor: np.uint64) -> npt.NDArray[np.uint64]:
+    """Words of which the upper bits depend on all bits."""
+    words ^= words >> np.uint64(32)
+    words *= factor
+    return words
+
+
+def _hashed_bytes(units: pa.Array, factor: np.uint64) -> npt.NDArray[np.uint64]:
+    """A hash of names, eight bytes of all of them at a time."""
+    _, offsets, data = units.buffers()
+    width = np.int64 if pa.types.is_large_binary(units.type) else np.int32
+    ends = np.frombuffer(offsets, width)[units.offset : units.offset + len(units) + 1].astype(np.int64)
+    text = np.zeros(int(ends[-1] - ends[0]) + 8, np.uint8)
+    if data is not None:
+        text[:-8] = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+    starts, sizes = ends[:-1] - ends[0], np.diff(ends)
+    words: npt.NDArray[np.uint64] = np.ndarray(len(text) - 7, "<u8", text, strides=(1,))
+    hashed = sizes.astype(np.uint64) * factor
+    for step in range(0, int(sizes.max(initial=0)), 8):
+        rows = np.flatnonzero(sizes > step)
+        left = np.minimum(sizes[rows] - step, 8).astype(np.uint64)
+        hashed[rows] = _mixed((hashed[rows] ^ (words[starts[rows] + step] & LOWEST_BYTES[left])) * factor, factor)
+    return hashed
