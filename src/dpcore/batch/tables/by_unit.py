@@ -30,7 +30,6 @@ NAMELESS = PARTS
 PIECE_ROWS = 1 << 19
 PIECE_BYTES = 48 << 20
 """A part is read in pieces of about so many rows or bytes, in case one unit has most rows."""
-LOWEST_BYTES = np.array([256**size - 1 for size in range(9)], np.uint64)
 
 
 class ByUnit:
@@ -172,6 +171,7 @@ def _hashed_bytes(units: pa.Array, factor: np.uint64) -> npt.NDArray[np.uint64]:
     hashed = sizes.astype(np.uint64) * factor
     for step in range(0, int(sizes.max(initial=0)), 8):
         rows = np.flatnonzero(sizes > step)
-        left = np.minimum(sizes[rows] - step, 8).astype(np.uint64)
-        hashed[rows] = _mixed((hashed[rows] ^ (words[starts[rows] + step] & LOWEST_BYTES[left])) * factor, factor)
+        beyond = np.maximum(step + 8 - sizes[rows], 0).astype(np.uint64)
+        own = words[starts[rows] + step] & (np.uint64(2**64 - 1) >> (np.uint64(8) * beyond))
+        hashed[rows] = _mixed((hashed[rows] ^ own) * factor, factor)
     return hashed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from dpcore._backend import uniform_words
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.batch.tables import by_unit, contributions, units
+from dpcore.errors import StorageError
 from dpcore.testing import KeyedRandom
 from support.jobs import FORMATS, Workplace, read_table, write_table
 from support.releases import Counter
@@ -178,7 +180,7 @@ def test_a_person_with_a_third_of_the_rows_needs_no_more_memory(tmp_path, capsys
     assert max(pieces) <= max(rows // 5, 1 << 17)
 
 
-def chosen_rows(place, people, limit, *, groups=None):
+def chosen_rows(place, people, limit, *, groups=None, update=lambda *_: None):
     """Which rows take part."""
     table = pa.table({"person": people, "n": np.ones(len(people)), "kind": kinds(len(people))})
     path = write_table(table, place.folder / "units.parquet")
@@ -196,7 +198,7 @@ def chosen_rows(place, people, limit, *, groups=None):
     }
     plan = make_release_plan(parse_release_job(job), overwrite=True)
     grouping = None if groups is None else plan.grouping
-    kept = units.choose_rows(plan, KeyedRandom(bytes(32)), place.folder / "spill", 2, lambda *_: None, grouping=grouping)
+    kept = units.choose_rows(plan, KeyedRandom(bytes(32)), place.folder / "spill", 2, update, grouping=grouping)
     return kept.mask(0, len(people)).tolist()
 
 
@@ -267,3 +269,37 @@ def test_names_are_spread_over_all_parts():
         counts = np.bincount(parts, minlength=by_unit.PARTS)
         assert len(counts) == by_unit.PARTS
         assert counts.max() < 2 * 100_000 / by_unit.PARTS
+
+
+def test_a_disk_without_room_is_said(place, monkeypatch):
+    with_memory(monkeypatch, held=0, run=1, piece=5)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(by_unit.ByUnit, "_write", full)
+    with pytest.raises(StorageError, match="choosing rows per 'person' failed; it may need more room in"):
+        chosen_rows(place, PEOPLE, 2)
+
+
+def test_a_signal_ends_the_choice_of_rows(place, monkeypatch):
+    """Also when there is much left to read."""
+    monkeypatch.setattr(contributions, "PIECE_ROWS", 1)
+    monkeypatch.setattr(contributions, "POLL_SECONDS", 0.0)
+    read, waited = [], threading.Event()
+
+    def batches(*given):
+        for batch in unit_batches(*given):
+            waited.wait(10)
+            read.append(batch)
+            yield batch
+
+    def update(*_):
+        waited.set()
+        raise KeyboardInterrupt
+
+    unit_batches = units.unit_batches
+    monkeypatch.setattr(units, "unit_batches", batches)
+    with pytest.raises(KeyboardInterrupt):
+        chosen_rows(place, ["ann"] * 20_000, 2, update=update)
+    assert len(read) < 20_000
