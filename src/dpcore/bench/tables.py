@@ -34,6 +34,8 @@ BY_REGION = {"name": "rows of regions", "kind": "count", "group_by": "region", "
 GROUPED = "select person, region, count(*) as n from units group by person, region"
 COUNTED = "select person, count(*) as n from units group by person"
 """DuckDB's own aggregation of the units, with and without groups."""
+AGGREGATING_MEMORY, AGGREGATING_THREADS = "256MB", 2
+"""Memory and threads of DuckDB: about those of a job with units."""
 
 
 class Files:
@@ -196,15 +198,14 @@ class Files:
         return work
 
     def aggregating(self, query: str) -> Work:
-        """Return the work of DuckDB that aggregates the units, with the memory, the threads and the place to spill of a job."""
+        """Return the work of DuckDB that aggregates the units, with about the memory and the threads of a job, and its place to spill."""
         import duckdb
 
         from dpcore._backend import default_threads
-        from dpcore.batch.tables.contributions import COUNTING_THREADS, MEMORY
 
         settings: dict[str, Any] = {
-            "memory_limit": MEMORY, "temp_directory": str(self.folder / "spill"), "threads": min(default_threads(), COUNTING_THREADS),
-            "preserve_insertion_order": False,
+            "memory_limit": AGGREGATING_MEMORY, "temp_directory": str(self.folder / "spill"),
+            "threads": min(default_threads(), AGGREGATING_THREADS), "preserve_insertion_order": False,
         }  # fmt: skip
         source = self.units.as_posix()
 
