@@ -37,7 +37,8 @@ ALLOWED = {
     "accounting/ledger/database.py": {"APPLICATION": CONSTANT},
     "accounting/_optimal.py": {"_stirling_coefficient()": CACHE, "optimal_epsilon()": CACHE},
     "batch/jobfile/sections.py": {"OutputSection.COMPRESSIONS": CONSTANT},
-    "batch/release/answers.py": {"_width()": CACHE},
+    "batch/release/answers.py": {"half_width_of()": CACHE},
+    "batch/release/moments.py": {"_unit_width()": CACHE},
     "batch/tables/reports.py": {"HEX": CONSTANT},
     "bench/_peers/sources.py": {
         **dict.fromkeys(("PCG64", "SFC64"), "generators of peers, which a benchmark times and whose numbers nobody keeps"),

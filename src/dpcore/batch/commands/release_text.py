@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
 from dpcore.batch.commands import words
-from dpcore.batch.release.queries import SyntheticQuery
+from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.moments import MomentAnswer
+from dpcore.batch.release.queries import CovarianceQuery, SyntheticQuery
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.words import neighbours_in_words, release_guarantee
-from dpcore.pages.numbers import plain_number, rounded_up
+from dpcore.pages.numbers import plain_name, plain_number, rounded_up
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +33,14 @@ def describe(plan: ReleasePlan) -> str:
     ledger = plan.job.ledger
     lines = [words.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
     lines += [f"table   {_table(answer)}" for answer in plan.answers if isinstance(answer, SyntheticAnswer)]
+    lines += [f"spread  {plain_name(answer.section.name)}: {way}" for answer in plan.answers if (way := _way(answer))]
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
+
+
+def _way(answer: Answer) -> str | None:
+    """How a moment is made, which follows from public parameters."""
+    each = answer.each if isinstance(answer, GroupedAnswer) else answer
+    return each.way if isinstance(each, MomentAnswer) else None
 
 
 def _table(answer: SyntheticAnswer) -> str:
@@ -97,6 +106,8 @@ def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, 
 
 def columns_in_words(section: Query) -> str:
     """The columns that a query reads, as text."""
+    if isinstance(section, CovarianceQuery):
+        return ", ".join(section.columns)
     return ", ".join(column.name for column in section.columns) if isinstance(section, SyntheticQuery) else plain_number(section.column)
 
 

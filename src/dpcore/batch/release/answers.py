@@ -106,7 +106,7 @@ def laplace_deviation(scale: float) -> float:
 
 
 @functools.lru_cache(maxsize=1024)
-def _width(noise: IntegerNoise | RealNoise, beta: float) -> float:
+def half_width_of(noise: IntegerNoise | RealNoise, beta: float) -> float:
     """Half width of the interval with error probability β; cached, since all groups need the same."""
     return noise.accuracy(beta)
 
@@ -146,7 +146,7 @@ def integer_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relati
     return DiscreteGaussian(epsilon, delta, sensitivity.l2, relation=relation)
 
 
-def _real_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> RealNoise:
+def real_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> RealNoise:
     """Noise of a sum, or of several."""
     if delta == 0:
         return Laplace(epsilon, sensitivity.l1, relation=relation)
@@ -224,7 +224,7 @@ class CountAnswer(OneDraw):
     def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:
         """The noisy number."""
         value = int(self.mechanism.release(tally, rng=rng, threads=1))
-        width = _width(self.mechanism, 1 - self.section.confidence)
+        width = half_width_of(self.mechanism, 1 - self.section.confidence)
         return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
 
 
@@ -292,7 +292,7 @@ class HistogramAnswer(OneColumn, OneDraw):
     def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
         """The noisy numbers; intervals are pointwise."""
         value = self.mechanism.release(tally, rng=rng, threads=1)
-        width = _width(self.mechanism, 1 - self.section.confidence)
+        width = half_width_of(self.mechanism, 1 - self.section.confidence)
         interval = np.stack([value - width, value + width], axis=-1)
         return {"value": value.tolist(), "stderr": standard_deviation(self.mechanism), "interval": interval.tolist()}
 
@@ -323,12 +323,12 @@ class SumAnswer(_OneSum):
         """Calibrate it, for one of so many groups if there are any."""
         clamped_sum(np.empty(0), section.lower, section.upper)
         sensitivity = (bound.totals if groups else bound.total)(section.lower, section.upper)
-        return cls(section, cells, _real_noise(section.epsilon, section.delta, sensitivity, relation))
+        return cls(section, cells, real_noise(section.epsilon, section.delta, sensitivity, relation))
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy sum."""
         value = _noisy(tally, self.mechanism, rng)
-        width = _width(self.mechanism, 1 - self.section.confidence)
+        width = half_width_of(self.mechanism, 1 - self.section.confidence)
         return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
 
 
@@ -340,7 +340,7 @@ class PublicMeanAnswer(_OneSum):
     def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation) -> PublicMeanAnswer:
         """Calibrate it."""
         clamped_sum(np.empty(0), section.lower, section.upper)
-        return cls(section, cells, _real_noise(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
+        return cls(section, cells, real_noise(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy mean; of no rows there is none."""
@@ -348,7 +348,7 @@ class PublicMeanAnswer(_OneSum):
         if n == 0:
             return {"value": None, "stderr": None, "interval": None, "note": "the table has no rows, and so no mean"}
         value = _noisy(tally, self.mechanism, rng) / n
-        width = _width(self.mechanism, 1 - self.section.confidence) / n
+        width = half_width_of(self.mechanism, 1 - self.section.confidence) / n
         return {"value": value, "stderr": standard_deviation(self.mechanism) / n, "interval": _around(value, width)}
 
     def expected_error(self, rows: int | None) -> float | None:
@@ -378,7 +378,7 @@ class PrivateMeanAnswer(OneColumn):
         half_width = fraction_up(max(Fraction(section.upper) - Fraction(middle), Fraction(middle) - Fraction(section.lower)))
         clamped_sum(np.empty(0), -half_width, half_width)
         epsilon, delta = section.epsilon / 2, section.delta / 2
-        total = _real_noise(epsilon, delta, (bound.totals if groups else bound.total)(-half_width, half_width), relation)
+        total = real_noise(epsilon, delta, (bound.totals if groups else bound.total)(-half_width, half_width), relation)
         count = integer_noise(epsilon, delta, bound.cells if groups else bound.count, relation)
         return cls(section, cells, total, count, middle, half_width)
 
@@ -423,6 +423,6 @@ class PrivateMeanAnswer(OneColumn):
     def _interval(self, total: float, count: int) -> list[float]:
         """Interval of the quotient: sum and count get half of the error probability each, and the quotient is monotone in both."""
         beta = (1 - self.section.confidence) / 2
-        sums, counts = _around(total, _width(self.total, beta)), _around(count, _width(self.count, beta))
+        sums, counts = _around(total, half_width_of(self.total, beta)), _around(count, half_width_of(self.count, beta))
         corners = [self._mean(a, b) for a in sums for b in counts]
         return [min(corners), max(corners)]

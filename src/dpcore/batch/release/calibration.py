@@ -16,11 +16,14 @@ from dpcore.batch.release.answers import (
 from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.queries import (
     CountQuery,
+    CovarianceQuery,
     GridQuery,
     HistogramQuery,
     MeanQuery,
+    SpreadQuery,
     SumQuery,
     SyntheticColumn,
     SyntheticQuery,
@@ -56,7 +59,10 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
 
 def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
     bound, size = contribution(job), 0 if read.groups is None else read.groups.size
-    answer = _for_each(job, query, read.only, bound, size)
+    if isinstance(query, SpreadQuery | CovarianceQuery):
+        answer: Answer = MomentAnswer.made(query, read.cells, bound, job.privacy.relation, size)
+    else:
+        answer = _for_each(job, query, read.only, bound, size)
     if query.grouping is None or read.groups is None:
         return answer
     parts = bound.touched(size) if isinstance(answer, QuantileAnswer) else 1

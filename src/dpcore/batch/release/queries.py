@@ -26,6 +26,8 @@ from dpcore.batch.release.query_fields import (
     StandIn,
     SyntheticCells,
     TablePath,
+    TwoNames,
+    TwoNumbers,
     check_bounds,
     even_edges,
 )
@@ -206,6 +208,38 @@ class MeanQuery(BoundedQuery):
     kind: Literal["mean"]
 
 
+class SpreadQuery(BoundedQuery):
+    """`kind = "var"` and `"std"`: the variance of the clamped numbers, or its root; of a sample, or with `ddof = 0` of the rows."""
+
+    kind: Literal["var", "std"]
+    ddof: Literal[0, 1] = 1
+
+
+class CovarianceQuery(GroupedQuery):
+    """`kind = "covariance"`: that of two columns of clamped numbers."""
+
+    kind: Literal["covariance"]
+    columns: TwoNames
+    lower: TwoNumbers
+    upper: TwoNumbers
+    missing: TwoNumbers | None = None
+    ddof: Literal[0, 1] = 1
+
+    @property
+    def column(self) -> None:
+        """It has two."""
+        return
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        for place, name in enumerate(self.columns):
+            try:
+                check_bounds(self.lower[place], self.upper[place], None if self.missing is None else self.missing[place])
+            except ValueError as error:
+                raise ValueError(f"column {name!r}: {error}") from None
+        return self
+
+
 class GridQuery(GroupedQuery):
     """A statistic that is a point of a declared grid, or several: quantiles."""
 
@@ -350,13 +384,27 @@ class SyntheticQuery(QuerySection):
         return self
 
 
-Query = CountQuery | HistogramQuery | SumQuery | MeanQuery | QuantileQuery | MedianQuery | TopQuery | SyntheticQuery
+Query = (
+    CountQuery
+    | HistogramQuery
+    | SumQuery
+    | MeanQuery
+    | SpreadQuery
+    | CovarianceQuery
+    | QuantileQuery
+    | MedianQuery
+    | TopQuery
+    | SyntheticQuery
+)
 JobQuery = Annotated[Query, Field(discriminator="kind")]
 QUERY_SECTIONS: dict[str, type[Query]] = {
     "count": CountQuery,
     "histogram": HistogramQuery,
     "sum": SumQuery,
     "mean": MeanQuery,
+    "var": SpreadQuery,
+    "std": SpreadQuery,
+    "covariance": CovarianceQuery,
     "quantile": QuantileQuery,
     "median": MedianQuery,
     "top_s": TopQuery,

@@ -117,6 +117,23 @@ def check_bounds(lower: float, upper: float, missing: float | None) -> None:
         raise ValueError(f"missing must be in [lower, upper] = [{lower!r}, {upper!r}], got {missing!r}")
 
 
+def _check_two_names(value: object) -> tuple[str, str]:
+    """Two different columns."""
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(isinstance(each, str) and each for each in value):
+        raise ValueError(f"columns must be a list of two columns, got {reprlib.repr(value)}")
+    if value[0] == value[1]:
+        raise ValueError(f'columns must be two different columns, got {value[0]!r} twice; its covariance with itself is kind = "var"')
+    return value[0], value[1]
+
+
+def _check_two_numbers(value: object, info: ValidationInfo) -> tuple[float, float]:
+    """A number for each of two columns."""
+    key = str(info.field_name)
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"{key} must be a list of two numbers, one for each column, got {reprlib.repr(value)}")
+    return _number(f"{key}[0]", value[0]), _number(f"{key}[1]", value[1])
+
+
 def _check_levels(value: object) -> tuple[float, ...]:
     """Levels of quantiles, in order, with few enough decimals for exact ranks."""
     listed = list(value) if isinstance(value, list | tuple) else [value]
@@ -151,5 +168,7 @@ Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
 StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
 SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC_CELLS)]
 TablePath = Annotated[str, PlainValidator(_check_table_path)]
+TwoNames = Annotated[tuple[str, str], PlainValidator(_check_two_names)]
+TwoNumbers = Annotated[tuple[float, float], PlainValidator(_check_two_numbers)]
 BinCount = Annotated[int, PlainValidator(_check_bin_count)]
 HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]

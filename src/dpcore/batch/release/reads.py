@@ -10,6 +10,7 @@ from dpcore.batch.release.queries import (
     BoundedQuery,
     CellsSection,
     CountQuery,
+    CovarianceQuery,
     GridQuery,
     HistogramQuery,
     SyntheticQuery,
@@ -65,6 +66,10 @@ def _cells(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
     """The columns of a query, and how it reads them, before their types are known."""
     if isinstance(query, SyntheticQuery):
         return tuple((column.name, _celled(position, query, column)) for column in query.columns)
+    if isinstance(query, CovarianceQuery):
+        missing = query.missing or (None, None)
+        bounds = zip(query.columns, query.lower, query.upper, missing, strict=True)
+        return tuple((name, Reals((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds)
     return () if query.column is None else ((query.column, _declared(position, query)),)
 
 

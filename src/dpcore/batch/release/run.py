@@ -231,5 +231,6 @@ def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, p
         **answer.declared(),
         **said,
         "confidence": section.confidence,
-        "noise": [noise.document() for noise in answer.noise],
+        # Scales that follow from an earlier part of the answer are known to the answer only.
+        "noise": said.get("noise", [noise.document() for noise in answer.noise]),
     }

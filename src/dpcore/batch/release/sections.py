@@ -10,6 +10,7 @@ import numpy as np
 from dpcore.batch.release import plots as release_plots
 from dpcore.batch.release.synthetic_page import FEW, MOST_BARS, synthetic_section
 from dpcore.batch.release.words import (
+    SPREADS,
     as_list,
     asked,
     bin_edges,
@@ -87,7 +88,7 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(query: Mapping[str, Any]) -> dict[str, Any]:
-    """A count, a sum or a mean."""
+    """A count, a sum, a mean or a moment."""
     value, interval = query["value"], query.get("interval")
     if interval is None:
         return {
@@ -181,7 +182,10 @@ def _counts_rows(query: Mapping[str, Any]) -> bool:
 
 def _label(query: Mapping[str, Any]) -> str:
     """Return the label of the axis of an answer."""
-    return "rows" if _counts_rows(query) else f"{query['kind'].replace('_', ' ')} of {query['column']}"
+    if _counts_rows(query):
+        return "rows"
+    named = " and ".join(query["columns"]) if query["kind"] == "covariance" else query["column"]
+    return f"{SPREADS.get(query['kind'], query['kind'].replace('_', ' '))} of {named}"
 
 
 def _grouped_quantiles(query: Mapping[str, Any]) -> dict[str, Any]:

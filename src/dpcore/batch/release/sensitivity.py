@@ -17,6 +17,9 @@ tables differ
 | sum of x in [L, U], M = max(\|L\|, \|U\|) | m·M | U − L | m·(max(U, 0) − min(L, 0)) |
 | sum for each group, ℓ1 | m·M | 2M | 2m·M |
 | the same, ℓ2 | m·M | max(√2·M, V), V = max(U, 0) − min(L, 0) | m·max(√2·M, V) |
+| Σ(x − c)(y − d), terms in [P, Q], P ≤ 0 ≤ Q, given c and d | m·max(−P, Q) | Q − P | m·(Q − P) |
+| the same for each group, over max(−P, Q) of the group, ℓ1; ℓ2 | m; m | 2m; √2·m (P = 0), 2m | 2m; √2·m (P = 0), 2m |
+| n·Σxy − Σx·Σy, widths w and w' of the bounds | – | (n − 1)·w·w' | – |
 | rank #{x ≤ g} − q·n | m·max(q, 1−q) | 1 | m |
 | one candidate's count | m | 1 | m |
 | groups that a unit touches, at most γ of G | min(G, m, γ) | min(G, 2) | min(G, 2·min(m, γ)) |
@@ -27,7 +30,14 @@ a histogram do not compose in parallel**: two of them change, which is what the 
 of the same rows, over other columns each, every one changes like that, and squares add up. A sum of k ≤ m terms in [L, U]
 lies in [m·min(L, 0), m·max(U, 0)], and so does its replacement; with the number of rows fixed one term moves by U − L. Sums for groups
 lose a and gain b, each in the convex hull of 0 and the vectors m·v·e_i, v ∈ {L, U}; a norm of b − a is largest at corners, where it is
-m·|v − w| in one group or m·‖(v, w)‖ in two. A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart
+m·|v − w| in one group or m·‖(v, w)‖ in two. Second moments
+about given centres are such sums, of terms (x − c)(y − d) in [P, Q]: for a variance P = 0 and Q = max(U − c, c − L)², which is between a
+quarter of (U − L)² and all of it. With a centre that is another one for each group the bounds differ between groups; divided by
+max(−P, Q) of their group all terms lie in [−1, 1], or in [0, 1], and noise for these is multiplied again. n·Σxy − Σx·Σy, as a function of
+one row with the sums X, Y of the other n − 1 rows, is (n − 1)·(x − X/(n−1))·(y − Y/(n−1)) plus what does not depend on that row. In
+fractions a, b ∈ [0, 1] of the widths above the centres the products of a rectangle span max(ab, (1−a)(1−b)) + max(a(1−b), (1−a)b) ≤ 1
+widths: say a ≥ b and a + b ≥ 1, then it is ab + a(1−b) = a, and the other cases are this one mirrored. It is (n − 1)·w·w' where all
+others are at a corner. A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart
 by at most m, and one alone at most m·max(q, 1−q). A count of one candidate changes by at most m, and what one gains another may lose
 under replacement: only under add_remove do all counts move the same way (`monotone`). An answer for each group that is no sum composes
 over the groups that a unit touches: those it leaves and, under replacement, those it enters.

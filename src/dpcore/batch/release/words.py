@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NAMED_QUANTILES = {0.0: "smallest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile", 1.0: "largest"}
 QUANTILES = ("quantile", "median")
 """Kinds whose answers are points of a grid."""
+SPREADS = {"var": "variance", "std": "standard deviation", "covariance": "covariance"}
 STAND_INS = (("missing", "missing values"), ("unknown", "unknown values"))
 LAWS = {
     "laplace": "Laplace",
@@ -105,6 +106,10 @@ def _question(query: Mapping[str, Any]) -> str:
             return f"A table of made-up rows with {_columns_in_words(query)}"
         case "top_s":
             return f"The {f'{len(values)} ' if len(values) > 1 else ''}most frequent of the declared values{of}"
+        case "var" | "std" | "covariance" as kind:
+            over = "n" if query.get("ddof") == 0 else "n − 1"
+            of = f" of {' and '.join(query['columns'])}" if column is None else of
+            return f"The {SPREADS[kind]}{of}, divided by {over}"
         case kind:
             return f"The {kind.replace('_', ' ')}{of}"
 
@@ -132,6 +137,8 @@ def _condition(query: Mapping[str, Any]) -> str:
 
 def declared(query: Mapping[str, Any]) -> str:
     """Describe the declarations of the job about the values."""
+    if query["kind"] == "covariance":
+        return _declared_of_two(query)
     parts = []
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
         lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
@@ -148,6 +155,17 @@ def declared(query: Mapping[str, Any]) -> str:
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
 
 
+def _declared_of_two(query: Mapping[str, Any]) -> str:
+    """The same for each of two columns."""
+    said = []
+    for place, name in enumerate(query["columns"]):
+        lower, upper = plain_number(query["lower"][place]), plain_number(query["upper"][place])
+        said.append(f"Values of {name} below {lower} count as {lower}, values above {upper} as {upper}")
+        if query.get("missing") is not None:
+            said[-1] += f", missing ones as {plain_number(query['missing'][place])}"
+    return ". ".join(said) + "."
+
+
 def _stand_in(declared: Mapping[str, Any], key: str) -> str:
     """The value that stands for missing or unknown ones: a category, or a number."""
     return quoted(declared[key]) if declared.get("categories") is not None else plain_number(declared[key])
@@ -162,6 +180,10 @@ def noise_in_words(query: Mapping[str, Any]) -> str:
         for law, sensitivity, scale in drawn
         if scale is not None
     ]
+    if query.get("releases") == 2 and query.get("centre") is not None:
+        centres = query["centre"] if isinstance(query["centre"], list) else [query["centre"]]
+        noun = "means" if len(centres) > 1 else "mean"
+        parts.append(f"distances were taken from the noisy {noun} {' and '.join(plain_number(centre, 6) for centre in centres)}")
     sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
 

@@ -46,7 +46,7 @@ def test_the_job_shows_several_kinds_of_mechanisms_within_its_budget(repository)
 
 def test_the_release_shows_every_kind_within_its_budget(repository):
     job = load_release_job(repository / "examples/release.toml")
-    assert {query.kind for query in job.query} == {"count", "histogram", "mean", "sum", "quantile", "top_s"}
+    assert {query.kind for query in job.query} == {"count", "histogram", "mean", "std", "sum", "quantile", "top_s"}
     assert job.total.epsilon == job.privacy.max_epsilon == 3.0
     assert job.secure
     assert job.ledger is not None
