@@ -1,0 +1,181 @@
+"""Columns of Arrow as an expression sees them: in few types, and with nothing in them that a database could stumble over.
+
+What a cell becomes depends on that cell alone. Integers have 64 bits and floats are float64, whatever the file stores. NULL stand for NaN,
+for text of more than `LONGEST_CELL` bytes or that is not UTF-8, for decimals with more digits than their type, and for dates and times
+outside of the years 1 to 9999. A time with a zone is the time in UTC, without the zone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpcore.batch.expressions.allowed import LONGEST_CELL
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+FIRST_DAY, LAST_DAY = (day.toordinal() - dt.date(1970, 1, 1).toordinal() for day in (dt.date.min, dt.date.max))
+A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
+NULLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+"""Cells of a format without types that are missing; a test compares them with those of `tables.csv_input`."""
+TEXTS = (pa.string(), pa.large_string())
+ARROW_TYPES = {
+    "BOOLEAN": pa.bool_(),
+    "BIGINT": pa.int64(),
+    "UBIGINT": pa.uint64(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
+
+
+def database_type(kind: pa.DataType | None) -> str | None:
+    """The type that a column has in an expression; None if it cannot be used in one.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType or None
+        None is text of a format without types.
+    """
+    if kind is None:
+        return "VARCHAR"
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(kind):
+        return "UBIGINT" if kind == pa.uint64() else "BIGINT"
+    if pa.types.is_decimal128(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})" if 0 <= kind.scale <= kind.precision else None
+    kinds = {
+        "BOOLEAN": pa.types.is_boolean,
+        "DOUBLE": pa.types.is_floating,
+        "VARCHAR": lambda each: each in TEXTS or _is_view(each),
+        "DATE": pa.types.is_date,
+        "TIMESTAMP": pa.types.is_timestamp,
+        "NULL": pa.types.is_null,
+    }
+    return next((name for name, is_kind in kinds.items() if is_kind(kind)), None)
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return hasattr(pa, "string_view") and kind == pa.string_view()
+
+
+def readable(cells: pa.Array, wanted: str) -> pa.Array:
+    """The cells of a column, for a database.
+
+    Parameters
+    ----------
+    cells : pyarrow.Array
+        Of a type that stands for `wanted`, or bytes of a format without types.
+    wanted : str
+        From `database_type`.
+
+    Returns
+    -------
+    pyarrow.Array
+        Of the type that `ARROW_TYPES` lists; text may be in a dictionary.
+    """
+    if pa.types.is_null(cells.type):
+        return cells if wanted == "NULL" else pa.nulls(len(cells), _arrow_type(wanted))
+    if wanted == "VARCHAR":
+        return _text(cells)
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary.take(cells.indices)
+    if wanted == "DOUBLE":
+        numbers = cells.cast(pa.float64())
+        nan = pc.is_nan(numbers)
+        return pc.if_else(nan, pa.scalar(None, pa.float64()), numbers) if pc.any(nan).as_py() else numbers
+    if wanted in {"DATE", "TIMESTAMP"}:
+        return _time(cells, wanted)
+    if wanted.startswith("DECIMAL"):
+        return _valid(cells)
+    return cells.cast(_arrow_type(wanted))
+
+
+def _arrow_type(wanted: str) -> pa.DataType:
+    if wanted.startswith("DECIMAL"):
+        return pa.decimal128(*map(int, wanted[len("DECIMAL(") : -1].split(",")))
+    return ARROW_TYPES[wanted]
+
+
+def _text(cells: pa.Array) -> pa.Array:
+    """Text that is valid and not too long."""
+    if pa.types.is_dictionary(cells.type):
+        labels = cells.dictionary
+        cleaned = _text(labels)
+        return cells if cleaned is labels else pa.DictionaryArray.from_arrays(cells.indices, cleaned)
+    if cells.type == pa.binary():  # a format without types
+        null = pa.array([each.encode() for each in NULLS], pa.binary())
+        cells = pc.if_else(pc.is_in(cells, value_set=null), pa.scalar(None, pa.binary()), cells)
+        cells = _valid(pa.Array.from_buffers(pa.string(), len(cells), cells.buffers(), offset=cells.offset))
+    elif cells.type not in TEXTS:
+        cells = _valid(_valid_view(cells))
+    else:
+        cells = _valid(cells)
+    longest = pc.max(pc.binary_length(cells)).as_py() or 0
+    if longest <= LONGEST_CELL:
+        return cells
+    return pc.if_else(pc.greater(pc.binary_length(cells), LONGEST_CELL), pa.scalar(None, cells.type), cells)
+
+
+def _valid_view(cells: pa.Array) -> pa.Array:
+    """Views as text with offsets, bytes as they are."""
+    as_bytes = cells.view(pa.binary_view()).cast(pa.large_binary())
+    return pa.Array.from_buffers(pa.large_string(), len(as_bytes), as_bytes.buffers(), offset=as_bytes.offset)
+
+
+def _valid(cells: pa.Array) -> pa.Array:
+    """The cells, NULL where Arrow does not take one for a value of its type."""
+    try:
+        cells.validate(full=True)
+    except pa.ArrowInvalid:
+        return pc.if_else(pa.array([_is_valid(cells[at : at + 1]) for at in range(len(cells))]), cells, pa.scalar(None, cells.type))
+    return cells
+
+
+def _is_valid(cell: pa.Array) -> bool:
+    try:
+        pa.concat_arrays([cell]).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _time(cells: pa.Array, wanted: str) -> pa.Array:
+    """Dates as days, and times as microseconds, within the years that a calendar has."""
+    kind = cells.type
+    if kind == pa.date32():
+        return _between(cells, cells.view(pa.int32()), FIRST_DAY, LAST_DAY)
+    ticks = cells.view(pa.int64())
+    if wanted == "DATE":
+        days = pa.array(_numbers(ticks) // A_DAY["ms"], pa.int64(), mask=_absent(ticks))
+        return _between(days.cast(pa.int32(), safe=False).view(pa.date32()), days, FIRST_DAY, LAST_DAY)
+    if kind.unit == "ns":
+        return pa.array(_numbers(ticks) // 1000, pa.int64(), mask=_absent(ticks)).view(pa.timestamp("us"))
+    inside = _between(ticks, ticks, FIRST_DAY * A_DAY[kind.unit], (LAST_DAY + 1) * A_DAY[kind.unit] - 1)
+    whole = pc.multiply(inside, pa.scalar(A_DAY["us"] // A_DAY[kind.unit], pa.int64())) if kind.unit != "us" else inside
+    return whole.view(pa.timestamp("us"))
+
+
+def _numbers(ticks: pa.Array) -> npt.NDArray[Any]:
+    """What the buffer holds; arbitrary under a null."""
+    return np.frombuffer(ticks.buffers()[1], np.int64)[ticks.offset : ticks.offset + len(ticks)]
+
+
+def _absent(cells: pa.Array) -> npt.NDArray[np.bool_] | None:
+    return np.asarray(cells.is_null().to_numpy(zero_copy_only=False)) if cells.null_count else None
+
+
+def _between(cells: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:
+    """The cells whose numbers lie in a range, and NULL for others."""
+    ends = pc.min_max(numbers)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is None or (low >= first and high <= last):
+        return cells
+    inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
+    return pc.if_else(inside, cells, pa.scalar(None, cells.type))
