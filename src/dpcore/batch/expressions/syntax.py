@@ -39,7 +39,7 @@ SELECT: dict[str, Any] = {
     "sample": None,
     "qualify": None,
 }
-"""A statement that has nothing but expressions."""
+"""What a statement holds beside its expressions, if it has no clause."""
 CALL: dict[str, Any] = {
     "schema": "",
     "catalog": "",
@@ -128,7 +128,7 @@ def parsed(text: str, database: duckdb.DuckDBPyConnection) -> Node:
 
 
 def _only_expression(document: Mapping[str, Any]) -> Any:
-    """The expression of a document that has one statement, with one expression and nothing else."""
+    """The expression of a document that has one statement, with one expression, without any clause."""
     statements = document["statements"]
     node = dict(statements[0]["node"])
     expressions = node.pop("select_list", [])
