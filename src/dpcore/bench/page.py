@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HEADLINE = ("noise", "local", "selection", "sums", "distributions", "minimax")
 """Groups of the table at the top."""
-BOUND_BY = {"compute": "bound by computing", "memory": "bound by the memory"}
+BOUND_BY = {"compute": "computing", "memory": "memory"}
 """Rows of several threads, by what they can gain."""
 
 
@@ -181,7 +181,9 @@ def _threads(rows: Sequence[Row]) -> dict[str, Any]:
     parts = {said: [row for row in found if row.character == character] for character, said in BOUND_BY.items()}
     return {
         "plot": thread_figure([row for row in found if row.threads == most]),
-        "scaling": [scaling_figure(rows, f"Gain against threads: {said}") for said, rows in parts.items() if rows],
+        "scaling": [
+            {"kind": said, "plot": scaling_figure(rows, f"Gain against threads, bound by {said}")} for said, rows in parts.items() if rows
+        ],
         "rows": [_thread_line(row, said) for said, rows in parts.items() for row in rows],
     }
 
@@ -192,7 +194,7 @@ def _thread_line(row: Row, said: str) -> dict[str, Any]:
     return {
         "name": row.title, "bound": said, "wall": duration(row.ours.nanoseconds), "cpu": cpu_time(row.ours),
         "alone": duration(alone.nanoseconds), "alone_cpu": cpu_time(alone), "gain": _line(row, alone),
-        "copy": None if copy is None else _line(row, copy),
+        "beside_copy": None if copy is None else _line(row, copy),
     }  # fmt: skip
 
 
