@@ -347,7 +347,7 @@ def _count(inputs: Inputs, columns: list[NoisyColumn], threads: int, progress: P
     def tick() -> None:
         progress.update(rows, min(done, UNFINISHED))
 
-    source = read_rows(inputs, types, Cut(piece_rows_for(types), use_threads=threads > 1))
+    source = read_rows(inputs, types, Cut(piece_rows_for(types, is_counted=True), use_threads=threads > 1))
     Pipeline(source, transform, add, threads=threads).run(tick)
     for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
         pool.release_unused()  # what pieces and counts of many categories have left with the allocators: estimates need room for themselves

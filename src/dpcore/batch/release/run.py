@@ -135,7 +135,9 @@ def measure(
         kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, grouping=grouping)
     progress.begin("adding up")
     tallies = _Tallies(plan, kept)
-    source = read_rows(plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types), use_threads=threads > 1))
+    source = read_rows(
+        plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types, is_counted=True), use_threads=threads > 1)
+    )
     Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))
     progress.update(tallies.rows, 1.0)
     if kept is not None and tallies.rows != kept.rows:

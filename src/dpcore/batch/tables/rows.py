@@ -27,6 +27,8 @@ MAX_PIECE_ROWS, WIDE_ROWS, MANY_COLUMNS = 1 << 17, 1 << 11, 256
 
 With many columns a piece is larger, up to `WIDE_BYTES`: a mechanism is called for each column of each piece.
 """
+COUNTED_ROWS = 1 << 18
+"""Of a piece of which only statistics are kept: what Arrow and Python do for each piece then takes longer than going beyond the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,8 @@ def refused_cell(rows: Rows, error: CellError, *, curator: bool) -> DataError:
     return DataError(f"column {error.column!r} holds a cell that is {error.problem}; --curator says where it is")
 
 
-def piece_rows_for(*types: dict[str, pa.DataType]) -> int:
-    """Rows of a piece whose columns, those read and those written, have these types."""
+def piece_rows_for(*types: dict[str, pa.DataType], is_counted: bool = False) -> int:
+    """Rows of a piece whose columns, those read and those written, have these types; or of which only statistics are kept."""
     row = max(1, *map(stored_bytes, types))
     wide = min(WIDE_BYTES // row, WIDE_ROWS) if max(map(len, types)) >= MANY_COLUMNS else 1
-    return min(max(ROWS_BYTES // row, wide, 1), MAX_PIECE_ROWS)
+    return min(max(ROWS_BYTES // row, wide, 1), COUNTED_ROWS if is_counted else MAX_PIECE_ROWS)

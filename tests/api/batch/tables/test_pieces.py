@@ -208,3 +208,5 @@ def test_pieces_of_many_columns_are_larger_and_those_of_long_rows_are_not():
     assert piece_rows_for(wide) == WIDE_BYTES // 40_000
     assert piece_rows_for(long) == ROWS_BYTES // 40_000
     assert piece_rows_for({"x": pa.float64()}) == 1 << 17
+    assert piece_rows_for({"x": pa.float64()}, is_counted=True) == 1 << 18
+    assert piece_rows_for(long, is_counted=True) == ROWS_BYTES // 40_000
