@@ -23,6 +23,8 @@ EPSILON = 0.7
 UNITS = [
     Contribution(1, replaced=True, n_is_public=True),
     Contribution(1, replaced=False, n_is_public=False),
+    # A row that may lose its value, where others are skipped.
+    Contribution(1, replaced=True, n_is_public=True).of_some_rows(),
     Contribution(2, replaced=True, n_is_public=False),
     Contribution(2, replaced=False, n_is_public=False),
 ]

@@ -12,7 +12,8 @@ import numpy as np
 
 from dpcore import _backend, accounting
 from dpcore._exact.intervals import fraction_up
-from dpcore.batch.release.cells import Binned, Declared, Reals, Within
+from dpcore.batch.release.cells import Binned, Declared, Present, Reals, Within
+from dpcore.batch.release.query_fields import SKIP
 from dpcore.local._mean_intervals import noise_variance
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcore.sums import ExactSum, clamped_sum
@@ -157,6 +158,21 @@ def _noisy(total: ExactSum, noise: RealNoise, rng: Stream | None) -> float:
     return float(total.noisy("laplace" if isinstance(noise, Laplace) else "gaussian", noise.scale, rng=rng, threads=1))
 
 
+def reals_of(section: SumQuery | MeanQuery, cells: Reals) -> tuple[tuple[str, Cells], ...]:
+    """The column of numbers, and where they are if other rows are skipped."""
+    column = (section.column, cells)
+    return (column, (section.column, Present(cells))) if section.missing == SKIP else (column,)
+
+
+def there(read: list[Array], count: int = 1) -> list[Array]:
+    """So many columns of numbers, without the rows where one of the masks that follow them is false."""
+    columns, masks = read[:count], read[count:]
+    if not masks:
+        return columns
+    kept = np.logical_and.reduce(masks)
+    return columns if kept.all() else [each[kept] for each in columns]
+
+
 class OneColumn:
     """Base of the answers that read one column."""
 
@@ -286,8 +302,8 @@ class HistogramAnswer(OneColumn, OneDraw):
         return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
 
     def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002
-        """Rows in each cell."""
-        return _backend.code_counts(read[0], self.cells.size, threads=1)
+        """Rows in each cell; the code that follows is that of rows that are skipped."""
+        return _backend.code_counts(read[0], self.cells.size + 1, threads=1)[:-1]
 
     def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
         """The noisy numbers; intervals are pointwise."""
@@ -305,13 +321,18 @@ class _OneSum(OneColumn, OneDraw):
     cells: Reals
     mechanism: RealNoise
 
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """The column of the query."""
+        return reals_of(self.section, self.cells)
+
     def declared(self) -> dict[str, Any]:
         """The bounds."""
         return given(self.section, "lower", "upper", "missing")
 
     def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
         """The sum, with its number of rows."""
-        return clamped_sum(read[0], self.section.lower, self.section.upper, threads=1)
+        return clamped_sum(there(read)[0], self.section.lower, self.section.upper, threads=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +392,11 @@ class PrivateMeanAnswer(OneColumn):
     middle: float
     half_width: float
 
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """The column of the query."""
+        return reals_of(self.section, self.cells)
+
     @classmethod
     def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> PrivateMeanAnswer:
         """Calibrate both, for one of so many groups if there are any."""
@@ -399,7 +425,7 @@ class PrivateMeanAnswer(OneColumn):
     def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
         """The sum of distances from the middle."""
         with np.errstate(over="ignore"):
-            distances = read[0].astype(np.float64) - self.middle
+            distances = there(read)[0].astype(np.float64) - self.middle
         return clamped_sum(distances, -self.half_width, self.half_width, threads=1)
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.queries import (
+    BoundedQuery,
     CountQuery,
     CovarianceQuery,
     GridQuery,
@@ -28,7 +29,9 @@ from dpcore.batch.release.queries import (
     SyntheticColumn,
     SyntheticQuery,
     TopQuery,
+    skips,
 )
+from dpcore.batch.release.query_fields import SKIP
 from dpcore.batch.release.sensitivity import contribution
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import TableColumn
@@ -59,6 +62,8 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
 
 def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
     bound, size = contribution(job), 0 if read.groups is None else read.groups.size
+    if isinstance(query, BoundedQuery | CovarianceQuery) and skips(query):
+        bound = bound.of_some_rows()
     if isinstance(query, SpreadQuery | CovarianceQuery):
         answer: Answer = MomentAnswer.made(query, read.cells, bound, job.privacy.relation, size)
     else:
@@ -82,7 +87,7 @@ def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribu
             return HistogramAnswer.made(query, cells, bound, relation)
         case SumQuery(), Reals() as cells:
             return SumAnswer.made(query, cells, bound, relation, size)
-        case MeanQuery(), Reals() as cells if job.n_is_public and not size:
+        case MeanQuery(), Reals() as cells if bound.n_is_public and not size:
             return PublicMeanAnswer.made(query, cells, bound, relation)
         case MeanQuery(), Reals() as cells:
             return PrivateMeanAnswer.made(query, cells, bound, relation, size)
@@ -123,6 +128,8 @@ def _check_stand_ins(query: CellsSection, cells: Binned | Declared) -> None:
     """Check the replacements in a file of categories, which was not read when the job was."""
     for key in ("missing", "unknown"):
         value = getattr(query, key)
+        if value == SKIP and isinstance(query, HistogramQuery):
+            continue
         if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
             whose = f"column {query.name!r}: " if isinstance(query, SyntheticColumn) else ""
             raise ParameterError(f"{whose}{key} must be one of the categories, got {value!r}")

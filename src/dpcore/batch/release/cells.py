@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
+from dpcore.batch.release.query_fields import SKIP
 from dpcore.batch.tables import texts
 from dpcore.batch.tables.categories import Categories, value_type
 from dpcore.batch.tables.rows import refused_cell
@@ -90,9 +91,31 @@ class Reals(OfNumbers):
             raise self._numbers.refused(cells) or AssertionError
         return np.where(absent, np.float64(self.missing), numbers)
 
+    def present(self, cells: pa.Array) -> Array:
+        """True where there is a number: neither a null nor NaN."""
+        cells = _plain(cells)
+        numbers = Numbers(REAL_TYPES, False, self.bounds, self.bounds[0]).read(cells)  # noqa: FBT003
+        there = ~np.isnan(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), np.bool_)
+        return there & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else there
+
     @property
     def _numbers(self) -> Numbers:
         return Numbers(REAL_TYPES, False, self.bounds, self.missing)  # noqa: FBT003
+
+
+@dataclass(frozen=True, slots=True)
+class Present(OfNumbers):
+    """Whether a row has a number, for statistics that leave out rows without one."""
+
+    reals: Reals
+
+    def lacks(self) -> tuple[str, ...]:
+        """Return nothing: other rows do not count."""
+        return ()
+
+    def read(self, cells: pa.Array) -> Array:
+        """True where there is a number."""
+        return self.reals.present(cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +192,18 @@ def _even_step(points: npt.NDArray[np.float64]) -> float | None:
 class Binned(OfNumbers):
     """The number of the bin between `edges` that holds a number; numbers outside count in the first or last bin.
 
-    Bin i is [edges[i], edges[i+1]), the last one with its right edge.
+    Bin i is [edges[i], edges[i+1]), the last one with its right edge. With `skip` a row without a number has the code `size`.
     """
 
     reals: Reals
     edges: tuple[float, ...]
     _inner: Points = field(repr=False)
+    skip: bool = False
 
     @classmethod
-    def between(cls, edges: tuple[float, ...], missing: float | None) -> Binned:
+    def between(cls, edges: tuple[float, ...], missing: float | None, *, skip: bool = False) -> Binned:
         """Bins between these edges."""
-        return cls(Reals((edges[0], edges[-1]), missing), edges, Points(edges[1:-1]))
+        return cls(Reals((edges[0], edges[-1]), edges[0] if skip else missing), edges, Points(edges[1:-1]), skip)
 
     @property
     def size(self) -> int:
@@ -192,21 +216,23 @@ class Binned(OfNumbers):
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's bin."""
-        return self._inner.not_above(self.reals.read(cells))
+        codes = self._inner.not_above(self.reals.read(cells))
+        return _skipped(codes, self.reals.present(cells), self.size) if self.skip else codes
 
 
 @dataclass(frozen=True, slots=True)
 class OnGrid(OfNumbers):
-    """The first point of a grid that is not below the number; the last point if all are."""
+    """The first point of a grid that is not below the number; the last point if all are; `size` for rows that are skipped."""
 
     reals: Reals
     grid: tuple[float, ...]
     _lower: Points = field(repr=False)
+    skip: bool = False
 
     @classmethod
-    def of(cls, grid: tuple[float, ...], missing: float | None) -> OnGrid:
+    def of(cls, grid: tuple[float, ...], missing: float | None, *, skip: bool = False) -> OnGrid:
         """Points of this grid."""
-        return cls(Reals((grid[0], grid[-1]), missing), grid, Points(grid[:-1]))
+        return cls(Reals((grid[0], grid[-1]), grid[0] if skip else missing), grid, Points(grid[:-1]), skip)
 
     @property
     def size(self) -> int:
@@ -219,7 +245,8 @@ class OnGrid(OfNumbers):
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's point."""
-        return self._lower.below(self.reals.read(cells))
+        codes = self._lower.below(self.reals.read(cells))
+        return _skipped(codes, self.reals.present(cells), self.size) if self.skip else codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +258,9 @@ class Declared:
     categories : Categories
         The declared ones.
     missing, unknown : str, int or None
-        Categories that stand for nulls, and for other values.
+        Categories that stand for nulls, and for other values; `SKIP`, unless it is a category, gives them the code k, which counts nowhere.
     skip : bool
-        Whether a null or another value has the code k and counts nowhere, instead of being refused.
+        Whether a null or another value has the code k, instead of being refused.
     """
 
     categories: Categories
@@ -269,14 +296,20 @@ class Declared:
         if self.skip:
             codes = self._with(codes, self.size)
             return codes if absent is None else np.where(absent, np.int64(self.size), codes)
-        missing, unknown = self.categories.code(self.missing), self.categories.code(self.unknown)
+        missing, unknown = self._code(self.missing), self._code(self.unknown)
         if absent is not None:
             if missing is None:
                 raise self._refused(cells, missing, unknown)
-            codes = np.where(absent, np.int64(missing), codes)
+            codes = np.where(absent, np.int64(missing if missing < self.size else 0), codes)
         if unknown is None and _backend.first_outside(codes, self.size, 1) >= 0:
             raise self._refused(cells, missing, unknown)
-        return codes if unknown is None else self._with(codes, unknown)
+        codes = codes if unknown is None else self._with(codes, unknown)
+        return codes if absent is None or missing != self.size else np.where(absent, np.int64(self.size), codes)
+
+    def _code(self, value: object) -> int | None:
+        """The code of a category, or of what counts nowhere."""
+        code = self.categories.code(value)
+        return self.size if code is None and value == SKIP else code
 
     def _with(self, codes: Array, other: int) -> Array:
         """The codes, with `other` for what is no category."""
@@ -289,6 +322,11 @@ class Declared:
         if found is None:
             raise AssertionError("no cell is refused")
         return found
+
+
+def _skipped(codes: Array, present: Array, code: int) -> Array:
+    """The codes, with this one for rows that are left out."""
+    return codes if present.all() else np.where(present, codes, np.intp(code))
 
 
 def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -> Array:

@@ -72,8 +72,8 @@ class QuantileAnswer(OneColumn):
         return {"q": q[0] if len(q) == 1 else list(q), "grid": list(self.cells.grid), **given(self.section, "missing")}
 
     def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002
-        """Rows at each point."""
-        return _backend.code_counts(read[0], self.cells.size, threads=1)
+        """Rows at each point; the code that follows is that of rows that are skipped."""
+        return _backend.code_counts(read[0], self.cells.size + 1, threads=1)[:-1]
 
     def utilities(self, tally: Array, level: Fraction) -> Array:
         """Utility of each point, times the denominator of the level."""

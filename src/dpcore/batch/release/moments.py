@@ -39,6 +39,7 @@ from dpcore.batch.release.answers import (
     real_noise,
     rho_of,
     standard_deviation,
+    there,
 )
 from dpcore.batch.release.cells import Reals
 from dpcore.batch.release.sensitivity import Sensitivity
@@ -215,7 +216,7 @@ class MomentAnswer:
 
     def tally(self, rows: int, read: list[Array]) -> Moments:  # noqa: ARG002
         """The exact sums of steps and of their products."""
-        return Moments.of([steps.of(numbers) for steps, numbers in zip(self.steps, read, strict=True)])
+        return Moments.of([steps.of(numbers) for steps, numbers in zip(self.steps, there(read, len(self.steps)), strict=True)])
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """It depends on the data where the centres are."""

@@ -15,6 +15,7 @@ from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, O
 from dpcore.batch.jobfile.sections import RowCount
 from dpcore.batch.release.query_fields import (
     MAX_CELLS,
+    SKIP,
     BinCount,
     Confidence,
     DeltaShare,
@@ -23,11 +24,13 @@ from dpcore.batch.release.query_fields import (
     HowMany,
     Levels,
     Listed,
+    NumberOrSkip,
     StandIn,
     SyntheticCells,
     TablePath,
     TwoNames,
     TwoNumbers,
+    TwoNumbersOrSkip,
     check_bounds,
     even_edges,
 )
@@ -37,6 +40,11 @@ MAX_QUERIES = 2**12
 """Each draw of a keyed job has a separate nonce, and so has each row: there are 2^32."""
 MAX_COLUMNS = 2**10
 """Columns of a synthetic table."""
+
+
+def skips(query: Section) -> bool:
+    """Whether rows without a number are left out."""
+    return getattr(query, "missing", None) == SKIP
 
 
 class QuerySection(Section):
@@ -162,8 +170,8 @@ class CellsSection(Section):
     def _check_bins(self) -> None:
         if self.unknown is not None:
             raise ValueError("unknown is for categories; numbers outside the bins count in the first or last one")
-        if isinstance(self.missing, str):
-            raise ValueError(f"missing must be a number, which then counts in its bin, got {self.missing!r}")  # noqa: TRY004
+        if isinstance(self.missing, str) and self.missing != SKIP:
+            raise ValueError(f'missing must be a number, which then counts in its bin, or "{SKIP}", got {self.missing!r}')
 
 
 class HistogramQuery(CellsSection, QuerySection):
@@ -175,6 +183,8 @@ class HistogramQuery(CellsSection, QuerySection):
 
 def _check_category(key: str, value: Category | float | None, listed: tuple[Category, ...] | None, k: int | None) -> None:
     if value is None:
+        return
+    if value == SKIP and (listed is None or SKIP not in listed):
         return
     if k is not None and not (isinstance(value, int) and 0 <= value < k):
         raise ValueError(f"{key} must be a code in [0, k − 1] = [0, {k - 1}], got {value!r}")
@@ -188,7 +198,7 @@ class BoundedQuery(GroupedQuery):
     column: Name
     lower: Finite
     upper: Finite
-    missing: Finite | None = None
+    missing: NumberOrSkip | None = None
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -222,7 +232,7 @@ class CovarianceQuery(GroupedQuery):
     columns: TwoNames
     lower: TwoNumbers
     upper: TwoNumbers
-    missing: TwoNumbers | None = None
+    missing: TwoNumbersOrSkip | None = None
     ddof: Literal[0, 1] = 1
 
     @property
@@ -234,7 +244,8 @@ class CovarianceQuery(GroupedQuery):
     def _bounds_are_in_order(self) -> Self:
         for place, name in enumerate(self.columns):
             try:
-                check_bounds(self.lower[place], self.upper[place], None if self.missing is None else self.missing[place])
+                missing = None if self.missing is None or isinstance(self.missing, str) else self.missing[place]
+                check_bounds(self.lower[place], self.upper[place], missing)
             except ValueError as error:
                 raise ValueError(f"column {name!r}: {error}") from None
         return self
@@ -245,7 +256,7 @@ class GridQuery(GroupedQuery):
 
     column: Name
     grid: Edges
-    missing: Finite | None = None
+    missing: NumberOrSkip | None = None
     delta: Annotated[float, checked(check_real, low=0.0, high=0.0)] = 0.0
 
     @model_validator(mode="after")
@@ -305,6 +316,13 @@ class SyntheticColumn(CellsSection):
 
     name: Name
     integers: bool | None = None
+
+    @model_validator(mode="after")
+    def _no_row_is_skipped(self) -> Self:
+        for key in ("missing", "unknown"):
+            if getattr(self, key) == SKIP and SKIP not in (self.categories or ()) and self.categories_file is None:
+                raise ValueError(f'{key} = "{SKIP}" is not for synthetic tables, whose rows have a value in each column')
+        return self
 
     @property
     def _whose(self) -> str:

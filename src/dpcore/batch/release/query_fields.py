@@ -19,6 +19,8 @@ from dpcore.batch.jobfile.sections import SUFFIXES
 from dpcore.errors import ParameterError, ParameterTypeError
 
 Checked = TypeVar("Checked")
+SKIP = "skip"
+"""The value of `missing` that leaves rows without a number or category out."""
 MAX_CELLS = 2**20
 """Cells of one answer: a histogram's, a grid's, a list of candidates'."""
 MAX_GROUPS, MAX_LEVELS = 2**12, 255
@@ -109,11 +111,11 @@ def _as_value_error(check: Callable[[], Checked]) -> Checked:
         raise ValueError(str(error)) from None
 
 
-def check_bounds(lower: float, upper: float, missing: float | None) -> None:
-    """Raise ValueError unless lower < upper and `missing` is between them."""
+def check_bounds(lower: float, upper: float, missing: float | str | None) -> None:
+    """Raise ValueError unless lower < upper and `missing` is between them, or says that rows are skipped."""
     if not lower < upper:
         raise ValueError(f"lower = {lower!r} must be less than upper = {upper!r}")
-    if missing is not None and not lower <= missing <= upper:
+    if missing is not None and not isinstance(missing, str) and not lower <= missing <= upper:
         raise ValueError(f"missing must be in [lower, upper] = [{lower!r}, {upper!r}], got {missing!r}")
 
 
@@ -132,6 +134,18 @@ def _check_two_numbers(value: object, info: ValidationInfo) -> tuple[float, floa
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise ValueError(f"{key} must be a list of two numbers, one for each column, got {reprlib.repr(value)}")
     return _number(f"{key}[0]", value[0]), _number(f"{key}[1]", value[1])
+
+
+def _check_number_or_skip(value: object, info: ValidationInfo) -> float | str:
+    """A number that stands for missing ones, or "skip"."""
+    if isinstance(value, str) and value != SKIP:
+        raise ValueError(f'{info.field_name} must be a number, or "{SKIP}" to leave such rows out, got {reprlib.repr(value)}')
+    return SKIP if isinstance(value, str) else _number(str(info.field_name), value)
+
+
+def _check_two_numbers_or_skip(value: object, info: ValidationInfo) -> tuple[float, float] | str:
+    """A number for each of two columns, or "skip"."""
+    return SKIP if value == SKIP else _check_two_numbers(value, info)
 
 
 def _check_levels(value: object) -> tuple[float, ...]:
@@ -170,5 +184,7 @@ SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC
 TablePath = Annotated[str, PlainValidator(_check_table_path)]
 TwoNames = Annotated[tuple[str, str], PlainValidator(_check_two_names)]
 TwoNumbers = Annotated[tuple[float, float], PlainValidator(_check_two_numbers)]
+NumberOrSkip = Annotated[float | str, PlainValidator(_check_number_or_skip)]
+TwoNumbersOrSkip = Annotated[tuple[float, float] | str, PlainValidator(_check_two_numbers_or_skip)]
 BinCount = Annotated[int, PlainValidator(_check_bin_count)]
 HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
+from dpcore.batch.release.cells import Binned, Declared, OnGrid, Present, Reals, Within
 from dpcore.batch.release.queries import (
     BoundedQuery,
     CellsSection,
@@ -15,12 +15,15 @@ from dpcore.batch.release.queries import (
     HistogramQuery,
     SyntheticQuery,
     TopQuery,
+    skips,
 )
 from dpcore.batch.release.query_fields import MAX_CELLS
 from dpcore.batch.tables.categories import declared_by
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
     from dpcore.batch.release.cells import Cells
@@ -67,16 +70,29 @@ def _cells(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
     if isinstance(query, SyntheticQuery):
         return tuple((column.name, _celled(position, query, column)) for column in query.columns)
     if isinstance(query, CovarianceQuery):
-        missing = query.missing or (None, None)
+        missing = query.missing if isinstance(query.missing, tuple) else (None, None)
         bounds = zip(query.columns, query.lower, query.upper, missing, strict=True)
-        return tuple((name, Reals((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds)
+        return _reals(query, ((name, Reals((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds))
+    if isinstance(query, BoundedQuery):
+        stand_in = None if isinstance(query.missing, str) else query.missing
+        return _reals(query, [(query.column, Reals((query.lower, query.upper), stand_in))])
     return () if query.column is None else ((query.column, _declared(position, query)),)
+
+
+def _reals(query: Query, columns: Iterable[tuple[str, Reals]]) -> tuple[tuple[str, Cells], ...]:
+    """Numbers; if rows without one are skipped, followed by where they are."""
+    listed = list(columns)
+    if not skips(query):
+        return tuple(listed)
+    filled = [(name, replace(reals, missing=reals.bounds[0])) for name, reals in listed]
+    return (*filled, *((name, Present(reals)) for name, reals in filled))
 
 
 def _celled(position: int, query: Query, section: CellsSection) -> Declared | Binned:
     """Declared categories or bins."""
     if section.cuts is not None:
-        return Binned.between(section.cuts, None if section.missing is None else float(section.missing))
+        skip = skips(section)
+        return Binned.between(section.cuts, None if section.missing is None or skip else float(section.missing), skip=skip)
     categories = _listed(position, query, declared_by(section.categories, section.categories_file, section.k))
     return Declared(categories, section.missing, section.unknown)
 
@@ -91,7 +107,7 @@ def _declared(position: int, query: Query) -> Cells:
         case HistogramQuery():
             return _celled(position, query, query)
         case GridQuery():
-            return OnGrid.of(query.grid, query.missing)
+            return OnGrid.of(query.grid, None if isinstance(query.missing, str) else query.missing, skip=skips(query))
         case TopQuery():
             categories = _listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
             if query.s > categories.k:
@@ -99,8 +115,6 @@ def _declared(position: int, query: Query) -> Cells:
                     f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}"
                 )
             return Declared(categories, skip=True)
-        case BoundedQuery():
-            return Reals((query.lower, query.upper), query.missing)
     raise AssertionError(query.kind)
 
 

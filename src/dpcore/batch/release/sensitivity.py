@@ -37,16 +37,18 @@ max(−P, Q) of their group all terms lie in [−1, 1], or in [0, 1], and noise 
 one row with the sums X, Y of the other n − 1 rows, is (n − 1)·(x − X/(n−1))·(y − Y/(n−1)) plus what does not depend on that row. In
 fractions a, b ∈ [0, 1] of the widths above the centres the products of a rectangle span max(ab, (1−a)(1−b)) + max(a(1−b), (1−a)b) ≤ 1
 widths: say a ≥ b and a + b ≥ 1, then it is ab + a(1−b) = a, and the other cases are this one mirrored. It is (n − 1)·w·w' where all
-others are at a corner. A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart
-by at most m, and one alone at most m·max(q, 1−q). A count of one candidate changes by at most m, and what one gains another may lose
-under replacement: only under add_remove do all counts move the same way (`monotone`). An answer for each group that is no sum composes
-over the groups that a unit touches: those it leaves and, under replacement, those it enters.
+others are at a corner. Where rows without a value are skipped, a row may also turn from one that counts into one that does not: the
+number of the others is private, the columns for another unit hold with m = 1, and the sum of a row's term moves by max(U, 0) − min(L, 0)
+where U − L was enough. A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart by at most m, and one
+alone at most m·max(q, 1−q). A count of one candidate changes by at most m, and what one gains another may lose under replacement: only
+under add_remove do all counts move the same way (`monotone`). An answer for each group that is no sum composes over the groups that a
+unit touches: those it leaves and, under replacement, those it enters.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -96,6 +98,10 @@ class Contribution:
     replaced: bool
     n_is_public: bool
     groups: int | None = None
+
+    def of_some_rows(self) -> Contribution:
+        """The same for a statistic of those rows that have a value: how many there are is private."""
+        return replace(self, n_is_public=False)
 
     @property
     def count(self) -> Sensitivity:

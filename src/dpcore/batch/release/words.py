@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore.batch.release.query_fields import SKIP
 from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range, quoted
 from dpcore.pages.words import OWN_ROWS, protection_in_words, unnamed, whose
 
@@ -143,7 +144,7 @@ def declared(query: Mapping[str, Any]) -> str:
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
         lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
         parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
-    parts += [f"{word} count as {_stand_in(query, key)}" for key, word in STAND_INS if query.get(key) is not None]
+    parts += [_replaced(query, key, word) for key, word in STAND_INS if query.get(key) is not None]
     if query["kind"] == "top_s" and query.get("candidates") is not None:
         parts.append(f"{size(query['candidates'])} candidates were declared")
     if query["kind"] in QUANTILES and isinstance(query.get("grid"), list | tuple | np.ndarray):
@@ -162,8 +163,16 @@ def _declared_of_two(query: Mapping[str, Any]) -> str:
         lower, upper = plain_number(query["lower"][place]), plain_number(query["upper"][place])
         said.append(f"Values of {name} below {lower} count as {lower}, values above {upper} as {upper}")
         if query.get("missing") is not None:
-            said[-1] += f", missing ones as {plain_number(query['missing'][place])}"
+            said[-1] += "" if query["missing"] == SKIP else f", missing ones as {plain_number(query['missing'][place])}"
+    said += ["Rows in which one of them is missing are left out"] if query.get("missing") == SKIP else []
     return ". ".join(said) + "."
+
+
+def _replaced(query: Mapping[str, Any], key: str, word: str) -> str:
+    """What becomes of missing or unknown values."""
+    if query[key] == SKIP and SKIP not in (query.get("categories") or ()):
+        return f"rows with {word} are left out"
+    return f"{word} count as {_stand_in(query, key)}"
 
 
 def _stand_in(declared: Mapping[str, Any], key: str) -> str:

@@ -100,7 +100,7 @@ TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
         ({**CELLS, "edges": [0, 1], "missing": 10**400}, ["must be a string or a finite number, got 1000"]),
         ({**CELLS, "k": 4, "unknown": 4}, ["unknown must be a code in [0, k − 1] = [0, 3], got 4"]),
         ({**CELLS, "edges": [0, 1], "unknown": 1}, ["unknown is for categories; numbers outside the bins count in the first or last one"]),
-        ({**CELLS, "edges": [0, 1], "missing": "a"}, ["missing must be a number, which then counts in its bin, got 'a'"]),
+        ({**CELLS, "edges": [0, 1], "missing": "a"}, ["missing must be a number, which then counts in its bin, or \"skip\", got 'a'"]),
         ({**CELLS, "edges": [0]}, ["edges must be a list of at least two numbers, or a table {start, stop, step}, got [0]"]),
         ({**CELLS, "edges": [0, 2, 1]}, ["edges must increase, but edges[2] = 1.0 follows 2.0"]),
         ({**CELLS, "edges": [0, "x"]}, ["edges[1] must be a real number, got 'x'"]),
