@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpcore.batch.tables.checked import DAMAGE, checked
-from dpcore.batch.tables.pieces import Cut, FileInfo, Piece
+from dpcore.batch.tables.pieces import MANY_COLUMNS, Cut, FileInfo, Piece
 from dpcore.batch.tables.sizes import varies
 from dpcore.errors import StorageError, reason
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 READ_AHEAD_BYTES = 32 << 20
 """Read-ahead of all columns together."""
+PIECES_AT_ONCE = 2
+"""Pieces of many columns of numbers that are read at once."""
 PIECE_BYTES = 8 << 20
 """Decoded size of a piece with long values."""
 FEW_ROWS = 1 << 10
@@ -113,8 +115,14 @@ def _batches_of_run(
     """The rows of several row groups, their text in dictionaries."""
     texts = [name for name, kind in types.items() if kind in TEXTS]
     reading = _reader(source, readers, len(types), [*_labels(types), *texts]) if texts else file
-    for batch in reading.iter_batches(cut.rows, row_groups=list(run), columns=list(types), use_threads=cut.use_threads):
+    rows = cut.rows if any(map(varies, types.values())) else _rows_at_once(types, cut.rows)
+    for batch in reading.iter_batches(rows, row_groups=list(run), columns=list(types), use_threads=cut.use_threads):
         yield checked(batch, types)
+
+
+def _rows_at_once(types: Mapping[str, pa.DataType], rows: int) -> int:
+    """Rows of numbers that are read for pieces of so many: several pieces if columns are many, each of which costs the reader some time."""
+    return rows * PIECES_AT_ONCE if len(types) >= MANY_COLUMNS else rows
 
 
 def _opened(source: Source, columns: int, encoded: list[str] | None = None) -> pq.ParquetFile:
@@ -163,7 +171,7 @@ def _way_to_read(
     """The file, opened so that text stays small, and the rows of a piece, at most `rows`."""
     varying = [name for name, kind in types.items() if varies(kind) and not pa.types.is_dictionary(kind)]
     if not varying:
-        return file, rows
+        return file, _rows_at_once(types, rows)
     # The first row comes before any look at the chunks: of a damaged chunk pyarrow's reader raises, its metadata object ends the process.
     first = _first_row(source, readers, group, varying, [name for name in varying if types[name] in TEXTS])
     if first is None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+MANY_COLUMNS = 256
+"""From here on, what each column of each piece costs is much of all work."""
 PIECE_BYTES = 8 << 20
 """Of decoded text in a piece, about."""
 

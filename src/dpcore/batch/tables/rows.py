@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.batch.tables.pieces import PIECE_BYTES
+from dpcore.batch.tables.pieces import MANY_COLUMNS, PIECE_BYTES
 from dpcore.batch.tables.reports import stored_bytes
 from dpcore.errors import DataError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.values import CellError
 
 ROWS_BYTES, WIDE_BYTES = 8 << 20, 24 << 20
-MAX_PIECE_ROWS, WIDE_ROWS, MANY_COLUMNS = 1 << 17, 1 << 11, 256
+MAX_PIECE_ROWS, WIDE_ROWS = 1 << 17, 1 << 11
 """Pieces stay in the cache when columns are few, and memory stays bounded when they are many or their reports are long.
 
 With many columns a piece is larger, up to `WIDE_BYTES`: a mechanism is called for each column of each piece.
