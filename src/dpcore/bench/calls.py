@@ -139,6 +139,10 @@ def _choices() -> Iterator[Benchmark]:
     )
     for name, work in chosen:
         yield _call(f"{name}, {FEW} scores", lambda: None, _constructing(work), KEY)
+    counts = np.arange(FEW)
+    yield _call(
+        f"select_partitions, {FEW} counts", lambda: None, _constructing(partial(selection.select_partitions, counts, EPSILON, DELTA)), KEY
+    )
 
 
 def call_benchmarks(_plan: Plan) -> Iterator[Benchmark]:

@@ -15,6 +15,7 @@ from dpcore import _backend, selection
 from dpcore.bench._peers.selection import DELTA, EPSILON, PEERS, SENSITIVITY, SelectionPeer
 from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
 from dpcore.bench.scaling import thread_benchmark, thread_counts
+from dpcore.rng import SecureRandom
 
 Array = npt.NDArray[Any]
 SHAPES = ("near-tied", "tied", "ascending", "descending", "separated")
@@ -181,6 +182,23 @@ def _shaped(case: SelectionCase, shape: str, d: int) -> Benchmark:
     )  # fmt: skip
 
 
+def _partitions(d: int) -> Benchmark:
+    """Decisions about partitions, whose numbers of units are around those that matter, beside the random words that they take."""
+
+    def check(_made: tuple[Array], released: Array) -> None:
+        if not (released[0] < released[1:].mean() < 1 and len(released) == d):
+            raise AssertionError("select_partitions: keys of no unit must not be released, and others must")
+
+    def words(_made: tuple[Array]) -> Work:
+        return lambda: _backend.uniform_words(SecureRandom().position(), d)
+
+    return Benchmark(
+        group="selection", name="select_partitions", size=d, unit="partition", inputs=lambda: (np.arange(d) % 40,), levels=True,
+        check=check, ours=lambda made: partial(selection.select_partitions, made[0], EPSILON, DELTA, threads=1),
+        sides=(Side(name="64 random bits a partition", prepare=words, kind="bound", judges=True),),
+    )  # fmt: skip
+
+
 def selection_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     """All ways of choosing.
 
@@ -193,6 +211,7 @@ def selection_benchmarks(plan: Plan) -> Iterator[Benchmark]:
         yield _choosing(case, case.size(plan.size))
         for shape in SHAPES if case.name in SHAPED else ():
             yield _shaped(case, shape, case.size(plan.size // 10))
+    yield _partitions(plan.size)
 
 
 def selection_thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
