@@ -12,7 +12,7 @@ from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.queries import CovarianceQuery, SyntheticQuery
 from dpcore.batch.release.synthetic import SyntheticAnswer
-from dpcore.batch.release.words import neighbours_in_words, release_guarantee
+from dpcore.batch.release.words import neighbours_in_words, release_guarantee, spaced
 from dpcore.pages.numbers import plain_name, plain_number, rounded_up
 
 if TYPE_CHECKING:
@@ -33,8 +33,19 @@ def describe(plan: ReleasePlan) -> str:
     ledger = plan.job.ledger
     lines = [words.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
     lines += [f"table   {_table(answer)}" for answer in plan.answers if isinstance(answer, SyntheticAnswer)]
+    lines += _derived(plan.job)
     lines += [f"spread  {plain_name(answer.section.name)}: {way}" for answer in plan.answers if (way := _way(answer))]
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
+
+
+def _derived(job: ReleaseJob) -> list[str]:
+    """What is derived, and which rows are asked about."""
+    lines = [
+        f"lookup  {', '.join(map(plain_name, each.columns))} of {plain_name(each.path)} by {plain_name(each.key)}" for each in job.lookup
+    ]
+    lines += [f"derive  {plain_name(each.name)} = {spaced(each.sql)}" for each in job.derive]
+    lines += [] if job.where is None else [f"where   {spaced(job.where)}"]
+    return lines + [f"where   {plain_name(each.name)}: {spaced(each.where)}" for each in job.query if each.where is not None]
 
 
 def _way(answer: Answer) -> str | None:

@@ -41,7 +41,7 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
 
 def _twice(text: str) -> str:
     """What to write in place of several tables [column] or [query]."""
-    for name in ("column", "query"):
+    for name in ("column", "query", "derive", "lookup"):
         if len(re.findall(rf"^[ \t]*\[[ \t]*{name}[ \t]*\]", text, re.MULTILINE)) > 1:
             return f"; write [[{name}]], with double brackets, above each {name}"
     return ""

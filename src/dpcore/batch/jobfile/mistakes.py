@@ -87,6 +87,12 @@ MEANT = {
     "rappor": 'mechanism = "unary"',
 }
 """Words of other programs for kinds of queries and mechanisms."""
+DERIVING = ("where", "derive", "lookup")
+DERIVING_WHY = (
+    "where, [[derive]] and [[lookup]] are for dpcore release. A local job writes a row for each row it reads, and their number is public: "
+    "a filter would publish how many rows pass. Make the table that you want to privatise first"
+)
+"""Said where a local job has these keys."""
 COMMANDS = {"column": "dpcore privatize", "query": "dpcore release"}
 """The command for jobs with each repeated table."""
 
@@ -195,6 +201,8 @@ def _unknown_key(location: Location, sections: Sections, entries: Entries) -> st
     line = f"{dotted_path(location, entries)}: unknown key; allowed here: {', '.join(model.model_fields)}"
     if not table and key in COMMANDS:
         return f"{line}; a job with [[{key}]] is for {COMMANDS[key]}"
+    if key in DERIVING and key not in sections[""].model_fields:
+        return f"{dotted_path(location, entries)}: {DERIVING_WHY}"
     if RENAMED.get(str(key)) in model.model_fields:
         return f"{line}; write {RENAMED[str(key)]} in its place"
     guess = _guess(key, list(model.model_fields))

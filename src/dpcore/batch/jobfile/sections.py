@@ -32,6 +32,7 @@ def _check_shards(value: object) -> int | Literal["auto"] | None:
 
 DeltaLimit = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
 RowCount = Annotated[int, checked(check_integer, low=1, high=2**31 - 1)]
+ExpressionText = Annotated[str, Field(min_length=1)]
 ShardCount = Annotated[int | Literal["auto"] | None, PlainValidator(_check_shards)]
 Format = Literal["parquet", "csv", "arrow"]
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
@@ -43,6 +44,21 @@ class InputSection(Section):
     path: Name
     format: Format | None = None
     dataset: Name | None = None
+
+
+class DeriveSection(Section):
+    """`[[derive]]`: a column that is computed from others of the same row."""
+
+    name: Name
+    sql: ExpressionText
+
+
+class LookupSection(Section):
+    """`[[lookup]]`: columns of a public table, joined by a key that is there once."""
+
+    path: Name
+    key: Name
+    columns: list[Name] = Field(min_length=1)
 
 
 class LedgerSection(Section):

@@ -61,7 +61,7 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
 
 
 def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
-    bound, size = contribution(job), 0 if read.groups is None else read.groups.size
+    bound, size = contribution(job, query), 0 if read.groups is None else read.groups.size
     if isinstance(query, BoundedQuery | CovarianceQuery) and skips(query):
         bound = bound.of_some_rows()
     if isinstance(query, SpreadQuery | CovarianceQuery):
@@ -78,7 +78,7 @@ def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribu
     """The answer to the whole table, or to each of so many groups."""
     relation = job.privacy.relation
     match query, read:
-        case CountQuery(), None if job.n_is_public and not size:
+        case CountQuery(), None if bound.n_is_public and not size:
             return PublicCountAnswer(query)
         case CountQuery(), (None | Within() | Declared()) as cells:
             return CountAnswer.made(query, cells, bound, relation, size)
@@ -113,7 +113,7 @@ def _synthetic(job: ReleaseJob, query: SyntheticQuery, read: Read, integers: Map
             check_no_formula("the name of a column of the table", [name])
             if isinstance(cells, Declared) and cells.categories.are_text:
                 check_no_formula(f"a category of column {name!r}", map(str, cells.categories.listed()))
-    return SyntheticAnswer.made(query, tuple(columns), contribution(job), job.privacy.relation)
+    return SyntheticAnswer.made(query, tuple(columns), contribution(job, query), job.privacy.relation)
 
 
 def _check_integers(section: SyntheticColumn) -> None:

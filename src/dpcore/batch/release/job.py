@@ -13,7 +13,7 @@ from dpcore.batch.jobfile.fields import Name, Section
 from dpcore.batch.jobfile.loading import load
 from dpcore.batch.jobfile.mistakes import Entries
 from dpcore.batch.jobfile.parsing import parse
-from dpcore.batch.jobfile.sections import JobTables, PrivacySection, RowCount
+from dpcore.batch.jobfile.sections import DeriveSection, ExpressionText, JobTables, LookupSection, PrivacySection, RowCount
 from dpcore.batch.release.queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, CountQuery, JobQuery
 from dpcore.privacy import Privacy, Relation, composed
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Format of the document that a release writes."""
+MAX_LOOKUPS, MAX_DERIVED = 2**6, 2**10
 
 
 class ReleaseOutput(Section):
@@ -60,12 +61,21 @@ class ReleaseJob(JobTables):
         The ledger that pays; without one only `[privacy]` limits the job.
     testing : TestingSection or None
         Present in jobs whose noise must be repeatable; their output is not private.
+    where : str or None
+        A condition on rows: all others are not there.
+    lookup : list of LookupSection
+        The `[[lookup]]` entries.
+    derive : list of DeriveSection
+        The `[[derive]]` entries, each of which may use those before.
     query : list of JobQuery
         The `[[query]]` entries, at least one.
     """
 
     output: ReleaseOutput
     privacy: ReleasePrivacy
+    where: ExpressionText | None = None
+    lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
+    derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
     query: list[JobQuery] = Field(min_length=1, max_length=MAX_QUERIES)
 
     @model_validator(mode="after")
@@ -88,8 +98,28 @@ class ReleaseJob(JobTables):
 
     @property
     def n_is_public(self) -> bool:
-        """Whether neighbouring tables have equally many rows, so that their number needs no noise."""
-        return self.privacy.unit == "row" and self.privacy.relation == "replace"
+        """Whether neighbouring tables have equally many rows, so that their number needs no noise: after a filter they may not."""
+        return self.privacy.unit == "row" and self.privacy.relation == "replace" and self.where is None
+
+    def knows_rows_of(self, query: Query) -> bool:
+        """Return whether neighbouring tables have equally many rows that a query is asked about.
+
+        Parameters
+        ----------
+        query : Query
+            One of the job's queries.
+
+        Returns
+        -------
+        bool
+            False after any condition.
+        """
+        return self.n_is_public and query.where is None
+
+    @property
+    def derives(self) -> bool:
+        """Whether it has an expression or a look-up."""
+        return self.where is not None or bool(self.lookup or self.derive) or any(query.where is not None for query in self.query)
 
     def spent_on(self, query: Query) -> Privacy:
         """Return the privacy that a query spends.
@@ -104,7 +134,7 @@ class ReleaseJob(JobTables):
         Privacy
             Nothing for a count of all rows whose number is public; otherwise the query's ε and δ.
         """
-        free = self.n_is_public and isinstance(query, CountQuery) and not query.is_conditional and query.grouping is None
+        free = self.knows_rows_of(query) and isinstance(query, CountQuery) and not query.is_conditional and query.grouping is None
         return Privacy(0.0) if free else query.privacy
 
     @property
@@ -130,7 +160,17 @@ class ReleaseJob(JobTables):
             "relation": privacy.relation,
             "privacy": {"epsilon": self.total.epsilon, "delta": self.total.delta},
             **{key: bound for key, bound in bounds.items() if bound is not None},
+            **self._derived(),
         }
+
+    def _derived(self) -> dict[str, Any]:
+        """The sections about derived columns and rows, as far as they are there."""
+        said = {
+            "where": self.where,
+            "lookup": [each.model_dump() for each in self.lookup],
+            "derive": [each.model_dump() for each in self.derive],
+        }
+        return {key: value for key, value in said.items() if value}
 
 
 def check_budget(job: ReleaseJob) -> None:

@@ -14,6 +14,7 @@ from dpcore.batch.release.answers import (
 )
 from dpcore.batch.release.calibration import calibrated
 from dpcore.batch.release.cells import Declared
+from dpcore.batch.release.derivations import derivations_of
 from dpcore.batch.release.job import ReleaseJob
 from dpcore.batch.release.queries import (
     SyntheticQuery,
@@ -37,6 +38,7 @@ from dpcore.privacy import Privacy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
 
 
@@ -66,11 +68,14 @@ class ReleasePlan(JobPlan):
         The files that the job writes, and what its ledger is to pay.
     curator : bool
         Whether messages may say where in the input something is, outside the guarantee.
+    derivations : Derivations or None
+        Conditions, derived columns and look-ups; None if the job has none.
     """
 
     job: ReleaseJob
     answers: tuple[Answer, ...]
     grouping: tuple[str, Declared] | None
+    derivations: Derivations | None
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
@@ -153,6 +158,7 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
         grouping=_grouping(job, found.reads),
         publication=Publication([path for _, path in files], charge, overwrite=overwrite),
         curator=curator,
+        derivations=found.derivations,
     )
 
 
@@ -171,21 +177,41 @@ class _Found:
     reads: list[Read]
     schemas: Schemas
     integers: dict[str, bool] = field(default_factory=dict)
+    derivations: Derivations | None = None
+
+    @property
+    def derived(self) -> dict[str, pa.DataType]:
+        """Types of the columns that are not in the files."""
+        return {} if self.derivations is None else self.derivations.types
 
 
 def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool) -> _Found:
     schemas = Schemas(inputs, job.privacy.unit)
-    found = _Found(reads, schemas)
-    named = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
+    asked = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
+    found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job)))
+    named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
     for path, info in schemas.inspected(named, curator=curator):
         if path is inputs.paths[0]:
-            found.reads = [read.fitted(query, info) for query, read in zip(job.query, reads, strict=True)]
+            found.reads = [read.fitted(query, info, found.derived) for query, read in zip(job.query, reads, strict=True)]
             schemas.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
         if info.types is not None:
-            _check_types(job, found, info.types, path)
+            schemas.read_types |= {name: info.types[name] for name in named}
+        _check_types(job, found, {**(info.types or {}), **found.derived}, path)
     if not schemas.read_types:
         schemas.read_types = _narrowest(job, inputs)
     return found
+
+
+def _grouped_by(job: ReleaseJob) -> list[str]:
+    """The columns that decide in how many groups a unit takes part."""
+    if job.privacy.max_groups_per_unit is None:
+        return []
+    return [query.grouping[0] for query in job.query if query.grouping is not None]
+
+
+def _sources(derivations: Derivations | None) -> list[str]:
+    """The columns of the input that others are derived from."""
+    return [] if derivations is None else [*derivations.choosing.reads, *derivations.adding.reads]
 
 
 def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
@@ -200,11 +226,13 @@ def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
 def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: Path) -> None:
     for query, read in zip(job.query, found.reads, strict=True):
         for name, cells in read.columns(query):
+            if name not in types:
+                continue  # text of a format without types
             if not cells.accepts(types[name]):
                 declared = " with these categories" if isinstance(cells, Declared) else ""
                 asked = f"{query.name!r} ({query.kind}{declared})"
-                raise JobError(f"{path}: column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}")
-            found.schemas.read_types[name] = types[name]
+                where = "" if name in found.derived else f"{path}: "
+                raise JobError(f"{where}column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}")
             found.integers[name] = found.integers.get(name, True) and pa.types.is_integer(types[name])
 
 

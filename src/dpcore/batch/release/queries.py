@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from dpcore._validation import check_real
 from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, checked
-from dpcore.batch.jobfile.sections import RowCount
+from dpcore.batch.jobfile.sections import ExpressionText, RowCount
 from dpcore.batch.release.query_fields import (
     MAX_CELLS,
     SKIP,
@@ -55,6 +55,7 @@ class QuerySection(Section):
     epsilon: Positive
     delta: DeltaShare = 0.0
     confidence: Confidence = 0.95
+    where: ExpressionText | None = None
 
     @property
     def privacy(self) -> Privacy:

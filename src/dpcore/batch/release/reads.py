@@ -22,7 +22,7 @@ from dpcore.batch.tables.categories import declared_by
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -49,11 +49,11 @@ class Read:
         """The way in which the single column of a query is read, if it has one."""
         return self.cells[0][1] if self.cells else None
 
-    def fitted(self, query: Query, info: FileInfo) -> Read:
-        """Return the same for the types of a file."""
+    def fitted(self, query: Query, info: FileInfo, derived: Mapping[str, pa.DataType]) -> Read:
+        """Return the same for the types of a file, and of derived columns."""
 
         def kind(name: str) -> pa.DataType | None:
-            return None if info.types is None else info.types[name]
+            return derived.get(name, None if info.types is None or name in derived else info.types[name])
 
         cells = tuple((name, each.fitted(kind(name))) for name, each in self.cells)
         groups = None if self.groups is None or query.grouping is None else self.groups.fitted(kind(query.grouping[0]))

@@ -17,6 +17,7 @@ from dpcore.batch.release.queries import MAX_QUERIES
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import open_table, write_rows
 from dpcore.batch.tables.checks import check_is
+from dpcore.batch.tables.derivation import Derivation, Passing
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.tables.progress import Progress, Shown, shown_by
@@ -27,6 +28,7 @@ from dpcore.pages.numbers import json_text
 
 if TYPE_CHECKING:
     from dpcore._files import AtomicFile
+    from dpcore.batch.tables.derivation import Deriving
     from dpcore.batch.tables.output import Output
     from dpcore.batch.tables.units import Kept
     from dpcore.rng import StreamPosition
@@ -134,11 +136,13 @@ def measure(
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
         kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, grouping=grouping)
     progress.begin("adding up")
-    tallies = _Tallies(plan, kept)
     source = read_rows(
         plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types, is_counted=True), use_threads=threads > 1)
     )
-    Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))
+    derivation = Derivation() if plan.derivations is None else plan.derivations.adding
+    with derivation.opened() as deriving:
+        tallies = _Tallies(plan, kept, deriving)
+        Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))
     progress.update(tallies.rows, 1.0)
     if kept is not None and tallies.rows != kept.rows:
         raise StorageError(CHANGED)
@@ -157,21 +161,24 @@ class _Part:
 class _Tallies:
     """The statistics of all rows so far."""
 
-    def __init__(self, plan: ReleasePlan, kept: Kept | None) -> None:
-        self._plan, self._kept = plan, kept
+    def __init__(self, plan: ReleasePlan, kept: Kept | None, deriving: Deriving) -> None:
+        self._plan, self._kept, self._deriving = plan, kept, deriving
+        self._conditions = () if plan.derivations is None else plan.derivations.conditions
+        self._names = tuple({name: None for answer in plan.answers for name, _ in answer.reads})
         none = np.empty(0, np.int64)
         self.total = [answer.tally(0, [none] * len(answer.reads)) for answer in plan.answers]
         self.rows, self.done = 0, 0.0
 
     def of(self, rows: Rows) -> _Part:
-        """The statistics of some rows; every cell is checked, of rows that do not take part, too."""
+        """The statistics of some rows; every cell is checked, also of rows that their unit does not keep, but not of those filtered out."""
         n = len(rows.batch)
-        mask = None if self._kept is None else self._kept.mask(rows.first, n)
-        taking_part = n if mask is None else int(np.count_nonzero(mask))
+        kept = None if self._kept is None else self._kept.mask(rows.first, n)
+        passing = Passing(self._deriving.of(rows), kept, self._conditions, self._names)
         tallies = []
-        for answer in self._plan.answers:
-            read = [read_column(rows, name, cells, curator=self._plan.curator) for name, cells in answer.reads]
-            tallies.append(answer.tally(taking_part, read if mask is None else [each[mask] for each in read]))
+        for place, answer in enumerate(self._plan.answers):
+            part = passing.of(place)
+            read = [read_column(part.rows, name, cells, curator=self._plan.curator) for name, cells in answer.reads]
+            tallies.append(answer.tally(part.n, [part.taking_part(each) for each in read]))
         return _Part(tallies, n, rows.done)
 
     def add(self, part: _Part) -> None:
@@ -230,6 +237,7 @@ def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, p
         "kind": section.kind,
         "column": section.column,
         "privacy": {"epsilon": spent.epsilon, "delta": spent.delta},
+        **({} if section.where is None else {"where": section.where}),
         **answer.declared(),
         **said,
         "confidence": section.confidence,

@@ -24,6 +24,16 @@ tables differ
 | one candidate's count | m | 1 | m |
 | groups that a unit touches, at most γ of G | min(G, m, γ) | min(G, 2) | min(G, 2·min(m, γ)) |
 
+**Filters.** A condition on rows (`where`, on the job or on a query) is a function of one row, and so are derived columns and public
+look-ups, whose keys are unique: a row stays one row, or none. Neighbours differ after them in the rows of one unit, as before, at most m
+on either side; but if the unit is the row, the row may pass in one table and not in the other. It is then a unit that has k ≤ 1 rows in
+one table and k' ≤ 1 in the other, and n is private: the last column holds, with m = 1. Only what used that n is public changes. The sum
+of x in [L, U] may lose a row of value v and gain one of value w, v, w in [L, U] or no row, which is 0: it moves by at most the largest
+difference within [min(L, 0), max(U, 0)], max(U, 0) − min(L, 0), in place of U − L. A mean divides by a count that is charged, and the
+count of all rows is no longer free. The condition of the job is applied before rows of a unit are chosen, so that rows that do not pass
+use up nothing of its m; the choice is still a function of the unit's rows and of words that do not depend on data. That of a query is
+applied after it, to the k ≤ m rows that were chosen, of which it leaves k or fewer.
+
 Why. A histogram loses a vector a ≥ 0 of counts and gains b ≥ 0, ‖a‖₁, ‖b‖₁ ≤ m, and one of them is 0 under add_remove. So
 ‖b − a‖₁ ≤ 2m and ‖b − a‖₂² ≤ ‖a‖₂² + ‖b‖₂² ≤ 2m², reached when all rows of one cell move into another. **Under replacement the cells of
 a histogram do not compose in parallel**: two of them change, which is what the factors 2 and √2 pay for. Of G histograms
@@ -56,6 +66,7 @@ from dpcore._exact.intervals import fraction_up
 
 if TYPE_CHECKING:
     from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.release.queries import Query
 
 SQRT2_UP = Fraction(6369051672525773, 2**52)
 """The smallest float64 ≥ √2, exactly."""
@@ -159,7 +170,7 @@ def _reach(low: Fraction, high: Fraction) -> Fraction:
     return max(high, Fraction(0)) - min(low, Fraction(0))
 
 
-def contribution(job: ReleaseJob) -> Contribution:
-    """Return how much one unit may contribute."""
+def contribution(job: ReleaseJob, query: Query) -> Contribution:
+    """Return how much one unit may contribute to what a query is asked about."""
     privacy = job.privacy
-    return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.n_is_public, privacy.max_groups_per_unit)
+    return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.knows_rows_of(query), privacy.max_groups_per_unit)

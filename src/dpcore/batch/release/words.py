@@ -62,7 +62,11 @@ def neighbours_in_words(document: Mapping[str, Any]) -> str:
 
 def limits_in_words(document: Mapping[str, Any]) -> list[str]:
     """What the intervals do not say: the rows that were left out, and where they are wider than their confidence."""
-    said = []
+    said = (
+        [f"All answers are about the rows for which {spaced(document['where'])}; how many these are is protected."]
+        if document.get("where")
+        else []
+    )
     unit = document["unit"].removesuffix(OWN_ROWS)
     bounds = [f"Rows beyond {document['max_rows_per_unit']}"] if document.get("max_rows_per_unit") else []
     if document.get("max_groups_per_unit"):
@@ -84,11 +88,17 @@ def coverage_in_words(query: Mapping[str, Any]) -> str:
     return f"{query['coverage']} {percentage_of(query['confidence'])}" if query.get("coverage") else percentage_of(query["confidence"])
 
 
+def spaced(expression: str) -> str:
+    """An expression in one line."""
+    return plain_name(" ".join(expression.split()))
+
+
 def asked(query: Mapping[str, Any]) -> str:
     """The question of a query in words."""
+    rows = f", where {spaced(query['where'])}" if query.get("where") else ""
     if query.get("groups") is None:
-        return _question(query)
-    return f"{_question(query)}, in each of {counted(len(query['groups']), 'declared group')} by {query['group_by']}"
+        return f"{_question(query)}{rows}"
+    return f"{_question(query)}, in each of {counted(len(query['groups']), 'declared group')} by {query['group_by']}{rows}"
 
 
 def _question(query: Mapping[str, Any]) -> str:

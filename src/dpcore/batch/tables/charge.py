@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 FINISHED = ("sealed", "published", "done")
 """States of a run whose output is complete: any process can publish what is sealed."""
 
+LATER = ("where", "derive", "lookup")
+"""Keys that jobs did not have at first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spend:
@@ -249,6 +252,10 @@ def run_id(job: JobFile) -> str:
             settings[section]["path"] = str(Path(settings[section]["path"]).absolute())
     if settings.get("output", {}).get("shards", 0) is None:
         del settings["output"]["shards"]  # Runs of versions without shards keep their ids.
+    for section in (settings, *settings.get("query", [])):
+        for key in LATER:
+            if not section.get(key, True):
+                del section[key]  # Likewise.
     known = {"kind": type(job).__name__, "stream_version": STREAM_VERSION, "job": settings, "files": _declared(settings)}
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
@@ -265,9 +272,10 @@ def settings_of(value: Any) -> Any:
 
 
 def declared_files(settings: Any) -> list[str]:
-    """Files that a job names beside input, output and ledger: those of categories and candidates."""
+    """Files that a job names beside input, output and ledger: those of categories and candidates, and public tables."""
     if isinstance(settings, dict):
         own = [value for key, value in settings.items() if key.endswith("_file") and isinstance(value, str)]
+        own += [each["path"] for each in settings.get("lookup") or () if isinstance(each, dict)]
         return own + [path for value in settings.values() for path in declared_files(value)]
     return [path for value in settings for path in declared_files(value)] if isinstance(settings, list) else []
 

@@ -49,7 +49,7 @@ def check_places(job: JobFile, inputs: Iterable[Path], written: Sequence[Place],
 
 def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
     """The files that a command reads beside its input."""
-    read = [("a file of categories", Path(path)) for path in declared_files(settings_of(job))]
+    read = [("a file of categories or a look-up", Path(path)) for path in declared_files(settings_of(job))]
     if job.ledger is not None:
         read += ledger_places(job.ledger.path)
     return [*read, *(place for place in others if place[0] != REPORT)]

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from dpcore.batch.tables.checked import BYTES
 from dpcore.batch.tables.csv_input import NULLS
+from dpcore.batch.tables.derivation import Derivation
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import POLL_SECONDS, UNFINISHED
 from dpcore.batch.tables.rows import read_rows
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.batch.jobfile.sections import JobFile
+    from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.rows import Rows
 
@@ -118,16 +120,25 @@ def unit_batches(
     more: Callable[[Rows], list[pa.Array]],
     columns: Mapping[str, pa.DataType] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The unit column, null where a row names none, beside what `more` makes of rows, which have these `columns`."""
-    name, types = plan.job.privacy.unit, {**(columns or {}), plan.job.privacy.unit: plan.unit_type}
-    for rows in read_rows(plan.inputs, types, Cut(PIECE_ROWS, use_threads=False)):
-        reading.check()
-        for part in rows.parts:
-            reading.starts.setdefault(part.path, rows.first + part.start - part.row)
-        units = _comparable(_named(rows.batch.column(name).cast(plan.unit_type)))
-        yield pa.RecordBatch.from_arrays([units, *more(rows)], schema=schema)
-        reading.rows = rows.first + len(units)
-        reading.done = rows.done / 2
+    """The unit column, null where a row names none, beside what `more` makes of rows, which have these `columns`.
+
+    Rows that the condition of the job excludes are left out: they must not take the place of others.
+    """
+    derivations: Derivations | None = getattr(plan, "derivations", None)  # of a release; a local job has a row for each row
+    derivation = Derivation() if derivations is None else derivations.choosing
+    needed = {each: plan.read_types[each] for each in derivation.reads}
+    name, types = plan.job.privacy.unit, {**(columns or {}), **needed, plan.job.privacy.unit: plan.unit_type}
+    with derivation.opened() as deriving:
+        for rows in read_rows(plan.inputs, types, Cut(PIECE_ROWS, use_threads=False)):
+            reading.check()
+            for part in rows.parts:
+                reading.starts.setdefault(part.path, rows.first + part.start - part.row)
+            derived = deriving.of(rows)
+            units = _comparable(_named(rows.batch.column(name).cast(plan.unit_type)))
+            batch = pa.RecordBatch.from_arrays([units, *more(derived.rows)], schema=schema)
+            yield batch if derived.passes is None else batch.filter(pa.array(derived.passes))
+            reading.rows = rows.first + len(units)
+            reading.done = rows.done / 2
 
 
 def _named(units: pa.Array) -> pa.Array:

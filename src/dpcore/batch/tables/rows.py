@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import numpy as np
+    import numpy.typing as npt
+
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.pieces import Cut
     from dpcore.batch.tables.values import CellError
@@ -42,15 +45,31 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Consecutive rows of an input: a batch, the parts of files it is made of, and the position of its first row in the whole input."""
+    """Consecutive rows of an input, or some of them.
+
+    Attributes
+    ----------
+    batch : pyarrow.RecordBatch
+        The rows.
+    parts : tuple of Part
+        The parts of files that they are made of.
+    first : int
+        Position of the first row in the whole input.
+    done : float
+        Fraction of the input that has been read.
+    taken : ndarray or None
+        The places of the rows of the batch among consecutive ones; None if it has all of them.
+    """
 
     batch: pa.RecordBatch
     parts: tuple[Part, ...]
     first: int
     done: float
+    taken: npt.NDArray[np.intp] | None = None
 
     def place(self, row: int) -> tuple[Path, int]:
         """File of a row of the batch, and position in it."""
+        row = row if self.taken is None else int(self.taken[row])
         part = self.parts[bisect_right(self.parts, row, key=lambda each: each.start) - 1]
         return part.path, part.row + row - part.start
 

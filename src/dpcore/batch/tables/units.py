@@ -178,7 +178,8 @@ class _Choice:
 
     def made(self, threads: int) -> Kept:
         """Read all rows, and choose."""
-        columns = {} if self._grouping is None else {self._grouping[0]: self._plan.read_types[self._grouping[0]]}
+        names = () if self._grouping is None else self._grouping[:1]
+        columns = {name: self._plan.read_types[name] for name in names if name in self._plan.read_types}
         with ByUnit(self._spill / "units", self._schema) as parts:
             for batch in unit_batches(self._plan, self.reading, self._schema, self._drawn, columns):
                 parts.add(batch)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.batch import load_job
+from dpcore.batch import load_job, make_release_plan, release
 from dpcore.batch.release.job import load_release_job
 from dpcore.cli import run
 
@@ -159,3 +159,13 @@ def test_the_example_of_a_synthetic_table(repository, tmp_path, monkeypatch, cap
     for label in set(pairs[1]):
         found, truth = (each.count(label) for each in pairs)
         assert abs(found - truth) <= 8 * np.sqrt(truth) + 100, label
+
+
+def test_the_job_with_conditions_runs_as_it_stands(repository, tmp_path, monkeypatch):
+    shutil.copytree(repository / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    document = release(make_release_plan(load_release_job("examples/visits.toml")))
+    assert [query["kind"] for query in document["queries"]] == ["mean", "histogram", "count"]
+    assert document["privacy"] == {"epsilon": 2.0, "delta": 0.0}
+    assert document["queries"][2]["where"] == "disea > 10 AND plan = 'free'"
+    assert 500 < sum(document["queries"][1]["value"]) < 3000

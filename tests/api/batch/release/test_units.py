@@ -225,7 +225,8 @@ def test_what_a_job_says_about_units():
         text = release_text("in.parquet", "out.json", {"n": {"kind": "count", "group_by": "g", "groups": [1, 2]}}, privacy=privacy)
         import tomllib
 
-        return contribution(parse_release_job(tomllib.loads(text)))
+        job = parse_release_job(tomllib.loads(text))
+        return contribution(job, job.query[0])
 
     assert bound() == Contribution(1, replaced=True, n_is_public=True)
     assert bound(relation="add_remove") == Contribution(1, replaced=False, n_is_public=False)
