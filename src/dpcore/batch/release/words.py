@@ -154,6 +154,14 @@ def declared(query: Mapping[str, Any]) -> str:
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
         lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
         parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
+    if query.get("bounds") is not None:
+        threshold = counted(query["bounds"]["threshold"], "noisy row")
+        parts.append(
+            f"these bounds were found privately, with ε = {plain_number(query['bounds']['epsilon'])}, "
+            f"as the ends of the powers of two that hold more than {threshold}"
+            if query.get("lower") is not None
+            else f"no bounds were found: no power of two holds more than {threshold}"
+        )
     parts += [_replaced(query, key, word) for key, word in STAND_INS if query.get(key) is not None]
     if query["kind"] == "top_s" and query.get("candidates") is not None:
         parts.append(f"{size(query['candidates'])} candidates were declared")
