@@ -112,14 +112,21 @@ class PrivacySection(Section):
     max_rows_per_unit: RowCount | None = None
     null_unit: Literal["drop", "own"] | None = None
 
+    ALWAYS_BOUNDS_ROWS: ClassVar[bool] = True
+
     @model_validator(mode="after")
     def _a_column_as_unit_needs_a_bound(self) -> Self:
         for key in ("max_rows_per_unit", "null_unit", "over_limit"):
             if self.unit == "row" and getattr(self, key, None) is not None:
                 raise ValueError(f"{key} is for jobs whose unit is a column; with unit = 'row' each row is its own unit")
+        if self.ALWAYS_BOUNDS_ROWS:
+            self.check_rows_are_bounded()
+        return self
+
+    def check_rows_are_bounded(self) -> None:
+        """Raise ValueError if the unit is a column, and nothing says how many rows one may have."""
         if self.unit != "row" and self.max_rows_per_unit is None:
             raise ValueError(f"max_rows_per_unit is required with unit = {self.unit!r}: an integer in [1, {2**31 - 1}]")
-        return self
 
     @property
     def rows_per_unit(self) -> int:

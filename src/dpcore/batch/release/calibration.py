@@ -15,14 +15,15 @@ from dpcore.batch.release.answers import (
 )
 from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
-from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
-from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.groups import ColumnGroups, GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
+from dpcore.batch.release.people import UnitsAnswer, UnitSumAnswer, ValuesAnswer, Whole
+from dpcore.batch.release.people_cells import DifferentCells, UnitCells
 from dpcore.batch.release.queries import (
     BoundedQuery,
+    CountDistinctQuery,
     CountQuery,
     CovarianceQuery,
-    FoundQuery,
     GridQuery,
     HistogramQuery,
     MeanQuery,
@@ -31,6 +32,7 @@ from dpcore.batch.release.queries import (
     SyntheticColumn,
     SyntheticQuery,
     TopQuery,
+    is_about_units,
     skips,
 )
 from dpcore.batch.release.query_fields import SKIP
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from dpcore.batch.release.queries import CellsSection, Query
     from dpcore.batch.release.reads import Read
     from dpcore.batch.release.sensitivity import Contribution
-    from dpcore.privacy import Relation
 
 
 def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str, bool]) -> Answer:
@@ -67,8 +68,8 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
     bound, size = contribution(job, query), 0 if read.groups is None else read.groups.size
     if isinstance(query, BoundedQuery | CovarianceQuery) and skips(query):
         bound = bound.of_some_rows()
-    if isinstance(query, FoundQuery) and query.bounds is not None:
-        return _between_found_bounds(query, read, bound, job.privacy.relation)
+    if is_about_units(query):
+        return _of_whole_units(job, query, read, bound)
     if isinstance(query, SpreadQuery | CovarianceQuery):
         answer: Answer = MomentAnswer.made(query, read.cells, bound, job.privacy.relation, size)
     else:
@@ -79,12 +80,20 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
     return GroupedAnswer(answer, query.grouping[0], read.groups, parts)
 
 
-def _between_found_bounds(query: FoundQuery, read: Read, bound: Contribution, relation: Relation) -> Answer:
-    """The answer between bounds that are found privately."""
-    if isinstance(query, SumQuery | MeanQuery | SpreadQuery):
-        return BoundedNumber.made(query, read.cells, bound, relation)
-    if isinstance(query, GridQuery) and isinstance(read.only, OnGrid):
-        return BoundedQuantiles.made(query, read.only, bound, relation)
+def _of_whole_units(job: ReleaseJob, query: Query, read: Read, bound: Contribution) -> Answer:
+    """The answer to a query that looks at all rows of a unit together."""
+    relation, grouping = job.privacy.relation, None
+    if query.grouping is not None and read.groups is not None:
+        grouping = ColumnGroups(query.grouping[0], read.groups)
+    units = [cells for _, cells in read.cells if isinstance(cells, UnitCells)]
+    whole = Whole(job.privacy.unit, units[0] if units else None, job.privacy.null_rows_are_units, grouping)
+    match query, read.cells[len(units) :]:
+        case CountDistinctQuery(), ():
+            return UnitsAnswer.made(query, whole, bound, relation)
+        case CountDistinctQuery(), ((_, Declared() | DifferentCells() as cells),):
+            return ValuesAnswer.made(query, cells, whole, bound, relation)
+        case SumQuery(), ((_, Reals() as cells), *_):
+            return UnitSumAnswer.made(query, cells, whole, bound, relation)
     raise AssertionError(query.kind)
 
 

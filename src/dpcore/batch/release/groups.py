@@ -12,6 +12,7 @@ from dpcore._exact.intervals import fraction_up
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     from dpcore.batch.release.answers import Answer, Noise
     from dpcore.batch.release.cells import Cells, Declared
@@ -29,6 +30,32 @@ class Tallies:
 
     def __add__(self, other: Tallies) -> Tallies:
         return Tallies([one + another for one, another in zip(self.groups, other.groups, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnGroups:
+    """The groups of a column."""
+
+    column: str
+    groups: Declared
+
+    @property
+    def size(self) -> int:
+        """Number of groups."""
+        return self.groups.size
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def codes(self, batch: pa.RecordBatch) -> Array:
+        """The group of each row, and `size` for rows of none."""
+        return self.groups.read(batch.column(self.column))
+
+    def declared(self) -> dict[str, Any]:
+        """The column and the groups, as the document has them."""
+        return {"group_by": self.column, "groups": self.groups.categories.listed()}
 
 
 @dataclass(frozen=True, slots=True)

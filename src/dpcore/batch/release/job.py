@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,16 @@ from dpcore.batch.jobfile.loading import load
 from dpcore.batch.jobfile.mistakes import Entries
 from dpcore.batch.jobfile.parsing import parse
 from dpcore.batch.jobfile.sections import DeriveSection, ExpressionText, JobTables, LookupSection, PrivacySection, RowCount
-from dpcore.batch.release.queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, CountQuery, JobQuery
+from dpcore.batch.release.queries import (
+    MAX_QUERIES,
+    PARTS,
+    QUERY_SECTIONS,
+    CountDistinctQuery,
+    CountQuery,
+    JobQuery,
+    SumQuery,
+    bounds_units,
+)
 from dpcore.privacy import Privacy, Relation, composed
 
 if TYPE_CHECKING:
@@ -40,6 +49,8 @@ class ReleasePrivacy(PrivacySection):
 
     relation: Relation = "replace"
     max_groups_per_unit: RowCount | None = None
+
+    ALWAYS_BOUNDS_ROWS: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _groups_are_of_a_unit(self) -> Self:
@@ -84,6 +95,26 @@ class ReleaseJob(JobTables):
             if times > 1:
                 raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a different name")
         return self
+
+    @model_validator(mode="after")
+    def _each_query_bounds_units(self) -> Self:
+        for query in self.query:
+            if isinstance(query, CountDistinctQuery | SumQuery):
+                try:
+                    query.check_unit(self.privacy.unit)
+                except ValueError as error:
+                    raise ValueError(f"query {query.name!r}: {error}") from None
+        if self.chooses_rows:
+            try:
+                self.privacy.check_rows_are_bounded()
+            except ValueError as error:
+                raise ValueError(f"privacy: {error}") from None
+        return self
+
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether some query is about at most so many rows of each unit."""
+        return self.privacy.unit != "row" and not all(map(bounds_units, self.query))
 
     @model_validator(mode="after")
     def _groups_of_a_unit_are_one_column(self) -> Self:

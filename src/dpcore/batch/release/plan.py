@@ -138,7 +138,7 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     check_curator(job, curator=curator)
     inputs = discover(job.input.path, job.input.format)
     check_inputs_are_tables(job, inputs.paths, others)
-    reads = [read_of(position, query) for position, query in enumerate(job.query)]
+    reads = [read_of(position, query, job.privacy.unit) for position, query in enumerate(job.query)]
     _check_declared(job, reads)
     output = output_place(job.output.path, "output.path")
     files = _files_of(job, output)

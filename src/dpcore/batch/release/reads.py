@@ -6,15 +6,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpcore.batch.release.cells import Binned, Declared, OnGrid, Present, Reals, Within
+from dpcore.batch.release.people_cells import DifferentCells, UnitCells
 from dpcore.batch.release.queries import (
     BoundedQuery,
     CellsSection,
+    CountDistinctQuery,
     CountQuery,
     CovarianceQuery,
     GridQuery,
     HistogramQuery,
     SyntheticQuery,
     TopQuery,
+    is_about_units,
     skips,
 )
 from dpcore.batch.release.query_fields import MAX_CELLS
@@ -60,9 +63,10 @@ class Read:
         return Read(cells, groups)
 
 
-def read_of(position: int, query: Query) -> Read:
-    """How a query reads its columns, and that of its groups, as far as the job says."""
-    return Read(_cells(position, query), _groups(query))
+def read_of(position: int, query: Query, unit: str = "row") -> Read:
+    """How a query reads its columns, and that of its groups, as far as the job says; one about whole units reads the unit first."""
+    units: tuple[tuple[str, Cells], ...] = ((unit, UnitCells()),) if unit != "row" and is_about_units(query) else ()
+    return Read((*units, *_cells(position, query)), _groups(query))
 
 
 def _cells(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
@@ -108,6 +112,10 @@ def _declared(position: int, query: Query) -> Cells:
             return _celled(position, query, query)
         case GridQuery():
             return OnGrid.of(query.grid, None if isinstance(query.missing, str) else query.missing, skip=skips(query))
+        case CountDistinctQuery():
+            if (declared := declared_by(query.categories, query.categories_file, query.k)) is None:
+                return DifferentCells()
+            return Declared(_listed(position, query, declared), skip=True)
         case TopQuery():
             categories = _listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
             if query.s > categories.k:

@@ -12,6 +12,7 @@ from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch.jobfile.sections import key_of
 from dpcore.batch.release.cells import read_column
+from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.plan import ReleasePlan
 from dpcore.batch.release.queries import MAX_QUERIES
 from dpcore.batch.release.synthetic import SyntheticAnswer
@@ -22,12 +23,16 @@ from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.tables.progress import Progress, Shown, shown_by
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows
-from dpcore.batch.tables.units import CHANGED, choose_rows
+from dpcore.batch.tables.units import CHANGED, RowWords, choose_rows
+from dpcore.batch.tables.whole_units import Gathered
 from dpcore.errors import StorageError
 from dpcore.pages.numbers import json_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dpcore._files import AtomicFile
+    from dpcore.batch.release.answers import Answer
     from dpcore.batch.tables.derivation import Deriving
     from dpcore.batch.tables.output import Output
     from dpcore.batch.tables.units import Kept
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 
 DRAWS = MAX_QUERIES
 """Nonces between one draw of a query and its next."""
+WORD_DRAW = 2**20 - 2
+"""The draw of the words by which units choose among their values: no query has so many draws, and those of units come behind it."""
 ANSWER_BYTES = 1 << 14
 """Room for what an answer takes in the document, about."""
 
@@ -131,7 +138,7 @@ def measure(
 ) -> tuple[list[Any], int]:
     """The exact statistic of each query, and the number of rows; these are not private yet."""
     kept = None
-    if plan.unit_type is not None:
+    if plan.unit_type is not None and plan.job.chooses_rows:
         progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
         kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, grouping=grouping)
@@ -141,12 +148,12 @@ def measure(
     )
     derivation = Derivation() if plan.derivations is None else plan.derivations.adding
     with derivation.opened() as deriving:
-        tallies = _Tallies(plan, kept, deriving)
+        tallies = _Tallies(plan, kept, deriving, output.spill)
         Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))
     progress.update(tallies.rows, 1.0)
     if kept is not None and tallies.rows != kept.rows:
         raise StorageError(CHANGED)
-    return tallies.total, tallies.rows
+    return tallies.made(threads), tallies.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +168,20 @@ class _Part:
 class _Tallies:
     """The statistics of all rows so far."""
 
-    def __init__(self, plan: ReleasePlan, kept: Kept | None, deriving: Deriving) -> None:
+    def __init__(self, plan: ReleasePlan, kept: Kept | None, deriving: Deriving, spill: Path) -> None:
         self._plan, self._kept, self._deriving = plan, kept, deriving
         self._conditions = () if plan.derivations is None else plan.derivations.conditions
-        self._names = tuple({name: None for answer in plan.answers for name, _ in answer.reads})
+        self._names = tuple({name: None for answer in plan.answers for name in _names(answer)})
         none = np.empty(0, np.int64)
-        self.total = [answer.tally(0, [none] * len(answer.reads)) for answer in plan.answers]
+        self.total = [
+            answer.gathering(spill / f"query-{place}") if isinstance(answer, OfWholeUnits) else answer.tally(0, [none] * len(answer.reads))
+            for place, answer in enumerate(plan.answers)
+        ]
+        self._words = {
+            place: RowWords(key_of(plan.job.testing), place + WORD_DRAW * DRAWS)
+            for place, answer in enumerate(plan.answers)
+            if isinstance(answer, OfWholeUnits) and answer.draws_words
+        }
         self.rows, self.done = 0, 0.0
 
     def of(self, rows: Rows) -> _Part:
@@ -178,8 +193,23 @@ class _Tallies:
         for place, answer in enumerate(self._plan.answers):
             part = passing.of(place)
             read = [read_column(part.rows, name, cells, curator=self._plan.curator) for name, cells in answer.reads]
-            tallies.append(answer.tally(part.n, [part.taking_part(each) for each in read]))
+            if isinstance(answer, OfWholeUnits):
+                read += [] if answer.grouping is None else [answer.grouping.codes(part.rows.batch)]
+                read += [self._words_of(place, rows, part.rows)] if place in self._words else []
+            if isinstance(answer, OfWholeUnits) and not answer.of_kept_rows:
+                tallies.append(answer.tally(len(part.rows.batch), read))
+            else:
+                tallies.append(answer.tally(part.n, [part.taking_part(each) for each in read]))
         return _Part(tallies, n, rows.done)
+
+    def _words_of(self, place: int, rows: Rows, some: Rows) -> Any:
+        """The random words of some of the rows, by which the units of a query choose."""
+        words = self._words[place].of(rows).to_numpy()
+        return words if some.taken is None else words[some.taken]
+
+    def made(self, threads: int) -> list[Any]:
+        """The statistics of all rows; those of whole units are made now."""
+        return [total.made(threads) if isinstance(total, Gathered) else total for total in self.total]
 
     def add(self, part: _Part) -> None:
         """Add those of further rows."""
@@ -187,6 +217,12 @@ class _Tallies:
             self.total[place] += tally  # in place, where the statistic is long
         self.rows += part.rows
         self.done = part.done
+
+
+def _names(answer: Answer) -> list[str]:
+    """The columns that an answer needs."""
+    grouping = answer.grouping if isinstance(answer, OfWholeUnits) else None
+    return [*(name for name, _ in answer.reads), *(() if grouping is None else grouping.names)]
 
 
 # Private answers

@@ -22,6 +22,12 @@ tables differ
 | n·Σxy − Σx·Σy, widths w and w' of the bounds | – | (n − 1)·w·w' | – |
 | rank #{x ≤ g} − q·n | m·max(q, 1−q) | 1 | m |
 | one candidate's count | m | 1 | m |
+| different values, at most k of each unit | k | 1 | k |
+| different values for each group, at most k pairs of both, ℓ1; ℓ2 | k; k | 2; √2 | 2k; √2·k |
+| units | 1 | – | 1 |
+| units for each group, of t touched groups, ℓ1; ℓ2 | t; √t | – | t; √t |
+| sum of which each unit has at most C in absolute value | C | – | C if all x have one sign, else 2C |
+| the same for each group, ℓ1; ℓ2 | C; C | – | 2C; √2·C if all x have one sign, else 2C |
 | groups that a unit touches, at most γ of G | min(G, m, γ) | min(G, 2) | min(G, 2·min(m, γ)) |
 
 **Filters.** A condition on rows (`where`, on the job or on a query) is a function of one row, and so are derived columns and public
@@ -154,6 +160,11 @@ class Contribution:
         if self.replaced:
             return self.rows * level.denominator
         return self.rows * max(level.numerator, level.denominator - level.numerator)
+
+    def units(self, groups: int) -> Sensitivity:
+        """Sensitivity of the number of units for each group."""
+        touched = self.touched(groups)
+        return Sensitivity(touched, fraction_up(_root_up(touched)), alone=False)
 
     def touched(self, groups: int) -> int:
         """Return how many of all groups may have other rows."""

@@ -107,6 +107,9 @@ def _question(query: Mapping[str, Any]) -> str:
     match query["kind"]:
         case "count":
             return f"How many rows have {column} {_condition(query)}" if column else "How many rows there are"
+        case "count_distinct":
+            among = " of those declared" if any(query.get(key) is not None for key in ("categories", "categories_file", "k")) else ""
+            return f"How many different values{of} occur{among}" if column else "How many units there are"
         case "histogram":
             parts = "bin" if bin_edges(query) is not None else "declared value"
             return f"How many rows fall into each {parts}{of}"
@@ -154,14 +157,10 @@ def declared(query: Mapping[str, Any]) -> str:
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
         lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
         parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
-    if query.get("bounds") is not None:
-        threshold = counted(query["bounds"]["threshold"], "noisy row")
-        parts.append(
-            f"these bounds were found privately, with ε = {plain_number(query['bounds']['epsilon'])}, "
-            f"as the ends of the powers of two that hold more than {threshold}"
-            if query.get("lower") is not None
-            else f"no bounds were found: no power of two holds more than {threshold}"
-        )
+    if query.get("max_sum_per_unit") is not None:
+        parts.append(f"absolute values of one unit count at most {plain_number(query['max_sum_per_unit'])} in all")
+    if query.get("max_values_per_unit") is not None:
+        parts.append(f"at most {counted(query['max_values_per_unit'], 'value')} of each unit, chosen at random")
     parts += [_replaced(query, key, word) for key, word in STAND_INS if query.get(key) is not None]
     if query["kind"] == "top_s" and query.get("candidates") is not None:
         parts.append(f"{size(query['candidates'])} candidates were declared")

@@ -129,6 +129,27 @@ class ByUnit:
         self._runs, self._held = [], 0
 
 
+class Numbering:
+    """Numbers for values, from 0 in the order in which they first come.
+
+    Attributes
+    ----------
+    names : pyarrow.Array or None
+        The value of each number; None before the first.
+    """
+
+    def __init__(self) -> None:
+        self.names: pa.Array | None = None
+
+    def of(self, values: pa.Array) -> npt.NDArray[np.int64]:
+        """The number of each value; there are no nulls."""
+        known = 0 if self.names is None else len(self.names)
+        found = (values if self.names is None else pa.concat_arrays([self.names, values])).dictionary_encode()
+        self.names = found.dictionary
+        numbers: npt.NDArray[np.int64] = found.indices.to_numpy()[known:].astype(np.int64)
+        return numbers
+
+
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]

@@ -134,11 +134,16 @@ def unit_batches(
             for part in rows.parts:
                 reading.starts.setdefault(part.path, rows.first + part.start - part.row)
             derived = deriving.of(rows)
-            units = _comparable(_named(rows.batch.column(name).cast(plan.unit_type)))
+            units = compared(rows.batch.column(name).cast(plan.unit_type))
             batch = pa.RecordBatch.from_arrays([units, *more(derived.rows)], schema=schema)
             yield batch if derived.passes is None else batch.filter(pa.array(derived.passes))
             reading.rows = rows.first + len(units)
             reading.done = rows.done / 2
+
+
+def compared(units: pa.Array) -> pa.Array:
+    """The units of rows as values of `compared_type`, equal where they were, and null where a row names none."""
+    return _comparable(_named(units))
 
 
 def _named(units: pa.Array) -> pa.Array:

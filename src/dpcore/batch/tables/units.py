@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
-from dpcore.batch.tables.by_unit import NAMELESS, PARTS, ByUnit
+from dpcore.batch.tables.by_unit import NAMELESS, PARTS, ByUnit, Numbering
 from dpcore.batch.tables.contributions import Reading, compared_type, in_background, place_of, unit_batches
 from dpcore.errors import DataError, StorageError, reason
 from dpcore.rng import SecureRandom
@@ -170,7 +170,7 @@ class _Choice:
         self._plan, self._spill, self._grouping, self._refuse = plan, spill, grouping, refuse
         self._n_groups = 0 if grouping is None else grouping[1].size
         self._privacy = plan.job.privacy
-        self._words, self._further = _Words(key, ROW_NONCE), _Words(key, GROUP_NONCE)
+        self._words, self._further = RowWords(key, ROW_NONCE), RowWords(key, GROUP_NONCE)
         self._most_rows = plan.job.privacy.rows_per_unit
         self._most_groups = getattr(plan.job.privacy, "max_groups_per_unit", None) or self._most_rows
         fields = [("unit", compared_type(plan.unit_type)), ("row", pa.int64()), ("word", pa.uint64())]
@@ -238,12 +238,12 @@ class _Choice:
                 some &= np.bincount(unit)[unit] > self._most_groups
             pairs = np.concatenate([pairs, self._pairs(unit[some], group[some])])
             words = np.concatenate([words, word[some]])
-            firsts = _firsts(pairs)
+            firsts = first_places(pairs)
             pairs, words = pairs[firsts], words[firsts]
         return pairs[beyond(pairs // self._n_groups, pairs % self._n_groups, words, self._most_groups)]
 
 
-class _Words:
+class RowWords:
     """A random word for each row, by its position in the input, so that it does not matter how rows are cut."""
 
     def __init__(self, key: KeyedRandom | None, nonce: int) -> None:
@@ -251,6 +251,7 @@ class _Words:
         self._position = source.position()
 
     def of(self, rows: Rows) -> pa.Array:
+        """The words of some rows."""
         position = self._position._replace(first_element=rows.first)
         return pa.array(_backend.uniform_words(position, len(rows.batch)))
 
@@ -274,7 +275,7 @@ class _Numbered:
 
     def __init__(self, parts: ByUnit, part: int) -> None:
         self._parts, self._part = parts, part
-        self._names: pa.Array | None = None
+        self._names = Numbering()
         self.more = False
         self.only: list[npt.NDArray[Any]] | None = None
 
@@ -287,21 +288,14 @@ class _Numbered:
         single = following is None
         while piece is not None:
             self.more = following is not None
-            columns = [self._number(piece.column(0)), *(column.to_numpy() for column in piece.columns[1:])]
+            columns = [self._names.of(piece.column(0)), *(column.to_numpy() for column in piece.columns[1:])]
             if single:
                 self.only = columns
             yield columns
             piece, following = following, next(pieces, None)
 
-    def _number(self, units: pa.Array) -> npt.NDArray[np.int64]:
-        known = 0 if self._names is None else len(self._names)
-        found = (units if self._names is None else pa.concat_arrays([self._names, units])).dictionary_encode()
-        self._names = found.dictionary
-        numbers: npt.NDArray[np.int64] = found.indices.to_numpy()[known:].astype(np.int64)
-        return numbers
 
-
-def _firsts(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def first_places(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Where each value stands first."""
     codes = pa.array(values).dictionary_encode().indices.to_numpy()
     return np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1) > 0)
