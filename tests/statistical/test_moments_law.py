@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpcore.batch.release.answers import PrivateMeanAnswer, PublicMeanAnswer, SumAnswer
 from dpcore.batch.release.cells import Reals
 from dpcore.batch.release.moments import MomentAnswer
-from dpcore.batch.release.queries import CovarianceQuery, SpreadQuery
+from dpcore.batch.release.queries import CovarianceQuery, MeanQuery, SpreadQuery, SumQuery
 from dpcore.batch.release.sensitivity import Contribution
 from dpcore.testing import KeyedRandom
 from support.laws import ERROR_RATE, mean_p_value, p_value
@@ -127,3 +128,25 @@ def test_the_correction_of_the_square_is_what_the_centre_adds():
     b = answer._mean_scale(steps) / 400
     assert mean_p_value(np.array(missed), 2 * b**2, 20 * b**4) > ERROR_RATE
     assert mean_p_value(np.array(missed), b**2, 20 * b**4) < ERROR_RATE
+
+
+MEANS = [("mean", PRESENCE, 0.0, True), ("mean", PEOPLE, 1e-6, True), ("mean", PUBLIC, 0.0, False), ("sum", PUBLIC, 1e-6, False)]
+
+
+@pytest.mark.parametrize("draws", [2000, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("kind", "bound", "delta", "wider"), MEANS, ids=str)
+def test_means_say_whether_their_intervals_are_wider(kind, bound, delta, wider, draws):
+    """Where an interval says "at least" it is judged from below, elsewhere from above too."""
+    columns = data()
+    head = {"name": "m", "column": "x", "lower": 0.0, "upper": 80.0, "epsilon": 0.5, "delta": delta, "confidence": 0.9}
+    section = (SumQuery if kind == "sum" else MeanQuery)(kind=kind, **head)
+    made = SumAnswer if kind == "sum" else PublicMeanAnswer if bound.n_is_public else PrivateMeanAnswer
+    answer = made.made(section, Reals((0.0, 80.0), 0.0), bound, "replace" if bound.replaced else "add_remove")
+    assert ("coverage" in answer.declared()) == wider
+    tally = answer.tally(ROWS, [columns[0]])
+    rng = KeyedRandom(b"law of variances, for tests only")
+    found = np.array([answer.release(tally, rng)["interval"] for _ in range(draws)])
+    exact = np.clip(columns[0], 0, 80).mean() * (ROWS if kind == "sum" else 1)
+    hits = int(((found[:, 0] <= exact) & (exact <= found[:, 1])).sum())
+    assert stats.beta.ppf(1 - ERROR_RATE, hits + 1, max(draws - hits, 1)) >= 0.9
+    assert wider or stats.beta.ppf(ERROR_RATE, hits, draws - hits + 1) <= 0.9

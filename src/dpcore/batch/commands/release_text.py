@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
 from dpcore.batch.commands import words
+from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.queries import CovarianceQuery, SyntheticQuery
@@ -34,7 +35,7 @@ def describe(plan: ReleasePlan) -> str:
     lines = [words.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
     lines += [f"table   {_table(answer)}" for answer in plan.answers if isinstance(answer, SyntheticAnswer)]
     lines += _derived(plan.job)
-    lines += [f"spread  {plain_name(answer.section.name)}: {way}" for answer in plan.answers if (way := _way(answer))]
+    lines += [way for answer in plan.answers for way in _ways(answer)]
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
 
 
@@ -48,10 +49,13 @@ def _derived(job: ReleaseJob) -> list[str]:
     return lines + [f"where   {plain_name(each.name)}: {spaced(each.where)}" for each in job.query if each.where is not None]
 
 
-def _way(answer: Answer) -> str | None:
-    """How a moment is made, which follows from public parameters."""
+def _ways(answer: Answer) -> list[str]:
+    """How bounds are found and how a moment is made, which follows from public parameters."""
     each = answer.each if isinstance(answer, GroupedAnswer) else answer
-    return each.way if isinstance(each, MomentAnswer) else None
+    name = plain_name(answer.section.name)
+    if isinstance(each, BoundedNumber | BoundedQuantiles):
+        return [f"bounds  {name}: {each.way}", *_ways(each.widest)]
+    return [f"spread  {name}: {each.way}"] if isinstance(each, MomentAnswer) else []
 
 
 def _table(answer: SyntheticAnswer) -> str:

@@ -15,6 +15,7 @@ from dpcore.batch.release.answers import (
 )
 from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
+from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
 from dpcore.batch.release.groups import ColumnGroups, GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.people import UnitsAnswer, UnitSumAnswer, ValuesAnswer, Whole
@@ -24,6 +25,7 @@ from dpcore.batch.release.queries import (
     CountDistinctQuery,
     CountQuery,
     CovarianceQuery,
+    FoundQuery,
     GridQuery,
     HistogramQuery,
     MeanQuery,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.queries import CellsSection, Query
     from dpcore.batch.release.reads import Read
     from dpcore.batch.release.sensitivity import Contribution
+    from dpcore.privacy import Relation
 
 
 def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str, bool]) -> Answer:
@@ -70,6 +73,8 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
         bound = bound.of_some_rows()
     if is_about_units(query):
         return _of_whole_units(job, query, read, bound)
+    if isinstance(query, FoundQuery) and query.bounds is not None:
+        return _between_found_bounds(query, read, bound, job.privacy.relation)
     if isinstance(query, SpreadQuery | CovarianceQuery):
         answer: Answer = MomentAnswer.made(query, read.cells, bound, job.privacy.relation, size)
     else:
@@ -78,6 +83,15 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
         return answer
     parts = bound.touched(size) if isinstance(answer, QuantileAnswer) else 1
     return GroupedAnswer(answer, query.grouping[0], read.groups, parts)
+
+
+def _between_found_bounds(query: FoundQuery, read: Read, bound: Contribution, relation: Relation) -> Answer:
+    """The answer between bounds that are found privately."""
+    if isinstance(query, SumQuery | MeanQuery | SpreadQuery):
+        return BoundedNumber.made(query, read.cells, bound, relation)
+    if isinstance(query, GridQuery) and isinstance(read.only, OnGrid):
+        return BoundedQuantiles.made(query, read.only, bound, relation)
+    raise AssertionError(query.kind)
 
 
 def _of_whole_units(job: ReleaseJob, query: Query, read: Read, bound: Contribution) -> Answer:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +80,22 @@ def part_of(total: float, share: Fraction) -> float:
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
 
 
-def noisy_integer(total: int, step: Fraction, noise: RealNoise, scale: float, rng: Stream | None) -> float:
-    """The exact number total·step plus noise of this law and scale, correctly rounded; at most `EXACT_BITS` bits."""
-    exact = total * step
+def coarse_for(largest: int) -> int:
+    """The power of two down to whose multiples sums of terms of at most this size are rounded: 1 up to 63 bits.
+
+    Rounding down is monotone and commutes with multiples: sums that are at most s apart are at most ⌈s/coarse⌉·coarse apart afterwards.
+    """
+    return 1 << max(0, largest.bit_length() - 63)
+
+
+def multiple_above(number: Fraction | int, coarse: int) -> int:
+    """The least multiple of `coarse` that is not below a number."""
+    return math.ceil(Fraction(number) / coarse) * coarse
+
+
+def noisy_integer(total: int, step: Fraction, noise: RealNoise, scale: float, rng: Stream | None, coarse: int = 1) -> float:
+    """The exact number total·step, rounded down to `coarse` steps, plus noise of this law and scale, correctly rounded."""
+    exact = total // coarse * coarse * step
     high = float(exact)
     low = float(exact - Fraction(high))
     if Fraction(high) + Fraction(low) != exact:
@@ -175,6 +188,10 @@ class MomentAnswer:
         made._try_scales()
         return made
 
+    def with_steps(self, steps: tuple[Steps, ...]) -> MomentAnswer:
+        """The same for other steps between the same bounds."""
+        return replace(self, steps=steps)
+
     def _try_scales(self) -> None:
         """Draw noise of the smallest and the largest scale that can be needed: what is refused must be refused before anything is spent."""
         for steps in self.steps:
@@ -237,9 +254,9 @@ class MomentAnswer:
         """About the exact means, where the number of rows is public."""
         n, step = tally.n, self._squared_step
         # Integers of very many rows are rounded down to multiples of a power of two, of which the sensitivity is then one as well.
-        coarse = 2 ** max(0, 2 * (31 + n.bit_length()) - EXACT_BITS)
+        coarse = 1 << max(0, 2 * (max(steps.most.bit_length() for steps in self.steps) + n.bit_length()) - EXACT_BITS)
         noise = self._whole_noise(n, coarse)
-        noisy = noisy_integer(tally.centred() // coarse, coarse * step, self.whole, noise.scale, rng) / n**2
+        noisy = noisy_integer(tally.centred(), step, self.whole, noise.scale, rng, coarse) / n**2
         deviation = scale_deviation(self.whole, noise.scale) / n**2
         width = noise.scale * _unit_width(noise.law, 1 - self.section.confidence) / n**2 + self._rounding
         answer = self._answer(noisy, deviation, (noisy - width, noisy + width), (n, n))
@@ -247,7 +264,7 @@ class MomentAnswer:
 
     def _whole_noise(self, n: int, coarse: int = 1) -> Noise:
         moved = max(n - 1, 1) * self.steps[0].most * self.steps[-1].most
-        sensitivity = -(-moved // coarse) * coarse * self._squared_step
+        sensitivity = multiple_above(moved, coarse) * self._squared_step
         return Noise(LAWS[type(self.whole)], fraction_up(sensitivity), fraction_up(Fraction(self.whole.scale) * sensitivity))
 
     # Two releases
@@ -304,16 +321,17 @@ class MomentAnswer:
         """Σ(x − middle), as twice as many half steps."""
         steps = self.steps[place]
         total = 2 * tally.sums[place] - tally.n * steps.most
-        return noisy_integer(total, Fraction(steps.unit) / 2, self.means, self._mean_scale(steps), rng)
+        return noisy_integer(total, Fraction(steps.unit) / 2, self.means, self._mean_scale(steps), rng, coarse_for(steps.most))
 
     def _centre(self, place: int, distance: float) -> int:
         """The step nearest to a noisy mean that is so far from the middle of the bounds."""
         steps = self.steps[place]
-        return round(min(max(steps.most / 2 + distance / steps.unit, 0.0), float(steps.most)))
+        return min(round(min(max(steps.most / 2 + distance / steps.unit, 0.0), float(steps.most))), steps.most)
 
     def _noisy_product(self, tally: Moments, centres: tuple[int, ...], beta: float, rng: Stream | None) -> _Product:
         noise = self._product_noise(centres)
-        value = noisy_integer(tally.about(centres), self._squared_step, self.product, noise.scale, rng)
+        coarse = coarse_for(max(map(abs, self._terms(centres))))
+        value = noisy_integer(tally.about(centres), self._squared_step, self.product, noise.scale, rng, coarse)
         return _Product(value, noise, noise.scale * _unit_width(noise.law, beta), scale_deviation(self.product, noise.scale))
 
     def _terms(self, centres: tuple[int, ...]) -> tuple[int, int]:
@@ -331,9 +349,8 @@ class MomentAnswer:
     def _product_sensitivity(self, centres: tuple[int, ...]) -> Fraction:
         """By what the noise for a sensitivity of 1 is multiplied."""
         low, high = self._terms(centres)
-        if self.groups:
-            return max(-low, high) * self._squared_step
-        return Fraction(self.bound.total(low, high).l1) * self._squared_step
+        moved = Fraction(max(-low, high)) if self.groups else Fraction(self.bound.total(low, high).l1)
+        return multiple_above(moved, coarse_for(max(-low, high))) * self._squared_step
 
     def _product_scale(self, centres: tuple[int, ...]) -> float:
         return fraction_up(Fraction(self.product.scale) * self._product_sensitivity(centres))
@@ -343,11 +360,15 @@ class MomentAnswer:
         return Noise(LAWS[type(self.product)], fraction_up(moved), self._product_scale(centres))
 
     def _mean_scale(self, steps: Steps) -> float:
-        return fraction_up(Fraction(self.means.scale) * steps.most * Fraction(steps.unit) / 2)
+        return fraction_up(Fraction(self.means.scale) * self._farthest(steps))
 
     def _mean_noise(self, steps: Steps) -> Noise:
-        sensitivity = fraction_up(Fraction(self.means.sensitivity) * steps.most * Fraction(steps.unit) / 2)
+        sensitivity = fraction_up(Fraction(self.means.sensitivity) * self._farthest(steps))
         return Noise(LAWS[type(self.means)], sensitivity, self._mean_scale(steps))
+
+    def _farthest(self, steps: Steps) -> Fraction:
+        """Half a width, the largest distance from the middle."""
+        return multiple_above(steps.most, coarse_for(steps.most)) * Fraction(steps.unit) / 2
 
     def _mean_width(self, steps: Steps, beta: float) -> float:
         """Half-width of one noisy sum."""
@@ -371,7 +392,7 @@ class MomentAnswer:
     def _rounding(self) -> float:
         """By how much rounding to steps moves the moment at most."""
         one, other = self._both
-        return one.unit * other.width + other.unit * one.width
+        return one.off * other.width + other.off * one.width
 
     @property
     def _largest(self) -> float:

@@ -63,6 +63,8 @@ class SumKeys(Section):
         most: Any = given.get("max_sum_per_unit")
         if type(most) not in {int, float} or not most > 0:
             return given
+        if "bounds" in given:
+            raise ValueError("bounds are not found privately for a sum with max_sum_per_unit, which bounds each unit; leave bounds out")
         return {"lower": -most, "upper": most, **given}
 
     def check_unit(self, unit: str) -> None:

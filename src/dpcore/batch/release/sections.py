@@ -72,6 +72,8 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
         "confidence": coverage_in_words(query),
     }
     grouped = query.get("groups") is not None
+    if query["value"] is None:
+        return shown | _number(query)
     match query["kind"]:
         case "quantile" | "median" if grouped:
             return shown | _grouped_quantiles(query)

@@ -39,12 +39,15 @@ class Steps:
         One step, a power of two: the least with at most 2^31 of them in upper − lower.
     most : int
         Whole steps from `lower` to `upper`.
+    off : float
+        By how much rounding moves a number at most.
     """
 
     lower: float
     upper: float
     unit: float
     most: int
+    off: float
 
     @classmethod
     def between(cls, lower: float, upper: float) -> Steps:
@@ -57,7 +60,8 @@ class Steps:
         exponent = math.frexp(float(width))[1] - STEP_BITS - 2
         while math.floor(width / Fraction(2) ** exponent) > 2**STEP_BITS:
             exponent += 1
-        return cls(lower, upper, math.ldexp(1.0, exponent), math.floor(width / Fraction(2) ** exponent))
+        unit = math.ldexp(1.0, exponent)
+        return cls(lower, upper, unit, math.floor(width / Fraction(unit)), unit)
 
     @property
     def width(self) -> float:

@@ -157,6 +157,14 @@ def declared(query: Mapping[str, Any]) -> str:
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
         lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
         parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
+    if query.get("bounds") is not None:
+        threshold = counted(query["bounds"]["threshold"], "noisy row")
+        parts.append(
+            f"these bounds were found privately, with ε = {plain_number(query['bounds']['epsilon'])}, "
+            f"as the ends of the powers of two that hold more than {threshold}"
+            if query.get("lower") is not None
+            else f"no bounds were found: no power of two holds more than {threshold}"
+        )
     if query.get("max_sum_per_unit") is not None:
         parts.append(f"absolute values of one unit count at most {plain_number(query['max_sum_per_unit'])} in all")
     if query.get("max_values_per_unit") is not None:

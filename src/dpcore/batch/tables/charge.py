@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FINISHED = ("sealed", "published", "done")
 """States of a run whose output is complete: any process can publish what is sealed."""
 
-LATER = ("where", "derive", "lookup", "max_sum_per_unit")
+LATER = ("where", "derive", "lookup", "max_sum_per_unit", "bounds", "bounds_epsilon")
 """Keys that jobs did not have at first."""
 
 
