@@ -36,7 +36,7 @@ from dpcore.errors import JobError
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
@@ -70,12 +70,15 @@ class ReleasePlan(JobPlan):
         Whether messages may say where in the input something is, outside the guarantee.
     derivations : Derivations or None
         Conditions, derived columns and look-ups; None if the job has none.
+    positions : tuple of int or None
+        Position of each query in the stream of a test key. Default: its position in the job.
     """
 
     job: ReleaseJob
     answers: tuple[Answer, ...]
     grouping: tuple[str, Declared] | None
     derivations: Derivations | None
+    positions: tuple[int, ...] | None = None
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
@@ -138,15 +141,32 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     check_curator(job, curator=curator)
     inputs = discover(job.input.path, job.input.format)
     check_inputs_are_tables(job, inputs.paths, others)
-    reads = [read_of(position, query, job.privacy.unit) for position, query in enumerate(job.query)]
-    _check_declared(job, reads)
+    reads = declared_reads(job)
     output = output_place(job.output.path, "output.path")
     files = _files_of(job, output)
     check_files(job, inputs, files, others)
+
+    def publication(spend: Spend) -> Publication:
+        charge = Charge(job, spend, overwrite=overwrite)
+        check_files_are_free(files, charge, overwrite=overwrite)
+        return Publication([path for _, path in files], charge, overwrite=overwrite)
+
+    return planned(job, inputs, reads, output, publication, curator=curator)
+
+
+def declared_reads(job: ReleaseJob) -> list[Read]:
+    """How the queries read their columns; raises `JobError` if a row could end a job with a ledger."""
+    reads = [read_of(position, query, job.privacy.unit) for position, query in enumerate(job.query)]
+    _check_declared(job, reads)
+    return reads
+
+
+def planned(
+    job: ReleaseJob, inputs: Inputs, reads: list[Read], output: Path, publication: Callable[[Spend], Publication], *, curator: bool = False
+) -> ReleasePlan:
+    """The plan of a job for an input: its schema is checked, noise is calibrated, and `publication` is told what that costs."""
     found = _inspected(job, inputs, reads, curator=curator)
     answers = tuple(calibrated(position, job, read, found.integers) for position, read in enumerate(found.reads))
-    charge = Charge(job, _spend(job, answers), overwrite=overwrite)
-    check_files_are_free(files, charge, overwrite=overwrite)
     return ReleasePlan(
         job=job,
         inputs=inputs,
@@ -156,7 +176,7 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
         rows=found.schemas.rows,
         unit_type=found.schemas.unit_type,
         grouping=_grouping(job, found.reads),
-        publication=Publication([path for _, path in files], charge, overwrite=overwrite),
+        publication=publication(_spend(job, answers)),
         curator=curator,
         derivations=found.derivations,
     )

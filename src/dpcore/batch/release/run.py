@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from dpcore.pages.numbers import json_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpcore._files import AtomicFile
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.tables.derivation import Deriving
     from dpcore.batch.tables.output import Output
@@ -123,7 +122,7 @@ def run(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = None
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
         tallies, rows = measure(plan, output, threads, shown, piece_rows)
-        document = _document(plan, tallies, rows, tables, shown)
+        document = document_of(plan, tallies, rows, tables, shown)
         sealed = [file for table in tables.values() for file in table.seal()]
         output.write((json_text(document) + "\n").encode())
         publication.publish([*sealed, output.seal()])
@@ -133,9 +132,15 @@ def run(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = None
 # One pass over the rows
 
 
-def measure(
-    plan: ReleasePlan, output: AtomicFile, threads: int, progress: Progress, piece_rows: int | None = None
-) -> tuple[list[Any], int]:
+class Room(Protocol):
+    """Has a folder for what does not fit into memory."""
+
+    @property
+    def spill(self) -> Path:
+        """The folder; it is made when it is needed."""
+
+
+def measure(plan: ReleasePlan, output: Room, threads: int, progress: Progress, piece_rows: int | None = None) -> tuple[list[Any], int]:
     """The exact statistic of each query, and the number of rows; these are not private yet."""
     kept = None
     if plan.unit_type is not None and plan.job.chooses_rows:
@@ -248,7 +253,8 @@ class QueryDraws:
         return self._key.at(nonce).position()
 
 
-def _document(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
+def document_of(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
+    """The private answers, and what is said about all of them."""
     document = plan.job.head()
     if plan.job.n_is_public:
         document["rows"] = rows
@@ -261,7 +267,7 @@ def _document(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int
 def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
     answer, key = plan.answers[place], key_of(plan.job.testing)
     section, spent = answer.section, plan.job.spent_on(answer.section)
-    rng = None if key is None else QueryDraws(key, place)
+    rng = None if key is None else QueryDraws(key, place if plan.positions is None else plan.positions[place])
     if isinstance(answer, SyntheticAnswer) and table is not None:
         synthesis = answer.synthesis(tally, rng)
         write_rows(synthesis.table, table, progress)

@@ -118,15 +118,15 @@ class Charge:
             needs, left = (_words(part) for part in (self._ledger.cost(amount), self._ledger.remaining))
             raise BudgetError(f"the job needs {needs}, but the ledger {self._ledger.path} has {left} left")
 
-    def reserve(self, output: Path) -> None:
-        """Charge the whole job."""
+    def reserve(self, output: Path | None) -> None:
+        """Charge the whole job; one without an output is never taken for another run of the same job."""
         if self._ledger is None:
             return
         self._reservation = self._ledger.spend(
             self._spend.amount(self._ledger.kind),
             what=self._spend.what,
-            job=str(output.absolute()),
-            run=self.run,
+            job=None if output is None else str(output.absolute()),
+            run=None if output is None else self.run,
             unit=self._job.privacy.protected,
             dataset=self._job.input.dataset,
             secure=self._job.secure,
@@ -147,6 +147,11 @@ class Charge:
         """Record that all files have their names and that the run is done."""
         if self._reservation is not None:
             self._reservation.published()
+        self.done()
+
+    def done(self) -> None:
+        """Record that the run is done."""
+        if self._reservation is not None:
             self._reservation.done()
         self.is_open = False
 
