@@ -9,6 +9,7 @@ from dpcore.errors import BudgetError, DataError, DpcoreError, EntropyError, Par
 
 if TYPE_CHECKING:
     from dpcore import accounting, audit, blackwell, distributions, inference, local, mechanisms, minimax, noise, selection, sums
+    from dpcore.frames import PrivateTable
     from dpcore.privacy import Privacy
     from dpcore.rng import SecureRandom
 else:
@@ -26,7 +27,7 @@ else:
         raise AttributeError(f"module 'dpcore' has no attribute {name!r}")
 
 
-_ROOMS = {"Privacy": "privacy", "SecureRandom": "rng"}
+_ROOMS = {"PrivateTable": "frames", "Privacy": "privacy", "SecureRandom": "rng"}
 """Where names are that are neither here nor packages of their own."""
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "ParameterError",
     "ParameterTypeError",
     "Privacy",
+    "PrivateTable",
     "SecureRandom",
     "__version__",
     "accounting",

@@ -75,6 +75,7 @@ PACKAGES = (
     "dpcore.noise", "dpcore.sums", "dpcore.mechanisms", "dpcore.selection", "dpcore.local", "dpcore.accounting", "dpcore.distributions",
     "dpcore.inference", "dpcore.blackwell", "dpcore.audit", "dpcore.minimax", "dpcore.minimax.losses", "dpcore.privacy", "dpcore.rng",
     "dpcore.testing", "dpcore.reproduce", "dpcore.bench", "dpcore.batch",
+    "dpcore.frames",
 )  # fmt: skip
 """Where public names stand: each has `__all__`."""
 

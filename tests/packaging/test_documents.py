@@ -147,6 +147,7 @@ def test_every_name_of_releases_is_on_their_page():
         "exactness-tests",
         "auditing",
         "batch",
+        "tables",
         "reproduce",
         "literature",
     ],

@@ -164,7 +164,7 @@ def declared_reads(job: ReleaseJob) -> list[Read]:
 def planned(
     job: ReleaseJob, inputs: Inputs, reads: list[Read], output: Path, publication: Callable[[Spend], Publication], *, curator: bool = False
 ) -> ReleasePlan:
-    """The plan of a job for an input: its schema is checked, noise is calibrated, and `publication` is told what that costs."""
+    """The plan of a job for an input: its schema is checked, and noise is calibrated; `publication` gets what that costs."""
     found = _inspected(job, inputs, reads, curator=curator)
     answers = tuple(calibrated(position, job, read, found.integers) for position, read in enumerate(found.reads))
     return ReleasePlan(

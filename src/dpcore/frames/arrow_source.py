@@ -1,0 +1,227 @@
+"""Frames that are Arrow already, or become it through its C stream: pyarrow, polars, DuckDB, and everything with `__arrow_c_stream__`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpcore.batch.tables.pieces import FileInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpcore.frames.source import Source
+
+VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types whose values lie in several buffers, and those as which they are read."""
+
+
+def read_type(kind: pa.DataType) -> pa.DataType:
+    """The type as which a column of this type is read."""
+    if pa.types.is_dictionary(kind) and kind.value_type in VIEWS:
+        return pa.dictionary(kind.index_type, VIEWS[kind.value_type], ordered=kind.ordered)
+    return VIEWS.get(kind, kind)
+
+
+def read_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with those types, without metadata."""
+    return pa.schema([(field.name, read_type(field.type)) for field in schema])
+
+
+def read_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows with the types of `read_schema`; only what has another type is copied."""
+    schema = read_schema(batch.schema)
+    columns = [column if column.type == kind else column.cast(kind) for column, kind in zip(batch.columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowSource:
+    """A table in memory whose buffers are read as they are.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        The table.
+    name : str
+        Of the frame that it comes from, for messages.
+    native : {"arrow", "pandas", "polars", "duckdb"}
+        The library in whose frames results come back.
+    is_snapshot : bool
+        Whether nobody else can change its rows.
+    """
+
+    table: pa.Table = field(repr=False)
+    name: str
+    native: str = "arrow"
+    is_snapshot: bool = False
+
+    def info(self) -> FileInfo:
+        """The schema; no row is read."""
+        return FileInfo(tuple(self.table.schema.names), read_schema(self.table.schema), self.table.num_rows)
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns, in batches of at most so many."""
+        for batch in self.table.select(list(names)).to_batches(max_chunksize=rows):
+            yield read_batch(batch)
+
+    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
+        """The same: it lies in memory."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PolarsSource:
+    """A DataFrame of polars: its columns are immutable, and this is a snapshot of it.
+
+    Attributes
+    ----------
+    frame : polars.DataFrame
+        The frame.
+    name : str
+        For messages.
+    """
+
+    frame: Any = field(repr=False)
+    name: str = "polars DataFrame"
+    native: str = "polars"
+    is_snapshot: bool = True
+
+    def info(self) -> FileInfo:
+        """The schema; no row is read."""
+        return FileInfo(tuple(self.frame.columns), schema_of_polars(self.frame.clear()), self.frame.height)
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns, in batches of at most so many."""
+        yield from ArrowSource(pa.table(self.frame.select(list(names))), self.name).batches(names, rows)
+
+    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
+        """The same: it lies in memory."""
+        return self
+
+
+def schema_of_polars(empty: Any) -> pa.Schema:
+    """The types of a frame without rows; columns of Python objects, which Arrow does not have, are of type null."""
+    try:
+        return read_schema(pa.table(empty).schema)
+    except Exception:  # polars has no common base of what it raises
+        return pa.schema([(name, _type_of_polars(empty.select(name))) for name in empty.columns])
+
+
+def _type_of_polars(empty: Any) -> pa.DataType:
+    try:
+        return read_type(pa.table(empty).schema.types[0])
+    except Exception:
+        return pa.null()
+
+
+@dataclass(frozen=True, slots=True)
+class LazySource:
+    """A LazyFrame of polars. The columns that a job reads are collected once for each job, after it was charged.
+
+    Attributes
+    ----------
+    frame : polars.LazyFrame
+        The frame.
+    name : str
+        For messages.
+    """
+
+    frame: Any = field(repr=False)
+    name: str = "polars LazyFrame"
+    native: str = "polars"
+    is_snapshot: bool = True
+
+    def info(self) -> FileInfo:
+        """The schema, which polars infers without reading a row."""
+        import polars as pl
+
+        schema = self.frame.collect_schema()
+        return FileInfo(tuple(schema.names()), schema_of_polars(pl.DataFrame(schema=schema)), None)
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns, in batches of at most so many."""
+        yield from self.evaluated(names).batches(names, rows)
+
+    def evaluated(self, names: Sequence[str]) -> Source:
+        """These columns in memory."""
+        return PolarsSource(self.frame.select(list(names)).collect(), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class RelationSource:
+    """A relation of DuckDB. Where a job passes over it twice, the columns that it reads are held in memory.
+
+    Attributes
+    ----------
+    relation : duckdb.DuckDBPyRelation
+        The relation.
+    name : str
+        For messages.
+    """
+
+    relation: Any = field(repr=False)
+    name: str = "DuckDB relation"
+    native: str = "duckdb"
+    is_snapshot: bool = True
+
+    def info(self) -> FileInfo:
+        """The schema; DuckDB reads no row for it."""
+        schema = _table_of(self.relation.limit(0)).schema
+        return FileInfo(tuple(schema.names), read_schema(schema), None)
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns, in batches of at most so many."""
+        for batch in _reader_of(self._selected(names), rows):
+            yield read_batch(batch)
+
+    def evaluated(self, names: Sequence[str]) -> Source:
+        """These columns in memory."""
+        return ArrowSource(_table_of(self._selected(names)), self.name, "duckdb", is_snapshot=True)
+
+    def _selected(self, names: Sequence[str]) -> Any:
+        import duckdb
+
+        return self.relation.select(*map(duckdb.ColumnExpression, names))
+
+
+def _table_of(relation: Any) -> pa.Table:
+    """The rows of a relation; DuckDB 1.4 gave the method another name."""
+    return (getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table)()
+
+
+def _reader_of(relation: Any, rows: int) -> pa.RecordBatchReader:
+    return (getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch)(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSource:
+    """A dataset of pyarrow, which is scanned anew in each pass.
+
+    Attributes
+    ----------
+    dataset : pyarrow.dataset.Dataset
+        The dataset.
+    name : str
+        For messages.
+    """
+
+    dataset: Any = field(repr=False)
+    name: str = "pyarrow Dataset"
+    native: str = "arrow"
+    is_snapshot: bool = False
+
+    def info(self) -> FileInfo:
+        """The schema; no row is read."""
+        return FileInfo(tuple(self.dataset.schema.names), read_schema(self.dataset.schema), None)
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns, in batches of at most so many."""
+        for batch in self.dataset.scanner(columns=list(names), batch_size=rows).to_batches():
+            yield read_batch(batch)
+
+    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
+        """The same: it is read in pieces."""
+        return self

@@ -1,0 +1,115 @@
+"""Several answers from one pass over a table, with one charge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from dpcore.errors import BudgetError, ParameterError
+from dpcore.frames.results import Answered, TablePlan, TableResult
+from dpcore.frames.session import View
+from dpcore.frames.views import GroupedTable, Selectable
+from dpcore.privacy import Privacy
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from dpcore.frames.session import Question, Session
+
+
+class Collected:
+    """The questions of a batch, and what their answers share.
+
+    Parameters
+    ----------
+    session : Session
+        Of the table.
+    limit : Privacy
+        What all answers may spend together.
+    """
+
+    def __init__(self, session: Session, limit: Privacy) -> None:
+        self.session, self.limit = session, limit
+        source = session.source
+        native, name = ("arrow", source) if isinstance(source, str) else (source.native, source.name)
+        self.answered = Answered(native, name)
+        self.questions: list[Question] = []
+        self.state = "new"
+
+    def ask(self, question: Question) -> TableResult:
+        """Take a question; raises an error about it, or `BudgetError`, and then takes nothing."""
+        if self.state != "open":
+            raise ParameterError("a batch takes questions inside of its with block: with table.batch(epsilon=1.0) as batch: ...")
+        self.plan([*self.questions, question])
+        self.questions.append(question)
+        return TableResult(self.answered, len(self.questions) - 1)
+
+    def plan(self, questions: list[Question]) -> TablePlan:
+        """The plan of some questions, within the limit."""
+        return TablePlan.of(self.session.plan(self.session.job(questions, self.limit.epsilon, self.limit.delta)))
+
+    def run(self) -> None:
+        """Answer all questions."""
+        if not self.questions:
+            return
+        plan, document = self.session.run(self.session.job(self.questions, self.limit.epsilon, self.limit.delta))
+        self.answered.plan, self.answered.document = TablePlan.of(plan), document
+
+
+class TableBatch(Selectable):
+    """Collects the queries of a with block and answers all of them when it ends: `PrivateTable.batch` makes it.
+
+    If the block raises an error, nothing is read, and nothing is spent.
+
+    Attributes
+    ----------
+    collected : Collected
+        The questions so far.
+    view : View
+        The rows and columns that further questions are about.
+    limit : Privacy
+        What all answers may spend together.
+    """
+
+    def __init__(self, collected: Collected, view: View) -> None:
+        self._collected, self._view = collected, view
+
+    @property
+    def limit(self) -> Privacy:
+        """What all answers may spend together."""
+        return self._collected.limit
+
+    def _with(self, view: View) -> Self:
+        return type(self)(self._collected, view)
+
+    def _grouped(self, view: View) -> GroupedTable:
+        return GroupedTable(self, view)
+
+    def _answer(self, question: Question) -> TableResult:
+        return self._collected.ask(question)
+
+    def _plan(self, question: Question) -> TablePlan:
+        return self._collected.plan([*self._collected.questions, question])
+
+    def __enter__(self) -> Self:
+        if self._collected.state != "new":
+            raise ParameterError("a batch has one with block; call batch again for another")
+        self._collected.state = "open"
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._collected.state = "ended"
+        if error is None:
+            self._collected.run()
+
+    def __repr__(self) -> str:
+        asked = len(self._collected.questions)
+        said = f"epsilon={self.limit.epsilon!r}, delta={self.limit.delta!r}, asked={asked}"
+        return f"TableBatch({said}, {self._collected.state})"
+
+
+def limit_of(epsilon: Any, delta: Any, relation: Any) -> Privacy:
+    """The limit of a batch."""
+    limit = Privacy(epsilon, delta, relation)
+    if not limit.epsilon > 0:
+        raise BudgetError("epsilon of a batch must be positive, got 0")
+    return limit

@@ -1,0 +1,138 @@
+"""A frame as the input of a job: it has the interface of a job's files, and plan and run do not know the difference."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpcore.batch.tables.checked import checked
+from dpcore.batch.tables.inputs import Inputs
+from dpcore.batch.tables.pieces import FileInfo, Piece, slices
+from dpcore.errors import DpcoreError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dpcore.batch.tables.pieces import Cut
+    from dpcore.frames.source import Source
+
+DIGEST_ROWS = 1 << 16
+CHANGED = "the frame changed while it was read, so the result would mix two tables; try again when nothing writes to it"
+
+
+@dataclass(slots=True)
+class _Passes:
+    """What the passes of one run share.
+
+    Attributes
+    ----------
+    source : Source
+        What they read.
+    columns : tuple of str or None
+        All columns of the run, if there is more than one pass.
+    chosen : tuple of str
+        The columns of the first pass.
+    digest : int or None
+        Of those columns before that pass, if they could change.
+    """
+
+    source: Source
+    columns: tuple[str, ...] | None = None
+    chosen: tuple[str, ...] = ()
+    digest: int | None = None
+
+    def begin(self, names: Sequence[str]) -> bool:
+        """Begin a pass; whether it is the first."""
+        if self.columns is None:
+            return True
+        first = not self.chosen
+        if first:
+            self.source = self.source.evaluated(list(dict.fromkeys([*self.columns, *names])))
+            self.chosen = tuple(names)
+            self.digest = None if self.source.is_snapshot else _digest(self.source, self.chosen)
+        return first
+
+    def end(self) -> None:
+        """End a pass that was not the first; raises `StorageError` if the rows of the units are others than then."""
+        if self.digest is not None and _digest(self.source, self.chosen) != self.digest:
+            raise StorageError(CHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameInput(Inputs):
+    """A frame as the one part of an input.
+
+    Attributes
+    ----------
+    source : Source
+        The frame.
+    """
+
+    source: Source
+    _passes: _Passes = field(repr=False)
+
+    @classmethod
+    def of(cls, source: Source) -> FrameInput:
+        """The input of one run."""
+        return cls("arrow", (Path(source.name),), {}, source, _Passes(source))
+
+    def hold(self, columns: Sequence[str]) -> None:
+        """Set the columns that several passes will read."""
+        self._passes.columns = tuple(columns)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """1: there is one part, and progress counts its rows."""
+        return (1,)
+
+    def inspect(self, path: Path) -> FileInfo:
+        """The schema of the frame."""
+        try:
+            return self.source.info()
+        except Exception as error:
+            failed = _told(error, path)
+        raise failed  # Outside of the handler: what the library said may quote a row, and is not the context of this error.
+
+    def pieces(self, path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+        """The columns in `types`, in pieces of bounded rows and bytes."""
+        failed = None
+        try:
+            yield from self._pieces(types, cut)
+        except Exception as error:
+            failed = _told(error, path)
+        if failed is not None:
+            raise failed
+
+    def _pieces(self, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+        first, done = self._passes.begin(list(types)), 0
+        source = self._passes.source
+        total = source.info().rows
+        for batch in source.batches(list(types), cut.rows):
+            if any(batch.schema.field(name).type != kind for name, kind in types.items()):
+                raise StorageError(CHANGED)
+            end = done + len(batch)
+            yield from slices(Piece(checked(batch, types), done, 0.5 if not total else min(end / total, 1.0)), cut.rows)
+            done = end
+        if not first:
+            self._passes.end()
+
+
+def _digest(source: Source, names: Sequence[str]) -> int:
+    """A checksum of some columns."""
+    found = 0
+    for batch in source.batches(names, DIGEST_ROWS):
+        found = zlib.crc32(pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names).serialize(), found)
+    return found
+
+
+def _told(error: Exception, path: Path) -> Exception:
+    """The error to report: the message of another library may quote a row, so only its class is in it, if Python or Arrow define that."""
+    if isinstance(error, DpcoreError | MemoryError):
+        return error
+    kind = type(error)
+    known = kind.__module__ in {"builtins", "pyarrow.lib"}
+    return StorageError(f"{path}: its rows cannot be read{f' ({kind.__name__})' if known else ''}; what the library says is not shown")

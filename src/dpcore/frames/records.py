@@ -1,0 +1,104 @@
+"""An answer of a release as the columns of a table: keys of its groups or cells, value, standard error, and interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+VALUE, STDERR, LOWER, UPPER = "value", "stderr", "lower", "upper"
+
+
+def columns_of(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns of an answer of the document, one entry for each number that was released."""
+    if answer.get("groups") is not None:
+        return _of_groups(answer)
+    return _of_one(answer)
+
+
+def _of_groups(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns of a grouped answer: the keys of its group are repeated for each row of the group's own answer."""
+    groups = answer["groups"]
+    names = [answer["group_by"]] if isinstance(answer["group_by"], str) else list(answer["group_by"])
+    per_group = {key for key, value in answer.items() if key in PER_GROUP and _is_listed(value, len(groups))}
+    found: dict[str, list[Any]] = {}
+    for place, group in enumerate(groups):
+        each = {**answer, "groups": None, **{key: answer[key][place] for key in per_group}}
+        columns = _of_one(each)
+        keys = group if isinstance(group, list | tuple) else [group]
+        rows = len(columns[VALUE]) if VALUE in columns else len(next(iter(columns.values())))
+        for name, key in zip(names, keys, strict=True):
+            found.setdefault(_free(name, columns), []).extend([key] * rows)
+        for name, column in columns.items():
+            found.setdefault(name, []).extend(column)
+    return found
+
+
+PER_GROUP = ("value", "stderr", "interval", "rank_error", "count", "counts", "note")
+"""Keys of an answer that are lists over groups."""
+
+
+def _is_listed(value: Any, count: int) -> bool:
+    return isinstance(value, list | tuple) and len(value) == count
+
+
+def _of_one(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns of the answer to the whole table, or to one group."""
+    if answer["kind"] == "top_s":
+        return _of_choice(answer)
+    values = answer["value"] if isinstance(answer["value"], list) else [answer["value"]]
+    keys = _keys(answer, len(values))
+    columns: dict[str, list[Any]] = {VALUE: values, STDERR: _each(answer.get("stderr"), len(values))}
+    columns[LOWER], columns[UPPER] = _ends(answer.get("interval"), len(values))
+    return {_free(name, columns): column for name, column in keys.items()} | columns
+
+
+def _keys(answer: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
+    """What tells the numbers of one answer apart."""
+    if answer["kind"] == "histogram" and answer.get("edges") is not None:
+        return {"left": list(answer["edges"][:-1]), "right": list(answer["edges"][1:])}
+    if answer["kind"] == "histogram":
+        return {str(answer["column"]): list(answer["categories"])}
+    if isinstance(answer.get("q"), list):
+        return {"q": list(answer["q"])}
+    return {} if count == 1 else {"place": list(range(count))}
+
+
+def _of_choice(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Chosen candidates, with their counts if those were released."""
+    labels, counts = answer["value"], answer.get("counts")
+    columns: dict[str, list[Any]] = {}
+    if counts is not None:
+        columns = {VALUE: list(counts), STDERR: _each(answer.get("stderr"), len(labels))}
+        columns[LOWER], columns[UPPER] = _ends(answer.get("interval"), len(labels))
+    return {_free(str(answer["column"]), columns): list(labels)} | columns
+
+
+def _each(value: Any, count: int) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value] * count
+
+
+def _ends(interval: Any, count: int) -> tuple[list[Any], list[Any]]:
+    """Lower and upper ends, None where there is no interval."""
+    if interval is None:
+        return [None] * count, [None] * count
+    pairs: Sequence[Any] = interval if count and isinstance(interval[0], list | tuple | None) else [interval]
+    return [None if pair is None else pair[0] for pair in pairs], [None if pair is None else pair[1] for pair in pairs]
+
+
+def _free(name: str, columns: Mapping[str, Any]) -> str:
+    """A name for a column of keys that no column of numbers has."""
+    while name in columns:
+        name = f"{name}_"
+    return name
+
+
+def table_of(columns: Mapping[str, list[Any]]) -> pa.Table:
+    """The columns as Arrow; a column without any number is one of float64."""
+    import pyarrow as pa
+
+    arrays = {name: pa.array(column) for name, column in columns.items()}
+    return pa.table({name: array.cast(pa.float64()) if pa.types.is_null(array.type) else array for name, array in arrays.items()})

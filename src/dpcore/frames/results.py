@@ -1,0 +1,317 @@
+"""What comes back from a question about a table: the answer, as numbers or as a frame, and the plan by which it was made."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore._html import columns_table, escaped, guarantee
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.frames.records import columns_of, table_of
+from dpcore.privacy import Privacy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from dpcore.batch.release.plan import ReleasePlan
+
+SIGNIFICANT = 6
+"""Digits of a number in a line about a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """The description of a job on a table, from public parameters alone: `plan` of a table makes it, and every result has one.
+
+    Attributes
+    ----------
+    privacy : Privacy
+        What all queries spend together.
+    unit : str
+        Whose data is protected.
+    document : dict
+        As `dpcore release --dry-run --json` prints it: limits, the guarantee in words, and for each query its noise and standard error.
+    """
+
+    privacy: Privacy
+    unit: str
+    document: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, plan: ReleasePlan) -> TablePlan:
+        """Describe a plan.
+
+        Parameters
+        ----------
+        plan : ReleasePlan
+            Of a job.
+
+        Returns
+        -------
+        TablePlan
+            It holds neither the table nor anything read from it.
+        """
+        from dpcore.batch.commands.release_text import plan_document
+
+        job = plan.job
+        return cls(job.total, job.privacy.protected, {key: value for key, value in plan_document(plan).items() if key != "output"})
+
+    def _columns(self) -> dict[str, list[Any]]:
+        lines = [(query, noise) for query in self.document["queries"] for noise in query["noise"] or [None]]
+        return {
+            "query": [query["name"] for query, _ in lines],
+            "epsilon": [query["privacy"]["epsilon"] for query, _ in lines],
+            "delta": [query["privacy"]["delta"] for query, _ in lines],
+            "noise": ["none" if noise is None else noise["law"] for _, noise in lines],
+            "scale": [None if noise is None else noise["scale"] for _, noise in lines],
+            "stderr": [query["stderr"] for query, _ in lines],
+        }
+
+    def _repr_html_(self) -> str:
+        caption = f"Plan; nothing was read or spent. {guarantee(self.privacy)}, unit {self.unit}"
+        return columns_table(caption, self._columns())
+
+
+@dataclass(slots=True)
+class Answered:
+    """What the answers of one job share.
+
+    Attributes
+    ----------
+    native : str
+        The library of the frame that came in.
+    document : dict or None
+        What a job would have written; None until the job has run.
+    plan : TablePlan or None
+        The plan by which it ran.
+    source : str
+        What was read, for pages.
+    """
+
+    native: str
+    source: str
+    document: dict[str, Any] | None = None
+    plan: TablePlan | None = None
+
+
+class TableResult:
+    """The private answer to a question about a table. `PrivateTable` makes it.
+
+    Inside of `PrivateTable.batch` it is a handle, which can be read when the batch has ended.
+
+    Attributes
+    ----------
+    answered : Answered
+        The answers of the same job.
+    place : int
+        Place of this one among them.
+    value : int, float, list or ndarray
+        The answer: a number, or one for each group, cell or level; labels of the chosen candidates; None or NaN where there is none.
+    stderr : float, list, ndarray or None
+        Standard error of the noise, if it is known.
+    interval : tuple, ndarray or None
+        Lower and upper end, or a row of both for each number; it covers at the query's confidence, one number at a time.
+    privacy : Privacy
+        What the answer spends.
+    plan : TablePlan
+        Noise and guarantee, from public parameters.
+    document : dict
+        The answer as a job writes it.
+    """
+
+    __slots__ = ("_answered", "_place")
+
+    def __init__(self, answered: Answered, place: int) -> None:
+        self._answered, self._place = answered, place
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The answer as a job writes it, an entry of `queries`."""
+        found: dict[str, Any] = self._whole()["queries"][self._place]
+        return found
+
+    @property
+    def value(self) -> int | float | str | list[Any] | npt.NDArray[Any] | None:
+        """The answer."""
+        found: int | float | str | list[Any] | npt.NDArray[Any] | None = _numbers(self.document["value"])
+        return found
+
+    @property
+    def stderr(self) -> float | npt.NDArray[np.float64] | None:
+        """Standard error of the noise."""
+        found: float | npt.NDArray[np.float64] | None = _numbers(self.document.get("stderr"))
+        return found
+
+    @property
+    def interval(self) -> tuple[float, float] | npt.NDArray[np.float64] | None:
+        """Lower and upper end."""
+        found = self.document.get("interval")
+        if found is None:
+            return None
+        if isinstance(found[0], list | tuple | None):
+            return np.array([(np.nan, np.nan) if pair is None else pair for pair in found], np.float64).reshape(-1, 2)
+        return float(found[0]), float(found[1])
+
+    @property
+    def privacy(self) -> Privacy:
+        """What the answer spends."""
+        spent = self.document["privacy"]
+        return Privacy(spent["epsilon"], spent["delta"], self._whole()["relation"])
+
+    @property
+    def plan(self) -> TablePlan:
+        """Noise and guarantee of the job that gave the answer."""
+        self._whole()
+        if self._answered.plan is None:
+            raise AssertionError("an answered job has a plan")
+        return self._answered.plan
+
+    def to_arrow(self) -> pa.Table:
+        """Return the answer as a table of pyarrow.
+
+        Returns
+        -------
+        pyarrow.Table
+            Keys of groups and cells, then `value`, `stderr`, `lower` and `upper`.
+        """
+        return table_of(columns_of(self.document))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the answer as a DataFrame of pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns of `to_arrow`.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If pandas is not installed.
+        """
+        import pandas as pd
+
+        columns = self.to_arrow().to_pydict()
+        return pd.DataFrame(columns)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the answer as a DataFrame of polars.
+
+        Returns
+        -------
+        polars.DataFrame
+            With the columns of `to_arrow`.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If polars is not installed.
+        """
+        import polars as pl
+
+        found = pl.from_arrow(self.to_arrow())
+        if not isinstance(found, pl.DataFrame):
+            raise AssertionError("a table is a frame")  # noqa: TRY004
+        return found
+
+    def to_native(self) -> object:
+        """Return the answer as a frame of the library whose frame was asked.
+
+        Returns
+        -------
+        object
+            A DataFrame of pandas or polars, a relation of DuckDB, or a table of pyarrow; of a path, a table of pyarrow.
+        """
+        match self._answered.native:
+            case "pandas":
+                return self.to_pandas()
+            case "polars":
+                return self.to_polars()
+            case "duckdb":
+                import duckdb
+
+                return duckdb.from_arrow(self.to_arrow())
+            case _:
+                return self.to_arrow()
+
+    def report(self, folder: str | Path) -> tuple[Path, ...]:
+        """Write a page and a JSON file about the answer, and about those of its batch.
+
+        Parameters
+        ----------
+        folder : str or Path
+            It is made if it does not exist.
+
+        Returns
+        -------
+        tuple of Path
+            The files.
+
+        Raises
+        ------
+        ParameterTypeError
+            If `folder` is no path.
+        JobError, StorageError
+            If the extra `report` is not installed, or the files cannot be written.
+        """
+        if not isinstance(folder, str | Path):
+            raise ParameterTypeError(f"folder must be a path, got {type(folder).__name__}")
+        from dpcore.batch.release.page import ReleasePages
+        from dpcore.pages.page import Provenance
+
+        document = self._whole()
+        names = [query["name"] for query in document["queries"]]
+        stem = re.sub(r"\W+", "-", names[0]).strip("-") if len(names) == 1 else ""
+        pages = ReleasePages(Path(folder), stem or "answers", provenance=Provenance(input=self._answered.source))
+        pages.write(document)
+        return pages.paths
+
+    def _whole(self) -> dict[str, Any]:
+        """The document of the job."""
+        if self._answered.document is None:
+            raise ParameterError("the batch of this answer has not ended; read it after the with block")
+        return self._answered.document
+
+    def __repr__(self) -> str:
+        if self._answered.document is None:
+            return "TableResult(<its batch has not ended>)"
+        answer = self.document
+        columns = columns_of(answer)
+        rows = len(next(iter(columns.values())))
+        said = _line(answer) if rows == 1 and "value" in columns else f"{rows} rows of {', '.join(columns)}"
+        return f"TableResult({answer['name']}: {said}, epsilon={self.privacy.epsilon:.4g})"
+
+    def _repr_html_(self) -> str:
+        if self._answered.document is None:
+            return f"<p>{escaped(repr(self))}</p>"
+        caption = f"{self.document['name']}: {guarantee(self.privacy)}, unit {self._whole()['unit']}"
+        return columns_table(caption, columns_of(self.document))
+
+
+def _line(answer: Mapping[str, Any]) -> str:
+    """A number with its interval."""
+    columns = columns_of(answer)
+    value, lower, upper = columns["value"][0], columns["lower"][0], columns["upper"][0]
+    if value is None:
+        return "no value"
+    shown = f"{value:.{SIGNIFICANT}g}" if isinstance(value, float) else str(value)
+    return shown if lower is None else f"{shown} in [{lower:.{SIGNIFICANT}g}, {upper:.{SIGNIFICANT}g}]"
+
+
+def _numbers(value: Any) -> Any:
+    """A list of numbers as an array, with NaN for what there is not; labels and single values as they are."""
+    if not isinstance(value, list):
+        return value
+    flat = [item for each in value for item in (each if isinstance(each, list) else [each])]
+    if any(isinstance(item, str) for item in flat):
+        return list(value)
+    return np.array(value) if all(item is not None for item in flat) else np.array(value, np.float64)

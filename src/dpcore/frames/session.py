@@ -1,0 +1,240 @@
+"""From a question about a table to its answer: the job that it stands for, its plan, its charge, and its run."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dpcore._validation import plain_number
+from dpcore.errors import BudgetError, JobError, ParameterError
+from dpcore.privacy import Privacy, composed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.frames.source import Source
+    from dpcore.testing import KeyedRandom
+
+_POSITION = re.compile(r"^query\[0\](?:\.|: | )|(?<= )query\[0\]\.")
+UNSTATED = 1.0
+"""Limit of a job whose ε is not a number: the check of the query says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is read of a frame: the rows, the columns, and the groups.
+
+    Attributes
+    ----------
+    derived : tuple of dict
+        The `[[derive]]` tables of a job.
+    lookups : tuple of dict
+        Its `[[lookup]]` tables.
+    query : dict
+        Keys of every query: `where`, `group_by`, `groups`.
+    """
+
+    derived: tuple[dict[str, Any], ...] = ()
+    lookups: tuple[dict[str, Any], ...] = ()
+    query: Mapping[str, Any] = field(default_factory=dict)
+
+    def where(self, sql: str) -> View:
+        """The rows for which an expression is true, too."""
+        before = self.query.get("where")
+        both = sql if before is None else f"({before}) AND ({sql})"
+        return replace(self, query={**self.query, "where": both})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query of a view."""
+
+    view: View
+    entry: dict[str, Any]
+
+
+class Budget:
+    """What the answers of one table may spend together, and have spent.
+
+    Parameters
+    ----------
+    limit : Privacy or None
+        None: no limit but the ledger's.
+    """
+
+    def __init__(self, limit: Privacy | None) -> None:
+        self._limit = limit
+        self._spent: list[Privacy] = []
+        self._lock = threading.Lock()
+
+    def spend(self, amount: Privacy) -> None:
+        """Add an amount; raises `BudgetError` if it does not fit, and adds nothing."""
+        if self._limit is None:
+            return
+        with self._lock:
+            self._check(amount)
+            self._spent.append(amount)
+
+    def check(self, amount: Privacy) -> None:
+        """Raise `BudgetError` if an amount does not fit now."""
+        if self._limit is not None:
+            with self._lock:
+                self._check(amount)
+
+    def give_back(self, amount: Privacy) -> None:
+        """Remove an amount for which nothing was read."""
+        if self._limit is not None:
+            with self._lock:
+                self._spent.remove(amount)
+
+    def _check(self, amount: Privacy) -> None:
+        limit, relation = self._limit, amount.relation
+        total = composed([*self._spent, amount], relation=relation)
+        if limit is not None and (total.epsilon > limit.epsilon or total.delta > limit.delta):
+            spent = composed(self._spent, relation=relation)
+            raise BudgetError(
+                f"this needs epsilon {amount.epsilon!r}, delta {amount.delta!r}, and the table has spent epsilon {spent.epsilon!r}, delta "
+                f"{spent.delta!r} of max_epsilon = {limit.epsilon!r}, max_delta = {limit.delta!r}; nothing is spent"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What all views of one table share.
+
+    Attributes
+    ----------
+    source : Source or str
+        The frame, or the path of files.
+    privacy : dict
+        Keys of `[privacy]` but the limits.
+    dataset, ledger : str or None
+        As a job names them.
+    budget : Budget
+        What the answers may spend together.
+    rng : KeyedRandom or None
+        Whose calls count the queries of a keyed table.
+    threads : int or None
+        Threads that compute.
+    """
+
+    source: Source | str
+    privacy: dict[str, Any]
+    dataset: str | None
+    ledger: str | None
+    budget: Budget
+    rng: KeyedRandom | None
+    threads: int | None
+
+    def check(self) -> None:
+        """Raise `JobError` if the settings of the table contradict each other, or keyed noise would be charged."""
+        self.job([Question(View(query={"group_by": "any", "groups": ["any"]}), {"kind": "count", "epsilon": UNSTATED})])
+
+    def job(self, questions: Sequence[Question], epsilon: float | None = None, delta: float = 0.0) -> ReleaseJob:
+        """The job that stands for some questions, within a limit if one is given."""
+        from dpcore.batch.release.job import parse_release_job
+
+        try:
+            return parse_release_job(self._document(questions, epsilon, delta))
+        except JobError as error:
+            raise JobError(_without_positions(str(error), len(questions))) from None
+
+    def plan(self, job: ReleaseJob) -> ReleasePlan:
+        """The plan of a job on this table; no row is read."""
+        from dpcore.batch.release.unwritten import make_unwritten_plan
+        from dpcore.frames.inputs import FrameInput
+
+        if isinstance(self.source, str):
+            return make_unwritten_plan(job)
+        inputs = FrameInput.of(self.source)
+        plan = make_unwritten_plan(job, inputs)
+        if plan.unit_type is not None:
+            inputs.hold([*plan.read_types, job.privacy.unit])
+        return plan
+
+    def run(self, job: ReleaseJob) -> tuple[ReleasePlan, dict[str, Any]]:
+        """Plan, charge and run a job; gives the plan and the document of its answers."""
+        from dpcore.batch.release.unwritten import answers
+
+        plan = self.plan(job)
+        self.budget.spend(job.total)
+        try:
+            plan = replace(plan, positions=self._positions(len(job.query)))
+            return plan, answers(plan, threads=self.threads)
+        except BaseException:
+            if plan.publication.state == "planned":
+                self.budget.give_back(job.total)
+            raise
+
+    def _document(self, questions: Sequence[Question], epsilon: float | None, delta: float) -> dict[str, Any]:
+        """The job as its file would have it."""
+        from dpcore.batch.release.unwritten import NOWHERE
+
+        entries = _named([{**question.entry, **question.view.query} for question in questions])
+        shared: dict[str, list[dict[str, Any]]] = {}
+        for key, tables in (("derive", "derived"), ("lookup", "lookups")):
+            found = [table for question in questions for table in getattr(question.view, tables)]
+            shared[key] = [table for place, table in enumerate(found) if table not in found[:place]]
+        limits = {"max_epsilon": _number(questions, "epsilon") if epsilon is None else epsilon}
+        limits["max_delta"] = _number(questions, "delta") if epsilon is None else delta
+        source = self.source if isinstance(self.source, str) else self.source.name
+        grouped = any("group_by" in entry for entry in entries)
+        privacy = {key: value for key, value in self.privacy.items() if grouped or key != "max_groups_per_unit"}
+        document: dict[str, Any] = {
+            "version": 1,
+            "input": {"path": source, **({} if self.dataset is None else {"dataset": self.dataset})},
+            "output": {"path": NOWHERE},
+            "privacy": {**privacy, **limits},
+            **{key: tables for key, tables in shared.items() if tables},
+            "query": entries,
+        }
+        if self.ledger is not None:
+            document["ledger"] = {"path": self.ledger}
+        if self.rng is not None:
+            document["testing"] = {"key_hex": bytes(self.rng.at(0).position().key).hex()}
+        return document
+
+    def _positions(self, count: int) -> tuple[int, ...] | None:
+        """Positions of so many queries in the stream of the test key: each takes the next call of it."""
+        from dpcore.batch.release.queries import MAX_QUERIES
+
+        if self.rng is None:
+            return None
+        positions = tuple(self.rng.position().nonce for _ in range(count))
+        if positions[-1] >= MAX_QUERIES:
+            raise ParameterError(f"a KeyedRandom serves {MAX_QUERIES} queries of tables, and this one has served them all; use another key")
+        return positions
+
+
+def _number(questions: Sequence[Question], key: str) -> float:
+    """The ε or δ of a single query, as the limit of its job; what is no number is refused with the query."""
+    given = questions[0].entry.get(key, 0.0)
+    number = plain_number(given)
+    fits = isinstance(number, int | float) and 0 <= number < float("inf") and (key != "delta" or number < 1)
+    return float(number) if fits and (number or key == "delta") else {"epsilon": UNSTATED, "delta": 0.0}[key]
+
+
+def _named(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The queries, with a name each where none is given."""
+    taken = {entry["name"] for entry in entries if "name" in entry}
+    found = []
+    for entry in entries:
+        name = entry.get("name")
+        if name is None:
+            columns = entry.get("columns") or [entry["column"]] if entry.get("column") or entry.get("columns") else []
+            words = f"{entry['kind']} of {', '.join(map(str, columns))}" if columns else str(entry["kind"])
+            name = next(each for each in (words, *(f"{words} ({i})" for i in range(2, len(entries) + 2))) if each not in taken)
+            taken.add(name)
+        found.append({"name": name, **entry})
+    return found
+
+
+def _without_positions(text: str, count: int) -> str:
+    """The message about a job as one about the arguments of a call: a single query has no position and no name that anybody gave."""
+    if count != 1:
+        return text
+    return "\n".join(_POSITION.sub("", line.strip(), count=1) for line in text.splitlines())

@@ -1,0 +1,106 @@
+"""What a `PrivateTable` reads: it is recognised by its type, and given one interface."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator as IteratorClass
+from typing import TYPE_CHECKING, Any
+
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.frames.arrow_source import ArrowSource, DatasetSource, LazySource, PolarsSource, RelationSource
+from dpcore.frames.pandas_source import PandasSource
+
+if TYPE_CHECKING:
+    from dpcore.frames.source import Source
+
+TAKEN = (
+    "a DataFrame of pandas or polars, a LazyFrame, a Table, RecordBatch or Dataset of pyarrow, a relation of DuckDB, an object with "
+    "__arrow_c_stream__, or the path of a file, a folder or a glob"
+)
+ONCE = (
+    "frame must be read twice, once to choose the rows of each unit, and {what} gives its rows once; to hold them in memory, pass {instead}"
+)
+
+
+def source_of(frame: object) -> Source | str:
+    """The source of a frame; of a path, the path.
+
+    Raises
+    ------
+    ParameterError
+        If the frame gives its rows once only.
+    ParameterTypeError
+        If it is no frame.
+    """
+    if isinstance(frame, str | os.PathLike):
+        return os.fspath(frame) if isinstance(os.fspath(frame), str) else os.fsdecode(frame)
+    found = _of_pandas(frame) or _of_polars(frame) or _of_duckdb(frame) or _of_arrow(frame)
+    if found is not None:
+        return found
+    if isinstance(frame, IteratorClass):
+        raise ParameterError(ONCE.format(what="an iterator", instead="a table, for example pyarrow.Table.from_batches(list(frame))"))
+    if hasattr(type(frame), "__arrow_c_stream__"):
+        return _of_stream(frame)
+    raise ParameterTypeError(f"frame must be {TAKEN}, got {type(frame).__name__}")
+
+
+def _class(module: str, name: str) -> type:
+    """A class of a package, if that is loaded; else one that has no instances."""
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, type) else _Nothing
+
+
+class _Nothing:
+    """Has no instances."""
+
+
+def _of_pandas(frame: object) -> Source | None:
+    if isinstance(frame, _class("pandas", "Series")):
+        raise ParameterTypeError("frame must be a table, got a pandas Series; use frame.to_frame()")
+    return PandasSource.of(frame) if isinstance(frame, _class("pandas", "DataFrame")) else None
+
+
+def _of_polars(frame: object) -> Source | None:
+    if isinstance(frame, _class("polars", "Series")):
+        raise ParameterTypeError("frame must be a table, got a polars Series; use frame.to_frame()")
+    if isinstance(frame, _class("polars", "LazyFrame")):
+        return LazySource(frame)
+    if isinstance(frame, _class("polars", "DataFrame")):
+        import polars as pl
+
+        given: Any = frame
+        return PolarsSource(pl.DataFrame(given))  # of a subclass no method is called
+    return None
+
+
+def _of_duckdb(frame: object) -> Source | None:
+    return RelationSource(frame) if isinstance(frame, _class("duckdb", "DuckDBPyRelation")) else None
+
+
+def _of_arrow(frame: object) -> Source | None:
+    import pyarrow as pa
+
+    if isinstance(frame, pa.Table):
+        return ArrowSource(frame, "pyarrow Table")
+    if isinstance(frame, pa.RecordBatch):
+        return ArrowSource(pa.Table.from_batches([frame]), "pyarrow RecordBatch")
+    if isinstance(frame, pa.RecordBatchReader):
+        raise ParameterError(ONCE.format(what="a RecordBatchReader", instead="frame.read_all()"))
+    if isinstance(frame, _class("pyarrow.dataset", "Dataset")):
+        return DatasetSource(frame)
+    return None
+
+
+def _of_stream(frame: Any) -> Source:
+    """A table that is asked for its stream once, and shares its buffers."""
+    import pyarrow as pa
+
+    name = type(frame).__name__
+    try:
+        table = pa.RecordBatchReader.from_stream(frame).read_all()
+    except Exception:  # what it says may quote a row
+        table = None
+    if table is None:
+        raise ParameterError(f"frame, of type {name}, has __arrow_c_stream__, but its rows cannot be read through it")
+    return ArrowSource(table, name if name.isidentifier() else "Arrow stream")

@@ -1,0 +1,179 @@
+"""`PrivateTable`: a table of which only private answers are given."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from dpcore._extras import require
+from dpcore.errors import ParameterTypeError
+from dpcore.frames.batches import Collected, TableBatch, limit_of
+from dpcore.frames.results import Answered, TablePlan, TableResult
+from dpcore.frames.session import Budget, Question, Session, View
+from dpcore.frames.views import GroupedTable, Selectable
+from dpcore.privacy import Privacy, Relation
+from dpcore.rng import SecureRandom
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dpcore.testing import KeyedRandom
+
+
+class PrivateTable(Selectable):
+    r"""A table of which only private answers are given. Each query makes a job of its own, as `dpcore release` runs it on files.
+
+    Parameters
+    ----------
+    frame : object
+        A DataFrame of pandas or polars, a LazyFrame, a Table, RecordBatch or Dataset of pyarrow, a relation of DuckDB, any object with
+        `__arrow_c_stream__`, or the path of a file, a folder or a glob. Frames are read where they lie, through Arrow.
+    unit : str, default "row"
+        Whose data is protected: one row, or all rows that have one value in this column.
+    max_rows_per_unit : int, optional
+        Rows of one unit that take part; others are left out, by a random choice. Required if the unit is a column.
+    max_groups_per_unit : int, optional
+        Groups of one unit that take part in grouped queries.
+    null_unit : {"drop", "own"}, optional
+        Whether rows that name no unit are left out, or count as a unit each. Default: "drop".
+    relation : {"replace", "add_remove"}, default "replace"
+        Whether neighbouring tables differ by the data of one unit, or by its presence.
+    ledger : str or Path, optional
+        The ledger that pays for every answer, made by `dpcore ledger create` or `Ledger.create`.
+    dataset : str, optional
+        Name of the data set, for the ledger.
+    max_epsilon : float, optional
+        What all answers of this table, and of the tables made from it, may spend together. Default: only the ledger limits them.
+    max_delta : float, default 0
+        The same for δ, where `max_epsilon` is given.
+    rng : KeyedRandom or SecureRandom, optional
+        A test key, whose noise can be repeated and is not private. Each query takes the next call of it: the queries of a table have the
+        noise of those of a job in the same order, and no two have the same. Default: the secure source.
+    threads : int, optional
+        Threads that compute. Default: the CPUs that this process may use.
+
+    Raises
+    ------
+    ParameterTypeError, ParameterError
+        If an argument is wrong, or the frame gives its rows only once, as a RecordBatchReader does.
+    ModuleNotFoundError
+        If the extra `batch` is not installed.
+
+    Notes
+    -----
+    Guarantee: each answer protects one unit at its ε and δ, and all answers together at the sum. Neither representations nor messages nor
+    the time of a plan tell anything about the rows.
+
+    Cost: a query passes over the columns that it names, twice with a unit. `batch` answers several queries in one pass.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from dpcore import PrivateTable
+    >>> visits = PrivateTable(pa.table({"ward": ["a", "b", "a", "a"], "cost": [120.0, 80.0, 310.0, 95.0]}), max_epsilon=2.0)
+    >>> by_ward = visits.group_by("ward", groups=["a", "b"])
+    >>> by_ward.mean("cost", epsilon=1.0, lower=0, upper=500, missing=0).to_arrow().column_names
+    ['ward', 'value', 'stderr', 'lower', 'upper']
+    >>> with visits.batch(epsilon=1.0) as batch:
+    ...     total = batch.sum("cost", epsilon=0.5, lower=0, upper=500, missing=0)
+    ...     wards = batch.histogram("ward", epsilon=0.5, categories=["a", "b"], missing="a", unknown="a")
+    >>> len(wards.value)
+    2
+    >>> visits
+    PrivateTable(pyarrow Table, unit='row', relation='replace')
+    """
+
+    def __init__(
+        self,
+        frame: object,
+        *,
+        unit: str = "row",
+        max_rows_per_unit: int | None = None,
+        max_groups_per_unit: int | None = None,
+        null_unit: Literal["drop", "own"] | None = None,
+        relation: Relation = "replace",
+        ledger: str | Path | None = None,
+        dataset: str | None = None,
+        max_epsilon: float | None = None,
+        max_delta: float = 0.0,
+        rng: KeyedRandom | SecureRandom | None = None,
+        threads: int | None = None,
+    ) -> None:
+        require("dpcore.PrivateTable", "batch")
+        from dpcore.frames.sources import source_of
+
+        bounds = {"max_rows_per_unit": max_rows_per_unit, "max_groups_per_unit": max_groups_per_unit, "null_unit": null_unit}
+        privacy = {"unit": unit, "relation": relation, **{key: value for key, value in bounds.items() if value is not None}}
+        limit = None if max_epsilon is None else Privacy(max_epsilon, max_delta, relation)
+        path = None if ledger is None else _path(ledger)
+        self._session = Session(source_of(frame), privacy, dataset, path, Budget(limit), _keyed(rng), threads)
+        self._session.check()
+        self._view = View()
+
+    def batch(self, epsilon: float, delta: float = 0.0) -> TableBatch:
+        """Ask several queries, for one pass over the table and one charge.
+
+        Parameters
+        ----------
+        epsilon : float
+            What all of them may spend together, in (0, ∞). A query that does not fit is refused, and costs nothing.
+        delta : float, default 0
+            The same for δ, in [0, 1).
+
+        Returns
+        -------
+        TableBatch
+            A context manager with the queries of a table. They give handles, which can be read when the with block has ended. If the block
+            raises an error, nothing is read, and nothing is spent.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError, BudgetError
+            If a limit is wrong.
+        """
+        limit = limit_of(epsilon, delta, self._session.privacy["relation"])
+        return TableBatch(Collected(self._session, limit), self._view)
+
+    def _with(self, view: View) -> Self:
+        table = object.__new__(type(self))
+        table._session, table._view = self._session, view
+        return table
+
+    def _grouped(self, view: View) -> GroupedTable:
+        return GroupedTable(self, view)
+
+    def _answer(self, question: Question) -> TableResult:
+        source = self._session.source
+        native, name = ("arrow", source) if isinstance(source, str) else (source.native, source.name)
+        plan, document = self._session.run(self._session.job([question]))
+        return TableResult(Answered(native, name, document, TablePlan.of(plan)), 0)
+
+    def _plan(self, question: Question) -> TablePlan:
+        return TablePlan.of(self._session.plan(self._session.job([question])))
+
+    def __repr__(self) -> str:
+        session = self._session
+        source = session.source if isinstance(session.source, str) else session.source.name
+        said = [source, *(f"{key}={value!r}" for key, value in session.privacy.items())]
+        if session.ledger is not None:
+            said.append(f"ledger={session.ledger!r}")
+        if session.rng is not None:
+            said.append("keyed, not private")
+        return f"PrivateTable({', '.join(said)})"
+
+
+def _path(ledger: Any) -> str:
+    if not isinstance(ledger, str | os.PathLike):
+        raise ParameterTypeError(f"ledger must be a path, got {type(ledger).__name__}")
+    return os.fsdecode(ledger)
+
+
+def _keyed(rng: object) -> KeyedRandom | None:
+    """The test key; None for the secure source."""
+    if rng is None or type(rng) is SecureRandom:
+        return None
+    from dpcore.testing import KeyedRandom  # only who has made one gets here with it
+
+    if not isinstance(rng, KeyedRandom):
+        raise ParameterTypeError(f"rng must be a KeyedRandom, a SecureRandom or None, got {type(rng).__name__}")
+    return rng

@@ -1,0 +1,215 @@
+"""Tables that can be filtered, derived from and grouped; others answer their queries."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.frames.asking import entry_of, plain
+from dpcore.frames.questions import Questions, methods
+from dpcore.frames.session import Question, View
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dpcore.frames.questions import Listed, Points
+    from dpcore.frames.results import TablePlan, TableResult
+
+    Groups = Listed | Points | Mapping[str, Listed | Points] | str
+
+
+class Answering(Questions):
+    """A view whose queries are answered, or collected."""
+
+    _view: View
+
+    @abstractmethod
+    def _answer(self, question: Question) -> TableResult:
+        """The answer to a question, or the handle of one."""
+
+    @abstractmethod
+    def _plan(self, question: Question) -> TablePlan:
+        """The plan of a question."""
+
+    def _asked(self, entry: dict[str, Any]) -> TableResult:
+        return self._answer(Question(self._view, entry))
+
+    def plan(self, kind: str, column: str | Sequence[str] | None = None, **keys: Any) -> TablePlan:
+        """Plan a query without asking it: nothing is read but the schema, nothing is written, and nothing is spent.
+
+        Parameters
+        ----------
+        kind : str
+            Name of the method that would ask it, such as "mean".
+        column : str or sequence of str, optional
+            Its column, or columns.
+        **keys : object
+            The other arguments of the method.
+
+        Returns
+        -------
+        TablePlan
+            Noise, standard error and guarantee.
+
+        Raises
+        ------
+        ParameterError, JobError, BudgetError
+            As the query would.
+        """
+        if kind not in methods():
+            raise ParameterError(f"kind must be one of {', '.join(map(repr, methods()))}, got {kind!r}")
+        place = "columns" if kind == "covariance" else "column"
+        return self._plan(Question(self._view, entry_of(kind, {place: column, **keys})))
+
+
+class Selectable(Answering):
+    """A table of which rows are left out, to which columns are added, and which is grouped."""
+
+    @abstractmethod
+    def _with(self, view: View) -> Self:
+        """The same table, seen otherwise."""
+
+    @abstractmethod
+    def _grouped(self, view: View) -> GroupedTable:
+        """The table in groups."""
+
+    def where(self, sql: str) -> Self:
+        """Leave out the rows for which an expression is not true. What is asked then has a private number of rows.
+
+        Parameters
+        ----------
+        sql : str
+            An expression of SQL over the columns of one row, such as "age >= 18 AND region <> 'north'". A call that fails is NULL, and
+            NULL is not true.
+
+        Returns
+        -------
+        PrivateTable
+            The filtered table. It spends from the same budget.
+
+        Raises
+        ------
+        ParameterTypeError
+            If `sql` is not a str. What else is wrong with it is found with the first query.
+        """
+        return self._with(self._view.where(_text("sql", sql)))
+
+    def derive(self, **columns: str) -> Self:
+        """Add columns that are computed from the others of the same row.
+
+        Parameters
+        ----------
+        **columns : str
+            For each new column an expression of SQL, such as `band="CASE WHEN income < 20000 THEN 'low' ELSE 'high' END"`.
+
+        Returns
+        -------
+        PrivateTable
+            The table with these columns.
+
+        Raises
+        ------
+        ParameterTypeError
+            If an expression is not a str. What else is wrong with it is found with the first query.
+        """
+        new = tuple({"name": name, "sql": _text(name, sql)} for name, sql in columns.items())
+        return self._with(replace(self._view, derived=(*self._view.derived, *new)))
+
+    def lookup(self, path: str | Path, key: str, columns: Sequence[str]) -> Self:
+        """Add columns of a public table, by a key that is unique there.
+
+        Parameters
+        ----------
+        path : str or Path
+            The public table: a Parquet, CSV or Arrow file.
+        key : str
+            Column of both tables.
+        columns : sequence of str
+            Columns of the public table to add; NULL where the key is not in it.
+
+        Returns
+        -------
+        PrivateTable
+            The table with these columns.
+
+        Raises
+        ------
+        ParameterTypeError
+            If an argument has another type. What else is wrong is found with the first query.
+        """
+        entry = {"path": str(path), "key": _text("key", key), "columns": [_text("columns", name) for name in columns]}
+        return self._with(replace(self._view, lookups=(*self._view.lookups, entry)))
+
+    def group_by(self, *columns: str, groups: Groups) -> GroupedTable:
+        """Answer queries for each of several declared groups of rows.
+
+        Parameters
+        ----------
+        *columns : str
+            Columns that hold the group of a row.
+        groups : sequence, mapping or str
+            The values of the groups: a list, or for several columns a list for each. Take them from what you know about the subject, never
+            from the data. A row of no declared group counts nowhere.
+
+        Returns
+        -------
+        GroupedTable
+            The same queries, with an answer for each group.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If no column is named, or `groups` has other columns than `columns`.
+        """
+        names = [_text("columns", name) for name in columns]
+        if not names:
+            raise ParameterError("group_by needs at least one column")
+        if isinstance(groups, Mapping) and len(names) > 1 and set(groups) != set(names):
+            given = ", ".join(map(repr, groups)) or "none"
+            raise ParameterError(f"groups must have the columns {', '.join(map(repr, names))}, got {given}")
+        declared: Any = {name: plain(listed) for name, listed in groups.items()} if isinstance(groups, Mapping) else plain(groups)
+        keys: dict[str, Any] = {"group_by": names, "groups": declared}
+        if len(names) == 1:
+            keys = {"group_by": names[0], "groups": declared.get(names[0], declared) if isinstance(declared, dict) else declared}
+        return self._grouped(replace(self._view, query={**self._view.query, **keys}))
+
+
+class GroupedTable(Answering):
+    """A table in groups: `group_by` makes it, and its queries have an answer for each group.
+
+    Attributes
+    ----------
+    table : object
+        The table, or the batch, that answers.
+    view : View
+        Its rows, columns and groups.
+    columns : tuple of str
+        The columns that hold the groups.
+    """
+
+    def __init__(self, table: Answering, view: View) -> None:
+        self._table, self._view = table, view
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that hold the groups."""
+        names = self._view.query["group_by"]
+        return (names,) if isinstance(names, str) else tuple(names)
+
+    def _answer(self, question: Question) -> TableResult:
+        return self._table._answer(question)  # noqa: SLF001
+
+    def _plan(self, question: Question) -> TablePlan:
+        return self._table._plan(question)  # noqa: SLF001
+
+    def __repr__(self) -> str:
+        return f"GroupedTable({self._table!r}, by {', '.join(self.columns)})"
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ParameterTypeError(f"{name} must be a str, got {type(value).__name__}")
+    return value

@@ -1,0 +1,109 @@
+"""A frame gives the answers of a job on a file with the same rows, bit for bit, whatever library it is of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pandas")
+
+from support.frames import FRAMES, METHODS, answers_of_job, asked, keyed
+from support.releases import QUERIES, REGIONS, clinic
+
+BY_REGION = {"group_by": "region", "groups": REGIONS}
+MORE = {
+    "median": {"kind": "median", "column": "cost", "grid": {"start": 0, "stop": 120, "step": 0.5}, "missing": 0},
+    "variance": {"kind": "var", "column": "cost", "lower": 10.0, "upper": 90.0, "missing": 20.0},
+    "deviation": {"kind": "std", "column": "visits", "lower": 0, "upper": 20, "missing": 1, "delta": 1e-6},
+    "both": {"kind": "covariance", "columns": ["cost", "visits"], "lower": [10, 0], "upper": [90, 20], "missing": [20.0, 0]},
+    "present": {"kind": "mean", "column": "cost", "lower": 10.0, "upper": 90.0, "missing": "skip"},
+    "count by region": {"kind": "count", **BY_REGION},
+    "mean by region": {"kind": "mean", "column": "visits", "lower": 0, "upper": 20, "missing": 3, **BY_REGION},
+    "gaussian": {"kind": "sum", "column": "cost", "lower": 0.0, "upper": 90.0, "missing": 0.0, "delta": 1e-6},
+}
+ASKED = [{"name": name, "epsilon": 0.5, **query} for name, query in {**QUERIES, **MORE}.items()]
+SETTINGS = {
+    "row": {},
+    "row, add/remove": {"relation": "add_remove"},
+    "person": {"unit": "person", "max_rows_per_unit": 2},
+    "person, add/remove": {"unit": "person", "max_rows_per_unit": 3, "max_groups_per_unit": 2, "relation": "add_remove"},
+}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def expected(request, tmp_path_factory):
+    """The settings, and what a job answers."""
+    settings = SETTINGS[request.param]
+    return settings, answers_of_job(tmp_path_factory.mktemp("job"), clinic(700), ASKED, settings)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_a_batch_is_the_job(library, expected):
+    settings, answers = expected
+    with keyed(FRAMES[library](clinic(700)), **settings).batch(epsilon=1e6, delta=0.5) as batch:
+        found = [asked(batch, query) for query in ASKED]
+    for result, answer in zip(found, answers, strict=True):
+        assert json.loads(json.dumps(result.document)) == answer
+
+
+@pytest.mark.parametrize("library", ["pandas", "duckdb"])
+def test_queries_one_by_one_are_those_of_the_job(library, expected):
+    settings, answers = expected
+    table = keyed(FRAMES[library](clinic(700)), **settings)
+    for query, answer in zip(ASKED, answers, strict=True):
+        # The choice of groups is one for all queries of a job, and of those here only the grouped ones bound groups.
+        if "max_groups_per_unit" not in settings or "group_by" in query:
+            assert json.loads(json.dumps(asked(table, query).document)) == answer
+        else:
+            asked(table, query)
+
+
+def test_a_path_is_the_job(expected, tmp_path):
+    import pyarrow.parquet as pq
+
+    settings, answers = expected
+    pq.write_table(clinic(700), tmp_path / "clinic.parquet")
+    with keyed(tmp_path / "clinic.parquet", **settings).batch(epsilon=1e6, delta=0.5) as batch:
+        found = [asked(batch, query) for query in ASKED]
+    assert [json.loads(json.dumps(result.document)) for result in found] == answers
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("settings", [{}, {"unit": "person", "max_rows_per_unit": 2}], ids=["row", "person"])
+def test_empty_frames(library, settings, tmp_path):
+    answers = answers_of_job(tmp_path, clinic(700).slice(0, 0), ASKED, settings)
+    with keyed(FRAMES[library](clinic(700).slice(0, 0)), **settings).batch(epsilon=1e6, delta=0.5) as batch:
+        found = [asked(batch, query) for query in ASKED]
+    assert [json.loads(json.dumps(result.document)) for result in found] == answers
+
+
+def test_every_kind_is_asked():
+    from dpcore.frames.questions import methods
+
+    assert {METHODS.get(query["kind"], query["kind"]) for query in ASKED} == set(methods())
+
+
+def test_methods_have_the_keys_of_their_kind():
+    """Every key of a `[[query]]` is an argument, and no argument is anything else; what is left out has the default of the job."""
+    import inspect
+
+    from dpcore import PrivateTable
+    from dpcore.batch.release.queries import QUERY_SECTIONS
+    from dpcore.frames.asking import NAMED
+    from dpcore.frames.questions import methods
+
+    elsewhere = {"kind", "group_by", "groups", "where"}
+    kinds = {method: NAMED.get(method, method) for method in methods()}
+    assert set(kinds.values()) == set(QUERY_SECTIONS) - {"synthetic"}
+    for method, kind in kinds.items():
+        fields = QUERY_SECTIONS[kind].model_fields
+        parameters = dict(list(inspect.signature(getattr(PrivateTable, method)).parameters.items())[1:])
+        assert set(parameters) == set(fields) - elsewhere, method
+        for name, parameter in parameters.items():
+            required = parameter.default is inspect.Parameter.empty
+            assert required == (fields[name].is_required() and name != "name"), (method, name)
+            assert required or parameter.default is None
+            positional = name in {"column", "columns"}
+            assert parameter.kind == (parameter.POSITIONAL_OR_KEYWORD if positional else parameter.KEYWORD_ONLY)
