@@ -78,6 +78,9 @@ class TableBatch(Selectable):
         """What all answers may spend together."""
         return self._collected.limit
 
+    def _filtered(self, sql: str) -> View:
+        return self._view.of_query(sql)
+
     def _with(self, view: View) -> Self:
         return type(self)(self._collected, view)
 

@@ -30,6 +30,8 @@ class View:
 
     Attributes
     ----------
+    condition : str or None
+        `where` of a job: other rows are not there.
     derived : tuple of dict
         The `[[derive]]` tables of a job.
     lookups : tuple of dict
@@ -38,15 +40,22 @@ class View:
         Keys of every query: `where`, `group_by`, `groups`.
     """
 
+    condition: str | None = None
     derived: tuple[dict[str, Any], ...] = ()
     lookups: tuple[dict[str, Any], ...] = ()
     query: Mapping[str, Any] = field(default_factory=dict)
 
-    def where(self, sql: str) -> View:
-        """The rows for which an expression is true, too."""
-        before = self.query.get("where")
-        both = sql if before is None else f"({before}) AND ({sql})"
-        return replace(self, query={**self.query, "where": both})
+    def of_rows(self, sql: str) -> View:
+        """With the rows for which an expression is true, too; others are not there."""
+        return replace(self, condition=_both(self.condition, sql))
+
+    def of_query(self, sql: str) -> View:
+        """With queries about the rows for which an expression is true, too."""
+        return replace(self, query={**self.query, "where": _both(self.query.get("where"), sql)})
+
+
+def _both(condition: str | None, sql: str) -> str:
+    return sql if condition is None else f"({condition}) AND ({sql})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,10 @@ class Session:
 
     def check(self) -> None:
         """Raise `JobError` if the settings of the table contradict each other, or keyed noise would be charged."""
-        self.job([Question(View(query={"group_by": "any", "groups": ["any"]}), {"kind": "count", "epsilon": UNSTATED})])
+        bounds = {"max_rows_per_unit", "max_groups_per_unit"} & set(self.privacy)
+        kind = "count_distinct" if self.privacy["unit"] != "row" and not bounds else "count"  # which needs no bound on rows
+        view = View(query={"group_by": "any", "groups": ["any"]} if bounds else {})
+        self.job([Question(view, {"kind": kind, "epsilon": UNSTATED})])
 
     def job(self, questions: Sequence[Question], epsilon: float | None = None, delta: float = 0.0) -> ReleaseJob:
         """The job that stands for some questions, within a limit if one is given."""
@@ -192,6 +204,8 @@ class Session:
             **{key: tables for key, tables in shared.items() if tables},
             "query": entries,
         }
+        if questions[0].view.condition is not None:
+            document["where"] = questions[0].view.condition
         if self.ledger is not None:
             document["ledger"] = {"path": self.ledger}
         if self.rng is not None:

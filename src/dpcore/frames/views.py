@@ -15,7 +15,7 @@ from dpcore.frames.session import Question, View
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpcore.frames.questions import Listed, Points
+    from dpcore.frames.counting import Listed, Points
     from dpcore.frames.results import TablePlan, TableResult
 
     Groups = Listed | Points | Mapping[str, Listed | Points] | str
@@ -72,12 +72,18 @@ class Selectable(Answering):
     def _with(self, view: View) -> Self:
         """The same table, seen otherwise."""
 
+    def _filtered(self, sql: str) -> View:
+        """The view of the rows for which an expression is true."""
+        return self._view.of_rows(sql)
+
     @abstractmethod
     def _grouped(self, view: View) -> GroupedTable:
         """The table in groups."""
 
     def where(self, sql: str) -> Self:
         """Leave out the rows for which an expression is not true. What is asked then has a private number of rows.
+
+        They are left out before the rows of each unit are chosen; inside of a batch, whose queries share that choice, after it.
 
         Parameters
         ----------
@@ -95,7 +101,7 @@ class Selectable(Answering):
         ParameterTypeError
             If `sql` is not a str. What else is wrong with it is found with the first query.
         """
-        return self._with(self._view.where(_text("sql", sql)))
+        return self._with(self._filtered(_text("sql", sql)))
 
     def derive(self, **columns: str) -> Self:
         """Add columns that are computed from the others of the same row.

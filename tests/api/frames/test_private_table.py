@@ -305,7 +305,7 @@ def test_mistakes_name_the_argument(frame):
     with pytest.raises(TypeError):
         table.mean("cost", epsilon=1.0, lower=0)
     with pytest.raises(JobError, match="max_rows_per_unit is required"):
-        PrivateTable(frame, unit="person")
+        PrivateTable(frame, unit="person").count(epsilon=1.0)
     with pytest.raises(JobError, match="relation"):
         PrivateTable(frame, relation="add")
     with pytest.raises(ParameterError, match="at least one column"):

@@ -21,6 +21,9 @@ MORE = {
     "present": {"kind": "mean", "column": "cost", "lower": 10.0, "upper": 90.0, "missing": "skip"},
     "count by region": {"kind": "count", **BY_REGION},
     "mean by region": {"kind": "mean", "column": "visits", "lower": 0, "upper": 20, "missing": 3, **BY_REGION},
+    "values": {"kind": "count_distinct", "column": "region", "max_values_per_unit": 1},
+    "values by region": {"kind": "count_distinct", "column": "visits", "max_values_per_unit": 1, **BY_REGION},
+    "dear": {"kind": "mean", "column": "visits", "lower": 0, "upper": 20, "missing": 3, "where": "cost > 40 AND region <> 'east'"},
     "gaussian": {"kind": "sum", "column": "cost", "lower": 0.0, "upper": 90.0, "missing": 0.0, "delta": 1e-6},
 }
 ASKED = [{"name": name, "epsilon": 0.5, **query} for name, query in {**QUERIES, **MORE}.items()]
@@ -53,8 +56,9 @@ def test_queries_one_by_one_are_those_of_the_job(library, expected):
     settings, answers = expected
     table = keyed(FRAMES[library](clinic(700)), **settings)
     for query, answer in zip(ASKED, answers, strict=True):
-        # The choice of groups is one for all queries of a job, and of those here only the grouped ones bound groups.
-        if "max_groups_per_unit" not in settings or "group_by" in query:
+        # The choice of groups is one for all queries of a job, and of those here only the grouped ones bound groups. A condition is one of
+        # this table's rows here, and of the query's there.
+        if ("max_groups_per_unit" not in settings or "group_by" in query) and "where" not in query:
             assert json.loads(json.dumps(asked(table, query).document)) == answer
         else:
             asked(table, query)
@@ -103,7 +107,43 @@ def test_methods_have_the_keys_of_their_kind():
         assert set(parameters) == set(fields) - elsewhere, method
         for name, parameter in parameters.items():
             required = parameter.default is inspect.Parameter.empty
-            assert required == (fields[name].is_required() and name != "name"), (method, name)
+            instead = method == "sum" and name in {"lower", "upper"}  # of max_sum_per_unit
+            assert required == (fields[name].is_required() and name != "name" and not instead), (method, name)
             assert required or parameter.default is None
             positional = name in {"column", "columns"}
             assert parameter.kind == (parameter.POSITIONAL_OR_KEYWORD if positional else parameter.KEYWORD_ONLY)
+
+
+UNITS = [
+    {"kind": "count_distinct", "name": "people", "epsilon": 1.0},
+    {"kind": "sum", "name": "cost", "column": "cost", "max_sum_per_unit": 150, "missing": 0, "epsilon": 1.0},
+]
+DERIVED = {
+    "where": "visits >= 2 AND region IS NOT NULL",
+    "derive": [{"name": "dear", "sql": "cost > 40"}, {"name": "twice", "sql": "visits * 2"}],
+}
+OF_DERIVED = [
+    {"kind": "mean", "name": "twice", "column": "twice", "lower": 0, "upper": 60, "missing": 0, "epsilon": 1.0},
+    {"kind": "mean", "name": "dear", "column": "dear", "lower": 0, "upper": 1, "missing": 0, "epsilon": 1.0, **BY_REGION},
+]
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_queries_of_whole_units(library, tmp_path):
+    settings = {"unit": "person"}
+    answers = answers_of_job(tmp_path, clinic(700), UNITS, settings)
+    table = keyed(FRAMES[library](clinic(700)), **settings)
+    assert [json.loads(json.dumps(asked(table, query).document)) for query in UNITS] == answers
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("settings", [{}, {"unit": "person", "max_rows_per_unit": 2}], ids=["row", "person"])
+def test_conditions_and_derived_columns(library, settings, tmp_path):
+    answers = answers_of_job(tmp_path, clinic(700), OF_DERIVED, settings, **DERIVED)
+    table = keyed(FRAMES[library](clinic(700)), **settings).where("visits >= 2").where("region IS NOT NULL")
+    table = table.derive(**{entry["name"]: entry["sql"] for entry in DERIVED["derive"]})
+    assert [json.loads(json.dumps(asked(table, query).document)) for query in OF_DERIVED] == answers
+    table = keyed(FRAMES[library](clinic(700)), **settings).where(DERIVED["where"])
+    with table.derive(**{entry["name"]: entry["sql"] for entry in DERIVED["derive"]}).batch(epsilon=2.0) as batch:
+        found = [asked(batch, query) for query in OF_DERIVED]
+    assert [json.loads(json.dumps(result.document)) for result in found] == answers
