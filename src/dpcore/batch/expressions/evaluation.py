@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpcore.batch.expressions.arrow_values import readable
 from dpcore.batch.expressions.database import opened
@@ -17,10 +20,64 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    import numpy.typing as npt
+
     from dpcore.batch.expressions.program import Program
 
 CALENDAR = ("DATE", "TIMESTAMP")
 """Types whose values may have left the calendar on the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a program gives for some rows.
+
+    Attributes
+    ----------
+    columns : dict of str to pyarrow.Array
+        Derived columns.
+    conditions : dict of str to ndarray of bool
+        Where conditions are true: neither false nor NULL.
+    """
+
+    columns: dict[str, pa.Array]
+    conditions: dict[str, npt.NDArray[np.bool_]]
+
+
+class _Cells:
+    """The rows that a connection reads as the table `ROWS`, which it knows by this object: other rows need no other table."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.batch.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return pa.RecordBatchReader.from_batches(self.batch.schema, [self.batch]).__arrow_c_stream__(requested_schema)
+
+
+class _Connection:
+    """A connection of one thread."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self.cursor = cursor
+        self._cells: _Cells | None = None
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Make some rows the table."""
+        if self._cells is not None and self._cells.batch.schema == batch.schema:
+            self._cells.batch = batch
+            return
+        if self._cells is not None:
+            self.cursor.unregister(ROWS)
+        self._cells = _Cells(batch)
+        self.cursor.register(ROWS, self._cells)
+
+    def forget(self) -> None:
+        """Keep no rows."""
+        if self._cells is not None:
+            self._cells.batch = self._cells.batch.slice(0, 0)
 
 
 class Evaluation:
@@ -44,8 +101,8 @@ class Evaluation:
         self._own = threading.local()
         self._database.close()
 
-    def of(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """What the program gives for each row: derived columns, and conditions as 1 and 0.
+    def of(self, batch: pa.RecordBatch) -> Values:
+        """What the program gives for each row.
 
         Raises
         ------
@@ -57,22 +114,44 @@ class Evaluation:
         # A table without columns has no rows.
         cells = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)) if columns else _as_many_as(batch)
         try:
-            cursor = self._cursor()
-            cursor.register(ROWS, cells)
-            found = cursor.sql(program.query).to_arrow_table(max(len(batch), 1))
-            cursor.unregister(ROWS)
+            connection = self._connection()
+            connection.see(cells)
+            found = self._truths(connection, len(batch)) if not program.types else self._columns(connection, len(batch))
+            connection.forget()
         except duckdb.Error:
             raise StorageError("the database could not evaluate the expressions of the job; there may be too little memory") from None
-        if found.num_rows != len(batch):
-            raise AssertionError(f"{found.num_rows} values for {len(batch)} rows")
-        values = {key: _whole(column) for key, column in zip(program.gives, found.columns, strict=True)}
-        return {key: readable(each, program.types[key]) if program.types.get(key) in CALENDAR else each for key, each in values.items()}
+        return found
 
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
-        if not hasattr(self._own, "cursor"):
-            self._own.cursor = self._database.cursor()
-        cursor: duckdb.DuckDBPyConnection = self._own.cursor
-        return cursor
+    def _truths(self, connection: _Connection, rows: int) -> Values:
+        """The values of a program of conditions."""
+        found = list(connection.cursor.execute(self._program.query).fetchnumpy().values())
+        return Values({}, {key: _checked(np.ma.filled(each, False), rows) for key, each in zip(self._program.gives, found, strict=True)})  # noqa: FBT003
+
+    def _columns(self, connection: _Connection, rows: int) -> Values:
+        """The values of any program."""
+        program = self._program
+        found = connection.cursor.sql(program.query).to_arrow_table(max(rows, 1))
+        values = {key: _whole(column) for key, column in zip(program.gives, found.columns, strict=True)}
+        conditions = {key: _true(values.pop(key), rows) for key in program.gives if key in program.conditions}
+        kinds = program.types
+        return Values({key: readable(each, kinds[key]) if kinds[key] in CALENDAR else each for key, each in values.items()}, conditions)
+
+    def _connection(self) -> _Connection:
+        if not hasattr(self._own, "connection"):
+            self._own.connection = _Connection(self._database.cursor())
+        connection: _Connection = self._own.connection
+        return connection
+
+
+def _true(values: pa.Array, rows: int) -> npt.NDArray[np.bool_]:
+    filled = pc.fill_null(values, False) if values.null_count else values  # noqa: FBT003
+    return _checked(filled.to_numpy(zero_copy_only=False), rows)
+
+
+def _checked(values: npt.NDArray[np.bool_], rows: int) -> npt.NDArray[np.bool_]:
+    if values.shape != (rows,) or values.dtype != np.bool_:
+        raise AssertionError(f"{values.shape} values for {rows} rows")
+    return values
 
 
 def _as_many_as(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -64,7 +64,7 @@ class Program:
     gives : tuple of str
         The keys of what is computed.
     conditions : frozenset of str
-        Those of them that are conditions: 1 for true, 0 for false and NULL.
+        Those of them that are conditions.
     types : dict
         The database's type of each value that is no condition.
     """
@@ -248,7 +248,7 @@ class Compiler:
             made = [f"TRY({sql}) AS {name}" for name, sql in levels[level].items()]
             query = f"(SELECT {', '.join([*kept, *made])} FROM {query})"
         given = [
-            f"CAST(COALESCE({term.sql}, false) AS UTINYINT) AS g{place}" if key in conditions else f"{term.sql} AS g{place}"
+            f"CAST({term.sql} AS BOOLEAN) AS g{place}" if key in conditions else f"{term.sql} AS g{place}"
             for place, (key, term) in enumerate(wanted.items())
         ]
         return f"SELECT {', '.join(given)} FROM {query}", {name for name in needed if name not in steps}

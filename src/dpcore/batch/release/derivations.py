@@ -120,7 +120,7 @@ def _types(program: Program | None, kinds: dict[str, str | None], joined: dict[s
     nothing = {name: joined[name] if name in joined else _arrow_type(kinds[name] or "NULL") for name in program.reads}
     empty = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in nothing.values()], list(nothing))
     with Evaluation(program) as evaluation:
-        found = evaluation.of(empty)
+        found = evaluation.of(empty).columns
     return {name: found[name].type for name in program.types}
 
 

@@ -108,14 +108,15 @@ class Deriving:
 
     def of(self, rows: Rows) -> Derived:
         """What is derived of some rows."""
-        batch, passes, conditions = rows.batch, None, {}
+        batch, passes = rows.batch, None
+        conditions: dict[str, Mask] = {}
         for lookup in self._derivation.lookups:
             batch = _beside(batch, lookup.of(batch.column(lookup.key)))
         program = self._derivation.program
         if self._evaluation is not None and program is not None:
             found = self._evaluation.of(batch)
-            conditions = {key: _mask(found.pop(key)) for key in program.conditions}
-            batch = _beside(batch, found)
+            conditions = found.conditions
+            batch = _beside(batch, found.columns)
             passes = None if self._derivation.where is None else conditions[self._derivation.where]
         return Derived(rows if batch is rows.batch else replace(rows, batch=batch), passes, conditions)
 
@@ -125,12 +126,6 @@ def _beside(batch: pa.RecordBatch, columns: dict[str, Any]) -> pa.RecordBatch:
     if not columns:
         return batch
     return pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], [*batch.schema.names, *columns])
-
-
-def _mask(values: pa.Array) -> Mask:
-    """Ones and zeros as true and false."""
-    found: Mask = values.to_numpy(zero_copy_only=True).view(np.bool_)
-    return found
 
 
 class Passing:

@@ -29,6 +29,8 @@ FEW_ROWS = 1 << 10
 TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 LABEL_BYTES = 64 << 20
 """A piece of labels, decoded, is at most so large; otherwise they stay in their dictionary."""
+LABEL_CODE_BYTES = 2
+"""Text with so few encoded bytes for each value is read as labels, and stays so: what is done with them is done once for each label."""
 MOST_THRIFT_BYTES = 100 << 20
 MOST_THRIFT_ITEMS = 1_000_000
 
@@ -179,8 +181,8 @@ def _way_to_read(
     chunks = _chunks(file, group, varying)
     rows = min(rows, _rows_per_piece(file, group, chunks))
     labelled = [name for name in varying if pa.types.is_dictionary(first.column(name).type) and all(map(_is_labelled, chunks[name]))]
-    long = [name for name in labelled if _longest(first.column(name)) * rows > LABEL_BYTES]
-    return (_reader(source, readers, len(types), [*_labels(types), *long]) if long else file), rows
+    kept = [name for name in labelled if all(map(_has_few_labels, chunks[name])) or _longest(first.column(name)) * rows > LABEL_BYTES]
+    return (_reader(source, readers, len(types), [*_labels(types), *kept]) if kept else file), rows
 
 
 def _labels(types: Mapping[str, pa.DataType]) -> list[str]:
@@ -217,6 +219,11 @@ def _first_row(source: Source, readers: Readers, group: int, names: list[str], t
 def _is_labelled(chunk: Any) -> bool:
     """Whether a chunk may have a dictionary; beside other encodings than plain text, pyarrow cannot hand one out."""
     return chunk.has_dictionary_page and not any("DELTA" in encoding for encoding in chunk.encodings)
+
+
+def _has_few_labels(chunk: Any) -> bool:
+    """Whether a chunk has no more than two bytes for each value: text that is not repeated has more."""
+    return bool(chunk.total_uncompressed_size <= LABEL_CODE_BYTES * chunk.num_values)
 
 
 def _chunks(file: pq.ParquetFile, group: int, names: list[str]) -> dict[str, list[Any]]:

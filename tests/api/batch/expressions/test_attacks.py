@@ -127,7 +127,7 @@ def test_quotes_and_names_reach_no_statement():
         program = compiler.program(["g0"], {})
     batch = pa.record_batch({column: [nasty, "y"], "n0": [1, 2], "c0": [10, 20], "cells": [100, 200]})
     with Evaluation(program) as evaluation:
-        assert evaluation.of(batch)["g0"].to_pylist() == [111, -1]
+        assert evaluation.of(batch).columns["g0"].to_pylist() == [111, -1]
 
 
 def test_columns_that_differ_in_capitals_alone_have_to_be_written_exactly():
@@ -142,4 +142,4 @@ def test_a_column_may_have_the_name_of_a_function_of_time():
         compiler.derive("derive[0]", "v", 'current_date + "user" * 10 + rowid * 100')
         program = compiler.program(["v"], {})
     with Evaluation(program) as evaluation:
-        assert evaluation.of(pa.record_batch({"current_date": [1], "user": [2], "rowid": [3]}))["v"].to_pylist() == [321]
+        assert evaluation.of(pa.record_batch({"current_date": [1], "user": [2], "rowid": [3]})).columns["v"].to_pylist() == [321]
