@@ -17,6 +17,7 @@ from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.octaves import EDGES, OCTAVES, WIDEST, Octaves, grid_between, octave_grid, rounded_bounds, steps_of
 from dpcore.batch.release.queries import MeanQuery, MedianQuery, QuantileQuery, SpreadQuery, SumQuery
 from dpcore.batch.release.sensitivity import Contribution
+from support.losses import largest_loss
 
 EPSILON, FOR_BOUNDS = 0.7, 0.2
 ZERO = OCTAVES
@@ -124,23 +125,11 @@ def loss_between(answer, one, other, ends):
     inner = answer._inner(*ends)
     first, second = (answer._between(each, *ends) for each in (one, other))
     if isinstance(inner, MomentAnswer):
-        return max(
-            loss_of_moments(inner, first, second, (centre,))
-            for centre in (0, inner.steps[0].most // 3, inner.steps[0].most // 2, inner.steps[0].most)
-        )
+        return largest_loss(inner, first, second)
     exact = [Fraction(each.high) + Fraction(each.low) for each in (first, second)]
     if isinstance(inner, PrivateMeanAnswer):
         return abs(exact[0] - exact[1]) / Fraction(inner.total.scale) + abs(first.n - second.n) / Fraction(inner.count.scale)
     return abs(exact[0] - exact[1]) / Fraction(inner.mechanism.scale)
-
-
-def loss_of_moments(inner, one, other, centres):
-    (steps,) = inner.steps
-    change = 2 * (one.sums[0] - other.sums[0]) - (one.n - other.n) * steps.most
-    loss = abs(change) * Fraction(steps.unit) / 2 / Fraction(inner._mean_scale(steps))
-    loss += 0 if inner.count is None else abs(one.n - other.n) / Fraction(inner.count.scale)
-    change = (one.about(centres) - other.about(centres)) * inner._squared_step
-    return loss + abs(change) / Fraction(inner._product_scale(centres))
 
 
 @pytest.mark.parametrize("bound", UNITS, ids=str)

@@ -18,6 +18,7 @@ from dpcore.batch.release.sensitivity import SQRT2_UP, Contribution, contributio
 from dpcore.batch.tables.units import choose_rows
 from support.jobs import FORMATS, write_table
 from support.laws import binomial_p_value, p_value
+from support.losses import largest_loss
 from support.releases import Counter, release_text
 
 ERROR_RATE = 1e-6
@@ -310,3 +311,50 @@ def test_neighbouring_tables_differ_by_no_more_than_the_noise_hides(place, relat
             assert moved <= sensitivity, name
             largest[name] = max(largest[name], float(moved / sensitivity))
     assert not [(name, value) for name, value in largest.items() if value <= 0.5 and name not in quiet]
+
+
+MOMENTS = {
+    "var": {"kind": "var", "column": "x", "lower": -4.0, "upper": 9.0, "missing": 0.0},
+    "vars": {"kind": "var", "column": "x", "lower": -4.0, "upper": 9.0, "missing": "skip", "group_by": "region", "groups": ["a", "b", "c"]},
+    "covariance": {"kind": "covariance", "columns": ["x", "person"], "lower": [-4.0, 0], "upper": [9.0, 5], "missing": "skip"},
+    "found": {"kind": "std", "column": "x", "bounds": "private", "bounds_epsilon": 0.3, "missing": "skip"},
+}
+
+
+def losses(place, privacy, tables):
+    """What each moment loses between two tables, its releases taken together, for some centres."""
+    found = []
+    for table in tables:
+        plan = planned(place, table, MOMENTS, privacy)
+        tallies, _ = measure(plan, Room(place.folder / "spill"), 2, Quiet())
+        found.append(dict(zip(MOMENTS, tallies, strict=True)))
+    answers = dict(zip(MOMENTS, plan.answers, strict=True))
+    one, other = found
+    yield "var", largest_loss(answers["var"], one["var"], other["var"])
+    each = [moments_of_groups(answers["vars"], tally["vars"]) for tally in found]
+    yield "vars", sum(largest_loss(answers["vars"].each, *pair) for pair in zip(*each, strict=True))
+    yield "covariance", largest_loss(answers["covariance"], one["covariance"], other["covariance"])
+    bins = sum(abs(a - b) for a, b in zip(one["found"].rows, other["found"].rows, strict=True))
+    inner = answers["found"]._inner(0, 102)
+    between = largest_loss(inner, *(each["found"].moments(0, 102)[0] for each in found))
+    yield "found", bins / Fraction(answers["found"].bins.scale) + between
+
+
+def moments_of_groups(answer, tally):
+    """The exact moments of each group."""
+    return tally.groups
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+@pytest.mark.parametrize("unit", [{}, {"unit": "person", "max_rows_per_unit": 2}])
+def test_neighbouring_tables_lose_no_more_moments_than_epsilon(place, relation, unit):
+    """Random neighbours through the whole engine, whose rows may lose their value."""
+    rng = np.random.default_rng(2027)
+    largest = dict.fromkeys(MOMENTS, Fraction(0))
+    for _ in range(10):
+        tables = unit_changes(unit | {"relation": relation}, 1 if not unit else 5, rng)
+        tables = [table.set_column(1, "x", pa.array([None if x == 5 else x for x in table["x"].to_pylist()])) for table in tables]
+        for name, loss in losses(place, unit | {"relation": relation}, tables):
+            assert loss <= 1, name
+            largest[name] = max(largest[name], loss)
+    assert all(value > Fraction(1, 4) for value in largest.values()), largest
