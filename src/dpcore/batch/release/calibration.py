@@ -25,7 +25,6 @@ from dpcore.batch.release.queries import (
     CountDistinctQuery,
     CountQuery,
     CovarianceQuery,
-    FoundQuery,
     GridQuery,
     HistogramQuery,
     MeanQuery,
@@ -73,7 +72,7 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
         bound = bound.of_some_rows()
     if is_about_units(query):
         return _of_whole_units(job, query, read, bound)
-    if isinstance(query, FoundQuery) and query.bounds is not None:
+    if isinstance(query, BoundedQuery | GridQuery) and query.bounds is not None:
         return _between_found_bounds(query, read, bound, job.privacy.relation)
     if isinstance(query, SpreadQuery | CovarianceQuery):
         answer: Answer = MomentAnswer.made(query, read.cells, bound, job.privacy.relation, size)
@@ -85,7 +84,7 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
     return GroupedAnswer(answer, query.grouping[0], read.groups, parts)
 
 
-def _between_found_bounds(query: FoundQuery, read: Read, bound: Contribution, relation: Relation) -> Answer:
+def _between_found_bounds(query: BoundedQuery | GridQuery, read: Read, bound: Contribution, relation: Relation) -> Answer:
     """The answer between bounds that are found privately."""
     if isinstance(query, SumQuery | MeanQuery | SpreadQuery):
         return BoundedNumber.made(query, read.cells, bound, relation)

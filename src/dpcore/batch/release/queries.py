@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from dpcore._validation import check_real
 from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, checked
 from dpcore.batch.jobfile.sections import ExpressionText, RowCount
-from dpcore.batch.release.octaves import WIDEST, octave_grid
+from dpcore.batch.release.found_fields import FoundKeys
 from dpcore.batch.release.people_fields import DistinctKeys, SumKeys
 from dpcore.batch.release.query_fields import (
     MAX_CELLS,
@@ -195,41 +195,7 @@ def _check_category(key: str, value: Category | float | None, listed: tuple[Cate
         raise ValueError(f"{key} must be one of the categories {reprlib.repr(list(listed))}, got {value!r}")
 
 
-class FoundQuery(GroupedQuery):
-    """A statistic whose bounds may be found privately, for a part of ε."""
-
-    bounds: Literal["private"] | None = None
-    bounds_epsilon: Positive | None = None
-
-    @classmethod
-    def found_between(cls) -> dict[str, object]:
-        """The keys that found bounds replace, with the values for the widest ones."""
-        raise NotImplementedError
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bounds_are_found_or_declared(cls, given: object) -> object:
-        if not isinstance(given, dict) or given.get("bounds") != "private":
-            return given
-        if declared := [key for key in cls.found_between() if key in given]:
-            raise ValueError(f'bounds = "private" finds them; leave {" and ".join(declared)} out')
-        return {**given, **cls.found_between()}
-
-    @model_validator(mode="after")
-    def _bounds_have_a_part_of_epsilon(self) -> Self:
-        if (self.bounds is None) != (self.bounds_epsilon is None):
-            given = "bounds was given" if self.bounds_epsilon is None else "bounds_epsilon was given"
-            raise ValueError(
-                f'bounds = "private" and bounds_epsilon, the part of epsilon that finding them spends, belong together; only {given}'
-            )
-        if self.bounds_epsilon is not None and not self.bounds_epsilon < self.epsilon:
-            raise ValueError(f"bounds_epsilon must be less than epsilon = {self.epsilon!r}, its whole, got {self.bounds_epsilon!r}")
-        if self.bounds is not None and self.grouping is not None:
-            raise ValueError('bounds = "private" finds bounds for the whole table, and is not for queries with group_by')
-        return self
-
-
-class BoundedQuery(FoundQuery):
+class BoundedQuery(FoundKeys, GroupedQuery):
     """A statistic of numbers that are clamped to [lower, upper]."""
 
     column: Name
@@ -237,14 +203,10 @@ class BoundedQuery(FoundQuery):
     upper: Finite
     missing: NumberOrSkip | None = None
 
-    @classmethod
-    def found_between(cls) -> dict[str, object]:
-        """Bounds that hold all bins."""
-        return {"lower": WIDEST[0], "upper": WIDEST[1]}
-
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
         check_bounds(self.lower, self.upper, self.missing)
+        self.check_found(self.epsilon, grouped=self.grouping is not None)
         return self
 
 
@@ -311,7 +273,7 @@ def bounds_units(query: Section) -> bool:
     return is_about_units(query)
 
 
-class GridQuery(FoundQuery):
+class GridQuery(FoundKeys, GroupedQuery):
     """A statistic that is a point of a declared grid, or several: quantiles."""
 
     column: Name
@@ -319,13 +281,9 @@ class GridQuery(FoundQuery):
     missing: NumberOrSkip | None = None
     delta: Annotated[float, checked(check_real, low=0.0, high=0.0)] = 0.0
 
-    @classmethod
-    def found_between(cls) -> dict[str, object]:
-        """The points of all bins."""
-        return {"grid": octave_grid()}
-
     @model_validator(mode="after")
     def _groups_times_grid_fit(self) -> Self:
+        self.check_found(self.epsilon, grouped=self.grouping is not None)
         cells = len(self.grid) * len(self.groups or (None,))
         if cells > MAX_CELLS:
             raise ValueError(f"grid must have at most {MAX_CELLS} points for all groups together, got {cells}")

@@ -52,7 +52,7 @@ def place(tmp_path, capsys):
         (
             'kind = "count"',
             'kind = "average"',
-            ["query[0].kind = 'average' is unknown: must be one of 'count', 'histogram', 'sum', 'mean'", '; write kind = "mean"'],
+            ["query[0].kind = 'average' is unknown: must be one of 'count', 'count_distinct', 'histogram', 'sum'", '; write kind = "mean"'],
         ),
         ('kind = "count"', 'kind = "topk"', ["query[0].kind = 'topk' is unknown", "'median', 'top_s'", "did you mean 'top_s'?"]),
         ('kind = "count"', 'kind = "median"\nq = 0.5', ["query[0].q: unknown key", "query[0].grid is required"]),
