@@ -37,9 +37,9 @@ def checked(check: Any, **limits: Any) -> BeforeValidator:
 
 
 def check_categories(
-    value: object, key: str = "categories", *, least: Literal[1, 2] = 2, most: int = MAX_CATEGORIES
+    value: object, key: str = "categories", *, least: Literal[1, 2] = 2, most: int = MAX_CATEGORIES, answers: bool = False
 ) -> tuple[Category, ...]:
-    """Return categories as a tuple if they are distinct, as many as wanted, and all strings or all integers."""
+    """Return categories as a tuple if they are distinct, as many as wanted, and all strings or integers, or with `answers` booleans."""
     number = {1: "one", 2: "two"}[least]
     s = "s" if least > 1 else ""
     wanted = f"{key} must be a list of at least {number} string{s}, or of at least {number} integer{s}"
@@ -49,7 +49,7 @@ def check_categories(
         raise ValueError(f"{key} must be at most {most}, got {len(value)} of them")
     kind = type(value[0])
     for position, item in enumerate(value):
-        if type(item) not in {str, int} or type(item) is not kind:
+        if type(item) not in {str, int, bool if answers else int} or type(item) is not kind:
             raise ValueError(f"{wanted}; item {position} is {reprlib.repr(item)}")
         if isinstance(item, int) and not INT64_MIN <= item <= INT64_MAX:
             raise ValueError(f"{wanted} that 64 bits hold; item {position} is {item}")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dpcore import _backend
 from dpcore.batch.release.query_fields import SKIP
-from dpcore.batch.tables import texts
+from dpcore.batch.tables import plain, texts
 from dpcore.batch.tables.categories import Categories, value_type
 from dpcore.batch.tables.rows import refused_cell
 from dpcore.batch.tables.values import REAL_TYPES, CellError, Codes, Numbers, not_given
@@ -51,11 +51,11 @@ class OfNumbers:
     @property
     def wanted(self) -> str:
         """The types, listed."""
-        return "one of " + ", ".join(map(str, (*REAL_TYPES, pa.bool_())))
+        return f"one of {', '.join(map(str, (*REAL_TYPES, pa.bool_())))}, a decimal, or a dictionary of these"
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether it is one of them."""
-        return kind in REAL_TYPES or kind == pa.bool_()
+        return value_type(kind) in REAL_TYPES or plain.is_more_than_numbers(value_type(kind))
 
     def fitted(self, kind: pa.DataType | None) -> Self:  # noqa: ARG002
         """Return the same cells."""
@@ -338,7 +338,5 @@ def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -
 
 
 def _plain(cells: pa.Array) -> pa.Array:
-    """Booleans as 0 and 1, and text as the numbers that it contains."""
-    if cells.type == pa.binary():
-        return texts.reals(cells)
-    return cells.cast(pa.int8()) if pa.types.is_boolean(value_type(cells.type)) else cells
+    """Numbers of other types than theirs, and those that text contains."""
+    return texts.reals(cells) if cells.type == pa.binary() else plain.numbers(cells)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.tables.categories import value_type
 from dpcore.batch.tables.contributions import compared, compared_type
 from dpcore.batch.tables.different import WANTED, compared_as, different, sort_of
+from dpcore.batch.tables.plain import unit_type
 
 if TYPE_CHECKING:
     from typing import Self
@@ -60,7 +60,7 @@ class UnitCells:
 
     def fitted(self, kind: pa.DataType | None) -> Self:
         """For a column of this type."""
-        return type(self)(pa.binary() if kind is None else value_type(kind))
+        return type(self)(pa.binary() if kind is None else unit_type(kind))
 
     def read(self, cells: pa.Array) -> Any:
         """The units."""

@@ -30,7 +30,7 @@ from dpcore.batch.tables.checks import (
 )
 from dpcore.batch.tables.inputs import Inputs, discover
 from dpcore.batch.tables.places import output_place
-from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
+from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.batch.tables.publication import Publication
 from dpcore.errors import JobError
 from dpcore.privacy import Privacy
@@ -210,9 +210,11 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     asked = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
     found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job)))
     named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
-    for path, info in schemas.inspected(named, curator=curator):
+    inspected = list(schemas.inspected(named, curator=curator))
+    fitting = with_values([info for _, info in inspected], named)
+    found.reads = [read.fitted(query, fitting, found.derived) for query, read in zip(job.query, reads, strict=True)]
+    for path, info in inspected:
         if path is inputs.paths[0]:
-            found.reads = [read.fitted(query, info, found.derived) for query, read in zip(job.query, reads, strict=True)]
             schemas.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
         if info.types is not None:
             schemas.read_types |= {name: info.types[name] for name in named}

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dpcore._validation import check_real
-from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, OneCategory, Positive, Section, checked
+from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, Positive, Section, checked
 from dpcore.batch.jobfile.sections import ExpressionText, RowCount
 from dpcore.batch.release.found_fields import FoundKeys
 from dpcore.batch.release.people_fields import DistinctKeys, SumKeys
@@ -127,7 +127,7 @@ class CellsSection(Section):
     lower: Finite | None = None
     upper: Finite | None = None
     missing: StandIn | None = None
-    unknown: OneCategory | None = None
+    unknown: StandIn | None = None
 
     @model_validator(mode="after")
     def _cells_are_declared_once(self) -> Self:

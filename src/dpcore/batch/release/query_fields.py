@@ -31,11 +31,11 @@ MAX_DECIMALS = 6
 
 
 def _check_listed(value: object, info: ValidationInfo) -> tuple[Category, ...]:
-    return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS)
+    return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS, answers=True)
 
 
 def _check_groups(value: object) -> tuple[Category, ...]:
-    return check_categories(value, "groups", least=1, most=MAX_GROUPS)
+    return check_categories(value, "groups", least=1, most=MAX_GROUPS, answers=True)
 
 
 def _check_edges(value: object, info: ValidationInfo) -> tuple[float, ...]:
@@ -162,7 +162,7 @@ def _check_levels(value: object) -> tuple[float, ...]:
 
 
 def _check_stand_in(value: object) -> Category | float:
-    if type(value) not in {str, int, float} or (isinstance(value, int | float) and not abs(value) <= sys.float_info.max):
+    if type(value) not in {str, int, float, bool} or (isinstance(value, int | float) and not abs(value) <= sys.float_info.max):
         raise ValueError(f"must be a string or a finite number, got {reprlib.repr(value)}")
     return value  # type: ignore[return-value]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import pyarrow.csv as arrow_csv
 
 from dpcore.batch.jobfile.fields import INT64_MAX, MAX_CATEGORIES
 from dpcore.batch.jobfile.local_paths import check_local
-from dpcore.batch.tables import csv_input, texts
+from dpcore.batch.tables import csv_input, plain, texts
 from dpcore.batch.tables.sources import opened
 from dpcore.errors import JobError, StorageError, reason
 
@@ -46,11 +46,14 @@ class Categories:
         Strings, or int64; None if the categories are the codes themselves.
     path : str or None
         The file that they were read from, as text: until the column is known to hold integers.
+    are_answers : bool
+        Whether the categories are false and true, in this order or the other one; they are then integers here.
     """
 
     k: int
     labels: pa.Array | None = None
     path: str | None = None
+    are_answers: bool = False
 
     @property
     def are_text(self) -> bool:
@@ -59,21 +62,43 @@ class Categories:
 
     @property
     def type(self) -> pa.DataType:
-        """Type of a category where the column has none of its own: string or int64."""
+        """Type of a category where the column has none of its own: string, int64 or bool."""
+        if self.are_answers:
+            return pa.bool_()
         return pa.int64() if self.labels is None else self.labels.type
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether a column of this type can hold these categories; dictionaries count as what they hold."""
+        kind = value_type(kind)
+        if pa.types.is_null(kind):
+            return True
+        texts, integers = (
+            kind in TEXT_TYPES or kind == plain.VIEW,
+            kind in INTEGER_TYPES or kind in plain.FLOATS or pa.types.is_boolean(kind),
+        )
+        if self.path is not None:
+            return texts or integers
+        return texts if self.are_text else pa.types.is_boolean(kind) if self.are_answers else integers
+
+    def are_stored_as(self, kind: pa.DataType) -> bool:
+        """Whether a column of this type can hold each of these categories, and others, as it is."""
         kind = value_type(kind)
         if self.path is not None:
             return kind in TEXT_TYPES or kind in INTEGER_TYPES
         return kind in (TEXT_TYPES if self.are_text else INTEGER_TYPES)
 
     @property
-    def wanted(self) -> str:
-        """The types that `accepts` takes, in words."""
+    def wanted_to_store(self) -> str:
+        """The types that `are_stored_as` takes, in words."""
         text, integers = "string, large_string", "an integer type"
         held = f"{text} or {integers}" if self.path is not None else text if self.are_text else integers
+        return f"{held}, or a dictionary of these"
+
+    @property
+    def wanted(self) -> str:
+        """The types that `accepts` takes, in words."""
+        text, integers = "string, large_string, string_view", "an integer type, bool, whole numbers of a float type"
+        held = f"{text} or {integers}" if self.path is not None else text if self.are_text else "bool" if self.are_answers else integers
         return f"{held}, or a dictionary of these"
 
     def fitted(self, kind: pa.DataType | None) -> Categories:
@@ -86,7 +111,7 @@ class Categories:
         """
         if self.path is None or self.labels is None:
             return self
-        if kind is None or value_type(kind) not in INTEGER_TYPES:
+        if kind is None or value_type(kind) in TEXT_TYPES or value_type(kind) == plain.VIEW or pa.types.is_null(value_type(kind)):
             return Categories(self.k, self.labels)
         try:
             labels = self.labels.cast(pa.int64())
@@ -99,10 +124,12 @@ class Categories:
     def listed(self) -> list[Category]:
         """All categories."""
         labels: list[Category] = list(range(self.k)) if self.labels is None else self.labels.to_pylist()
-        return labels
+        return [*map(bool, labels)] if self.are_answers else labels
 
     def code(self, category: object) -> int | None:
         """Code of one category; None if it is none."""
+        if self.are_answers:
+            return self.listed().index(category) if type(category) is bool and category in self.listed() else None
         if self.labels is None:
             return category if type(category) is int and 0 <= category < self.k else None
         if type(category) is not (str if self.are_text else int):
@@ -117,8 +144,7 @@ class Categories:
         format without types, which are bytes, those count as missing that are no category and `NULLS` lists, or where categories are
         integers hold none.
         """
-        if values.type == pa.binary() and not self.are_text:
-            values = texts.integers(values, self._other_integer, self._other_integer)
+        values = self._plain(values)
         if self.labels is None:
             plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
             return _codes_as_they_are(plain), null_mask(plain)
@@ -130,6 +156,23 @@ class Categories:
         absent = np.append(np.zeros(len(codes), np.bool_) if absent is None else absent, True)
         rows_absent = absent[numbers]
         return np.append(codes, np.int32(UNKNOWN))[numbers], rows_absent if rows_absent.any() else None
+
+    def _plain(self, values: pa.Array) -> pa.Array:
+        """Values of types that are looked up: integers or text, or a dictionary of these."""
+        kind = values.type
+        if pa.types.is_null(kind):
+            return pa.nulls(len(values), pa.int64() if self.labels is None else self.labels.type)
+        if kind == pa.binary() and not self.are_text:
+            return texts.answers(values) if self.are_answers else texts.integers(values, self._other_integer, self._other_integer)
+        if pa.types.is_dictionary(kind) and (
+            kind.value_type == plain.VIEW or not (kind.value_type in TEXT_TYPES or kind.value_type in INTEGER_TYPES)
+        ):
+            return self._plain(values.dictionary).take(values.indices)
+        if kind in plain.FLOATS:
+            return plain.whole(values, self._other_integer)
+        if kind == plain.VIEW:
+            return plain.texts_of_views(values)
+        return values.cast(pa.int8()) if pa.types.is_boolean(kind) else values
 
     @cached_property
     def _other_integer(self) -> int:
@@ -216,6 +259,8 @@ def declared(section: BinaryColumn | CategoricalColumn) -> Categories | None:
 
 def declared_by(listed: tuple[Category, ...] | None, path: str | None = None, k: int | None = None) -> Categories | None:
     """The categories of a list, of a file, or the codes 0 … k − 1, whichever is given; raises like `declared`."""
+    if listed is not None and isinstance(listed[0], bool):
+        return replace(_canonical(pa.array(map(int, listed), pa.int64())), are_answers=True)
     if listed is not None:
         return _canonical(pa.array(listed, pa.string() if isinstance(listed[0], str) else pa.int64()))
     if path is not None:

@@ -13,6 +13,7 @@ from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import declared_files, settings_of
 from dpcore.batch.tables.places import REPORT, check_distinct, ledger_places
+from dpcore.batch.tables.plain import unit_type
 from dpcore.errors import JobError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | No
     if info.types is None:
         return pa.binary()
     kind = info.types[unit]
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind = unit_type(kind)
     kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_timestamp)
     if not any(is_kind(kind) for is_kind in kinds):
         raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}; a unit is an integer, a string, a date or a timestamp")

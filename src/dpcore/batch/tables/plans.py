@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.checks import check_names, check_output_is_free, check_places, type_of_unit
 from dpcore.batch.tables.inputs import Inputs, check_output_is_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-
-    import pyarrow as pa
 
     from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.tables.charge import Charge
@@ -69,6 +69,19 @@ class Schemas:
             if unit:
                 self.unit_type = type_of_unit(info, path, self.unit, self.unit_type)
             self.rows = None if self.rows is None or info.rows is None else self.rows + info.rows
+
+
+def with_values(infos: Sequence[FileInfo], names: Iterable[str]) -> FileInfo:
+    """The first file, with the type of each column in the first file in which it is not null throughout."""
+    first = infos[0]
+    if first.schema is None:
+        return first
+    schema = first.schema
+    for name in dict.fromkeys(names):
+        kinds = (info.types[name] for info in infos if info.types is not None)
+        place = first.names.index(name)
+        schema = schema.set(place, schema.field(place).with_type(next((kind for kind in kinds if not pa.types.is_null(kind)), pa.null())))
+    return replace(first, schema=schema)
 
 
 def check_files(job: JobFile, inputs: Inputs, files: Sequence[Place], others: Sequence[Place]) -> None:

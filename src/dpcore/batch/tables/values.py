@@ -203,11 +203,11 @@ class Codes:
     @property
     def wanted(self) -> str:
         """The types, in words."""
-        return self.categories.wanted
+        return self.categories.wanted_to_store
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether it can hold the categories."""
-        return self.categories.accepts(kind)
+        return self.categories.are_stored_as(kind)
 
     def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
         """`missing` and `unknown`."""

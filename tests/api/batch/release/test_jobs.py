@@ -96,7 +96,7 @@ TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
         ({**CELLS, "k": 3, "edges": [0, 1]}, ["k and edges were given"]),
         ({**CELLS, "k": 2**21}, ["k must be at most 1048576, got 2097152"]),
         ({**CELLS, "categories": ["a", "b"], "missing": "c"}, ["missing must be one of the categories ['a', 'b'], got 'c'"]),
-        ({**CELLS, "categories": ["a", "b"], "missing": True}, ["must be a string or a finite number, got True"]),
+        ({**CELLS, "categories": ["a", "b"], "missing": True}, ["missing must be one of the categories ['a', 'b'], got True"]),
         ({**CELLS, "edges": [0, 1], "missing": 10**400}, ["must be a string or a finite number, got 1000"]),
         ({**CELLS, "k": 4, "unknown": 4}, ["unknown must be a code in [0, k − 1] = [0, 3], got 4"]),
         ({**CELLS, "edges": [0, 1], "unknown": 1}, ["unknown is for categories; numbers outside the bins count in the first or last one"]),

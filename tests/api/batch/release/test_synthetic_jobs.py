@@ -62,7 +62,7 @@ REGION = {"name": "region", "categories": ["a", "b"]}
         ({"columns": [{"name": "visits", "k": 5000}, {"name": "person", "k": 5000}]}, ["there are 25,000,000 cells (5000 × 5000)"]),
         ({"columns": [{"name": f"c{i}", "categories": [0]} for i in range(33)]}, ["at most 32 columns may be joint, got 33 of them"]),
         ({"columns": [REGION, {"name": "regoin", "k": 3}]}, ["there is no column 'regoin'", "Did you mean 'region'?"]),
-        ({"columns": [{"name": "cost", "k": 3}]}, ["column 'cost' has type double, but 'x' (synthetic with these categories) takes"]),
+        ({"columns": [{"name": "region", "k": 3}]}, ["column 'region' has type string, but 'x' (synthetic with these categories) takes"]),
         ({"epsilon": 1e-13}, ["query[0] ('x', synthetic)", "must give a noise scale"]),
         ({"group_by": "region", "groups": ["a"]}, ["query[0].group_by: unknown key"]),
     ],
