@@ -139,6 +139,8 @@ def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
             return _unknown_tag(path, value, entries)
         case "literal_error":
             return f"{path} = {_shown(value)}: must be {details['ctx']['expected']}"
+        case "too_short" if path != entries.table:
+            return f"{path}: must not be empty"
         case "too_short":
             return f"{path}: at least one [[{entries.table}]] is required"
         case "value_error":
@@ -151,7 +153,7 @@ def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
 
 def _brackets(path: str, value: object, sections: Sections, entries: Entries) -> str:
     """Return the advice about a table that has the brackets of the other kind, and "" for others."""
-    if path == entries.table and isinstance(value, dict):
+    if path in {entries.table, "derive", "lookup"} and isinstance(value, dict):
         return f"[{path}] has single brackets; write [[{path}]] above each {path}: a job may have several"
     if path in sections and isinstance(value, list):
         return f"[[{path}]] has double brackets; write [{path}]: a job has one"

@@ -169,6 +169,43 @@ def test_undeclared_cells_of_rows_that_do_not_pass_end_no_job(place):
     assert "row 1 (counted from 0)" in done.err
 
 
+@pytest.mark.parametrize("source", FORMATS)
+def test_no_row_ends_a_job_that_has_paid(place, source):
+    """Cells on which every operation of the job fails, one way or another."""
+    place.source = place.folder / f"in.{source}"
+    numbers = [0, 1, -(2**63), 2**63 - 1, None, -1]
+    texts = ["", "x" * 5000, "-1e400", "2024-02-31", None, "\U0001f600"]
+    table = pa.table({"n": pa.array(numbers * 20), "s": pa.array(texts * 20), "k": pa.array(["a", "b", "z", None] * 30)})
+    write_table(table, place.source, row_group_rows=7)
+    n = "TRY_CAST(n AS BIGINT)" if source == "csv" else "n"
+    derive = [
+        ("ratio", f"1000 // {n} + {n} * {n}"),
+        ("day", "CAST(s AS DATE) + CAST(10 * CAST(s AS DOUBLE) AS INTEGER)"),
+        ("late", "day > '2020-01-01' OR ln(ratio) > 0"),
+        ("word", "upper(s) || '-' || CAST(ratio AS VARCHAR)"),
+    ]
+    queries = {
+        "sum": {"kind": "sum", "column": "ratio", "lower": 0, "upper": 5, "missing": 1},
+        "words": {"kind": "histogram", "column": "word", "categories": ["A-1", "B"], "missing": "B", "unknown": "B"},
+        "late": {"kind": "count", "where": "late OR sqrt(ratio) > 3", "group_by": "maker", "groups": ["A", "B"]},
+    }
+    public = place.folder / "makers.csv"
+    public.write_text("k,maker\na,A\nb,B\n")
+    ledger = place.folder / "l.ledger"
+    assert place.dpcore("ledger", "create", ledger, "--epsilon", 10).code == 0
+    lookup = [(public, "k", ["maker"])]
+    place.job.write_text(job_text(place, queries, where=f"{n} % 7 <> 3 OR s < 'a'", derive=derive, lookup=lookup, ledger=ledger))
+    done = place.release()
+    assert done.code == 0, done.said
+
+
+def test_single_brackets_are_explained(place):
+    write_table(clinic(5), place.source)
+    text = job_text(place, {"n": {"kind": "count"}})
+    place.job.write_text(text + '[derive]\nname = "a"\nsql = "visits"\n')
+    assert "write [[derive]] above each derive" in place.release().err
+
+
 # Public tables
 
 
@@ -215,7 +252,7 @@ def test_a_public_table_is_joined_by_its_key(place, source, ending):
         ({}, {"columns": ["wings"]}, "has no column 'wings'; it has tail, seats, maker"),
         ({}, {"columns": ["delay"]}, "there is a column 'delay' already"),
         ({"seats": pa.array([[1], [2], [3]])}, {}, "cannot be looked up"),
-        ({}, {"columns": []}, "lookup[0].columns"),
+        ({}, {"columns": []}, "lookup[0].columns: must not be empty"),
     ],
 )
 def test_a_table_that_cannot_be_joined_is_refused_before_the_first_row(place, changed, lookup, said):
