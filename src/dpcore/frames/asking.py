@@ -45,8 +45,10 @@ def entry_of(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """A value as a job file has it: lists and numbers of Python."""
-    if isinstance(value, str | bytes | int | float | Mapping):
-        return dict(value) if isinstance(value, Mapping) else value
+    if isinstance(value, str | bytes | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple):

@@ -25,6 +25,8 @@ class Averaging:
         lower: float | None = None,
         upper: float | None = None,
         max_sum_per_unit: float | None = None,
+        bounds: Literal["private"] | None = None,
+        bounds_epsilon: float | None = None,
         delta: float | None = None,
         missing: float | Literal["skip"] | None = None,
         confidence: float | None = None,
@@ -40,9 +42,13 @@ class Averaging:
             Its ε, in (0, ∞).
         lower, upper : float, optional
             Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
-            `max_sum_per_unit`.
+            `max_sum_per_unit` or `bounds`.
         max_sum_per_unit : float, optional
             Bound of the sum of the absolute values of one unit, which are scaled down if it is larger; rows are then not left out.
+        bounds : "private", optional
+            Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
+        bounds_epsilon : float, optional
+            That part, in (0, epsilon).
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
         missing : float or "skip", optional
@@ -65,8 +71,10 @@ class Averaging:
         column: str,
         *,
         epsilon: float,
-        lower: float,
-        upper: float,
+        lower: float | None = None,
+        upper: float | None = None,
+        bounds: Literal["private"] | None = None,
+        bounds_epsilon: float | None = None,
         delta: float | None = None,
         missing: float | Literal["skip"] | None = None,
         confidence: float | None = None,
@@ -80,8 +88,13 @@ class Averaging:
             Column of numbers.
         epsilon : float
             Its ε, in (0, ∞).
-        lower, upper : float
-            Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data.
+        lower, upper : float, optional
+            Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
+            `bounds`.
+        bounds : "private", optional
+            Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
+        bounds_epsilon : float, optional
+            That part, in (0, epsilon).
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
         missing : float or "skip", optional
@@ -104,8 +117,10 @@ class Averaging:
         column: str,
         *,
         epsilon: float,
-        lower: float,
-        upper: float,
+        lower: float | None = None,
+        upper: float | None = None,
+        bounds: Literal["private"] | None = None,
+        bounds_epsilon: float | None = None,
         delta: float | None = None,
         ddof: Literal[0, 1] | None = None,
         missing: float | Literal["skip"] | None = None,
@@ -120,8 +135,13 @@ class Averaging:
             Column of numbers.
         epsilon : float
             Its ε, in (0, ∞).
-        lower, upper : float
-            Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data.
+        lower, upper : float, optional
+            Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
+            `bounds`.
+        bounds : "private", optional
+            Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
+        bounds_epsilon : float, optional
+            That part, in (0, epsilon).
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
         ddof : {0, 1}, optional
@@ -146,8 +166,10 @@ class Averaging:
         column: str,
         *,
         epsilon: float,
-        lower: float,
-        upper: float,
+        lower: float | None = None,
+        upper: float | None = None,
+        bounds: Literal["private"] | None = None,
+        bounds_epsilon: float | None = None,
         delta: float | None = None,
         ddof: Literal[0, 1] | None = None,
         missing: float | Literal["skip"] | None = None,
@@ -162,8 +184,13 @@ class Averaging:
             Column of numbers.
         epsilon : float
             Its ε, in (0, ∞).
-        lower, upper : float
-            Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data.
+        lower, upper : float, optional
+            Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
+            `bounds`.
+        bounds : "private", optional
+            Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
+        bounds_epsilon : float, optional
+            That part, in (0, epsilon).
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
         ddof : {0, 1}, optional
@@ -231,7 +258,9 @@ class Averaging:
         *,
         epsilon: float,
         q: float | Sequence[float],
-        grid: Points,
+        grid: Points | None = None,
+        bounds: Literal["private"] | None = None,
+        bounds_epsilon: float | None = None,
         delta: float | None = None,
         missing: float | Literal["skip"] | None = None,
         confidence: float | None = None,
@@ -247,8 +276,13 @@ class Averaging:
             ε of all levels together, in (0, ∞).
         q : float or sequence of float
             Levels in (0, 1), in order, with at most 6 decimals.
-        grid : sequence of float or mapping
+        grid : sequence of float or mapping, optional
             Points in order, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the subject, never from the data.
+            Required without `bounds`.
+        bounds : "private", optional
+            Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
+        bounds_epsilon : float, optional
+            That part, in (0, epsilon).
         delta : float, optional
             0, which is the default.
         missing : float or "skip", optional
@@ -271,7 +305,9 @@ class Averaging:
         column: str,
         *,
         epsilon: float,
-        grid: Points,
+        grid: Points | None = None,
+        bounds: Literal["private"] | None = None,
+        bounds_epsilon: float | None = None,
         delta: float | None = None,
         missing: float | Literal["skip"] | None = None,
         confidence: float | None = None,
@@ -285,8 +321,13 @@ class Averaging:
             Column of numbers.
         epsilon : float
             Its ε, in (0, ∞).
-        grid : sequence of float or mapping
+        grid : sequence of float or mapping, optional
             Points in order, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the subject, never from the data.
+            Required without `bounds`.
+        bounds : "private", optional
+            Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
+        bounds_epsilon : float, optional
+            That part, in (0, epsilon).
         delta : float, optional
             0, which is the default.
         missing : float or "skip", optional

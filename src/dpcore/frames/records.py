@@ -20,20 +20,35 @@ def columns_of(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _of_groups(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The columns of a grouped answer: the keys of its group are repeated for each row of the group's own answer."""
-    groups = answer["groups"]
-    names = [answer["group_by"]] if isinstance(answer["group_by"], str) else list(answer["group_by"])
-    per_group = {key for key, value in answer.items() if key in PER_GROUP and _is_listed(value, len(groups))}
+    """The columns of a grouped answer: the keys of a group are repeated for each number of the group's own answer."""
+    keys = _keys_of_groups(answer)
+    count = len(next(iter(keys.values())))
+    per_group = [key for key in PER_GROUP if isinstance(answer.get(key), list) and len(answer[key]) == count]
+    if answer["kind"] != "top_s" and not any(isinstance(value, list) for value in answer["value"]):
+        columns = _of_one({**answer, "groups": None, "group_by": None})
+        return {_free(name, columns): listed for name, listed in keys.items()} | columns
     found: dict[str, list[Any]] = {}
-    for place, group in enumerate(groups):
-        each = {**answer, "groups": None, **{key: answer[key][place] for key in per_group}}
-        columns = _of_one(each)
-        keys = group if isinstance(group, list | tuple) else [group]
-        rows = len(columns[VALUE]) if VALUE in columns else len(next(iter(columns.values())))
-        for name, key in zip(names, keys, strict=True):
-            found.setdefault(_free(name, columns), []).extend([key] * rows)
+    for place in range(count):
+        columns = _of_one({**answer, "groups": None, **{key: answer[key][place] for key in per_group}})
+        rows = len(next(iter(columns.values())))
+        for name, listed in keys.items():
+            found.setdefault(_free(name, columns), []).extend([listed[place]] * rows)
         for name, column in columns.items():
             found.setdefault(name, []).extend(column)
+    return found
+
+
+def _keys_of_groups(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """A column for each column of the groups, and two for one of bins."""
+    groups, by = answer["groups"], answer["group_by"]
+    listed: Mapping[str, list[Any]] = groups if isinstance(groups, dict) else {by if isinstance(by, str) else by[0]: list(groups)}
+    found: dict[str, list[Any]] = {}
+    for name, keys in listed.items():
+        if any(isinstance(key, list) for key in keys):
+            found[f"{name}_left"] = [None if key is None else key[0] for key in keys]
+            found[f"{name}_right"] = [None if key is None else key[1] for key in keys]
+        else:
+            found[name] = list(keys)
     return found
 
 
@@ -41,22 +56,18 @@ PER_GROUP = ("value", "stderr", "interval", "rank_error", "count", "counts", "no
 """Keys of an answer that are lists over groups."""
 
 
-def _is_listed(value: Any, count: int) -> bool:
-    return isinstance(value, list | tuple) and len(value) == count
-
-
 def _of_one(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The columns of the answer to the whole table, or to one group."""
     if answer["kind"] == "top_s":
         return _of_choice(answer)
     values = answer["value"] if isinstance(answer["value"], list) else [answer["value"]]
-    keys = _keys(answer, len(values))
+    keys = _keys(answer)
     columns: dict[str, list[Any]] = {VALUE: values, STDERR: _each(answer.get("stderr"), len(values))}
     columns[LOWER], columns[UPPER] = _ends(answer.get("interval"), len(values))
     return {_free(name, columns): column for name, column in keys.items()} | columns
 
 
-def _keys(answer: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
+def _keys(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
     """What tells the numbers of one answer apart."""
     if answer["kind"] == "histogram" and answer.get("edges") is not None:
         return {"left": list(answer["edges"][:-1]), "right": list(answer["edges"][1:])}
@@ -64,7 +75,7 @@ def _keys(answer: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
         return {str(answer["column"]): list(answer["categories"])}
     if isinstance(answer.get("q"), list):
         return {"q": list(answer["q"])}
-    return {} if count == 1 else {"place": list(range(count))}
+    return {}
 
 
 def _of_choice(answer: Mapping[str, Any]) -> dict[str, list[Any]]:

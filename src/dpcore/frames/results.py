@@ -157,8 +157,8 @@ class TableResult:
         found = self.document.get("interval")
         if found is None:
             return None
-        if isinstance(found[0], list | tuple | None):
-            return np.array([(np.nan, np.nan) if pair is None else pair for pair in found], np.float64).reshape(-1, 2)
+        if found and isinstance(found[0], list | tuple | None):
+            return np.array([(np.nan, np.nan) if pair is None else pair for pair in found], np.float64)
         return float(found[0]), float(found[1])
 
     @property

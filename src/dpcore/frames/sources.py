@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator as IteratorClass
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import ParameterError, ParameterTypeError
@@ -12,7 +12,12 @@ from dpcore.frames.arrow_source import ArrowSource, DatasetSource, LazySource, P
 from dpcore.frames.pandas_source import PandasSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpcore.frames.source import Source
+
+MOST_RECORDS = 1 << 16
+"""Rows of a public frame that are read at a time."""
 
 TAKEN = (
     "a DataFrame of pandas or polars, a LazyFrame, a Table, RecordBatch or Dataset of pyarrow, a relation of DuckDB, an object with "
@@ -38,11 +43,32 @@ def source_of(frame: object) -> Source | str:
     found = _of_pandas(frame) or _of_polars(frame) or _of_duckdb(frame) or _of_arrow(frame)
     if found is not None:
         return found
-    if isinstance(frame, IteratorClass):
+    if isinstance(frame, Iterator):
         raise ParameterError(ONCE.format(what="an iterator", instead="a table, for example pyarrow.Table.from_batches(list(frame))"))
     if hasattr(type(frame), "__arrow_c_stream__"):
         return _of_stream(frame)
     raise ParameterTypeError(f"frame must be {TAKEN}, got {type(frame).__name__}")
+
+
+def is_frame(value: object) -> bool:
+    """Whether a value is a frame in memory, and no list of values."""
+    if isinstance(value, str | bytes | list | tuple | Mapping | os.PathLike):
+        return False
+    if isinstance(value, (_class("polars", "Series"), _class("pandas", "Series"), _class("pyarrow", "ChunkedArray"))):
+        return False
+    is_known = isinstance(value, (_class("pandas", "DataFrame"), _class("polars", "LazyFrame")))
+    return is_known or hasattr(type(value), "__arrow_c_stream__")
+
+
+def records_of(frame: object, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a public frame."""
+    source = source_of(frame)
+    if isinstance(source, str):
+        raise AssertionError("a path is no frame")  # noqa: TRY004
+    absent = [name for name in names if name not in source.info().names]
+    if absent:
+        raise ParameterError(f"groups must have the column {absent[0]!r}")
+    return [record for batch in source.batches(names, MOST_RECORDS) for record in batch.to_pylist()]
 
 
 def _class(module: str, name: str) -> type:

@@ -11,6 +11,7 @@ from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.asking import entry_of, plain
 from dpcore.frames.questions import Questions, methods
 from dpcore.frames.session import Question, View
+from dpcore.frames.sources import is_frame, records_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,9 +157,10 @@ class Selectable(Answering):
         ----------
         *columns : str
             Columns that hold the group of a row.
-        groups : sequence, mapping or str
-            The values of the groups: a list, or for several columns a list for each. Take them from what you know about the subject, never
-            from the data. A row of no declared group counts nowhere.
+        groups : sequence, mapping, frame or str
+            The values of the groups: a list; a declaration for each of several columns, all of whose combinations are groups; or a public
+            frame with a row for each group. Take them from what you know about the subject, never from the data. A row of no declared
+            group counts nowhere.
 
         Returns
         -------
@@ -176,7 +178,7 @@ class Selectable(Answering):
         if isinstance(groups, Mapping) and len(names) > 1 and set(groups) != set(names):
             given = ", ".join(map(repr, groups)) or "none"
             raise ParameterError(f"groups must have the columns {', '.join(map(repr, names))}, got {given}")
-        declared: Any = {name: plain(listed) for name, listed in groups.items()} if isinstance(groups, Mapping) else plain(groups)
+        declared = records_of(groups, names) if is_frame(groups) else plain(groups)
         keys: dict[str, Any] = {"group_by": names, "groups": declared}
         if len(names) == 1:
             keys = {"group_by": names[0], "groups": declared.get(names[0], declared) if isinstance(declared, dict) else declared}

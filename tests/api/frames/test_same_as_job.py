@@ -23,6 +23,7 @@ MORE = {
     "mean by region": {"kind": "mean", "column": "visits", "lower": 0, "upper": 20, "missing": 3, **BY_REGION},
     "values": {"kind": "count_distinct", "column": "region", "max_values_per_unit": 1},
     "values by region": {"kind": "count_distinct", "column": "visits", "max_values_per_unit": 1, **BY_REGION},
+    "found": {"kind": "mean", "column": "visits", "bounds": "private", "bounds_epsilon": 0.25, "missing": 3},
     "dear": {"kind": "mean", "column": "visits", "lower": 0, "upper": 20, "missing": 3, "where": "cost > 40 AND region <> 'east'"},
     "gaussian": {"kind": "sum", "column": "cost", "lower": 0.0, "upper": 90.0, "missing": 0.0, "delta": 1e-6},
 }
@@ -107,7 +108,7 @@ def test_methods_have_the_keys_of_their_kind():
         assert set(parameters) == set(fields) - elsewhere, method
         for name, parameter in parameters.items():
             required = parameter.default is inspect.Parameter.empty
-            instead = method == "sum" and name in {"lower", "upper"}  # of max_sum_per_unit
+            instead = name in {"lower", "upper", "grid"} and "bounds" in fields  # which finds them
             assert required == (fields[name].is_required() and name != "name" and not instead), (method, name)
             assert required or parameter.default is None
             positional = name in {"column", "columns"}
