@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcore import _backend, accounting
 from dpcore._exact.intervals import fraction_up
-from dpcore.batch.release.cells import Binned, Declared, Present, Reals, Within
+from dpcore.batch.release.cells import Binned, Declared, Held, Present, Reals, Within
 from dpcore.batch.release.query_fields import SKIP
 from dpcore.local._mean_intervals import noise_variance
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -212,12 +212,12 @@ class CountAnswer(OneDraw):
     """Rows, all or some, with discrete noise of sensitivity m."""
 
     section: CountQuery
-    cells: Within | Declared | None
+    cells: Within | Declared | Held | None
     mechanism: IntegerNoise
 
     @classmethod
     def made(
-        cls, section: CountQuery, cells: Within | Declared | None, bound: Contribution, relation: Relation, groups: int = 0
+        cls, section: CountQuery, cells: Within | Declared | Held | None, bound: Contribution, relation: Relation, groups: int = 0
     ) -> CountAnswer:
         """Calibrate it, for one of so many groups if there are any."""
         return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))
@@ -229,7 +229,7 @@ class CountAnswer(OneDraw):
 
     def declared(self) -> dict[str, Any]:
         """The condition."""
-        return given(self.section, "categories", "lower", "upper")
+        return given(self.section, "categories", "lower", "upper", "missing")
 
     def tally(self, rows: int, read: list[Array]) -> int:
         """Count the rows that match."""

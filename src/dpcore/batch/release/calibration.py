@@ -13,7 +13,7 @@ from dpcore.batch.release.answers import (
     PublicMeanAnswer,
     SumAnswer,
 )
-from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
+from dpcore.batch.release.cells import Binned, Declared, Held, OnGrid, Reals, Within
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
 from dpcore.batch.release.groups import ColumnGroups, GroupedAnswer
@@ -116,7 +116,7 @@ def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribu
     match query, read:
         case CountQuery(), None if bound.n_is_public and not size:
             return PublicCountAnswer(query)
-        case CountQuery(), (None | Within() | Declared()) as cells:
+        case CountQuery(), (None | Within() | Declared() | Held()) as cells:
             return CountAnswer.made(query, cells, bound, relation, size)
         case HistogramQuery(), (Binned() | Declared()) as cells:
             _check_stand_ins(query, cells)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpcore import _backend
 from dpcore.batch.release.query_fields import SKIP
 from dpcore.batch.tables import plain, texts
 from dpcore.batch.tables.categories import Categories, value_type
+from dpcore.batch.tables.csv_input import NULLS
 from dpcore.batch.tables.rows import refused_cell
 from dpcore.batch.tables.values import REAL_TYPES, CellError, Codes, Numbers, not_given
 
@@ -116,6 +118,37 @@ class Present(OfNumbers):
     def read(self, cells: pa.Array) -> Array:
         """True where there is a number."""
         return self.reals.present(cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Whether a row has a value of any type: neither a null nor NaN, and in a format without types none of the words for missing."""
+
+    @property
+    def wanted(self) -> str:
+        """The types, in words."""
+        return "any type that is not nested"
+
+    def lacks(self) -> tuple[str, ...]:
+        """Return nothing: other rows do not count."""
+        return ()
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Whether a cell is one value."""
+        return not pa.types.is_nested(kind)
+
+    def fitted(self, kind: pa.DataType | None) -> Held:  # noqa: ARG002
+        """Return the same cells."""
+        return self
+
+    def read(self, cells: pa.Array) -> Array:
+        """True where there is a value."""
+        cells = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
+        absent = pc.is_null(cells, nan_is_null=True)
+        if cells.type == pa.binary():
+            absent = pc.or_(absent, pc.is_in(cells, value_set=pa.array([null.encode() for null in NULLS], pa.binary())))
+        there: Array = ~absent.to_numpy(zero_copy_only=False)
+        return there
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,13 +90,14 @@ class GroupedQuery(QuerySection):
 
 
 class CountQuery(GroupedQuery):
-    """`kind = "count"`: rows; or rows whose column holds one of `categories`, or a number in [lower, upper]."""
+    """`kind = "count"`: rows; or rows whose column holds one of `categories`, a number in [lower, upper], or, skipping nulls, a value."""
 
     kind: Literal["count"]
     column: Name | None = None
     categories: Listed | None = None
     lower: Finite | None = None
     upper: Finite | None = None
+    missing: Literal["skip"] | None = None
 
     @property
     def is_conditional(self) -> bool:
@@ -108,9 +109,11 @@ class CountQuery(GroupedQuery):
         if not self.is_conditional and not (self.categories is None and self.lower is None and self.upper is None):
             raise ValueError("column is required with categories, lower or upper; without any of them all rows are counted")
         bounds = self.lower is not None or self.upper is not None
-        if self.is_conditional and (self.categories is not None) == bounds:
+        if self.missing is not None and (not self.is_conditional or self.categories is not None or bounds):
+            raise ValueError('missing = "skip" counts the rows whose column has a value: it needs column, without categories and bounds')
+        if self.is_conditional and self.missing is None and (self.categories is not None) == bounds:
             found = "both were given" if bounds else "neither was given"
-            raise ValueError(f"a count with a column needs either categories = [...] or lower and upper, {found}")
+            raise ValueError(f'a count with a column needs either categories = [...] or lower and upper, or missing = "skip", {found}')
         if bounds and (self.lower is None or self.upper is None or not self.lower <= self.upper):
             raise ValueError(f"lower = {self.lower!r} and upper = {self.upper!r} must both be given, and lower ≤ upper")
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpcore.batch.release.cells import Binned, Declared, OnGrid, Present, Reals, Within
+from dpcore.batch.release.cells import Binned, Declared, Held, OnGrid, Present, Reals, Within
 from dpcore.batch.release.people_cells import DifferentCells, UnitCells
 from dpcore.batch.release.queries import (
     BoundedQuery,
@@ -104,6 +104,8 @@ def _celled(position: int, query: Query, section: CellsSection) -> Declared | Bi
 def _declared(position: int, query: Query) -> Cells:
     """Return how a query reads its single column."""
     match query:
+        case CountQuery(missing="skip"):
+            return Held()
         case CountQuery(categories=None):
             return Within(float(query.lower or 0.0), float(query.upper or 0.0))
         case CountQuery():

@@ -106,6 +106,8 @@ def _question(query: Mapping[str, Any]) -> str:
     of = f" of {column}" if column else ""
     match query["kind"]:
         case "count":
+            if query.get("missing") == SKIP:
+                return f"How many rows have a value of {column}"
             return f"How many rows have {column} {_condition(query)}" if column else "How many rows there are"
         case "count_distinct":
             among = " of those declared" if any(query.get(key) is not None for key in ("categories", "categories_file", "k")) else ""

@@ -85,7 +85,7 @@ TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        (COUNT, ["a count with a column needs either categories = [...] or lower and upper, neither was given"]),
+        (COUNT, ["a count with a column needs either categories = [...] or lower and upper, or missing", "neither was given"]),
         ({**COUNT, "categories": [1], "lower": 0, "upper": 1}, ["both were given"]),
         ({**COUNT, "lower": 0}, ["lower = 0.0 and upper = None must both be given"]),
         ({**COUNT, "lower": 2, "upper": 1}, ["lower = 2.0 and upper = 1.0 must both be given, and lower ≤ upper"]),

@@ -123,6 +123,26 @@ def test_for_each_group(place):
         check(one, truths(part))
 
 
+@pytest.mark.parametrize("source", FORMATS)
+def test_rows_with_a_value_are_counted_in_columns_of_any_type(place, source):
+    rows = table(2000).set_column(4, "all null", pa.array([None, "a"] * 1000).dictionary_encode())
+    place.source = write_table(rows, place.folder / f"in.{source}", row_group_rows=777)
+    columns = ["gust", "whole", "word", "all null"]
+    counted = {name: {"kind": "count", "column": name, "missing": "skip"} for name in columns}
+    place.write_release(counted | {"east": counted["gust"] | {"group_by": "word", "groups": ["east"]}})
+    answers = place.answered()
+    for name in columns:
+        low, high = answers[name]["interval"]
+        assert low <= len(there(rows[name].to_pylist())) <= high, name
+        assert answers[name]["noise"][0]["sensitivity"] == 1
+    pairs = zip(rows["word"].to_pylist(), rows["gust"].to_pylist(), strict=True)
+    low, high = answers["east"]["interval"][0]
+    assert low <= len(there([gust for word, gust in pairs if word == "east"])) <= high
+    page = place.release("--overwrite", "--report", place.folder / "report")
+    assert page.code == 0, page.said
+    assert "How many rows have a value of gust." in next((place.folder / "report").glob("*.html")).read_text(encoding="utf-8")
+
+
 def test_a_column_of_nulls_has_an_answer(place):
     nothing = {name: SKIPPED[name] | {"column": "all null"} for name in ("sum", "mean", "variance", "median", "bins")}
     place.write_release(nothing, epsilon=5.0)
@@ -164,6 +184,8 @@ def test_a_ledger_takes_skip_as_declared_and_the_page_says_it(place):
     ("query", "words"),
     [
         ({"kind": "mean", "column": "gust", "lower": 0, "upper": 1, "missing": "drop"}, ['must be a number, or "skip"', "'drop'"]),
+        ({"kind": "count", "missing": "skip"}, ['missing = "skip" counts the rows whose column has a value: it needs column']),
+        ({"kind": "count", "column": "gust", "lower": 0, "upper": 1, "missing": "skip"}, ["without categories and bounds"]),
         ({"kind": "histogram", "column": "gust", "edges": [0, 1], "missing": "drop"}, ["missing must be a number", '"skip"']),
         ({"kind": "covariance", "columns": ["gust", "whole"], "lower": [0, 0], "upper": [1, 1], "missing": "drop"}, ["list of two"]),
         (
