@@ -122,6 +122,7 @@ def test_every_name_of_releases_is_on_their_page():
         "tutorial",
         "tutorial-local",
         "tutorial-release",
+        "tutorial-tables",
         "how-to",
         "threat-model",
         "memory",
