@@ -30,6 +30,7 @@ class Counting:
         categories: Listed | None = None,
         lower: float | None = None,
         upper: float | None = None,
+        missing: Literal["skip"] | None = None,
         confidence: float | None = None,
         name: str | None = None,
     ) -> TableResult:
@@ -47,6 +48,8 @@ class Counting:
             Count the rows that hold one of these.
         lower, upper : float, optional
             Count the rows with a number in [lower, upper].
+        missing : "skip", optional
+            Count the rows that have a value in the column, as COUNT(column) in SQL does.
         confidence : float, optional
             Of the interval, in (0, 1). Default: 0.95.
         name : str, optional
