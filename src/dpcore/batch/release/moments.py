@@ -43,7 +43,7 @@ from dpcore.batch.release.answers import (
 )
 from dpcore.batch.release.cells import Reals
 from dpcore.batch.release.sensitivity import Sensitivity
-from dpcore.batch.release.steps import Moments, Steps
+from dpcore.batch.release.steps import CACHED, Moments, Steps
 from dpcore.mechanisms import Gaussian
 from dpcore.sums import ExactSum
 
@@ -232,8 +232,13 @@ class MomentAnswer:
         return {**names, **given(self.section, "lower", "upper", "missing", "ddof"), "method": self.way, **AT_LEAST}
 
     def tally(self, rows: int, read: list[Array]) -> Moments:  # noqa: ARG002
-        """The exact sums of steps and of their products."""
-        return Moments.of([steps.of(numbers) for steps, numbers in zip(self.steps, there(read, len(self.steps)), strict=True)])
+        """The exact sums of steps and of their products, in blocks that stay in the cache."""
+        columns = there(read, len(self.steps))
+        total = Moments(0, (0,) * len(self.steps), 0)
+        for start in range(0, len(columns[0]), CACHED):
+            block = [steps.of(numbers[start : start + CACHED]) for steps, numbers in zip(self.steps, columns, strict=True)]
+            total += Moments.of(block)
+        return total
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """It depends on the data where the centres are."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.batch.release.steps import STEP_BITS, Moments
+from dpcore.batch.release.steps import CACHED, STEP_BITS, Moments
 from dpcore.sums import ExactSum
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def steps_of(numbers: Array, bits: int) -> tuple[Array, Array]:
     far, near = size >= WIDEST[1], size < 2.0**LEAST
     octave = exponent - LEAST
     octave[far], share[far] = OCTAVES - 1, 1.0
-    octave[near], share[near] = 0, np.ldexp(size[near], -LEAST)
+    octave[near], share[near] = 0, size[near] * 2.0**-LEAST
     codes = np.where(x < 0, OCTAVES - 1 - octave, OCTAVES + octave)
-    return codes, np.rint(np.ldexp(share, bits))
+    return codes, np.rint(share * 2.0**bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,15 @@ class Octaves:
 
     @classmethod
     def _block(cls, numbers: Array, bits: int, *, squares: bool) -> Octaves:
-        codes, steps = steps_of(numbers, bits)
-        rows = np.bincount(codes, minlength=len(EDGES) - 1).tolist()
-        high = np.floor(np.ldexp(steps, -_HALF))
-        first = _added(codes, high, steps - np.ldexp(high, _HALF), _HALF)
-        if not squares:
-            return cls(bits, rows, first, [0] * len(rows))
-        whole = steps.astype(np.int64)
-        products = whole * whole
-        rest = products & (2**STEP_BITS - 1)
-        return cls(bits, rows, first, _added(codes, products >> STEP_BITS, rest, STEP_BITS))
+        """So few rows that sums of their parts are below 2^53, which floats hold; in pieces that stay in the cache."""
+        bins = len(EDGES) - 1
+        sums = np.zeros((5, bins))
+        for start in range(0, len(numbers), CACHED):
+            codes, *parts = _parts(numbers[start : start + CACHED], bits, squares=squares)
+            for place, part in enumerate([None, *parts]):
+                sums[place] += np.bincount(codes, weights=part, minlength=bins)
+        rows, high, low, above, below = ([int(each) for each in part] for part in sums.tolist())
+        return cls(bits, rows, _joined(high, low, _HALF), _joined(above, below, STEP_BITS))
 
     def __add__(self, other: Octaves) -> Octaves:
         def sums(one: list[int], another: list[int]) -> list[int]:
@@ -152,8 +151,18 @@ def rounded_bounds(low: int, high: int) -> tuple[float, float]:
     return math.floor(EDGES[low] / grid) * grid, math.ceil(EDGES[high] / grid) * grid
 
 
-def _added(codes: Array, high: Array, low: Array, bits: int) -> list[int]:
-    """The sums in each bin of integers that come in two parts; each part's sum is below 2^53, so that floats hold it."""
-    bins = len(EDGES) - 1
-    parts = (np.bincount(codes, weights=part, minlength=bins).tolist() for part in (high, low))
-    return [(int(one) << bits) + int(other) for one, other in zip(*parts, strict=True)]
+def _parts(numbers: Array, bits: int, *, squares: bool) -> list[Array]:
+    """The bin of each number, and both halves of its steps; with squares also those of the square."""
+    codes, steps = steps_of(numbers, bits)
+    high = np.floor(steps * 2.0**-_HALF)
+    parts = [codes, high, steps - high * 2.0**_HALF]
+    if not squares:
+        return parts
+    whole = steps.astype(np.int64)
+    whole *= whole
+    return [*parts, whole >> STEP_BITS, whole & (2**STEP_BITS - 1)]
+
+
+def _joined(high: list[int], low: list[int], bits: int) -> list[int]:
+    """Sums of integers from those of their halves."""
+    return [(one << bits) + other for one, other in zip(high, low, strict=True)]

@@ -21,6 +21,8 @@ STEP_BITS = 31
 """Products of two numbers of at most 2^31 steps are below 2^63."""
 WIDTHS = 2.0**-400, 2.0**400
 """Widths upper − lower whose products and scales float64 holds."""
+CACHED = 1 << 13
+"""Rows whose steps stay in the cache while they are added up."""
 _LOW = 2**STEP_BITS - 1
 
 
