@@ -252,6 +252,26 @@ def test_times_beyond_the_calendar_are_null(offset):
     assert found == [0, -1, 0, 1, None, None, None]
 
 
+def test_lengths_of_time_are_compared_with_intervals():
+    longest = LAST_DAY * 86_400
+    seconds = [0, 1, -1, 300, 301, longest, longest + 1, -longest, BIG, -BIG - 1, None]
+    with Compiler({"wait": database_type(pa.duration("s")), "ts": "TIMESTAMP"}) as compiler:
+        compiler.derive("derive[0]", "seconds", "epoch(wait)")
+        compiler.derive("derive[1]", "end", "ts + wait")
+        program = compiler.program(["seconds", "end"], {"long": "wait > INTERVAL 5 MINUTE"})
+    start = pa.array([dt.datetime(2024, 1, 1)] * len(seconds), pa.timestamp("s"))
+    batch = pa.record_batch({"wait": pa.array(seconds, pa.int64()).view(pa.duration("s")), "ts": start})
+    with Evaluation(program) as evaluation:
+        found = evaluation.of(batch)
+    kept = [each if each is not None and abs(each) <= longest else None for each in seconds]
+    assert found.columns["seconds"].to_pylist() == kept
+    assert found.conditions["long"].tolist() == [each is not None and each > 300 for each in kept]
+    assert found.columns["end"].to_pylist()[:4] == [dt.datetime(2024, 1, 1) + dt.timedelta(seconds=each) for each in (0, 1, -1, 300)]
+    for unit, each in {"ms": 1000, "us": 10**6, "ns": 10**9}.items():
+        ticks = pa.array([7 * each, -7 * each, None], pa.int64()).view(pa.duration(unit))
+        assert readable(ticks, "INTERVAL").view(pa.int64()).to_pylist() == [7_000_000, -7_000_000, None]
+
+
 def test_decimals_with_too_many_digits_are_null():
     raw = np.array([5, 0, 10**10, 0, 0, 2**62], np.int64)
     cells = pa.Array.from_buffers(pa.decimal128(5, 2), 3, [None, pa.py_buffer(raw)])
@@ -264,7 +284,7 @@ def test_decimals_with_too_many_digits_are_null():
      (pa.bool_(), "BOOLEAN"), (pa.null(), "NULL"), (pa.date64(), "DATE"), (pa.timestamp("ns", "UTC"), "TIMESTAMP"),
      (pa.decimal128(9, 3), "DECIMAL(9,3)"), (None, "VARCHAR"), (pa.dictionary(pa.int32(), pa.large_string()), "VARCHAR"),
      (pa.binary(), None), (pa.list_(pa.int8()), None), (pa.struct([("k", pa.int8())]), None),
-     (pa.time64("us"), None), (pa.duration("s"), None), (pa.decimal256(50, 2), None), (pa.decimal128(5, -2), None)],
+     (pa.time64("us"), None), (pa.duration("s"), "INTERVAL"), (pa.decimal256(50, 2), None), (pa.decimal128(5, -2), None)],
 )  # fmt: skip
 def test_the_types_that_an_expression_can_use(kind, wanted):
     assert database_type(kind) == wanted

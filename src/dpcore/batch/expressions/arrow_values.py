@@ -1,8 +1,8 @@
 """Columns of Arrow as an expression sees them: in few types, and with nothing in them that a database could stumble over.
 
 What a cell becomes depends on that cell alone. Integers have 64 bits and floats are float64, whatever the file stores. NULL stand for NaN,
-for text of more than `LONGEST_CELL` bytes or that is not UTF-8, for decimals with more digits than their type, and for dates and times
-outside of the years 1 to 9999. A time with a zone is the time in UTC, without the zone.
+for text of more than `LONGEST_CELL` bytes or that is not UTF-8, for decimals with more digits than their type, for dates and times
+outside of the years 1 to 9999, and for lengths of time of more than 8000 years. A time with a zone is the time in UTC, without the zone.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ ARROW_TYPES = {
     "VARCHAR": pa.string(),
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
+    "INTERVAL": pa.duration("us"),
 }
 
 
@@ -56,6 +57,7 @@ def database_type(kind: pa.DataType | None) -> str | None:
         "VARCHAR": lambda each: each in TEXTS or _is_view(each),
         "DATE": pa.types.is_date,
         "TIMESTAMP": pa.types.is_timestamp,
+        "INTERVAL": pa.types.is_duration,
         "NULL": pa.types.is_null,
     }
     return next((name for name, is_kind in kinds.items() if is_kind(kind)), None)
@@ -92,6 +94,8 @@ def readable(cells: pa.Array, wanted: str) -> pa.Array:
         return pc.if_else(nan, pa.scalar(None, pa.float64()), numbers) if pc.any(nan).as_py() else numbers
     if wanted in {"DATE", "TIMESTAMP"}:
         return _time(cells, wanted)
+    if wanted == "INTERVAL":
+        return _duration(cells)
     if wanted.startswith("DECIMAL"):
         return _valid(cells)
     return cells.cast(_arrow_type(wanted))
@@ -160,6 +164,16 @@ def _time(cells: pa.Array, wanted: str) -> pa.Array:
     inside = _between(ticks, ticks, FIRST_DAY * A_DAY[kind.unit], (LAST_DAY + 1) * A_DAY[kind.unit] - 1)
     whole = pc.multiply(inside, pa.scalar(A_DAY["us"] // A_DAY[kind.unit], pa.int64())) if kind.unit != "us" else inside
     return whole.view(pa.timestamp("us"))
+
+
+def _duration(cells: pa.Array) -> pa.Array:
+    """Lengths of time as microseconds, of fewer days than the calendar has."""
+    ticks = cells.view(pa.int64())
+    if cells.type.unit == "ns":
+        return pa.array(_numbers(ticks) // 1000, pa.int64(), mask=_absent(ticks)).view(pa.duration("us"))
+    a_day = A_DAY[cells.type.unit]
+    inside = _between(ticks, ticks, -LAST_DAY * a_day, LAST_DAY * a_day)
+    return pc.multiply(inside, pa.scalar(A_DAY["us"] // a_day, pa.int64())).view(pa.duration("us"))
 
 
 def _numbers(ticks: pa.Array) -> npt.NDArray[Any]:

@@ -255,7 +255,9 @@ class Compiler:
 
 
 def _remedy(kind: str) -> str:
-    return {"HUGEINT": "; use CAST(... AS BIGINT)", "INTERVAL": "; use date_diff('minute', ..., ...)"}.get(kind, "")
+    return {"HUGEINT": "; use CAST(... AS BIGINT)", "INTERVAL": "; use epoch(...), its seconds, or date_diff('minute', ..., ...)"}.get(
+        kind, ""
+    )
 
 
 def _null(kind: str) -> str:
