@@ -20,6 +20,8 @@ NAMED_QUANTILES = {0.0: "smallest", 0.25: "lower quartile", 0.5: "median", 0.75:
 QUANTILES = ("quantile", "median")
 """Kinds whose answers are points of a grid."""
 SPREADS = {"var": "variance", "std": "standard deviation", "covariance": "covariance"}
+NAMED_INTERVALS = 6
+"""Queries that a sentence about intervals names."""
 STAND_INS = (("missing", "missing values"), ("unknown", "unknown values"))
 LAWS = {
     "laplace": "Laplace",
@@ -76,7 +78,8 @@ def limits_in_words(document: Mapping[str, Any]) -> list[str]:
         said.append(f"{left_out}, so sums and counts are too small by an amount that is not shown.")
     wider = [quoted(query["name"]) for query in document["queries"] if query.get("coverage") is not None]
     if wider:
-        whose_interval = f"interval of {wider[0]}" if len(wider) == 1 else f"intervals of {', '.join(wider[:-1])} and {wider[-1]}"
+        named = wider if len(wider) <= NAMED_INTERVALS else [*wider[: NAMED_INTERVALS - 1], f"{len(wider) - NAMED_INTERVALS + 1} others"]
+        whose_interval = f"interval of {named[0]}" if len(named) == 1 else f"intervals of {', '.join(named[:-1])} and {named[-1]}"
         said.append(f"The {whose_interval} may be wider than the confidence says: at least that share of them holds the true value.")
     return said
 

@@ -141,6 +141,14 @@ def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys,
     assert "choice of the rows" not in note
 
 
+def test_of_many_wide_intervals_some_are_named():
+    wide = MEAN | {"coverage": "at least"}
+    (words,) = limits_in_words(document(*(wide | {"name": f"m{i}"} for i in range(30))))
+    assert words.startswith("The intervals of “m0”, “m1”, “m2”, “m3”, “m4” and 25 others may be wider than the confidence says")
+    (words,) = limits_in_words(document(wide | {"name": "m"}))
+    assert words.startswith("The interval of “m” may be wider")
+
+
 def test_groups_beyond_the_bound_are_left_out_too():
     words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3, max_groups_per_unit=1))
     assert words == [
