@@ -156,6 +156,23 @@ def test_rows_that_do_not_pass_take_no_place_of_their_units(place):
     assert sum(found["queries"][0]["value"]) == people
 
 
+def test_units_and_their_parts_are_those_of_rows_that_pass(place):
+    table = clinic(600)
+    rows = [row for row in table.to_pylist() if row["visits"] > 20]
+    privacy = {"unit": "person", "max_rows_per_unit": 1000}
+    queries = {
+        "people": {"kind": "count_distinct"},
+        "in the east": {"kind": "count_distinct", "where": "region = 'east'"},
+        "given": {"kind": "mean", "column": "cost", "lower": 0, "upper": 120, "missing": "skip", "where": "visits < 25"},
+    }
+    sure = {name: query | {"epsilon": 1e5} for name, query in queries.items()}
+    found = answers(place, sure, table, where="visits > 20", privacy=privacy)["queries"]
+    assert found[0]["value"] == len({row["person"] for row in rows})
+    assert found[1]["value"] == len({row["person"] for row in rows if row["region"] == "east"})
+    costs = [row["cost"] for row in rows if row["visits"] < 25 and row["cost"] is not None and row["cost"] == row["cost"]]
+    assert found[2]["value"] == pytest.approx(float(np.clip(costs, 0, 120).mean()), abs=0.1)
+
+
 def test_undeclared_cells_of_rows_that_do_not_pass_end_no_job(place):
     table = pa.table({"x": pa.array([1.0, None, 3.0]), "r": pa.array(["a", "b", "q"])})
     queries = {
