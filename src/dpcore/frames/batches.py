@@ -45,13 +45,13 @@ class Collected:
 
     def plan(self, questions: list[Question]) -> TablePlan:
         """The plan of some questions, within the limit."""
-        return TablePlan.of(self.session.plan(self.session.job(questions, self.limit.epsilon, self.limit.delta)))
+        return TablePlan.of(self.session.plan(self.session.job(questions, self.limit.epsilon, self.limit.delta), questions))
 
     def run(self) -> None:
         """Answer all questions."""
         if not self.questions:
             return
-        plan, document = self.session.run(self.session.job(self.questions, self.limit.epsilon, self.limit.delta))
+        plan, document = self.session.run(self.session.job(self.questions, self.limit.epsilon, self.limit.delta), self.questions)
         self.answered.plan, self.answered.document = TablePlan.of(plan), document
 
 
@@ -83,6 +83,9 @@ class TableBatch(Selectable):
 
     def _with(self, view: View) -> Self:
         return type(self)(self._collected, view)
+
+    def _number(self) -> int:
+        return next(self._collected.session.numbers)
 
     def _grouped(self, view: View) -> GroupedTable:
         return GroupedTable(self, view)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dpcore._validation import plain_number
-from dpcore.errors import BudgetError, JobError, ParameterError
+from dpcore.errors import BudgetError, DataError, JobError, ParameterError
 from dpcore.privacy import Privacy, composed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.frames.source import Source
     from dpcore.testing import KeyedRandom
 
-_POSITION = re.compile(r"^query\[0\](?:\.|: | )|(?<= )query\[0\]\.")
+CURATOR = "; --curator says where it is"
+"""Advice for the command line."""
+_POSITION = re.compile(r"^query\[0\](?: \(.*?, \w+\))?(?:\.|: | |, )")
 UNSTATED = 1.0
 """Limit of a job whose ε is not a number: the check of the query says so."""
 
@@ -36,6 +39,8 @@ class View:
         The `[[derive]]` tables of a job.
     lookups : tuple of dict
         Its `[[lookup]]` tables.
+    tables : tuple of Source
+        Those of them that are frames.
     query : dict
         Keys of every query: `where`, `group_by`, `groups`.
     """
@@ -43,6 +48,7 @@ class View:
     condition: str | None = None
     derived: tuple[dict[str, Any], ...] = ()
     lookups: tuple[dict[str, Any], ...] = ()
+    tables: tuple[tuple[str, Source], ...] = ()
     query: Mapping[str, Any] = field(default_factory=dict)
 
     def of_rows(self, sql: str) -> View:
@@ -129,6 +135,8 @@ class Session:
         Whose calls count the queries of a keyed table.
     threads : int or None
         Threads that compute.
+    numbers : iterator of int
+        Numbers of public tables that are frames.
     """
 
     source: Source | str
@@ -138,6 +146,7 @@ class Session:
     budget: Budget
     rng: KeyedRandom | None
     threads: int | None
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def check(self) -> None:
         """Raise `JobError` if the settings of the table contradict each other, or keyed noise would be charged."""
@@ -155,28 +164,32 @@ class Session:
         except JobError as error:
             raise JobError(_without_positions(str(error), len(questions))) from None
 
-    def plan(self, job: ReleaseJob) -> ReleasePlan:
+    def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
         """The plan of a job on this table; no row is read."""
         from dpcore.batch.release.unwritten import make_unwritten_plan
         from dpcore.frames.inputs import FrameInput
 
-        if isinstance(self.source, str):
-            return make_unwritten_plan(job)
-        inputs = FrameInput.of(self.source)
-        plan = make_unwritten_plan(job, inputs)
-        if plan.unit_type is not None:
+        tables = {name: FrameInput.of(source) for question in questions for name, source in question.view.tables}
+        inputs = None if isinstance(self.source, str) else FrameInput.of(self.source)
+        try:
+            plan = make_unwritten_plan(job, inputs, tables)
+        except JobError as error:
+            raise JobError(_without_positions(str(error), len(questions))) from None
+        if inputs is not None and plan.unit_type is not None:
             inputs.hold([*plan.read_types, job.privacy.unit])
         return plan
 
-    def run(self, job: ReleaseJob) -> tuple[ReleasePlan, dict[str, Any]]:
+    def run(self, job: ReleaseJob, questions: Sequence[Question]) -> tuple[ReleasePlan, dict[str, Any]]:
         """Plan, charge and run a job; gives the plan and the document of its answers."""
         from dpcore.batch.release.unwritten import answers
 
-        plan = self.plan(job)
+        plan = self.plan(job, questions)
         self.budget.spend(job.total)
         try:
             plan = replace(plan, positions=self._positions(len(job.query)))
             return plan, answers(plan, threads=self.threads)
+        except DataError as error:
+            raise DataError(str(error).replace(CURATOR, "")) from None
         except BaseException:
             if plan.publication.state == "planned":
                 self.budget.give_back(job.total)

@@ -139,17 +139,20 @@ class PrivateTable(Selectable):
         table._session, table._view = self._session, view
         return table
 
+    def _number(self) -> int:
+        return next(self._session.numbers)
+
     def _grouped(self, view: View) -> GroupedTable:
         return GroupedTable(self, view)
 
     def _answer(self, question: Question) -> TableResult:
         source = self._session.source
         native, name = ("arrow", source) if isinstance(source, str) else (source.native, source.name)
-        plan, document = self._session.run(self._session.job([question]))
+        plan, document = self._session.run(self._session.job([question]), [question])
         return TableResult(Answered(native, name, document, TablePlan.of(plan)), 0)
 
     def _plan(self, question: Question) -> TablePlan:
-        return TablePlan.of(self._session.plan(self._session.job([question])))
+        return TablePlan.of(self._session.plan(self._session.job([question]), [question]))
 
     def __repr__(self) -> str:
         session = self._session

@@ -11,11 +11,9 @@ from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.asking import entry_of, plain
 from dpcore.frames.questions import Questions, methods
 from dpcore.frames.session import Question, View
-from dpcore.frames.sources import is_frame, records_of
+from dpcore.frames.sources import is_frame, records_of, source_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from dpcore.frames.counting import Listed, Points
     from dpcore.frames.results import TablePlan, TableResult
 
@@ -73,6 +71,10 @@ class Selectable(Answering):
     def _with(self, view: View) -> Self:
         """The same table, seen otherwise."""
 
+    @abstractmethod
+    def _number(self) -> int:
+        """A number that no other public table of the session has."""
+
     def _filtered(self, sql: str) -> View:
         """The view of the rows for which an expression is true."""
         return self._view.of_rows(sql)
@@ -125,13 +127,13 @@ class Selectable(Answering):
         new = tuple({"name": name, "sql": _text(name, sql)} for name, sql in columns.items())
         return self._with(replace(self._view, derived=(*self._view.derived, *new)))
 
-    def lookup(self, path: str | Path, key: str, columns: Sequence[str]) -> Self:
+    def lookup(self, table: object, key: str, columns: Sequence[str]) -> Self:
         """Add columns of a public table, by a key that is unique there.
 
         Parameters
         ----------
-        path : str or Path
-            The public table: a Parquet, CSV or Arrow file.
+        table : object
+            The public table: a frame, or the path of a Parquet, CSV or Arrow file. Nothing protects its rows.
         key : str
             Column of both tables.
         columns : sequence of str
@@ -144,11 +146,16 @@ class Selectable(Answering):
 
         Raises
         ------
-        ParameterTypeError
-            If an argument has another type. What else is wrong is found with the first query.
+        ParameterError, ParameterTypeError
+            If an argument is wrong. What else is wrong is found with the first query.
         """
-        entry = {"path": str(path), "key": _text("key", key), "columns": [_text("columns", name) for name in columns]}
-        return self._with(replace(self._view, lookups=(*self._view.lookups, entry)))
+        if isinstance(columns, str):
+            raise ParameterTypeError("columns must be a list of names, got a str")
+        source = source_of(table)
+        path = source if isinstance(source, str) else f"{source.name} {self._number()}"
+        entry = {"path": path, "key": _text("key", key), "columns": [_text("columns", name) for name in columns]}
+        frames = () if isinstance(source, str) else ((path, source),)
+        return self._with(replace(self._view, lookups=(*self._view.lookups, entry), tables=(*self._view.tables, *frames)))
 
     def group_by(self, *columns: str, groups: Groups) -> GroupedTable:
         """Answer queries for each of several declared groups of rows.

@@ -16,7 +16,7 @@ import pandas as pd
 
 from dpcore import BudgetError, ParameterError, ParameterTypeError, PrivateTable, SecureRandom
 from dpcore.accounting import Ledger
-from dpcore.errors import JobError, StorageError
+from dpcore.errors import DataError, JobError, StorageError
 from dpcore.testing import KeyedRandom
 from support.releases import REGIONS, clinic
 
@@ -302,8 +302,12 @@ def test_mistakes_name_the_argument(frame):
         table.mean("cost", epsilon=1.0, lower=3, upper=2)
     with pytest.raises(JobError, match=r"pandas DataFrame: there is no column 'costs'.*'cost'"):
         table.mean("costs", epsilon=1.0, lower=0, upper=2)
-    with pytest.raises(TypeError):
+    with pytest.raises(JobError, match=r"^upper is required"):
         table.mean("cost", epsilon=1.0, lower=0)
+    with pytest.raises(TypeError, match="epsilon"):
+        table.mean("cost", lower=0, upper=1)
+    with pytest.raises(DataError, match=r"^column 'region' holds a cell that is[^-]*declares no `unknown` for this column$"):
+        table.histogram("region", epsilon=1.0, categories=["x", "y"], missing="x")
     with pytest.raises(JobError, match="max_rows_per_unit is required"):
         PrivateTable(frame, unit="person").count(epsilon=1.0)
     with pytest.raises(JobError, match="relation"):
@@ -314,6 +318,8 @@ def test_mistakes_name_the_argument(frame):
         table.group_by("region", "visits", groups={"region": REGIONS})
     with pytest.raises(ParameterTypeError, match="sql must be a str"):
         table.where(3)
+    with pytest.raises(ParameterTypeError, match="columns must be a list of names"):
+        table.lookup(frame, "region", "visits")
     with pytest.raises(ParameterTypeError, match="band must be a str"):
         table.derive(band=3)
 
@@ -331,3 +337,23 @@ def test_what_gives_its_rows_once_is_refused():
     with pytest.raises(ParameterError, match=r"read twice.*an iterator"):
         PrivateTable(batch for batch in table.to_batches())
     assert PrivateTable(table.to_reader().read_all()).count(epsilon=1.0).value == 10
+
+
+def test_public_tables_of_a_batch_are_told_apart(frame):
+    one, two = (pd.DataFrame({"region": REGIONS, name: [value] * 4}) for name, value in (("one", 1), ("two", 2)))
+    with PrivateTable(frame).batch(epsilon=2e4) as batch:
+        answers = [
+            batch.lookup(table, "region", [name]).mean(name, epsilon=1e4, lower=0, upper=3, missing="skip")
+            for name, table in (("one", one), ("two", two))
+        ]
+    assert [answer.value for answer in answers] == pytest.approx([1, 2], abs=0.01)
+
+
+def test_a_condition_of_a_table_comes_before_the_choice_of_rows():
+    """Of each person all rows but one do not pass; they must not take its place, and in a batch they may."""
+    rows = pd.DataFrame({"person": np.repeat(np.arange(500), 40), "last": np.tile(np.arange(40) == 39, 500)})
+    table = PrivateTable(rows, unit="person", max_rows_per_unit=1)
+    assert table.where("last").count(epsilon=1e6).value == 500
+    with table.batch(epsilon=2e6) as batch:
+        late = batch.where("last").count(epsilon=1e6)
+    assert late.value < 100

@@ -149,3 +149,30 @@ def test_conditions_and_derived_columns(library, settings, tmp_path):
     with table.derive(**{entry["name"]: entry["sql"] for entry in DERIVED["derive"]}).batch(epsilon=2.0) as batch:
         found = [asked(batch, query) for query in OF_DERIVED]
     assert [json.loads(json.dumps(result.document)) for result in found] == answers
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_public_tables_are_looked_up(library, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    public = pa.table({"region": [*REGIONS, "abroad"], "doctors": [3, 1, 4, 1, 5]})
+    pq.write_table(public, tmp_path / "public.parquet")
+    entry = {"path": str(tmp_path / "public.parquet"), "key": "region", "columns": ["doctors"]}
+    query = {"kind": "mean", "name": "doctors", "column": "doctors", "lower": 0, "upper": 5, "missing": 0, "epsilon": 1.0}
+    settings = {"unit": "person", "max_rows_per_unit": 2}
+    answers = answers_of_job(tmp_path, clinic(700), [query], settings, lookup=[entry])
+    for table in (FRAMES[library](public), entry["path"]):
+        if library != "pandas objects":  # whose first column is no column there
+            seen = keyed(FRAMES[library](clinic(700)), **settings).lookup(table, "region", ["doctors"])
+            assert [json.loads(json.dumps(asked(seen, query).document))] == answers
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_answers_come_back_as_frames_of_the_library(library):
+    native = {"pandas": "pandas", "polars": "polars", "duckdb": "duckdb"}.get(library.split()[0], "pyarrow")
+    table = keyed(FRAMES[library](clinic(70))).group_by("region", groups=REGIONS)
+    for found in (table.count(epsilon=1.0), keyed(FRAMES[library](clinic(70))).count(epsilon=1.0)):
+        frame = found.to_native()
+        assert type(frame).__module__.partition(".")[0].lstrip("_") == native
+        assert list(frame.columns if native != "pyarrow" else frame.column_names)[-4:] == ["value", "stderr", "lower", "upper"]

@@ -292,7 +292,7 @@ def test_nothing_shows_a_row(library):
         shown = [repr(table), repr(batch), repr(table.group_by("name", groups=["x"])), repr(vars(table)), repr(batch._collected.session)]
         planned = batch.plan("sum", "a", epsilon=1.0, **SUM)
         shown += [repr(planned), planned._repr_html_(), str(planned.document)]
-        plan = table._session.plan(table._session.job(batch._collected.questions or [_question()]))
+        plan = table._session.plan(table._session.job([_question()]), [_question()])
         shown.append(repr(plan))
     for bad in (
         lambda: table.sum("name", epsilon=1.0, **SUM),

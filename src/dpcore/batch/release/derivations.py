@@ -14,7 +14,7 @@ from dpcore.batch.tables.lookups import look_up
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from dpcore.batch.expressions.program import Program
     from dpcore.batch.release.job import ReleaseJob
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.lookups import LookUp
 
 
-def derivations_of(job: ReleaseJob, inputs: Inputs, read: Iterable[str], chosen_by: Iterable[str]) -> Derivations | None:
+def derivations_of(
+    job: ReleaseJob, inputs: Inputs, read: Iterable[str], chosen_by: Iterable[str], tables: Mapping[str, Inputs] | None = None
+) -> Derivations | None:
     """Check all expressions and look-ups of a job.
 
     Parameters
@@ -35,6 +37,8 @@ def derivations_of(job: ReleaseJob, inputs: Inputs, read: Iterable[str], chosen_
         The columns that queries read.
     chosen_by : iterable of str
         Those of them that the choice of rows of each unit needs.
+    tables : mapping, optional
+        Public tables that are no files, by the paths that the job gives them.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def derivations_of(job: ReleaseJob, inputs: Inputs, read: Iterable[str], chosen_
     if not job.derives:
         return None
     kinds = _kinds(inputs)
-    lookups = _looked_up(job, kinds)
+    lookups = _looked_up(job, kinds, tables or {})
     joined = {name: column.type for lookup in lookups for name, column in lookup.columns.items()}
     conditions = tuple(query.where for query in job.query)
     with Compiler({**kinds, **{name: database_type(kind) for name, kind in joined.items()}}) as compiler:
@@ -88,7 +92,7 @@ def _kinds(inputs: Inputs) -> dict[str, str | None]:
     return kinds
 
 
-def _looked_up(job: ReleaseJob, kinds: dict[str, str | None]) -> list[LookUp]:
+def _looked_up(job: ReleaseJob, kinds: dict[str, str | None], tables: Mapping[str, Inputs]) -> list[LookUp]:
     """The public tables of a job."""
     found: list[LookUp] = []
     taken = set(kinds)
@@ -98,7 +102,7 @@ def _looked_up(job: ReleaseJob, kinds: dict[str, str | None]) -> list[LookUp]:
             if name in taken:
                 raise JobError(f"{place}.columns: there is a column {name!r} already; derive one with another name, or leave it out")
             taken.add(name)
-        found.append(look_up(place, section.path, section.key, list(section.columns), kinds))
+        found.append(look_up(place, section.path, section.key, list(section.columns), kinds, tables.get(section.path)))
     return found
 
 

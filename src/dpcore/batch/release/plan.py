@@ -36,7 +36,7 @@ from dpcore.errors import JobError
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
@@ -162,10 +162,20 @@ def declared_reads(job: ReleaseJob) -> list[Read]:
 
 
 def planned(
-    job: ReleaseJob, inputs: Inputs, reads: list[Read], output: Path, publication: Callable[[Spend], Publication], *, curator: bool = False
+    job: ReleaseJob,
+    inputs: Inputs,
+    reads: list[Read],
+    output: Path,
+    publication: Callable[[Spend], Publication],
+    *,
+    curator: bool = False,
+    tables: Mapping[str, Inputs] | None = None,
 ) -> ReleasePlan:
-    """The plan of a job for an input: its schema is checked, and noise is calibrated; `publication` gets what that costs."""
-    found = _inspected(job, inputs, reads, curator=curator)
+    """The plan of a job for an input: its schema is checked, and noise is calibrated; `publication` gets what that costs.
+
+    `tables` are public tables that are no files, by the paths that the job gives them.
+    """
+    found = _inspected(job, inputs, reads, curator=curator, tables=tables)
     answers = tuple(calibrated(position, job, read, found.integers) for position, read in enumerate(found.reads))
     return ReleasePlan(
         job=job,
@@ -205,10 +215,10 @@ class _Found:
         return {} if self.derivations is None else self.derivations.types
 
 
-def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool) -> _Found:
+def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool, tables: Mapping[str, Inputs] | None = None) -> _Found:
     schemas = Schemas(inputs, job.privacy.unit)
     asked = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
-    found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job)))
+    found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job), tables))
     named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
     inspected = list(schemas.inspected(named, curator=curator))
     fitting = with_values([info for _, info in inspected], named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from dpcore.batch.tables.publication import Publication
 from dpcore.errors import StorageError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dpcore._sealed_files import SealedFile
     from dpcore.batch.release.job import ReleaseJob
@@ -69,7 +69,7 @@ class _Folder:
     spill: Path
 
 
-def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, *, positions: tuple[int, ...] | None = None) -> ReleasePlan:
+def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: Mapping[str, Inputs] | None = None) -> ReleasePlan:
     """Check a job whose answers are not written.
 
     Parameters
@@ -78,8 +78,8 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, *, positi
         Its output is not looked at.
     inputs : Inputs, optional
         What is read. Default: the files that the job names.
-    positions : tuple of int, optional
-        Position of each query in the stream of a test key.
+    tables : mapping, optional
+        Public tables that are no files, by the paths that the job gives them.
 
     Returns
     -------
@@ -91,9 +91,9 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, *, positi
         check_inputs_are_tables(job, inputs.paths, ())
 
     def publication(spend: Spend) -> Unwritten:
-        return Unwritten(Charge(job, spend, overwrite=True))
+        return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False))
 
-    return replace(planned(job, inputs, declared_reads(job), Path(NOWHERE), publication), positions=positions)
+    return planned(job, inputs, declared_reads(job), Path(NOWHERE), publication, tables=tables)
 
 
 def answers(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = None, piece_rows: int | None = None) -> dict[str, Any]:

@@ -72,11 +72,13 @@ class Charge:
         What the job costs.
     overwrite : bool
         Whether the run is a new one even if the ledger has it already.
+    is_repeatable : bool, default True
+        Whether the run has an output, by which it is known again.
 
     Attributes
     ----------
     run : str
-        Identifies the run: see `run_id`.
+        Identifies the run: see `run_id`. Empty for one without an output.
     earlier : Entry or None
         The same run, if its output is complete and is not requested again.
     is_recorded : bool
@@ -94,11 +96,11 @@ class Charge:
         If it does not have what the job spends.
     """
 
-    def __init__(self, job: JobFile, spend: Spend, *, overwrite: bool) -> None:
+    def __init__(self, job: JobFile, spend: Spend, *, overwrite: bool, is_repeatable: bool = True) -> None:
         self._job, self._spend = job, spend
         self._reservation: Reservation | None = None
         self.is_open = False
-        self.run = run_id(job)
+        self.run = run_id(job) if is_repeatable else ""
         self._ledger = _opened(job)
         self.is_recorded = self._ledger is not None
         self.earlier: Entry | None = None
@@ -126,7 +128,7 @@ class Charge:
             self._spend.amount(self._ledger.kind),
             what=self._spend.what,
             job=None if output is None else str(output.absolute()),
-            run=None if output is None else self.run,
+            run=self.run or None,
             unit=self._job.privacy.protected,
             dataset=self._job.input.dataset,
             secure=self._job.secure,

@@ -61,7 +61,7 @@ class LookUp:
         return pc.index_in(keys, value_set=self.keys, skip_nulls=True)
 
 
-def look_up(place: str, path: str, key: str, columns: list[str], kinds: Mapping[str, str | None]) -> LookUp:
+def look_up(place: str, path: str, key: str, columns: list[str], kinds: Mapping[str, str | None], inputs: Inputs | None = None) -> LookUp:
     """Read a public table, and check that it can be joined.
 
     Parameters
@@ -76,6 +76,8 @@ def look_up(place: str, path: str, key: str, columns: list[str], kinds: Mapping[
         The columns to join.
     kinds : mapping
         Type of each column of the input, as `database_type` gives it.
+    inputs : Inputs, optional
+        The public table, if it is no file.
 
     Raises
     ------
@@ -88,7 +90,7 @@ def look_up(place: str, path: str, key: str, columns: list[str], kinds: Mapping[
         problem = "is not a column of the input" if key not in kinds else "has a type in the input that cannot be a key"
         raise JobError(f"{place}.key = {key!r} {problem}; a key is an integer, a text, a date, a time or a boolean")
     kind = kinds[key] or ""
-    table = _read(place, path, key, kind)
+    table = _read(place, path, key, kind, inputs)
     for name in (key, *columns):
         if name not in table:
             raise JobError(f"{place}: {path} has no column {name!r}; it has {', '.join(list(table)[:30])}")
@@ -116,9 +118,9 @@ def _plain(cells: pa.Array, kind: str) -> pa.Array:
     return found.dictionary.take(found.indices) if pa.types.is_dictionary(found.type) else found
 
 
-def _read(place: str, path: str, key: str, kind: str) -> dict[str, pa.Array]:
+def _read(place: str, path: str, key: str, kind: str, inputs: Inputs | None) -> dict[str, pa.Array]:
     """All columns of a file."""
-    inputs = discover(path, None, f"{place}.path")
+    inputs = discover(path, None, f"{place}.path") if inputs is None else inputs
     if len(inputs.paths) != 1:
         raise JobError(f"{place}.path = {path!r} names {len(inputs.paths)} files; a public table is one file")
     table = _csv(inputs, key, kind) if inputs.format == "csv" else _typed(inputs)
