@@ -18,6 +18,11 @@ VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary(
 """Types whose values lie in several buffers, and those as which they are read."""
 
 
+def no_type() -> pa.DataType:
+    """The type of a column that Arrow has no type for, which no query takes."""
+    return pa.struct([("no type of Arrow", pa.null())])
+
+
 def read_type(kind: pa.DataType) -> pa.DataType:
     """The type as which a column of this type is read."""
     if pa.types.is_dictionary(kind) and kind.value_type in VIEWS:
@@ -103,7 +108,7 @@ class PolarsSource:
 
 
 def schema_of_polars(empty: Any) -> pa.Schema:
-    """The types of a frame without rows; columns of Python objects, which Arrow does not have, are of type null."""
+    """The types of a frame without rows; columns of Python objects are of the type that no query takes."""
     try:
         return read_schema(pa.table(empty).schema)
     except Exception:  # polars has no common base of what it raises
@@ -114,7 +119,7 @@ def _type_of_polars(empty: Any) -> pa.DataType:
     try:
         return read_type(pa.table(empty).schema.types[0])
     except Exception:
-        return pa.null()
+        return no_type()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.batch.tables.pieces import FileInfo
-from dpcore.frames.arrow_source import read_type
+from dpcore.frames.arrow_source import no_type, read_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,11 +96,11 @@ def _name(label: object) -> str:
 
 
 def _type_of(cells: Any) -> pa.DataType:
-    """The type of a column by its dtype; null for what Arrow does not have."""
+    """The type of a column by its dtype."""
     try:
         return _array(cells).type
     except Exception:  # arrays of other packages may raise anything
-        return pa.null()
+        return no_type()
 
 
 def _array(cells: Any) -> pa.Array:
