@@ -79,10 +79,13 @@ def _answered(query: Mapping[str, Any]) -> Iterator[Line]:
             yield from _numbers([""], [value], query["stderr"], [query["interval"]])
 
 
-def _numbers(labels: Sequence[str], values: Sequence[float], stderr: Any, intervals: Sequence[Sequence[float]]) -> Iterator[Line]:
+def _numbers(labels: Sequence[str], values: Sequence[float | str], stderr: Any, intervals: Sequence[Sequence[float]]) -> Iterator[Line]:
     for label, value, error, ends in zip(labels, values, as_list(stderr, len(values)), intervals, strict=True):
         if not error:
             yield label, plain_number(value), "exact"
+            continue
+        if isinstance(value, str):  # a date or a time
+            yield label, value, f"{ends[0]} to {ends[1]}"
             continue
         numbers = [value, *ends]
         whole = all(float(number).is_integer() for number in numbers)

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore import _backend
+from dpcore.batch.jobfile.times import sort_of
 from dpcore.batch.release.query_fields import SKIP
-from dpcore.batch.tables import plain, texts
+from dpcore.batch.tables import plain, texts, times
 from dpcore.batch.tables.categories import Categories, value_type
 from dpcore.batch.tables.csv_input import NULLS
 from dpcore.batch.tables.rows import refused_cell
@@ -51,12 +52,25 @@ class OfNumbers:
     __slots__ = ()
 
     @property
+    def sort(self) -> str | None:
+        """The sort of dates or times that the bounds are; None of numbers."""
+        return sort_of(self._bound)
+
+    @property
+    def _bound(self) -> object:
+        return None
+
+    @property
     def wanted(self) -> str:
         """The types, listed."""
+        if self.sort is not None:
+            return times.wanted(self.sort)
         return f"one of {', '.join(map(str, (*REAL_TYPES, pa.bool_())))}, a decimal, or a dictionary of these"
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether it is one of them."""
+        if self.sort is not None:
+            return times.holds(kind, self.sort)
         return value_type(kind) in REAL_TYPES or plain.is_more_than_numbers(value_type(kind))
 
     def fitted(self, kind: pa.DataType | None) -> Self:  # noqa: ARG002
@@ -79,13 +93,17 @@ class Reals(OfNumbers):
     bounds: tuple[float, float]
     missing: float | None
 
+    @property
+    def _bound(self) -> object:
+        return self.bounds[0]
+
     def lacks(self) -> tuple[str, ...]:
         """`missing`."""
         return self._numbers.lacks(None)
 
     def read(self, cells: pa.Array) -> Array:
         """The numbers, without NaN."""
-        cells = _plain(cells)
+        cells = _plain(cells, self.sort)
         numbers = self._numbers.read(cells)
         if numbers.dtype.kind != "f" or not (absent := np.isnan(numbers)).any():
             return numbers
@@ -95,7 +113,7 @@ class Reals(OfNumbers):
 
     def present(self, cells: pa.Array) -> Array:
         """True where there is a number: neither a null nor NaN."""
-        cells = _plain(cells)
+        cells = _plain(cells, self.sort)
         numbers = Numbers(REAL_TYPES, False, self.bounds, self.bounds[0]).read(cells)  # noqa: FBT003
         there = ~np.isnan(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), np.bool_)
         return there & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else there
@@ -110,6 +128,10 @@ class Present(OfNumbers):
     """Whether a row has a number, for statistics that leave out rows without one."""
 
     reals: Reals
+
+    @property
+    def _bound(self) -> object:
+        return self.reals.bounds[0]
 
     def lacks(self) -> tuple[str, ...]:
         """Return nothing: other rows do not count."""
@@ -158,13 +180,17 @@ class Within(OfNumbers):
     lower: float
     upper: float
 
+    @property
+    def _bound(self) -> object:
+        return self.lower
+
     def lacks(self) -> tuple[str, ...]:
         """Return nothing: other rows do not count."""
         return ()
 
     def read(self, cells: pa.Array) -> Array:
         """True where the row counts."""
-        cells = _plain(cells)
+        cells = _plain(cells, self.sort)
         numbers = Numbers(REAL_TYPES, False, (self.lower, self.upper), 0).read(cells)  # noqa: FBT003
         if numbers.dtype.kind == "f":
             # Narrow floats would be compared in their own precision here, and in float64 where a null has widened the piece: then one
@@ -243,6 +269,10 @@ class Binned(OfNumbers):
         """Number of bins."""
         return len(self.edges) - 1
 
+    @property
+    def _bound(self) -> object:
+        return self.edges[0]
+
     def lacks(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
         return self.reals.lacks()
@@ -271,6 +301,10 @@ class OnGrid(OfNumbers):
     def size(self) -> int:
         """Number of points."""
         return len(self.grid)
+
+    @property
+    def _bound(self) -> object:
+        return self.grid[0]
 
     def lacks(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
@@ -370,6 +404,8 @@ def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -
         raise refused_cell(rows, CellError(error.row, error.problem, name), curator=curator) from None
 
 
-def _plain(cells: pa.Array) -> pa.Array:
-    """Numbers of other types than theirs, and those that text contains."""
+def _plain(cells: pa.Array, sort: str | None = None) -> pa.Array:
+    """Numbers of other types than theirs, and those that text contains; with a sort, those of dates or times."""
+    if sort is not None:
+        return times.numbers(cells, sort)
     return texts.reals(cells) if cells.type == pa.binary() else plain.numbers(cells)

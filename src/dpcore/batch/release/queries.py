@@ -13,12 +13,14 @@ from pydantic import Field, model_validator
 from dpcore._validation import check_real
 from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, Positive, Section, checked
 from dpcore.batch.jobfile.sections import ExpressionText, RowCount
+from dpcore.batch.jobfile.times import sort_of, timed
 from dpcore.batch.release.found_fields import FoundKeys
 from dpcore.batch.release.people_fields import DistinctKeys, SumKeys
 from dpcore.batch.release.query_fields import (
     MAX_CELLS,
     SKIP,
     BinCount,
+    Bound,
     Confidence,
     DeltaShare,
     Edges,
@@ -34,6 +36,8 @@ from dpcore.batch.release.query_fields import (
     TwoNumbers,
     TwoNumbersOrSkip,
     check_bounds,
+    check_one_sort,
+    check_sort_of_kind,
     even_edges,
 )
 from dpcore.privacy import Privacy
@@ -95,8 +99,8 @@ class CountQuery(GroupedQuery):
     kind: Literal["count"]
     column: Name | None = None
     categories: Listed | None = None
-    lower: Finite | None = None
-    upper: Finite | None = None
+    lower: Bound | None = None
+    upper: Bound | None = None
     missing: Literal["skip"] | None = None
 
     @property
@@ -114,6 +118,7 @@ class CountQuery(GroupedQuery):
         if self.is_conditional and self.missing is None and (self.categories is not None) == bounds:
             found = "both were given" if bounds else "neither was given"
             raise ValueError(f'a count with a column needs either categories = [...] or lower and upper, or missing = "skip", {found}')
+        check_one_sort(lower=self.lower, upper=self.upper)
         if bounds and (self.lower is None or self.upper is None or not self.lower <= self.upper):
             raise ValueError(f"lower = {self.lower!r} and upper = {self.upper!r} must both be given, and lower ≤ upper")
         return self
@@ -176,7 +181,10 @@ class CellsSection(Section):
     def _check_bins(self) -> None:
         if self.unknown is not None:
             raise ValueError("unknown is for categories; numbers outside the bins count in the first or last one")
-        if isinstance(self.missing, str) and self.missing != SKIP:
+        missing = timed(self.missing)
+        if missing is not None and self.cuts is not None:
+            check_one_sort(edges=self.cuts[0], missing=missing)
+        elif isinstance(self.missing, str) and self.missing != SKIP:
             raise ValueError(f'missing must be a number, which then counts in its bin, or "{SKIP}", got {self.missing!r}')
 
 
@@ -202,13 +210,14 @@ class BoundedQuery(FoundKeys, GroupedQuery):
     """A statistic of numbers that are clamped to [lower, upper]."""
 
     column: Name
-    lower: Finite
-    upper: Finite
+    lower: Bound
+    upper: Bound
     missing: NumberOrSkip | None = None
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
         check_bounds(self.lower, self.upper, self.missing)
+        check_sort_of_kind(self.kind, self.lower, getattr(self, "max_sum_per_unit", None))
         self.check_found(self.epsilon, grouped=self.grouping is not None)
         return self
 
@@ -287,6 +296,7 @@ class GridQuery(FoundKeys, GroupedQuery):
     @model_validator(mode="after")
     def _groups_times_grid_fit(self) -> Self:
         self.check_found(self.epsilon, grouped=self.grouping is not None)
+        check_one_sort(grid=self.grid[0], missing=self.missing)
         cells = len(self.grid) * len(self.groups or (None,))
         if cells > MAX_CELLS:
             raise ValueError(f"grid must have at most {MAX_CELLS} points for all groups together, got {cells}")
@@ -345,6 +355,8 @@ class SyntheticColumn(CellsSection):
 
     @model_validator(mode="after")
     def _no_row_is_skipped(self) -> Self:
+        if sort_of((self.cuts or (0.0,))[0]) is not None:
+            raise ValueError("edges of dates or times are not for synthetic tables, whose values inside of bins are numbers")
         for key in ("missing", "unknown"):
             if getattr(self, key) == SKIP and SKIP not in (self.categories or ()) and self.categories_file is None:
                 raise ValueError(f'{key} = "{SKIP}" is not for synthetic tables, whose rows have a value in each column')

@@ -16,6 +16,7 @@ from pydantic import PlainValidator, ValidationInfo
 from dpcore._validation import check_integer, check_real
 from dpcore.batch.jobfile.fields import Category, check_categories, checked
 from dpcore.batch.jobfile.sections import SUFFIXES
+from dpcore.batch.jobfile.times import DAY, Timed, sort_of, timed
 from dpcore.errors import ParameterError, ParameterTypeError
 
 Checked = TypeVar("Checked")
@@ -39,14 +40,16 @@ def _check_groups(value: object) -> tuple[Category, ...]:
 
 
 def _check_edges(value: object, info: ValidationInfo) -> tuple[float, ...]:
-    """Numbers in order, from a list or from {start, stop, step}."""
+    """Numbers, dates or times in order, from a list or from {start, stop, step}."""
     key = str(info.field_name)
     if isinstance(value, Mapping):
-        return _progression(key, value)
+        return _timed_progression(key, value) if timed(value.get("start")) is not None else _progression(key, value)
     if not isinstance(value, list | tuple) or len(value) < 2:
         raise ValueError(f"{key} must be a list of at least two numbers, or a table {{start, stop, step}}, got {reprlib.repr(value)}")
     _check_size(key, len(value))
-    numbers = tuple(_number(f"{key}[{position}]", item) for position, item in enumerate(value))
+    numbers = tuple(_bound(f"{key}[{position}]", item) for position, item in enumerate(value))
+    if len({sort_of(number) for number in numbers}) > 1:
+        raise ValueError(f"{key} must be all numbers, or all dates or times of one sort, got {reprlib.repr(value)}")
     for position in range(1, len(numbers)):
         if not numbers[position - 1] < numbers[position]:
             raise ValueError(f"{key} must increase, but {key}[{position}] = {numbers[position]!r} follows {numbers[position - 1]!r}")
@@ -65,6 +68,53 @@ def _progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
     if len(set(points)) < len(points):
         raise ValueError(f"{key}: step = {step} is too small for float64 at start = {start}, stop = {stop}")
     return points
+
+
+def _timed_progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
+    """The same of dates or times, by a duration."""
+    if set(table) != {"start", "stop", "step"}:
+        raise ValueError(f"{key} as a table has the keys start, stop and step, got {', '.join(map(str, table))}")
+    start, stop, step = (timed(table[name]) for name in ("start", "stop", "step"))
+    if start is None or stop is None or step is None or sort_of(stop) != sort_of(start) or sort_of(step) != "duration":
+        raise ValueError(f'{key}: with start = {start!r}, stop must be of the same sort, and step a duration like "P7D" or "PT1H"')
+    steps, rest = divmod(int(step), DAY) if sort_of(start) == "date" else (int(step), 0)
+    if rest or steps <= 0 or start + steps > stop:
+        raise ValueError(f"{key}: step = {step!r} must be positive, of dates whole days, and stop = {stop!r} at least start + step")
+    size = (int(stop) - int(start)) // steps + 1
+    _check_size(key, size)
+    return tuple(Timed.of(start.sort, int(start) + i * steps) for i in range(size))
+
+
+def _bound(name: str, value: object) -> float:
+    """A number, or a date or time."""
+    try:
+        found = timed(value)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}, got {reprlib.repr(value)}") from None
+    return _number(name, value) if found is None else found
+
+
+def _check_bound(value: object, info: ValidationInfo) -> float:
+    return _bound(str(info.field_name), value)
+
+
+def check_one_sort(**bounds: object) -> None:
+    """Raise ValueError unless all that are given are numbers, or all are dates or times of one sort."""
+    sorts = {sort_of(value) for value in bounds.values() if value is not None and value != SKIP}
+    if len(sorts) > 1:
+        found = ", ".join(f"{key} = {value!r}" for key, value in bounds.items() if value is not None)
+        raise ValueError(f"{' and '.join(bounds)} must be all numbers, or all dates or times of one sort, got {found}")
+
+
+def check_sort_of_kind(kind: str, lower: float, most: object) -> None:
+    """Raise ValueError unless numbers with this bound can be summed up as a kind of query does."""
+    sort = sort_of(lower)
+    if sort is not None and kind not in {"mean", "sum"}:
+        raise ValueError(f"{kind} is for numbers, got lower = {lower!r}")
+    if kind == "sum" and sort not in {None, "duration"}:
+        raise ValueError(f"a sum of values like lower = {lower!r} means nothing; only durations can be added up")
+    if sort is not None and most is not None:
+        raise ValueError(f"max_sum_per_unit is for numbers, got lower = {lower!r}")
 
 
 def _check_bin_count(value: object) -> int:
@@ -113,6 +163,7 @@ def _as_value_error(check: Callable[[], Checked]) -> Checked:
 
 def check_bounds(lower: float, upper: float, missing: float | str | None) -> None:
     """Raise ValueError unless lower < upper and `missing` is between them, or says that rows are skipped."""
+    check_one_sort(lower=lower, upper=upper, missing=missing)
     if not lower < upper:
         raise ValueError(f"lower = {lower!r} must be less than upper = {upper!r}")
     if missing is not None and not isinstance(missing, str) and not lower <= missing <= upper:
@@ -137,10 +188,12 @@ def _check_two_numbers(value: object, info: ValidationInfo) -> tuple[float, floa
 
 
 def _check_number_or_skip(value: object, info: ValidationInfo) -> float | str:
-    """A number that stands for missing ones, or "skip"."""
+    """A number, date or time that stands for missing ones, or "skip"."""
+    if isinstance(value, str) and value != SKIP and timed(value) is not None:
+        return _check_bound(value, info)
     if isinstance(value, str) and value != SKIP:
         raise ValueError(f'{info.field_name} must be a number, or "{SKIP}" to leave such rows out, got {reprlib.repr(value)}')
-    return SKIP if isinstance(value, str) else _number(str(info.field_name), value)
+    return SKIP if isinstance(value, str) else _check_bound(value, info)
 
 
 def _check_two_numbers_or_skip(value: object, info: ValidationInfo) -> tuple[float, float] | str:
@@ -162,6 +215,8 @@ def _check_levels(value: object) -> tuple[float, ...]:
 
 
 def _check_stand_in(value: object) -> Category | float:
+    if not isinstance(value, str) and (found := timed(value)) is not None:
+        return found
     if type(value) not in {str, int, float, bool} or (isinstance(value, int | float) and not abs(value) <= sys.float_info.max):
         raise ValueError(f"must be a string or a finite number, got {reprlib.repr(value)}")
     return value  # type: ignore[return-value]
@@ -175,6 +230,7 @@ def _check_table_path(value: object) -> str:
 
 DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
 Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
+Bound = Annotated[float, PlainValidator(_check_bound)]
 Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
 Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
 Groups = Annotated[tuple[Category, ...], PlainValidator(_check_groups)]

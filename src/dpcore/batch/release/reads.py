@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dpcore.batch.jobfile.times import Timed, timed
 from dpcore.batch.release.cells import Binned, Declared, Held, OnGrid, Present, Reals, Within
 from dpcore.batch.release.people_cells import DifferentCells, UnitCells
 from dpcore.batch.release.queries import (
@@ -96,7 +97,8 @@ def _celled(position: int, query: Query, section: CellsSection) -> Declared | Bi
     """Declared categories or bins."""
     if section.cuts is not None:
         skip = skips(section)
-        return Binned.between(section.cuts, None if section.missing is None or skip else float(section.missing), skip=skip)
+        missing = None if skip else timed(section.missing) or section.missing
+        return Binned.between(section.cuts, None if missing is None else float(missing), skip=skip)
     categories = _listed(position, query, declared_by(section.categories, section.categories_file, section.k))
     return Declared(categories, section.missing, section.unknown)
 
@@ -107,7 +109,7 @@ def _declared(position: int, query: Query) -> Cells:
         case CountQuery(missing="skip"):
             return Held()
         case CountQuery(categories=None):
-            return Within(float(query.lower or 0.0), float(query.upper or 0.0))
+            return Within(_end(query.lower), _end(query.upper))
         case CountQuery():
             return Declared(_some(declared_by(query.categories)), skip=True)
         case HistogramQuery():
@@ -126,6 +128,11 @@ def _declared(position: int, query: Query) -> Cells:
                 )
             return Declared(categories, skip=True)
     raise AssertionError(query.kind)
+
+
+def _end(bound: float | None) -> float:
+    """A bound of a count: a date or time as it is, any number as a float."""
+    return bound if isinstance(bound, Timed) else float(bound or 0.0)
 
 
 def _groups(query: Query) -> Declared | None:

@@ -17,6 +17,7 @@ from dpcore.batch.release.plan import ReleasePlan
 from dpcore.batch.release.queries import MAX_QUERIES
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import open_table, write_rows
+from dpcore.batch.release.timed import in_words
 from dpcore.batch.tables.checks import check_is
 from dpcore.batch.tables.derivation import Derivation, Passing
 from dpcore.batch.tables.pieces import Cut
@@ -274,7 +275,7 @@ def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, p
         said = synthesis.document()
     else:
         said = answer.release(tally, rng)
-    return {
+    document = {
         "name": section.name,
         "kind": section.kind,
         "column": section.column,
@@ -286,3 +287,4 @@ def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, p
         # Scales that follow from an earlier part of the answer are known to the answer only.
         "noise": said.get("noise", [noise.document() for noise in answer.noise]),
     }
+    return in_words(section, document)

@@ -17,6 +17,7 @@ from dpcore.batch.release.words import (
     cell_names,
     coverage_in_words,
     declared,
+    in_text,
     noise_in_words,
     quantile_limits,
     quantile_name,
@@ -74,6 +75,8 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
     grouped = query.get("groups") is not None
     if query["value"] is None:
         return shown | _number(query)
+    if in_text(query):
+        return shown | _texts(query)
     match query["kind"]:
         case "quantile" | "median" if grouped:
             return shown | _grouped_quantiles(query)
@@ -87,6 +90,23 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
             return shown | _chosen(query)
         case _:
             return shown | _number(query)
+
+
+def _texts(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Dates or times: one, one for each level, or a line of them for each group."""
+    if query.get("groups") is not None:
+        names = [plain_name(group) for group in cell_names(query)]
+        lines = [{"label": label, "values": as_list(value, 1)} for label, value in zip(names, query["value"], strict=True)]
+        levels = [quantile_name(level) for level in as_list(query.get("q"), 1)] if query.get("rank_error") else [query["kind"]]
+        found = {"form": "lines", "summary": counted(len(names), "group"), "value": counted(len(names), "value"), "levels": levels}
+        return {**found, "interval": None, "lines": lines[:LISTED], "ranks": _rank_error(query)}
+    values, interval = as_list(query["value"], 1), query.get("interval")
+    levels = as_list(query.get("q"), len(values))
+    shown = (
+        values[0] if len(values) == 1 else "; ".join(f"{quantile_name(level)} {value}" for level, value in zip(levels, values, strict=True))
+    )
+    ends = None if interval is None else f"{interval[0]} to {interval[1]}"
+    return {"form": "number", "value": shown, "interval": ends, "stderr": query.get("stderr"), "plot": None}
 
 
 def _number(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -230,7 +230,7 @@ def noise_in_words(query: Mapping[str, Any]) -> str:
 def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
     """The edges of a histogram's bins, one more than it has counts; None if it is over categories."""
     edges = query.get("edges")
-    return None if edges is None else np.asarray(edges, dtype=np.float64)
+    return None if edges is None or isinstance(edges[0], str) else np.asarray(edges, dtype=np.float64)
 
 
 def cell_names(query: Mapping[str, Any]) -> list[str]:
@@ -238,6 +238,8 @@ def cell_names(query: Mapping[str, Any]) -> list[str]:
     edges = bin_edges(query)
     if query.get("groups") is not None:
         return [plain_name(group) for group in query["groups"]]
+    if edges is None and query.get("edges") is not None:
+        return text_bin_names(query["edges"])
     return [plain_name(category) for category in query["categories"]] if edges is None else bin_names(edges)
 
 
@@ -246,6 +248,20 @@ def bin_names(edges: npt.NDArray[np.float64]) -> list[str]:
     ends = [plain_number(float(edge)) for edge in edges]
     last = len(ends) - 2
     return [f"{lower} to {'' if i == last else 'below '}{upper}" for i, (lower, upper) in enumerate(itertools.pairwise(ends))]
+
+
+def text_bin_names(edges: Sequence[str]) -> list[str]:
+    """The same of bins of dates or times."""
+    last = len(edges) - 2
+    return [f"{lower} to {'' if i == last else 'below '}{upper}" for i, (lower, upper) in enumerate(itertools.pairwise(edges))]
+
+
+def in_text(query: Mapping[str, Any]) -> bool:
+    """Whether the answers are dates or times, which are text."""
+    value = query["value"]
+    while isinstance(value, list) and value:
+        value = next((each for each in value if each is not None), None)
+    return isinstance(value, str) and query["kind"] != "top_s"
 
 
 def quantile_name(level: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpcore.batch.jobfile.times import Timed, parsed
 from dpcore.batch.release.job import load_release_job
 from dpcore.batch.release.plan import make_release_plan
 from dpcore.batch.release.run import run
@@ -160,3 +162,167 @@ def test_a_column_may_be_null_throughout_one_file(place, order):
 def test_units_may_be_views(place):
     table = pa.table({"person": pa.array(["a", "b" * 40, "a", None], pa.string_view())})
     assert answers(place, {"units": {"kind": "count_distinct"}}, table=table, unit="person") == {"units": 2}
+
+
+DAYS = [dt.date(2020, 1, day) for day in (1, 2, 3, 10, 31)]
+NOONS = [dt.datetime(2020, 1, day, 12) for day in (1, 2, 3, 10, 31)]
+HOURS = [dt.time(hour) for hour in (0, 6, 12, 13, 23)]
+LONG = [dt.timedelta(minutes=minutes) for minutes in (-10, 0, 30, 60, 600)]
+UTC = dt.UTC
+BERLIN = [noon.replace(tzinfo=UTC) for noon in NOONS]
+MIDNIGHTS = ["2020-01-01T00:00:00", "2020-01-03T00:00:00", "2020-02-01T00:00:00"]
+INSTANTS = ["2020-01-01T00:00:00Z", "2020-01-03T01:00:00+01:00", "2020-02-01T00:00:00Z"]
+MONTH = {"start": "2020-01-01", "stop": "2020-02-01", "step": "P1D"}
+TIMES = {
+    "date32": (pa.date32(), DAYS, ["2020-01-01", "2020-01-03", "2020-02-01"], "2020-01-10"),
+    "date64": (pa.date64(), DAYS, ["2020-01-01", "2020-01-03", "2020-02-01"], "2020-01-10"),
+    "days of timestamps": (pa.timestamp("ms"), NOONS, ["2020-01-01", "2020-01-03", "2020-02-01"], "2020-01-10"),
+    **{
+        f"timestamp {unit}": (pa.timestamp(unit), NOONS, MIDNIGHTS, "2020-01-10T00:00:00")
+        for unit in ("s", "ms", "us", "ns")
+    },
+    "zone": (pa.timestamp("us", "Europe/Berlin"), BERLIN, INSTANTS, "2020-01-10T00:00:00Z"),
+    "time32": (pa.time32("s"), HOURS, ["00:00:00", "12:00:00", "23:59:59"], "12:30:00"),
+    "time64": (pa.time64("ns"), HOURS, ["00:00:00", "12:00:00", "23:59:59"], "12:30:00"),
+    **{f"duration {unit}": (pa.duration(unit), LONG, ["-PT1H", "PT30M", "PT10H"], "PT45M") for unit in ("s", "ms", "us", "ns")},
+    "null": (pa.null(), [None] * 5, ["2020-01-01", "2020-01-03", "2020-02-01"], "2020-01-10"),
+}  # fmt: skip
+TEXT = {
+    "dates": (["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-10", " 2020-01-31 ", "31.1.2020", "NA", "2020-02-30"], "date32"),
+    "timestamps": ([f"{noon.isoformat(' ')}" for noon in NOONS] + ["noon", ""], "timestamp us"),
+    "instants": ([f"{noon.isoformat()}Z" for noon in NOONS] + ["2020-01-01T00:00:00"], "zone"),
+    "times": ([hour.isoformat() for hour in HOURS] + ["25:00:00", "x" * 1000], "time32"),
+    "durations": (["-PT10M", "PT0S", "PT30M", "PT1H", "PT10H", "ten hours", "P"], "duration s"),
+}
+
+
+def about_times(edges, middle):
+    return {
+        "bins": {"kind": "histogram", "column": "x", "edges": edges, "missing": "skip"},
+        "count": {"kind": "count", "column": "x", "lower": edges[1], "upper": edges[2]},
+        "median": {"kind": "median", "column": "x", "grid": [edges[0], edges[1], middle, edges[2]], "missing": "skip"},
+        "mean": {"kind": "mean", "column": "x", "lower": edges[0], "upper": edges[2], "missing": "skip"},
+    }
+
+
+def expected_of(name):
+    """Two of the five values lie in the first bin, the third begins the second one."""
+    _, values, edges, _ = TIMES[name]
+    if values[0] is None:
+        return {"bins": [0, 0], "count": 0}
+    mean = {
+        "date": "2020-01-09", "days": "2020-01-09", "timestamp": "2020-01-09T", "zone": "2020-01-09T", "time32": "10:4", "time64": "10:4",
+        "duration": "PT2H1",
+    }[name.split()[0].rstrip("0123456789") if name.startswith("date") else name.split()[0]]  # fmt: skip
+    three = parsed(edges[1])[1]
+    below = sum(times_of(value, edges[1]) < three for value in values)
+    return {"bins": [below, 5 - below], "count": 5 - below, "mean": mean}
+
+
+def times_of(value, like):
+    from dpcore.batch.jobfile.times import timed
+
+    sort = parsed(like)[0]
+    if isinstance(value, dt.timedelta):
+        return value // dt.timedelta(microseconds=1)
+    found = timed(value.date() if sort == "date" and isinstance(value, dt.datetime) else value)
+    assert found.sort == sort
+    return int(found)
+
+
+@pytest.mark.parametrize("source", ["in.arrow", "in.parquet"])
+@pytest.mark.parametrize("name", TIMES)
+def test_dates_and_times(place, name, source):
+    kind, values, edges, middle = TIMES[name]
+    if source == "in.parquet" and name == "duration s":
+        pytest.skip("stored as another type")
+    found = answers(place, about_times(edges, middle), source, pa.table({"x": pa.array([*values, None], kind)}))
+    wanted = expected_of(name)
+    if "mean" in wanted:
+        assert found["mean"].startswith(wanted.pop("mean")), found
+        points = [parsed(point) for point in (*edges[:2], middle, edges[2])]
+        third = times_of(values[2], middle)
+        assert found["median"] == repr(Timed.of(*next(point for point in points if point[1] >= third)))
+    assert {key: found[key] for key in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_dates_and_times_as_text(place, name):
+    cells, like = TEXT[name]
+    _, _, edges, middle = TIMES[like]
+    place.source = place.folder / "in.csv"
+    place.source.write_text("x\n" + "\n".join(f'"{cell}"' for cell in cells) + "\n")
+    found, wanted = answers(place, about_times(edges, middle)), expected_of(like)
+    assert found["mean"].startswith(wanted.pop("mean"))
+    assert {key: found[key] for key in wanted} == wanted
+
+
+def test_tomls_own_dates_and_steps(place):
+    write_table(pa.table({"x": pa.array(DAYS, pa.date32())}), place.source)
+    place.write_release(
+        {"it": {"kind": "histogram", "column": "x", "edges": [0, 1], "missing": 0}}, privacy={"max_epsilon": 1e12}, epsilon=1e5
+    )
+    text = place.job.read_text()
+    for edges in (
+        '{ start = 2020-01-01, stop = 2020-02-05, step = "P7D" }',
+        "[2020-01-01, 2020-01-08, 2020-01-15, 2020-01-22, 2020-01-29, 2020-02-05]",
+    ):
+        place.job.write_text(text.replace("edges = [0, 1]", f"edges = {edges}").replace("missing = 0", "missing = 2020-01-01"))
+        found = run(make_release_plan(load_release_job(place.job), overwrite=True))["queries"][0]
+        assert found["value"] == [3, 1, 0, 0, 1]
+        assert found["edges"] == ["2020-01-01", "2020-01-08", "2020-01-15", "2020-01-22", "2020-01-29", "2020-02-05"]
+
+
+def test_a_sum_of_durations_and_its_page(place):
+    table = pa.table({"x": pa.array([*LONG, None], pa.duration("s")), "d": pa.array([*DAYS, None])})
+    queries = {
+        "sum": {"kind": "sum", "column": "x", "lower": "PT0S", "upper": "PT2H", "missing": "PT0S", "epsilon": 1e9},
+        **{f"{name} d": {**query, "column": "d"} for name, query in about_times(*TIMES["date32"][2:]).items()},
+        "quartiles": {"kind": "quantile", "column": "d", "q": [0.25, 0.75], "grid": MONTH, "missing": "skip"},
+    }  # fmt: skip
+    found = answers(place, queries, table=table)
+    assert found["sum"].startswith(("PT3H30M", "PT3H29M59.9"))
+    done = place.dpcore("release", place.job, "--overwrite", "--report", place.folder / "report")
+    assert done.code == 0, done.said
+    page = next((place.folder / "report").glob("*.html")).read_text(encoding="utf-8")
+    assert "2020-01-01" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"kind": "mean", "lower": "2020-01-01", "upper": 3}, "must be all numbers, or all dates or times of one sort"),
+        ({"kind": "sum", "lower": "2020-01-01", "upper": "2020-01-02"}, "only durations can be added up"),
+        ({"kind": "var", "lower": "2020-01-01", "upper": "2020-01-02"}, "var is for numbers"),
+        ({"kind": "mean", "lower": "2020-01-02", "upper": "2020-01-01"}, "must be less than"),
+        ({"kind": "histogram", "edges": ["2020-01-01", "PT1S"]}, "of one sort"),
+        ({"kind": "histogram", "edges": {"start": "2020-01-01", "stop": "2020-01-05", "step": "PT1H"}}, "whole days"),
+        ({"kind": "mean", "lower": "12:00:00", "upper": "13:00:00", "missing": "skip"}, "takes a time, or text like 12:00:00"),
+        ({"kind": "mean", "lower": 0, "upper": 1, "missing": 0}, "has type date32"),
+        ({"kind": "mean", "lower": "0001-01-01T00:00:00", "upper": "2020-01-01T00:00:00"}, "within 285 years of 1970"),
+    ],
+)
+def test_bounds_that_fit_no_column_are_refused(place, query, said):
+    with pytest.raises(Exception, match=said):
+        answers(place, {"it": {"column": "x", **query}}, table=pa.table({"x": pa.array(DAYS, pa.date32())}))
+
+
+@pytest.mark.parametrize("sort", ["date", "timestamp", "time", "duration", "instant"])
+def test_hostile_times_end_no_job(sort):
+    """Any 64 bits are some date: those out of the calendar are far away."""
+    from dpcore.batch.tables.times import numbers
+
+    words = np.array([0, -1, 2**63 - 1, -(2**63), 10**18, -(10**18)], np.int64)
+    kinds = {
+        "date": [pa.date64(), pa.date32()],
+        "timestamp": [pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")],
+        "instant": [pa.timestamp(unit, "UTC") for unit in ("s", "ns")],
+        "time": [pa.time64("us"), pa.time64("ns"), pa.time32("s")],
+        "duration": [pa.duration(unit) for unit in ("s", "ms", "us", "ns")],
+    }[sort]
+    for kind in kinds:
+        cells = pa.array(words.astype(np.int32) if kind.bit_width == 32 else words).view(kind)
+        found = numbers(cells, sort).to_pylist()
+        assert all(isinstance(each, int) for each in found)
+        assert found[0] == 0
+        assert (found[2] > 0) == (kind.bit_width == 64)
