@@ -298,8 +298,10 @@ class UnitSumAnswer(OfWholeUnits):
 
     def steps(self, numbers: Array) -> npt.NDArray[np.int64]:
         """Numbers that are not NaN in whole steps, cut toward zero."""
-        lower, upper = max(self.section.lower, -self.step * self.most), min(self.section.upper, self.step * self.most)
-        return np.trunc(np.clip(numbers.astype(np.float64), lower, upper) / self.step).astype(np.int64)
+        reach = self.step * self.most
+        # Twice: bounds that are all beyond the reach must not move a number beyond it.
+        inside = np.clip(np.clip(numbers.astype(np.float64), self.section.lower, self.section.upper), -reach, reach)
+        return np.trunc(inside / self.step).astype(np.int64)
 
     def tally(self, rows: int, read: list[Any]) -> pa.RecordBatch:  # noqa: ARG002
         """Units, steps and groups of some rows."""

@@ -78,10 +78,6 @@ class Gathered:
         except (OSError, pa.ArrowException):
             raise self._no_room() from None
 
-    def close(self) -> None:
-        """Remove what lies on disk."""
-        self._parts.__exit__(None, None, None)
-
     def _no_room(self) -> StorageError:
         return StorageError(f"looking at whole units failed; it may need more room in {self._spill.parent.parent}")
 

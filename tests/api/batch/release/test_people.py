@@ -249,3 +249,13 @@ def test_only_rows_that_pass_a_condition_are_there(place):
     place.job.write_text(place.job.read_text().replace("version = 1\n", "version = 1\nwhere = \"region = 'north'\"\n"))
     found = run(make_release_plan(load_release_job(place.job), overwrite=True))
     assert {query["name"]: query["value"] for query in found["queries"]} == one
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_bounds_beyond_the_sum_move_no_number_beyond_it(place, sign):
+    """A row that names no unit is one by itself, and is not scaled."""
+    write_table(pa.table({"person": pa.array(["a", "a", None]), "x": pa.array([0.0, 9.0 * sign, 9.0 * sign])}), place.source)
+    ends = sorted((5.0 * sign, 10.0 * sign))
+    query = {"kind": "sum", "column": "x", "max_sum_per_unit": 3, "lower": ends[0], "upper": ends[1], "missing": ends[0], "epsilon": 1e8}
+    found = answers(place, {"it": query}, {"unit": "person", "null_unit": "own"})
+    assert found["it"] == pytest.approx(6 * sign, abs=1e-3)
