@@ -255,6 +255,7 @@ def command_group() -> click.Group:
     from dpcore._commands.bench import command as bench
     from dpcore._commands.completion import command as completion
     from dpcore._commands.estimate import command as estimate
+    from dpcore._commands.init import command as init
     from dpcore._commands.ledger import command as ledger
     from dpcore._commands.privatize import command as privatize
     from dpcore._commands.release import command as release
@@ -268,6 +269,7 @@ def command_group() -> click.Group:
 
         \b
         Start here:
+            dpcore init FILE                      drafts a job for a table
             dpcore privatize --help               explains a job file, with an example
             dpcore privatize job.toml --dry-run   prints the plan and what it spends
             dpcore privatize job.toml             randomises the table
@@ -289,7 +291,7 @@ def command_group() -> click.Group:
         facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info()}
         click.echo(json.dumps(facts, indent=2) if wants_json(as_json) else _lines(facts))
 
-    for command in (privatize, estimate, release, ledger, reproduce, bench, completion):
+    for command in (init, privatize, estimate, release, ledger, reproduce, bench, completion):
         dpcore.add_command(command)
     return dpcore
 

@@ -124,8 +124,8 @@ def lacks_of_class(member: type) -> list[str]:
         lacks = missing_parameters(member, attributes) if "Attributes" in found else ["Parameters or Attributes"]
     for name, value in vars(member).items():
         function = getattr(value, "__func__", value)
-        if name.startswith("_") or not inspect.isfunction(function):
-            continue
+        if name.startswith("_") or not inspect.isfunction(function) or not function.__module__.startswith("dpcore"):
+            continue  # pydantic adds functions of its own
         described = inspect.getdoc(getattr(member, name)) or ""
         lacks += [f"{name}: {lack}" for lack in missing_parameters(function, described) + parameters_of_others(function, described)]
         if inspect.signature(function).return_annotation not in ("None", None) and "Returns" not in sections(described):

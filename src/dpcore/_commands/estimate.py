@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from dpcore._commands.options import report_option, threads_option
+from dpcore._commands.options import log_option, report_option, threads_option
 from dpcore._signals import Deferred
 from dpcore._terminal import form_option
 
@@ -45,7 +46,15 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
 
 @click.command("estimate", help=HELP, short_help="Estimate from privatised tables, with confidence intervals.")
 @click.argument("path")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the JSON to this file, whose name ends in .json.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an --output that exists.")
 @form_option
+@log_option
 @report_option("DIR/NAME-estimate.html, a page with plots, and the JSON")
 @click.option(
     "--confidence",

@@ -71,7 +71,7 @@ what is spent so far.
 
 The JSON is one object: format, path, kind, relation, unit, dataset, budget, spent, unfinished, failed, remaining (objects with delta and
 epsilon or rho), and entries, a list of objects with id, what, when (UTC), state, reason, epsilon, delta, rho, job, run, version, relation,
-unit, dataset and secure.
+unit, dataset, secure, user and host (who spent, and on which machine).
 
 This command spends nothing and changes nothing.
 

@@ -20,11 +20,22 @@ CURATOR = (
     "input. Not for jobs with a ledger."
 )
 
+SET = (
+    "Set a key of the job, such as privacy.max_epsilon=2 or query[0].epsilon=0.5, or a word of its values, such as REGION=north for "
+    "${REGION}. ${DATE} is the day in UTC. May be repeated."
+)
+
 
 def threads_option(verb: str) -> Callable[[Command], Command]:
     """Return the option `--threads`; the verb says what the threads do."""
     text = f"Threads that {verb}. Default: the CPUs that this process may use."
     return click.option("--threads", type=click.IntRange(1, MAX_THREADS), help=text)
+
+
+def log_option(command: Command) -> Command:
+    """`--log FILE`, to which lines of JSON about the run are added."""
+    text = "Add lines of JSON to this file: what the run did and when, with the id of the run, and never anything about the data."
+    return click.option("--log", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=text)(command)
 
 
 def report_option(files: str) -> Callable[[Command], Command]:
@@ -49,8 +60,12 @@ def job_options(*, plan: str, verb: str, files: str) -> Callable[[Command], Comm
         click.option(
             "--dry-run", is_flag=True, help=f"Read the schema only, print {plan}, and write nothing. Say if a run would be refused."
         ),
+        click.option("--input", "source", metavar="PATH", help="Read this in place of the job's input.path."),
+        click.option("--output", "target", metavar="PATH", help="Write this in place of the job's output.path."),
+        click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help=SET),
         form_option,
         report_option(files),
+        log_option,
         click.option("--overwrite", is_flag=True, help="Replace an output that exists. This spends the budget again."),
         click.option("--curator", is_flag=True, help=CURATOR),
         threads_option(verb),

@@ -73,6 +73,14 @@ Optional keys:
     group_by, groups      for count, sum, mean and quantile: a column and its declared values; the query is answered for each of them.
                           max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
 
+\b
+    weight                in place of epsilon: the query's share of what is left of max_epsilon
+    accounting            under [privacy], with a max_delta: "zcdp" adds many answers up more cheaply than "basic", the default
+    [[column]]            name, label, unit_of_measure: how readers know a column
+
+One job file serves many runs: --input, --output and --set change it, and strings such as path = "out/${REGION}-${DATE}.json" take the
+day in UTC and the words that --set gives.
+
 First check that your numbers parse: in a CSV a cell such as 12,50 or 45 y is not a number and counts as missing, without a message.
 
 A synthetic table looks like this; numbers are uniform inside their bins:

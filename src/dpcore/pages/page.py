@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,6 +47,16 @@ class Provenance:
         The path of what the job wrote.
     made : datetime
         When the page was made. Default: now.
+    digest : str or None
+        SHA-256 of the job file.
+    settings : tuple of str
+        What the command line set in the job.
+    dataset : str or None
+        The declared name of the data set.
+    run : str or None
+        The id of the run.
+    entry : int or None
+        The number of the run's entry in its ledger.
     """
 
     input: str | None = None
@@ -54,6 +64,11 @@ class Provenance:
     job: str | None = None
     output: str | None = None
     made: datetime = field(default_factory=now)
+    digest: str | None = None
+    settings: tuple[str, ...] = ()
+    dataset: str | None = None
+    run: str | None = None
+    entry: int | None = None
 
     @property
     def date(self) -> str:
@@ -150,7 +165,9 @@ class Pages(ABC):
             What the page is about.
         """
         document, shown = self.content(subject)
-        given = {"report": document, "provenance": self._provenance, "json_file": f"{self.name}.json"}
+        ledger = document.get("ledger")
+        entry = ledger.get("entry") if isinstance(ledger, dict) else None  # known when the job has been charged
+        given = {"report": document, "provenance": replace(self._provenance, entry=entry), "json_file": f"{self.name}.json"}
         page = self._template.render(given | dict(shown))
         contents = {".json": json_text(document) + "\n", ".html": page + "\n"}
         for path in self.paths:

@@ -100,7 +100,7 @@ def test_methods_have_the_keys_of_their_kind():
     from dpcore.frames.asking import NAMED
     from dpcore.frames.questions import methods
 
-    elsewhere = {"kind", "group_by", "groups", "where"}
+    elsewhere = {"kind", "group_by", "groups", "where", "weight"}
     kinds = {method: NAMED.get(method, method) for method in methods()}
     assert set(kinds.values()) == set(QUERY_SECTIONS) - {"synthetic"}
     for method, kind in kinds.items():
@@ -110,7 +110,7 @@ def test_methods_have_the_keys_of_their_kind():
         for name, parameter in parameters.items():
             required = parameter.default is inspect.Parameter.empty
             instead = name in {"lower", "upper", "grid"} and "bounds" in fields  # which finds them
-            assert required == (fields[name].is_required() and name != "name" and not instead), (method, name)
+            assert required == ((fields[name].is_required() or name == "epsilon") and name != "name" and not instead), (method, name)
             assert required or parameter.default is None
             positional = name in {"column", "columns"}
             assert parameter.kind == (parameter.POSITIONAL_OR_KEYWORD if positional else parameter.KEYWORD_ONLY)

@@ -27,6 +27,9 @@ OLD_FORMAT = 1
 JOURNALS = ("-journal", "-wal", "-shm")
 """Endings of SQLite's own files beside a ledger. SQLite removes files with these names, even if they contain something else."""
 DAMAGED = "the ledger is damaged; restore it from a copy, and count what was spent since then as spent"
+SPENDER = """CREATE TABLE IF NOT EXISTS spender (
+        spend INTEGER PRIMARY KEY REFERENCES spend (id), user TEXT NOT NULL, host TEXT NOT NULL, digest TEXT NOT NULL)"""
+"""Who spent, and where: a table that earlier ledgers get with their next spend."""
 SCHEMA = (
     """CREATE TABLE ledger (
         one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('basic', 'zcdp')),
@@ -41,6 +44,7 @@ SCHEMA = (
         spend INTEGER NOT NULL REFERENCES spend (id), place INTEGER NOT NULL, files INTEGER NOT NULL, temporary BLOB NOT NULL,
         path BLOB NOT NULL, sha256 TEXT NOT NULL, replaces TEXT, overwrite INTEGER NOT NULL, digest TEXT NOT NULL,
         PRIMARY KEY (spend, place))""",
+    SPENDER,
     "CREATE TABLE checked (one INTEGER PRIMARY KEY CHECK (one = 1), at TEXT NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",

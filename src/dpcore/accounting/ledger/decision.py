@@ -58,6 +58,7 @@ def grant(opened: OpenLedger, request: Request) -> int:
         dataset = header.dataset if request.dataset is None else request.dataset
         values = (request.what, rows.now(), request.job, request.run, __version__, header.relation, header.unit, dataset)
         added = rows.write_spend(connection, checked, request.cost, values)
+        rows.write_spender(connection, added.id)
     opened.checked = added
     return added.id
 

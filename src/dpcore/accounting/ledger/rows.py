@@ -21,6 +21,7 @@ from dpcore._sealed_files import SealedFile, identity, sync_folder
 from dpcore._version import __version__
 from dpcore.accounting.ledger import database
 from dpcore.accounting.ledger.amounts import NOTHING, Amount, amount_in_file
+from dpcore.accounting.ledger.spender import host_name, user_name
 from dpcore.accounting.ledger.states import START, State, after
 from dpcore.privacy import written_up
 
@@ -48,6 +49,9 @@ READ_UNFINISHED = "SELECT id, state, reason, changed, mark FROM spend WHERE stat
 READ_SEALED = "SELECT spend, place, files, temporary, path, sha256, replaces, overwrite, digest FROM sealed ORDER BY spend, place"
 WRITE_SEALED = """INSERT INTO sealed (spend, place, files, temporary, path, sha256, replaces, overwrite, digest)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+HAS_SPENDERS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'spender'"
+READ_SPENDERS = "SELECT spend, user, host, digest FROM spender"
+WRITE_SPENDER = "INSERT INTO spender (spend, user, host, digest) VALUES (?, ?, ?, ?)"
 READ_ENTRIES = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, state, reason,
     changed, mark FROM spend ORDER BY id"""
 
@@ -241,13 +245,38 @@ def sealed_outputs(connection: sqlite3.Connection, path: Path) -> dict[int, Outp
     return found
 
 
+# Who spent
+
+
+def write_spender(connection: sqlite3.Connection, number: int) -> None:
+    """Write which user of which machine made a spend."""
+    connection.execute(database.SPENDER)
+    row = (number, user_name(), host_name())
+    connection.execute(WRITE_SPENDER, (*row, _digest("", row)))
+
+
+def _spenders(connection: sqlite3.Connection, path: Path) -> dict[int, tuple[str, str]]:
+    """Read who made each spend; nothing is known of those of earlier versions."""
+    if connection.execute(HAS_SPENDERS).fetchone() is None:
+        return {}
+    found = {}
+    for *row, said in connection.execute(READ_SPENDERS):
+        if _digest("", row) != said:
+            raise database.damaged(path)
+        found[row[0]] = (row[1], row[2])
+    return found
+
+
 # Entries
 
 
 def entries(connection: sqlite3.Connection, path: Path) -> list[tuple[Any, ...]]:
     """Read all spends, in their order, as the fields of `Entry`."""
-    outputs = sealed_outputs(connection, path)
-    return [(*_entry(row, path), outputs.get(row[0], Outputs()).files) for row in connection.execute(READ_ENTRIES)]
+    outputs, spenders = sealed_outputs(connection, path), _spenders(connection, path)
+    return [
+        (*_entry(row, path), outputs.get(row[0], Outputs()).files, *spenders.get(row[0], (None, None)))
+        for row in connection.execute(READ_ENTRIES)
+    ]
 
 
 def _entry(row: Sequence[Any], path: Path) -> tuple[Any, ...]:

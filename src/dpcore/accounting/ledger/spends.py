@@ -76,6 +76,8 @@ class Entry:
         Class of the failure, for a spend that failed.
     files : tuple of SealedFile
         Outputs of the run once they are sealed, each with `temporary`, `path` and `sha256`.
+    user, host : str or None
+        Who spent, and on which machine, as its operating system names them. None in entries of earlier versions.
     """
 
     id: int
@@ -94,3 +96,5 @@ class Entry:
     state: State
     reason: str | None
     files: tuple[SealedFile, ...] = ()
+    user: str | None = None
+    host: str | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
-from dpcore.batch.release.words import as_list, cell_names, limits_in_words, quantile_name
+from dpcore.batch.release.labels import labelled, with_unit
+from dpcore.batch.release.words import LAWS, as_list, cell_names, limits_in_words, quantile_name
 from dpcore.pages.numbers import misses, percentage_of, plain_name, plain_number, readable, written
 
 if TYPE_CHECKING:
@@ -15,20 +17,21 @@ if TYPE_CHECKING:
 
 LINES = 12
 """Lines that one query has at most; the JSON output has all."""
-Line = tuple[str, str, str]
-"""Label, answer and interval."""
+Line = tuple[str, str]
+"""Label and answer."""
+NO_NOISE = "none"
 
 
 def answer_table(document: Mapping[str, Any]) -> Table:
-    """One line for each number, with its interval.
+    """One line for each number: its group or cell, the answer with its half-width, and the noise.
 
     Parameters
     ----------
     document : mapping
         What `dpcore.batch.release.run` returns.
     """
-    headings = ("query", "", "answer", "interval")
-    return make_table(headings, (line for query in document["queries"] for line in _lines(query)), right=headings[2:])
+    headings = ("query", "group", "answer", "noise")
+    return make_table(headings, (line for query in labelled(document)["queries"] for line in _lines(query)), right=("answer",))
 
 
 def notes(document: Mapping[str, Any]) -> list[str]:
@@ -41,9 +44,22 @@ def notes(document: Mapping[str, Any]) -> list[str]:
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     lines = list(_grouped(query) if query.get("groups") is not None else _answered(query))
     for place, line in enumerate(lines[:LINES]):
-        yield query["name"] if place == 0 else "", *line
+        yield query["name"] if place == 0 else "", *line, _noise(query) if place == 0 else ""
     if len(lines) > LINES:
         yield "", f"… {len(lines) - LINES:,} more", "", ""
+
+
+def _noise(query: Mapping[str, Any]) -> str:
+    """The laws and scales of what was drawn."""
+    drawn = query.get("noise")
+    if drawn is None:
+        return ""
+    flat = [noise for each in drawn for noise in (each if isinstance(each, list) else [each])]
+    words = [
+        LAWS.get(noise["law"], noise["law"].replace("_", " ")) + ("" if noise["scale"] is None else f" {plain_number(noise['scale'], 4)}")
+        for noise in flat
+    ]
+    return ", ".join(dict.fromkeys(words)) or NO_NOISE
 
 
 def _grouped(query: Mapping[str, Any]) -> Iterator[Line]:
@@ -51,46 +67,53 @@ def _grouped(query: Mapping[str, Any]) -> Iterator[Line]:
     each = ("value", "stderr", "interval", "rank_error", "count", "note")
     for place, group in enumerate(query["groups"]):
         one = {**query, **{key: query[key][place] for key in each if key in query}, "groups": None}
-        for label, value, interval in _answered(one):
-            yield f"{plain_name(group)}{f', {label}' if label else ''}", value, interval
+        name = ", ".join(map(plain_name, group)) if isinstance(group, list | tuple) else plain_name(group)
+        for label, value in _answered(one):
+            yield f"{name}{f', {label}' if label else ''}", value
 
 
 def _answered(query: Mapping[str, Any]) -> Iterator[Line]:
     """The lines of one answer."""
     value = query["value"]
     if value is None:
-        yield "", "–", str(query.get("note", ""))
+        note = query.get("note")
+        yield "", f"– ({note})" if note else "–"
         return
     match query["kind"]:
         case "histogram":
-            yield from _numbers(cell_names(query), value, query["stderr"], query["interval"])
+            yield from _numbers(cell_names(query), value, query["stderr"], query["interval"], query)
         case "quantile" | "median":
             levels, errors = as_list(query["q"], 1), as_list(query["rank_error"], 1)
             for level, point, error in zip(levels, as_list(value, 1), errors, strict=True):
-                yield quantile_name(level), plain_number(point), f"± {plain_number(float(f'{error:.3g}'))} rows"
+                shown = with_unit(plain_number(point), query)
+                yield quantile_name(level), f"{shown} ± {plain_number(float(f'{error:.3g}'))} rows"
         case "top_s":
             if "counts" in query:
-                yield from _numbers([plain_name(label) for label in value], query["counts"], query["stderr"], query["interval"])
+                yield from _numbers([plain_name(label) for label in value], query["counts"], query["stderr"], query["interval"], query)
             else:
-                yield from ((f"place {place}", plain_name(label), "") for place, label in enumerate(value, 1))
+                yield from ((f"place {place}", plain_name(label)) for place, label in enumerate(value, 1))
         case "synthetic":
-            yield f"rows in {value['path']}", plain_number(value["rows"]), ""
+            yield f"rows in {value['path']}", plain_number(value["rows"])
         case _:
-            yield from _numbers([""], [value], query["stderr"], [query["interval"]])
+            yield from _numbers([""], [value], query["stderr"], [query["interval"]], query)
 
 
-def _numbers(labels: Sequence[str], values: Sequence[float | str], stderr: Any, intervals: Sequence[Sequence[float]]) -> Iterator[Line]:
+def _numbers(
+    labels: Sequence[str], values: Sequence[float | str], stderr: Any, intervals: Sequence[Sequence[float]], query: Mapping[str, Any]
+) -> Iterator[Line]:
     for label, value, error, ends in zip(labels, values, as_list(stderr, len(values)), intervals, strict=True):
         if not error:
-            yield label, plain_number(value), "exact"
+            yield label, f"{with_unit(plain_number(value), query)} (exact)"
             continue
         if isinstance(value, str):  # a date or a time
-            yield label, value, f"{ends[0]} to {ends[1]}"
+            yield label, f"{value} ({ends[0]} to {ends[1]})"
             continue
-        numbers = [value, *ends]
+        lower, upper = ends
+        even = math.isclose(value - lower, upper - value, rel_tol=1e-6, abs_tol=1e-9 * abs(value))
+        numbers = [value, upper - value] if even else [value, lower, upper]
         whole = all(float(number).is_integer() for number in numbers)
-        shown, lower, upper = map(_whole, numbers) if whole else readable(numbers, float(error), percent=False)
-        yield label, shown, f"{lower} to {upper}"
+        shown, *others = map(_whole, numbers) if whole else readable(numbers, float(error), percent=False)
+        yield label, with_unit(f"{shown} ± {others[0]}" if even else f"{shown} ({others[0]} to {others[1]})", query)
 
 
 def _whole(number: float) -> str:

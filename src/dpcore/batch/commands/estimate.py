@@ -10,10 +10,16 @@ import click
 import numpy as np
 import pyarrow as pa
 
+from dpcore._files import AtomicFile, remove_stale
+from dpcore._signals import Deferred
 from dpcore._terminal import make_table, print_table, wants_json
+from dpcore.batch.commands.log import Logged, logged
 from dpcore.batch.commands.progress import shown_on
 from dpcore.batch.commands.words import name_reports
 from dpcore.batch.estimate.run import ColumnEstimate, Estimates, estimate, report_name
+from dpcore.batch.tables.places import LOG, check_distinct, output_place
+from dpcore.batch.tables.publication import make_folder
+from dpcore.errors import JobError, StorageError
 from dpcore.pages.numbers import json_text, misses, readable
 from dpcore.pages.words import NOT_SECURE, guarantee_in_words
 
@@ -33,23 +39,58 @@ def run(
     threads: int | None,
     *,
     as_json: bool | None,
+    output: Path | None,
+    overwrite: bool,
+    log: Path | None,
 ) -> None:
     """Estimate and print; the entry point turns errors into exit codes."""
-    pages = None if folder is None else _pages(folder, path)
-    if threads is not None:
-        pa.set_cpu_count(threads)
-    with shown_on(sys.stderr) as progress:
-        found = estimate(path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=progress)
-    if not found.secure:
-        click.echo(f"warning: {NOT_SECURE}", err=True)
-    if pages is not None:
-        pages.write(found)  # before standard output, which may be a closed pipe
-    if wants_json(as_json):
-        click.echo(json_text(found.document()))
-    else:
-        show(found)
-    if pages is not None:
-        name_reports(pages.paths)
+    with logged(log, "estimate", input=path) as events:
+        if output is not None:
+            _check_output(output, log, overwrite=overwrite)
+        pages = None if folder is None else _pages(folder, path)
+        if threads is not None:
+            pa.set_cpu_count(threads)
+        with shown_on(sys.stderr) as progress:
+            shown = Logged(progress, events)
+            found = estimate(path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=shown)
+        if not found.secure:
+            click.echo(f"warning: {NOT_SECURE}", err=True)
+        if output is not None:
+            _write(output, json_text(found.document()) + "\n", overwrite=overwrite)
+        if pages is not None:
+            pages.write(found)  # before standard output, which may be a closed pipe
+        events.write("done", outputs=[] if output is None else [str(output)])
+        if wants_json(as_json):
+            click.echo(json_text(found.document()))
+        else:
+            show(found)
+        if pages is not None:
+            name_reports(pages.paths)
+
+
+def _check_output(output: Path, log: Path | None, *, overwrite: bool) -> None:
+    """Refuse a file that could be something else than estimates, before any row is read."""
+    place = output_place(output, "--output")
+    if place.suffix.lower() != ".json":
+        raise JobError(f"--output {str(output)!r} must end in .json")
+    if place.exists() and not overwrite:
+        raise JobError(f"--output {str(output)!r} exists; name another file, or give --overwrite")
+    check_distinct([("--output", place), *([] if log is None else [(LOG, log)])], [])
+    make_folder(place.parent)
+
+
+def _write(output: Path, text: str, *, overwrite: bool) -> None:
+    """Write the JSON, complete or not at all."""
+    with Deferred():
+        remove_stale(output)
+        file = AtomicFile(output)
+        try:
+            file.write(text.encode())
+            if output.exists() and not overwrite:
+                raise StorageError(f"{output} has appeared since the estimate began; it is left as it is")
+            file.commit()
+        finally:
+            file.abort()
 
 
 def _pages(folder: Path, path: str) -> EstimatePages:

@@ -32,8 +32,8 @@ def describe(state: Mapping[str, Any]) -> str:
 def entries_table(state: Mapping[str, Any]) -> Table:
     """Make a table of the spends. Columns that no spend fills are left out."""
     numbers = ("id", *state["budget"])
-    keys = [*numbers, "state", "reason", "what", "job", "run", "dataset", "version"]
-    keys = [key for key in keys if key not in ("reason", "run", "dataset") or any(entry[key] for entry in state["entries"])]
+    keys = [*numbers, "state", "reason", "what", "job", "run", "dataset", "version", "user", "host"]
+    keys = [key for key in keys if key not in ("reason", "run", "dataset", "user", "host") or any(entry[key] for entry in state["entries"])]
     headings = ["when", *("dpcore" if key == "version" else key for key in keys)]
     rows = [[entry["when"], *(_cell(key, entry[key]) for key in keys)] for entry in state["entries"]]
     return make_table(headings, rows, right=numbers)

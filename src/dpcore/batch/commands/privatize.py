@@ -5,13 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
 
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.batch.commands import privatize_text, words
+from dpcore.batch.commands.log import Logged, logged
 from dpcore.batch.commands.progress import shown_on
+from dpcore.batch.jobfile.settings import Settings
 from dpcore.batch.privatize import page
 from dpcore.batch.privatize.job import load_job
 from dpcore.batch.privatize.plan import Plan, make_plan
@@ -19,6 +22,11 @@ from dpcore.batch.privatize.run import privatize
 from dpcore.batch.tables.inputs import discover
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpcore.batch.commands.log import RunLog
 
 
 def run(
@@ -30,30 +38,42 @@ def run(
     dry_run: bool,
     overwrite: bool,
     curator: bool,
+    source: str | None,
+    target: str | None,
+    given: Sequence[str],
+    log: Path | None,
 ) -> None:
     """Run or describe a job; the entry point turns errors into exit codes."""
     words.begin(dry_run=dry_run, folder=folder, curator=curator)
-    loaded = load_job(job)
-    reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem)
-    options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports)}
-    plan, refusal = words.planned(make_plan, loaded, dry_run=dry_run, **options)
-    words.warn(loaded)
-    if dry_run:
-        _print_plan(plan, as_json=wants_json(as_json))
-        words.end_dry_run(plan, refusal, "rows")
-        return
-    if words.is_published(plan.publication, "rows"):
-        _print_stored(plan, None if folder is None else page.PrivatizePages(folder, plan, job), as_json=wants_json(as_json))
-        return
-    if threads is not None:
-        pa.set_cpu_count(threads)
-    pages = None if folder is None else page.PrivatizePages(folder, plan, job)
+    settings = Settings.read(given, source=source, target=target)
+    with logged(log, "privatize", job=str(job), settings=settings.written(), curator=curator) as events:
+        loaded = load_job(job, settings=settings)
+        reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem)
+        options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports, log)}
+        plan, refusal = words.planned(make_plan, loaded, dry_run=dry_run, **options)
+        events.planned(plan, dry_run=dry_run)
+        words.warn(loaded)
+        if dry_run:
+            _print_plan(plan, as_json=wants_json(as_json))
+            words.end_dry_run(plan, refusal, "rows")
+            return
+        if words.is_published(plan.publication, "rows"):
+            events.done(plan, "already published")
+            _print_stored(plan, None if folder is None else page.PrivatizePages(folder, plan, job), as_json=wants_json(as_json))
+            return
+        if threads is not None:
+            pa.set_cpu_count(threads)
+        _run(plan, threads, events, None if folder is None else page.PrivatizePages(folder, plan, job), as_json=wants_json(as_json))
+
+
+def _run(plan: Plan, threads: int | None, events: RunLog, pages: page.PrivatizePages | None, *, as_json: bool) -> None:
     with words.truthful(plan.publication):
         with shown_on(sys.stderr) as progress:
-            summary = privatize(plan, threads=threads, progress=progress)
+            summary = privatize(plan, threads=threads, progress=Logged(progress, events))
+        events.done(plan, "published")
         if pages is not None:
             pages.write(summary.rows)  # before standard output, which may be a closed pipe
-        _print_summary(plan, summary.rows, as_json=wants_json(as_json))
+        _print_summary(plan, summary.rows, as_json=as_json)
         if pages is not None:
             words.name_reports(pages.paths)
 

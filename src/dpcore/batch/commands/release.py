@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.batch.commands import words
+from dpcore.batch.commands.log import Logged, logged
 from dpcore.batch.commands.progress import shown_on
+from dpcore.batch.jobfile.settings import Settings
 from dpcore.batch.privatize import page
 from dpcore.batch.release.job import load_release_job
 from dpcore.errors import StorageError, reason
@@ -20,6 +22,9 @@ from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpcore.batch.commands.log import RunLog
     from dpcore.batch.release.page import ReleasePages
     from dpcore.batch.release.plan import ReleasePlan
 
@@ -33,33 +38,46 @@ def run(
     dry_run: bool,
     overwrite: bool,
     curator: bool,
+    source: str | None,
+    target: str | None,
+    given: Sequence[str],
+    log: Path | None,
 ) -> None:
     """Run or describe a job; the entry point turns errors into exit codes."""
-    from dpcore.batch.release import run
     from dpcore.batch.release.plan import make_release_plan
 
     words.begin(dry_run=dry_run, folder=folder, curator=curator)
-    loaded = load_release_job(job)
-    reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem, Path(loaded.output.path))
-    options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports)}
-    plan, refusal = words.planned(make_release_plan, loaded, dry_run=dry_run, **options)
-    words.warn(loaded)
-    if dry_run:
-        _print_plan(plan, as_json=wants_json(as_json))
-        words.end_dry_run(plan, refusal, "answers")
-        return
-    if words.is_published(plan.publication, "answers"):
-        _print_stored(plan, None if folder is None else _pages(folder, plan, job), as_json=wants_json(as_json))
-        return
-    if threads is not None:
-        pa.set_cpu_count(threads)
-    pages = None if folder is None else _pages(folder, plan, job)
+    settings = Settings.read(given, source=source, target=target)
+    with logged(log, "release", job=str(job), settings=settings.written(), curator=curator) as events:
+        loaded = load_release_job(job, settings=settings)
+        reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem, Path(loaded.output.path))
+        options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports, log)}
+        plan, refusal = words.planned(make_release_plan, loaded, dry_run=dry_run, **options)
+        events.planned(plan, dry_run=dry_run)
+        words.warn(loaded)
+        if dry_run:
+            _print_plan(plan, as_json=wants_json(as_json))
+            words.end_dry_run(plan, refusal, "answers")
+            return
+        if words.is_published(plan.publication, "answers"):
+            events.done(plan, "already published")
+            _print_stored(plan, None if folder is None else _pages(folder, plan, job), as_json=wants_json(as_json))
+            return
+        if threads is not None:
+            pa.set_cpu_count(threads)
+        _run(plan, threads, events, None if folder is None else _pages(folder, plan, job), as_json=wants_json(as_json))
+
+
+def _run(plan: ReleasePlan, threads: int | None, events: RunLog, pages: ReleasePages | None, *, as_json: bool) -> None:
+    from dpcore.batch.release import run
+
     with words.truthful(plan.publication):
         with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
-            document = run(plan, threads=threads, progress=progress)
+            document = run(plan, threads=threads, progress=Logged(progress, events))
+        events.done(plan, "published")
         if pages is not None:
             pages.write(document)  # before standard output, which may be a closed pipe
-        _print_answers(document, as_json=wants_json(as_json))
+        _print_answers(document, as_json=as_json)
         _print_end(plan)
         if pages is not None:
             words.name_reports(pages.paths)

@@ -85,6 +85,7 @@ def plan_document(plan: ReleasePlan) -> dict[str, Any]:
     rows = {"rows": plan.rows} if job.n_is_public else {}
     return {
         **job.head(),
+        "run": plan.publication.charge.run,
         "max_epsilon": job.privacy.max_epsilon,
         "max_delta": job.privacy.max_delta,
         "statement": statement(job),

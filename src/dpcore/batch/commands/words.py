@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dpcore._terminal import echo
-from dpcore.batch.tables.places import REPORT
+from dpcore.batch.tables.places import LOG, REPORT
 from dpcore.errors import BudgetError, JobError, PublishedError, StorageError
 from dpcore.pages.words import NOT_SECURE
 
@@ -41,9 +41,9 @@ def begin(*, dry_run: bool, folder: Path | None, curator: bool) -> None:
         click.echo(CURATOR, err=True)
 
 
-def other_files(job: Path, reports: Iterable[Path]) -> list[Place]:
+def other_files(job: Path, reports: Iterable[Path], log: Path | None) -> list[Place]:
     """The files of a command beside those that its job names, for the check that no file has two uses."""
-    return [("the job file", job), *((REPORT, path) for path in reports)]
+    return [("the job file", job), *((REPORT, path) for path in reports), *([] if log is None else [(LOG, log)])]
 
 
 def warn(job: JobFile) -> None:
@@ -77,7 +77,7 @@ def planned(make: Callable[..., SomePlan], job: Any, *, dry_run: bool, **options
             raise
         # Without a ledger, and with room for the output: if that fails as well, there is no plan to show.
         plan = make(job.model_copy(update={"ledger": None}), **options | {"overwrite": True, "curator": False})
-        return replace(plan, job=job), error
+        return replace(plan, job=plan.job.model_copy(update={"ledger": job.ledger})), error
 
 
 def end_dry_run(plan: Plan | ReleasePlan, error: DpcoreError | None, what: str) -> None:

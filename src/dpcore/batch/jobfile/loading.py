@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dpcore.batch.jobfile.parsing import text_keys
+from dpcore.batch.jobfile.sections import JobSource, JobTables
+from dpcore.batch.jobfile.settings import Settings
 from dpcore.errors import JobError, ParameterTypeError, StorageError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Parsed = TypeVar("Parsed")
+    from dpcore.batch.jobfile.mistakes import Entries
+
+Parsed = TypeVar("Parsed", bound=JobTables)
 MAX_JOB_BYTES = 16 << 20
 MAX_KEY_PARTS = 32
+OPEN = "???"
+"""The value of a draft that the user replaces; TOML has no such value."""
+UNFILLED = re.compile(r"[ \t]*[A-Za-z_]+[ \t]*=[ \t]*\?\?\?")
 LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{MAX_KEY_PARTS}}}""")
 
 
@@ -29,6 +38,7 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
         raise JobError(f"{path} is not UTF-8 text, as TOML must be") from None
     if LONG_KEY.search(text):
         raise JobError(f"{path} is not a valid job: a dotted key has more than {MAX_KEY_PARTS} parts")
+    _check_filled_in(path, text)
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -39,6 +49,18 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
         raise JobError(f"{path} is not a valid job: a number is too long") from None
 
 
+def _check_filled_in(path: str | Path, text: str) -> None:
+    """Raise `JobError` if values of a draft are still open."""
+    found = [(number, line) for number, line in enumerate(text.splitlines(), 1) if UNFILLED.match(line)]
+    if found:
+        number, line = found[0]
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        key = line.partition("=")[0].strip()
+        raise JobError(
+            f"{path} is a draft: {key} = {OPEN} in line {number}{more}: write what you know about the subject in place of {OPEN}"
+        )
+
+
 def _twice(text: str) -> str:
     """What to write in place of several tables [column] or [query]."""
     for name in ("column", "query", "derive", "lookup"):
@@ -47,8 +69,10 @@ def _twice(text: str) -> str:
     return ""
 
 
-def load(path: str | Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
-    """Read a TOML file and hand it to `parse`, whose `JobError` then names the file."""
+def load(
+    path: str | Path, parse: Callable[[dict[str, Any]], Parsed], model: type[Parsed], entries: Entries, settings: Settings | None = None
+) -> Parsed:
+    """Read a TOML file, with the settings of a run, and hand it to `parse`, whose `JobError` then names the file."""
     if not isinstance(path, str | PathLike):
         raise ParameterTypeError(f"path must be that of a job file, a str or Path, got {path!r}")
     try:
@@ -57,7 +81,9 @@ def load(path: str | Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
     except OSError as error:
         raise StorageError(f"cannot read the job file {path}{reason(error)}") from None
     document = _toml(path, content)
+    wanted = Settings() if settings is None else settings
     try:
-        return parse(document)
+        job = parse(wanted.applied(document, text_keys(model, entries)))
     except JobError as error:
         raise JobError(f"{path} is not a valid job:\n{error}") from None
+    return job.named(JobSource(str(path), hashlib.sha256(content).hexdigest(), tuple(wanted.written())))

@@ -6,7 +6,9 @@ import difflib
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
+
+from dpcore.batch.jobfile.near_names import near_name
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -69,10 +71,14 @@ MEANT = {
     "frequency": 'kind = "histogram"',
     "mode": 'kind = "top_s" with s = 1',
     "percentile": 'kind = "quantile" with q = 0.9 for the 90th percentile',
+    "quartile": 'kind = "quantile" with q = 0.25 for the lower one',
     "quartiles": 'kind = "quantile" with q = [0.25, 0.5, 0.75]',
+    "topk": 'kind = "top_s"',
+    "top_k": 'kind = "top_s"',
     "total": 'kind = "sum"',
     "variance": 'kind = "var"',
     "standard_deviation": 'kind = "std"',
+    "stdev": 'kind = "std"',
     "stddev": 'kind = "std"',
     "cov": 'kind = "covariance"',
     "bool": 'mechanism = "binary"',
@@ -134,7 +140,7 @@ def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
         case "extra_forbidden":
             return _unknown_key(location, sections, entries)
         case "missing":
-            return _missing(path, sections, entries)
+            return _missing(path, sections, entries, value)
         case "union_tag_not_found" | "union_tag_invalid":
             return _unknown_tag(path, value, entries)
         case "literal_error":
@@ -153,9 +159,11 @@ def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
 
 def _brackets(path: str, value: object, sections: Sections, entries: Entries) -> str:
     """Return the advice about a table that has the brackets of the other kind, and "" for others."""
-    if path in {entries.table, "derive", "lookup"} and isinstance(value, dict):
+    field = sections[""].model_fields.get(path)
+    repeated = path == entries.table or (field is not None and get_origin(field.annotation) is list and path in sections)
+    if repeated and isinstance(value, dict):
         return f"[{path}] has single brackets; write [[{path}]] above each {path}: a job may have several"
-    if path in sections and isinstance(value, list):
+    if path in sections and not repeated and isinstance(value, list):
         return f"[[{path}]] has double brackets; write [{path}]: a job has one"
     return ""
 
@@ -165,15 +173,18 @@ def _unknown_tag(path: str, entry: object, entries: Entries) -> str:
     given = entry.get(entries.tag) if isinstance(entry, dict) else None
     if given is None:
         return f"{path}.{entries.tag} is required: one of {_words(entries.models)}"
-    hint = _meant(given, entries.tag) or _guess(given, entries.models)
+    # The strict rule: of two statistics with similar names, one is never proposed for the other.
+    hint = _meant(given, entries.tag) or _near(given, entries.models)
     return f"{path}.{entries.tag} = {_shown(given)} is unknown: must be one of {_words(entries.models)}{hint}"
 
 
-def _missing(path: str, sections: Sections, entries: Entries) -> str:
+def _missing(path: str, sections: Sections, entries: Entries, table: object) -> str:
     if path == "version":
         return "version is required: write version = 1 at the top of the file"
     if path == entries.table:
-        return f"[[{path}]] is required: a job has one for each {path}"
+        other = next((name for name in COMMANDS if name != path and isinstance(table, dict) and name in table), None)
+        hint = "" if other is None else f"; a job with [[{other}]] alone is for {COMMANDS[other]}"
+        return f"[[{path}]] is required: a job has one for each {path}{hint}"
     if path in sections:
         needed = [name for name, field in sections[path].model_fields.items() if field.is_required()]
         return f"[{path}] is required: a table with {' and '.join(needed)}"
@@ -207,7 +218,7 @@ def _unknown_key(location: Location, sections: Sections, entries: Entries) -> st
         return f"{dotted_path(location, entries)}: {DERIVING_WHY}"
     if RENAMED.get(str(key)) in model.model_fields:
         return f"{line}; write {RENAMED[str(key)]} in its place"
-    guess = _guess(key, list(model.model_fields))
+    guess = guessed(key, list(model.model_fields))
     elsewhere = [name for name, section in sections.items() if key in section.model_fields]
     if guess or not elsewhere:
         return line + guess
@@ -222,7 +233,14 @@ def _model_at(table: Sequence[int | str], sections: Sections, entries: Entries) 
     return entries.models[str(table[2])] if len(table) == 3 else entries.parts[str(table[3])]
 
 
-def _guess(word: object, known: Sequence[str] | Mapping[str, object]) -> str:
+def _near(word: object, known: Mapping[str, object]) -> str:
+    """Suggest the word that was meant but for a slip."""
+    near = near_name(word, known) if isinstance(word, str) else None
+    return "" if near is None else f"; did you mean {near!r}?"
+
+
+def guessed(word: object, known: Sequence[str] | Mapping[str, object]) -> str:
+    """Suggest one of the words that may be meant, all of which are public; "" if none is near."""
     close = difflib.get_close_matches(str(word), list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from dpcore.batch.jobfile.mistakes import explain
+from dpcore.batch.jobfile.settings import IsText, Part, is_text_in
 from dpcore.errors import JobError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -58,3 +59,20 @@ def sections_of(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
             if isinstance(kind, type) and issubclass(kind, BaseModel):
                 sections[name] = kind
     return sections
+
+
+def text_keys(model: type[BaseModel], entries: Entries) -> IsText:
+    """Return the function that tells which keys of a job hold text only, for values that have no quotes."""
+    sections = sections_of(model)
+
+    def is_text(place: Sequence[Part], document: Mapping[str, Any]) -> bool:
+        table, key = place[0], str(place[-1])
+        if table == entries.table and len(place) == 3:
+            entry = document[entries.table][place[1]]
+            tag = entry.get(entries.tag) if isinstance(entry, dict) else None
+            section = entries.models.get(str(tag))
+            return key == entries.tag or (section is not None and is_text_in(section, key))
+        section = sections.get(str(table) if len(place) == 2 else "") if len(place) <= 2 else None
+        return section is not None and is_text_in(section, key)
+
+    return is_text

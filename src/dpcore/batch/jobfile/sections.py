@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import reprlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Self
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
 from dpcore._validation import check_integer, check_real
 from dpcore.batch.jobfile.fields import Name, Positive, Section, checked
@@ -161,6 +162,25 @@ def key_of(testing: TestingSection | None) -> KeyedRandom | None:
     return KeyedRandom(bytes.fromhex(testing.key_hex))
 
 
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """Where a job comes from.
+
+    Attributes
+    ----------
+    path : str
+        The job file, as the user named it.
+    sha256 : str
+        Digest of its bytes.
+    settings : tuple of str
+        What the command line set: `KEY=VALUE`, one each.
+    """
+
+    path: str
+    sha256: str
+    settings: tuple[str, ...] = ()
+
+
 class JobTables(Section):
     """The tables that every job file may have."""
 
@@ -168,6 +188,17 @@ class JobTables(Section):
     input: InputSection
     ledger: LedgerSection | None = None
     testing: TestingSection | None = None
+    _source: JobSource | None = PrivateAttr(None)
+
+    @property
+    def source(self) -> JobSource | None:
+        """The file that the job was read from; None for a job that a program made."""
+        return self._source
+
+    def named(self, source: JobSource) -> Self:
+        """The same job, with where it comes from."""
+        self._source = source
+        return self
 
     @model_validator(mode="after")
     def _no_ledger_pays_for_keyed_noise(self) -> Self:
@@ -203,6 +234,10 @@ class JobFile(Protocol):
     @property
     def secure(self) -> bool:
         """Whether the noise comes from the operating system's randomness."""
+
+    @property
+    def source(self) -> JobSource | None:
+        """The file that the job was read from."""
 
     @property
     def total(self) -> Privacy:

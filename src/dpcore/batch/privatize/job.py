@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,11 @@ from dpcore.batch.jobfile.mistakes import Entries
 from dpcore.batch.jobfile.parsing import parse
 from dpcore.batch.jobfile.sections import JobTables, OutputSection, PrivacySection
 from dpcore.privacy import Privacy, composed
+
+if TYPE_CHECKING:
+    from dpcore.batch.jobfile.settings import Settings
+
+ENTRIES = Entries("column", "mechanism", COLUMN_SECTIONS)
 
 
 class LocalPrivacy(PrivacySection):
@@ -126,18 +131,20 @@ def parse_job(document: dict[str, Any]) -> Job:
     >>> job.total.epsilon, job.column[0].mechanism
     (1.0, 'binary')
     """
-    job = parse(Job, document, Entries("column", "mechanism", COLUMN_SECTIONS))
+    job = parse(Job, document, ENTRIES)
     check_budget(job)
     return job
 
 
-def load_job(path: str | Path) -> Job:
+def load_job(path: str | Path, *, settings: Settings | None = None) -> Job:
     r"""Read and check a job file.
 
     Parameters
     ----------
     path : str or Path
         A TOML file.
+    settings : Settings, optional
+        Keys and variables that the command line sets. Default: `${DATE}` alone is known.
 
     Returns
     -------
@@ -172,4 +179,4 @@ def load_job(path: str | Path) -> Job:
     ...     load_job(path).input.path
     'people.parquet'
     """
-    return load(path, parse_job)
+    return load(path, parse_job, Job, ENTRIES, settings)

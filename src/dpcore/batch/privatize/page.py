@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.jobfile.columns import IntegerColumn, RealColumn
 from dpcore.batch.tables import metadata
+from dpcore.batch.tables.provenance import provenance
 from dpcore.pages.numbers import plain_name, plain_number, plain_range, rounded_up
 from dpcore.pages.page import Pages, Provenance
 from dpcore.pages.words import NOT_SECURE, guarantee_in_words, guarantee_shown
@@ -69,7 +70,7 @@ def column_row(column: NoisyColumn) -> tuple[str, ...]:
 
 def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
     """Content of the JSON report; `rows` is None before the job has run."""
-    job = plan.job
+    job, origin = plan.job, provenance(plan, plan.job)
     columns = [
         {
             "name": column.name,
@@ -84,9 +85,13 @@ def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
         "max_epsilon": job.privacy.max_epsilon,
         "max_delta": job.privacy.max_delta,
         "max_rows_per_unit": job.privacy.max_rows_per_unit,
+        "run": origin["run"],
+        "time": origin["time"],
         "statement": privacy_statement(job),
         "notes": [PUBLIC_ROWS, spent_again(job), *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
-        "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths)},
+        "input": origin["input"],
+        "job": origin["job"],
+        **({} if job.ledger is None else {"ledger": {"path": job.ledger.path, "entry": plan.publication.charge.entry}}),
         "output": {
             "path": job.output.path,
             "format": job.output.resolved_format,
@@ -100,11 +105,14 @@ def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
 
 def provenance_of(plan: JobPlan, source: str, output: str, job: Path) -> Provenance:
     """Where the numbers of a page come from: this run, or the earlier one that has published them."""
-    earlier = plan.publication.charge.earlier
-    if earlier is None:
-        return Provenance(source, len(plan.inputs.paths), str(job), output)
+    charge, from_file = plan.publication.charge, plan.job.source
+    named: dict[str, Any] = {"run": charge.run, "dataset": plan.job.input.dataset}
+    if from_file is not None:
+        named |= {"digest": from_file.sha256, "settings": from_file.settings}
+    if charge.earlier is None:
+        return Provenance(source, len(plan.inputs.paths), str(job), output, **named)
     # How many files the earlier run read is not known.
-    return Provenance(source, 1, str(job), output, made=earlier.when)
+    return Provenance(source, 1, str(job), output, made=charge.earlier.when, **named)
 
 
 class PrivatizePages(Pages):

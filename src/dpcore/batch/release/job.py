@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from dpcore._version import __version__
 from dpcore.batch.jobfile.budget import refuse_overspending
@@ -14,6 +14,7 @@ from dpcore.batch.jobfile.loading import load
 from dpcore.batch.jobfile.mistakes import Entries
 from dpcore.batch.jobfile.parsing import parse
 from dpcore.batch.jobfile.sections import DeriveSection, ExpressionText, JobTables, LookupSection, PrivacySection, RowCount
+from dpcore.batch.release.labels import ColumnLabel, check_labels, named_columns
 from dpcore.batch.release.queries import (
     MAX_QUERIES,
     PARTS,
@@ -24,15 +25,21 @@ from dpcore.batch.release.queries import (
     SumQuery,
     bounds_units,
 )
+from dpcore.batch.release.shares import shares_of
 from dpcore.privacy import Privacy, Relation, composed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from dpcore.batch.jobfile.fields import Category
+    from dpcore.batch.jobfile.settings import Settings
     from dpcore.batch.release.queries import Query
 
 
+Accounting = Literal["basic", "zcdp", "pld"]
+"""How what the queries of a job spend is added up: see `composition`."""
+ENTRIES = Entries("query", "kind", QUERY_SECTIONS, PARTS)
 FORMAT = 1
 """Format of the document that a release writes."""
 MAX_LOOKUPS, MAX_DERIVED = 2**6, 2**10
@@ -49,6 +56,13 @@ class ReleasePrivacy(PrivacySection):
 
     relation: Relation = "replace"
     max_groups_per_unit: RowCount | None = None
+    accounting: Accounting = "basic"
+
+    @model_validator(mode="after")
+    def _conversions_need_a_delta(self) -> Self:
+        if self.accounting != "basic" and self.max_delta == 0:
+            raise ValueError(f"max_delta is required with accounting = {self.accounting!r}, whose guarantee has a delta: for example 1e-6")
+        return self
 
     ALWAYS_BOUNDS_ROWS: ClassVar[bool] = False
 
@@ -80,14 +94,19 @@ class ReleaseJob(JobTables):
         The `[[derive]]` entries, each of which may use those before.
     query : list of JobQuery
         The `[[query]]` entries, at least one.
+    column : list of ColumnLabel
+        The `[[column]]` entries: labels and units of measure for readers.
     """
 
     output: ReleaseOutput
     privacy: ReleasePrivacy
+    column: list[ColumnLabel] = Field(default_factory=list)
     where: ExpressionText | None = None
     lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
     derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
     query: list[JobQuery] = Field(min_length=1, max_length=MAX_QUERIES)
+    _total: Privacy | None = PrivateAttr(None)
+    _details: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:
@@ -117,10 +136,23 @@ class ReleaseJob(JobTables):
         return self.privacy.unit != "row" and not all(map(bounds_units, self.query))
 
     @model_validator(mode="after")
+    def _labels_are_of_columns(self) -> Self:
+        check_labels(self.column, named_columns(self.query))
+        return self
+
+    @model_validator(mode="after")
     def _groups_of_a_unit_are_one_column(self) -> Self:
         if self.privacy.max_groups_per_unit is not None and len(self._groupings) != 1:
             found = "no [[query]] has one" if not self._groupings else "there are several"
             raise ValueError(f"privacy.max_groups_per_unit needs one group_by with the same groups in all grouped queries, but {found}")
+        return self
+
+    @model_validator(mode="after")
+    def _losses_are_composed_without_a_ledger(self) -> Self:
+        if self.privacy.accounting == "pld" and self.ledger is not None:
+            raise ValueError(
+                "privacy.accounting = 'pld' is for jobs without a [ledger], which adds up epsilon or rho; use 'zcdp', or remove the ledger"
+            )
         return self
 
     @property
@@ -165,13 +197,98 @@ class ReleaseJob(JobTables):
         Privacy
             Nothing for a count of all rows whose number is public; otherwise the query's ε and δ.
         """
-        free = self.knows_rows_of(query) and isinstance(query, CountQuery) and not query.is_conditional and query.grouping is None
-        return Privacy(0.0) if free else query.privacy
+        return Privacy(0.0) if self.is_free(query) else query.privacy
+
+    def is_free(self, query: Query) -> bool:
+        """Return whether a query costs nothing: the number of all rows, where it is public.
+
+        Parameters
+        ----------
+        query : Query
+            One of the job's queries.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+        """
+        return self.knows_rows_of(query) and isinstance(query, CountQuery) and not query.is_conditional and query.grouping is None
 
     @property
     def total(self) -> Privacy:
-        """Basic composition over all queries: each one's ε already covers a whole unit."""
+        """Privacy of the whole job: each query's ε already covers a whole unit.
+
+        Under basic accounting the sum over the queries. Under any other it is known with the noise of the answers, and until then it is
+        what the job may spend at most.
+        """
+        if self._total is not None:
+            return self._total
+        if self.privacy.accounting != "basic":
+            return Privacy(self.privacy.max_epsilon, self.privacy.max_delta, self.privacy.relation)
         return composed((self.spent_on(query) for query in self.query), relation=self.privacy.relation)
+
+    @property
+    def weights(self) -> dict[int, float]:
+        """Weights of the queries that have one and cost something, by their place."""
+        return {place: query.weight for place, query in enumerate(self.query) if query.weight is not None and not self.is_free(query)}
+
+    def with_shares(self) -> Self:
+        """Return a job under basic accounting with the ε of each query; what the queries with a weight get is rounded down.
+
+        Returns
+        -------
+        ReleaseJob
+            The same job, if no query has a weight or the accounting is another one.
+
+        Raises
+        ------
+        BudgetError
+            If the queries with an ε leave nothing.
+        """
+        weights = self.weights
+        if not weights or self.privacy.accounting != "basic":
+            return self
+        spent = [self.spent_on(query).epsilon for place, query in enumerate(self.query) if place not in weights]
+        return self.with_epsilons(shares_of(self.privacy.max_epsilon, spent, weights))
+
+    def with_epsilons(self, epsilons: Mapping[int, float]) -> Self:
+        """Return the same job with another ε of some queries.
+
+        Parameters
+        ----------
+        epsilons : mapping of int to float
+            The ε by the place of the query.
+
+        Returns
+        -------
+        ReleaseJob
+            A job whose other queries are the same.
+        """
+        queries = [
+            query.model_copy(update={"epsilon": epsilons[place]}) if place in epsilons else query for place, query in enumerate(self.query)
+        ]
+        return self.model_copy(update={"query": queries})
+
+    def composed_as(self, total: Privacy, details: Mapping[str, Any]) -> Self:
+        """Return the same job with the privacy of all its answers together.
+
+        Parameters
+        ----------
+        total : Privacy
+            At most the limits of the job.
+        details : mapping
+            How it came about, for the document.
+
+        Returns
+        -------
+        ReleaseJob
+            A job with this `total`.
+        """
+        return self.model_copy()._settle(total, dict(details))  # noqa: SLF001  # of this class
+
+    def _settle(self, total: Privacy, details: dict[str, Any]) -> Self:
+        self._total, self._details = total, details
+        return self
 
     def head(self) -> dict[str, Any]:
         """Return the part of the document about the whole job.
@@ -191,6 +308,8 @@ class ReleaseJob(JobTables):
             "relation": privacy.relation,
             "privacy": {"epsilon": self.total.epsilon, "delta": self.total.delta},
             **{key: bound for key, bound in bounds.items() if bound is not None},
+            **({"columns": [column.document() for column in self.column]} if self.column else {}),
+            **({} if privacy.accounting == "basic" else {"accounting": {"method": privacy.accounting, **self._details}}),
             **self._derived(),
         }
 
@@ -205,7 +324,9 @@ class ReleaseJob(JobTables):
 
 
 def check_budget(job: ReleaseJob) -> None:
-    """Raise `BudgetError` if the queries together spend more than `[privacy]` allows."""
+    """Raise `BudgetError` if the queries together spend more than `[privacy]` allows, as far as their ε and δ tell."""
+    if job.privacy.accounting != "basic":
+        return  # what they spend is known with their noise
     spends = [(query.name, job.spent_on(query)) for query in job.query]
     refuse_overspending(job.total, job.privacy, spends, "queries")
 
@@ -251,18 +372,20 @@ def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
     >>> job.total.epsilon, job.query[0].kind  # the number of rows is public here
     (0.0, 'count')
     """
-    job = parse(ReleaseJob, document, Entries("query", "kind", QUERY_SECTIONS, PARTS))
+    job = parse(ReleaseJob, document, ENTRIES).with_shares()
     check_budget(job)
     return job
 
 
-def load_release_job(path: str | Path) -> ReleaseJob:
+def load_release_job(path: str | Path, *, settings: Settings | None = None) -> ReleaseJob:
     r"""Read and check a job file.
 
     Parameters
     ----------
     path : str or Path
         A TOML file.
+    settings : Settings, optional
+        Keys and variables that the command line sets. Default: `${DATE}` alone is known.
 
     Returns
     -------
@@ -297,4 +420,4 @@ def load_release_job(path: str | Path) -> ReleaseJob:
     ...     load_release_job(path).input.path
     'people.parquet'
     """
-    return load(path, parse_release_job)
+    return load(path, parse_release_job, ReleaseJob, ENTRIES, settings)

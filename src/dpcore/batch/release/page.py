@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpcore.batch.release.labels import labelled
 from dpcore.batch.release.words import limits_in_words, neighbours_in_words, release_protection
 from dpcore.pages.numbers import percentage_of, rounded_down, rounded_up
 from dpcore.pages.page import Pages
@@ -24,6 +25,7 @@ class ReleasePages(Pages):
         """The page of a release's document."""
         from dpcore.batch.release.sections import section_of
 
+        document, subject = subject, labelled(subject)
         queries, privacy = subject["queries"], subject["privacy"]
         presence = subject.get("relation", "replace") == "add_remove"
         levels = sorted({query["confidence"] for query in queries if query.get("interval") is not None and query.get("confidence")})
@@ -40,7 +42,7 @@ class ReleasePages(Pages):
             "misses": misses_in_words(levels) if levels else None,
             "confidence": percentage_of(levels[0]) if len(levels) == 1 else "",
         }
-        return subject, shown
+        return document, shown
 
 
 def ledger_shown(ledger: Mapping[str, Any] | None, privacy: Mapping[str, Any]) -> dict[str, Any] | None:

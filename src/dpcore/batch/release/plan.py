@@ -14,6 +14,7 @@ from dpcore.batch.release.answers import (
 )
 from dpcore.batch.release.calibration import calibrated
 from dpcore.batch.release.cells import Declared
+from dpcore.batch.release.composition import composed_by
 from dpcore.batch.release.derivations import derivations_of
 from dpcore.batch.release.job import ReleaseJob
 from dpcore.batch.release.queries import (
@@ -176,7 +177,7 @@ def planned(
     `tables` are public tables that are no files, by the paths that the job gives them.
     """
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
-    answers = tuple(calibrated(position, job, read, found.integers) for position, read in enumerate(found.reads))
+    job, answers = composed_by(job, lambda position, each: calibrated(position, each, found.reads[position], found.integers))
     return ReleasePlan(
         job=job,
         inputs=inputs,

@@ -288,7 +288,7 @@ def heat_map(shares: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequ
             # The page's colours have no shades, so a share is how little of the card shines through.
             axes.add_patch(Rectangle((column, row), 1, 1, facecolor=ACCENT, edgecolor="none", alpha=darkest * share / largest))
             if named:
-                axes.text(column + 0.5, row + 0.5, written(100 * share, ".1f"), ha="center", va="center", fontsize=7.5)
+                axes.text(column + 0.5, row + 0.5, written(100 * share, ".1f"), ha="center", va="center", fontsize=8.5)
         axes.set_xlim(0, shares.shape[1])
         axes.set_ylim(shares.shape[0], 0)
         bare(axes, percent=False)

@@ -58,10 +58,20 @@ class QuerySection(Section):
 
     name: Name
     kind: str
-    epsilon: Positive
+    epsilon: Positive = 0.0
+    weight: Positive | None = None
     delta: DeltaShare = 0.0
     confidence: Confidence = 0.95
     where: ExpressionText | None = None
+
+    @model_validator(mode="after")
+    def _cost_is_given_once(self) -> Self:
+        """Until the shares of a job are known, the ε of a query with a weight is 0."""
+        given = "epsilon" in self.model_fields_set
+        if given == (self.weight is not None):
+            found = "both were given" if given else "neither was given"
+            raise ValueError(f"epsilon, or in its place weight, a share of what is left of the job's budget, is required; {found}")
+        return self
 
     @property
     def privacy(self) -> Privacy:

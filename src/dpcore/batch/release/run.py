@@ -18,11 +18,13 @@ from dpcore.batch.release.queries import MAX_QUERIES
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import open_table, write_rows
 from dpcore.batch.release.timed import in_words
+from dpcore.batch.release.words import guarantee_of
 from dpcore.batch.tables.checks import check_is
 from dpcore.batch.tables.derivation import Derivation, Passing
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.batch.tables.progress import Progress, Shown, shown_by
+from dpcore.batch.tables.provenance import provenance
 from dpcore.batch.tables.rows import Rows, piece_rows_for, read_rows
 from dpcore.batch.tables.units import CHANGED, RowWords, choose_rows
 from dpcore.batch.tables.whole_units import Gathered
@@ -256,7 +258,8 @@ class QueryDraws:
 
 def document_of(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
     """The private answers, and what is said about all of them."""
-    document = plan.job.head()
+    document = plan.job.head() | provenance(plan, plan.job)
+    document["guarantee"] = guarantee_of(document)
     if plan.job.n_is_public:
         document["rows"] = rows
     ledger = plan.publication.charge.summary()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.batch.release import plots as release_plots
+from dpcore.batch.release.labels import axis_of, with_unit
 from dpcore.batch.release.synthetic_page import FEW, MOST_BARS, synthetic_section
 from dpcore.batch.release.words import (
     SPREADS,
@@ -126,8 +127,8 @@ def _number(query: Mapping[str, Any]) -> dict[str, Any]:
     title = f"{query['name']}: {numbers[0]}, interval {ends_of(numbers[1], numbers[2])}"
     return {
         "form": "number",
-        "value": numbers[0],
-        "interval": ends_of(numbers[1], numbers[2]),
+        "value": with_unit(numbers[0], query),
+        "interval": with_unit(ends_of(numbers[1], numbers[2]), query),
         "stderr": _two_digits(query.get("stderr")),
         "plot": plots.interval_plot(float(value), (lower, upper), limits, percent=False, title=title, label=_label(query)),
         "part_of": part_of,
@@ -207,7 +208,7 @@ def _label(query: Mapping[str, Any]) -> str:
     if _counts_rows(query):
         return "rows"
     named = " and ".join(query["columns"]) if query["kind"] == "covariance" else query["column"]
-    return f"{SPREADS.get(query['kind'], query['kind'].replace('_', ' '))} of {named}"
+    return axis_of(f"{SPREADS.get(query['kind'], query['kind'].replace('_', ' '))} of {named}", query)
 
 
 def _grouped_quantiles(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,7 +242,7 @@ def _quantiles(query: Mapping[str, Any]) -> dict[str, Any]:
         "summary": ", ".join(names[:3]) + (", …" if len(names) > 3 else ""),
         "value": ", ".join(str(row["value"]) for row in rows[:3]) + (", …" if len(rows) > 3 else ""),
         "interval": rows[0]["interval"] if len(rows) == 1 else None,
-        "plot": release_plots.quantile_plot(names, values, intervals, limits, title=title, label=str(query["column"])),
+        "plot": release_plots.quantile_plot(names, values, intervals, limits, title=title, label=axis_of(str(query["column"]), query)),
         "rows": rows,
         "ranks": _rank_error(query),
         "with_intervals": any(pair is not None for pair in intervals),

@@ -38,6 +38,11 @@ def release_guarantee(document: Mapping[str, Any]) -> str:
     return f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}: {release_protection(document)}"
 
 
+def guarantee_of(document: Mapping[str, Any]) -> str:
+    """The guarantee of a release in a sentence or two: what is spent, whom it protects, and what neighbouring tables have in common."""
+    return f"{release_guarantee(document)} {neighbours_in_words(document)}"
+
+
 def release_protection(document: Mapping[str, Any]) -> str:
     """Whom the guarantee protects. The job itself bounds the contributions, so no unit has too many rows."""
     unit = document["unit"]

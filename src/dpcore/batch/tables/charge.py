@@ -239,8 +239,15 @@ class Charge:
             )
 
     def summary(self) -> dict[str, Any] | None:
-        """The ledger as it is now, for the document."""
-        return None if self._ledger is None else ledger_summary(self._ledger, self._path)
+        """The ledger as it is now, for the document, with the number of this run's entry."""
+        return None if self._ledger is None else ledger_summary(self._ledger, self._path) | {"entry": self.entry}
+
+    @property
+    def entry(self) -> int | None:
+        """Number of the entry of this run in the ledger: of its own charge, or of the earlier run that has published its output."""
+        if self._reservation is not None:
+            return self._reservation.id
+        return None if self.earlier is None else self.earlier.id
 
     @property
     def _path(self) -> str:
@@ -263,6 +270,13 @@ def run_id(job: JobFile) -> str:
         for key in LATER:
             if not section.get(key, True):
                 del section[key]  # Likewise.
+    if settings["privacy"].get("accounting") == "basic":
+        del settings["privacy"]["accounting"]  # Likewise.
+    if not settings.get("column", True):
+        del settings["column"]  # Likewise: a release without labels.
+    for query in settings.get("query", ()):
+        # The ε of a query with a weight follows from the other settings.
+        del query["weight" if query.get("weight") is None else "epsilon"]
     known = {"kind": type(job).__name__, "stream_version": STREAM_VERSION, "job": settings, "files": _declared(settings)}
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import declared_files, settings_of
-from dpcore.batch.tables.places import REPORT, check_distinct, ledger_places
+from dpcore.batch.tables.places import LOG, REPORT, check_distinct, ledger_places
 from dpcore.batch.tables.plain import unit_type
 from dpcore.errors import JobError, ParameterTypeError
 
@@ -45,7 +45,8 @@ def check_inputs_are_tables(job: JobFile, inputs: Iterable[Path], others: Sequen
 def check_places(job: JobFile, inputs: Iterable[Path], written: Sequence[Place], others: Sequence[Place]) -> None:
     """Raise `JobError` if a file that the job writes is also another one of the command."""
     reports = [place for place in others if place[0] == REPORT]
-    check_distinct([*written, *reports], [*(("input.path", path) for path in inputs), *_read_beside(job, others)])
+    logs = [place for place in others if place[0] == LOG]
+    check_distinct([*written, *reports, *logs], [*(("input.path", path) for path in inputs), *_read_beside(job, others)])
 
 
 def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
@@ -53,7 +54,7 @@ def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
     read = [("a file of categories or a look-up", Path(path)) for path in declared_files(settings_of(job))]
     if job.ledger is not None:
         read += ledger_places(job.ledger.path)
-    return [*read, *(place for place in others if place[0] != REPORT)]
+    return [*read, *(place for place in others if place[0] not in (LOG, REPORT))]
 
 
 def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:

@@ -92,6 +92,6 @@ def _sums(entries: Iterable[Entry], keys: list[str]) -> dict[str, float]:
 
 def entry_state(entry: Entry) -> dict[str, Any]:
     """Return one spend."""
-    keys = ("epsilon", "delta", "rho", "job", "run", "version", "relation", "unit", "dataset", "secure")
+    keys = ("epsilon", "delta", "rho", "job", "run", "version", "relation", "unit", "dataset", "secure", "user", "host")
     named = {"id": entry.id, "what": entry.what, "when": entry.when.strftime("%Y-%m-%dT%H:%M:%SZ")}
     return named | {"state": entry.state, "reason": entry.reason} | {key: getattr(entry, key) for key in keys}

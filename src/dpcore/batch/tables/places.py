@@ -23,6 +23,8 @@ KINDS = (
 
 REPORT = "a file of --report"
 """Name of report files in messages."""
+LOG = "--log"
+"""Name of the log in messages."""
 Place = tuple[str, Path]
 """The name of a file in messages, and its path."""
 

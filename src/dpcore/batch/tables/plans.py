@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class JobPlan:
     """Fields of every plan; each kind describes them."""
 
+    job: JobFile
     inputs: Inputs
     read_types: dict[str, pa.DataType]
     output: Path

@@ -1,0 +1,45 @@
+"""What `dpcore init` does."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from dpcore._terminal import echo
+from dpcore.batch.commands import draft
+from dpcore.batch.jobfile.loading import OPEN
+from dpcore.batch.tables.inputs import discover
+from dpcore.batch.tables.places import output_place
+from dpcore.errors import JobError, StorageError, reason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEEDS_CURATOR = (
+    "{path}: the names of a CSV are its first line, which is a row of data if the file has no header. If it has one, and you may see the "
+    "data, give --curator"
+)
+
+
+def run(path: str, kind: str, job: Path | None, *, curator: bool) -> None:
+    """Print or write a draft; the entry point turns errors into exit codes."""
+    inputs = discover(path, None, "FILE")
+    info = inputs.inspect(inputs.paths[0])
+    if info.types is None and not curator:
+        raise JobError(NEEDS_CURATOR.format(path=inputs.paths[0]))
+    columns = dict.fromkeys(info.names) if info.types is None else info.types
+    text = draft.job_for(path, inputs.format, columns, kind)
+    if job is None:
+        click.echo(text, nl=False)
+        return
+    place = output_place(job, "--job")
+    try:
+        with place.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise JobError(f"--job {str(job)!r} exists; name another file") from None
+    except OSError as error:
+        raise StorageError(f"cannot write {job}{reason(error)}") from None
+    echo(f"{job}: fill in each {OPEN}, then try: dpcore {kind} {shlex.quote(str(job))} --dry-run", err=True)
