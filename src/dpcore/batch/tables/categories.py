@@ -15,7 +15,8 @@ import pyarrow.csv as arrow_csv
 
 from dpcore.batch.jobfile.fields import INT64_MAX, MAX_CATEGORIES
 from dpcore.batch.jobfile.local_paths import check_local
-from dpcore.batch.tables import csv_input, plain, texts
+from dpcore.batch.jobfile.times import parsed
+from dpcore.batch.tables import csv_input, plain, texts, times
 from dpcore.batch.tables.sources import opened
 from dpcore.errors import JobError, StorageError, reason
 
@@ -72,6 +73,8 @@ class Categories:
         kind = value_type(kind)
         if pa.types.is_null(kind):
             return True
+        if pa.types.is_temporal(kind):
+            return self._times is not None and times.holds(kind, self._times[0])
         texts, integers = (
             kind in TEXT_TYPES or kind == plain.VIEW,
             kind in INTEGER_TYPES or kind in plain.FLOATS or pa.types.is_boolean(kind),
@@ -97,7 +100,10 @@ class Categories:
     @property
     def wanted(self) -> str:
         """The types that `accepts` takes, in words."""
-        text, integers = "string, large_string, string_view", "an integer type, bool, whole numbers of a float type"
+        text, integers = (
+            "string, large_string, string_view, dates or times for text like 2013-01-31",
+            "an integer type, bool, whole numbers of a float type",
+        )
         held = f"{text} or {integers}" if self.path is not None else text if self.are_text else "bool" if self.are_answers else integers
         return f"{held}, or a dictionary of these"
 
@@ -111,7 +117,13 @@ class Categories:
         """
         if self.path is None or self.labels is None:
             return self
-        if kind is None or value_type(kind) in TEXT_TYPES or value_type(kind) == plain.VIEW or pa.types.is_null(value_type(kind)):
+        if (
+            kind is None
+            or pa.types.is_temporal(value_type(kind))
+            or value_type(kind) in TEXT_TYPES
+            or value_type(kind) == plain.VIEW
+            or pa.types.is_null(value_type(kind))
+        ):
             return Categories(self.k, self.labels)
         try:
             labels = self.labels.cast(pa.int64())
@@ -144,6 +156,9 @@ class Categories:
         format without types, which are bytes, those count as missing that are no category and `NULLS` lists, or where categories are
         integers hold none.
         """
+        if self._times is not None and pa.types.is_temporal(value_type(values.type)):
+            numbers = times.numbers(values, self._times[0])
+            return pc.fill_null(pc.index_in(numbers, value_set=self._times[1]), UNKNOWN).to_numpy(), null_mask(numbers)
         values = self._plain(values)
         if self.labels is None:
             plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
@@ -173,6 +188,16 @@ class Categories:
         if kind == plain.VIEW:
             return plain.texts_of_views(values)
         return values.cast(pa.int8()) if pa.types.is_boolean(kind) else values
+
+    @cached_property
+    def _times(self) -> tuple[str, pa.Array] | None:
+        """The categories as different dates or times of one sort: which one, and their numbers; None if they are none."""
+        found = [parsed(label) for label in self.labels.to_pylist()] if self.labels is not None and self.are_text else []
+        known = [each for each in found if each is not None]
+        sorts = {sort for sort, _ in known}
+        if not found or len(known) < len(found) or len(sorts) != 1 or len(set(known)) < len(known):
+            return None
+        return known[0][0], pa.array([number for _, number in known], pa.int64())
 
     @cached_property
     def _other_integer(self) -> int:

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.batch.jobfile.times import DAY, EXAMPLES, parsed
-from dpcore.batch.tables.categories import null_mask, value_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,7 +20,7 @@ TEXTS = (pa.string(), pa.large_string(), pa.binary())
 
 def holds(kind: pa.DataType, sort: str) -> bool:
     """Whether a column of this type holds values of a sort; dates are also the days of timestamps."""
-    kind = value_type(kind)
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_null(kind) or kind in TEXTS[:2]:
         return True
     if sort == "date":
@@ -53,7 +52,7 @@ def numbers(cells: pa.Array, sort: str) -> pa.Array:
         times, over = PER_MICROSECOND[kind.unit]
         found = np.clip(ticks, -(FAR // times), FAR // times) * times // over
         found = found // DAY if sort == "date" else found
-    return pa.array(found, mask=null_mask(cells))
+    return pa.array(found, mask=cells.is_null().to_numpy(zero_copy_only=False) if cells.null_count else None)
 
 
 def _of_text(cells: pa.Array, sort: str) -> pa.Array:
