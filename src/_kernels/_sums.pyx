@@ -1,12 +1,12 @@
 """Exact sums of the columns of an array, as 128-bit integers in units of a grid."""
 
-from libc.stdint cimport int64_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from dpk cimport (
-    DPK_MOMENT_PARTS, DPK_OK, DPK_STACK_DEPTH, dpk_clamp_set, dpk_first_nan, dpk_moments, dpk_moments_run, dpk_sums, dpk_sums_pairs,
-    dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
+    DPK_MOMENT_PARTS, DPK_NONFINITE, DPK_OK, DPK_STACK_DEPTH, dpk_clamp, dpk_clamp_set, dpk_first_nan, dpk_moments, dpk_moments_run,
+    dpk_sums, dpk_sums_grouped, dpk_sums_pairs, dpk_sums_room, dpk_sums_run, dpk_wipe, dpk_wipe_stack,
 )
 
 include "attach.pxi"
@@ -120,3 +120,26 @@ cdef class Moments:
         with nogil:
             reached = dpk_moments_run(&self.moments, start, stop, &low[0], &high[0])
         return reached
+
+
+def grouped(const double[::1] x, const int32_t[::1] groups, double lower, double upper, double grid, int64_t[:, ::1] totals):
+    """Add each value, clamped and in steps of the grid, to the total of its group: rows of (low word, high word, count).
+
+    Returns whether no value is a NaN; if one is, the totals are worthless.
+    """
+    cdef Py_ssize_t n = x.shape[0]
+    cdef int status
+    cdef dpk_clamp clamp
+    if groups.shape[0] != n or totals.shape[1] != 3:
+        raise ValueError("each value has a group, and each total three items")
+    if n == 0:
+        return True
+    if totals.shape[0] == 0:
+        raise ValueError("groups must be inside the totals")
+    dpk_clamp_set(&clamp, lower, upper, grid)
+    with nogil:
+        status = dpk_sums_grouped(level(), &clamp, &x[0], &groups[0], n, totals.shape[0], &totals[0, 0])
+        dpk_wipe_stack(DPK_STACK_DEPTH)
+    if status not in (DPK_OK, DPK_NONFINITE):
+        raise ValueError("groups must be inside the totals")
+    return status == DPK_OK

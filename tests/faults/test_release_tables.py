@@ -226,3 +226,20 @@ def test_peak_memory_of_the_largest_histogram(place):
     assert code == 0, err
     assert peak <= 900 << 20
     assert pq.read_metadata(place.target.parent / "made.parquet").num_rows == 5_000_000
+
+
+@posix
+@pytest.mark.long
+def test_peak_memory_of_a_million_groups(place):
+    """Sums and counts of 10^6 groups for each thread, then noise, and an answer for each in the document."""
+    index = np.arange(3_000_000)
+    table = pa.table({"a": index * 7919 % 1000, "b": index * 104_729 % 1009, "x": index % 7 / 2})
+    write_table(table, place.source)
+    groups = {"group_by": ["a", "b"], "groups": {"a": {"k": 1000}, "b": {"k": 1000}}}
+    place.write_release({"x": {"kind": "mean", "column": "x", "lower": 0, "upper": 3, "missing": 0, **groups}}, epsilon=100.0)
+    code, peak, err = peak_memory("release", place.job)
+    assert code == 0, err
+    assert peak <= 1 << 30
+    (answer,) = json.loads(place.target.read_text(encoding="utf-8"))["queries"]
+    counts = np.bincount((index * 7919 % 1000 * 1000 + index * 104_729 % 1009)[index * 104_729 % 1009 < 1000], minlength=10**6)
+    assert np.abs(np.array(answer["count"]) - counts).max() <= 2

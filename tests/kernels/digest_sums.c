@@ -46,7 +46,18 @@ static void run_moments(const dpk_kernels *k, const char *name, void *data, int 
     print(name, reached != n, digest_on(h, high, 8 * DPK_MOMENT_PARTS));
 }
 
+/* Sums of groups that follow each other, and one that most rows are in. */
+static void run_grouped(const dpk_kernels *k) {
+    static int32_t groups[N];
+    int64_t totals[3 * 16] = {0};
+    dpk_clamp clamp = {-0x1.2p6, 0x1.fffcp6, 0x1p44};
+    for (int i = 0; i < N; i++) groups[i] = i % 5 ? 7 : i % 16;
+    int status = dpk_sums_grouped(k, &clamp, x, groups, N, 16, totals);
+    print("grouped", status, digest_on(EMPTY_DIGEST, totals, sizeof totals));
+}
+
 static void run_level(const dpk_kernels *k) {
+    run_grouped(k);
     run(k, "column", x, DPK_F64, 1, 8, 8, N);
     run(k, "strided_column", x, DPK_F64, 1, 24, 8, N / 3);
     run(k, "narrow", x, DPK_F64, 3, 24, 8, N / 3);

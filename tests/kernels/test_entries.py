@@ -188,6 +188,9 @@ def run_sums(what: str) -> Run:
             nearest, rest = np.zeros(50), np.zeros(50)
             _sums.pairs(low, high, 2.0**-30, nearest, rest)
             return nearest, rest
+        if what == "grouped":
+            grouped = np.zeros((3, 3), np.int64)
+            return _sums.grouped(x[:, 0].copy(), np.arange(1000, dtype=np.int32) % 3, lower, upper, grid, grouped), grouped
         sums = _sums.Sums(x, lower, upper, grid)
         totals = np.zeros(4, np.uint64), np.zeros(4, np.int64)
         return sums.add(0, 1000, 0, 4, *totals), *totals, sums.first_nan()
@@ -244,6 +247,7 @@ def runs() -> dict[str, Run]:
         "response_run": run_bounded(),
         "bounded_set": run_bounded(),
         "sums_run": run_sums("run"),
+        "sums_grouped": run_sums("grouped"),
         "sums_pairs": run_sums("pairs"),
         "clamp_set": run_sums("clamp"),
         "moments_run": run_moments(),

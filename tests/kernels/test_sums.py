@@ -11,7 +11,7 @@ import platform
 import numpy as np
 import pytest
 
-from dpcore import DataError
+from dpcore import DataError, _backend
 from dpcore.sums import clamped_sum, clipped_sum
 from support.kernels import LEVELS, at_level
 from support.sums import awkward_values, slow_integers
@@ -196,3 +196,42 @@ def test_the_callers_rounding_mode_does_not_matter(level):
                 assert np.array_equal(total.low, expected.low)
         finally:
             library.fesetround(before)
+
+
+@at_each_level
+@pytest.mark.parametrize("groups", [1, 2, 7, 1000])
+@pytest.mark.parametrize("n", [0, 1, 7, 255, 256, 257, 511, 513, 4099])
+def test_sums_of_groups(level, groups, n):
+    """Each group has the exact sum of its rows; the slow twin adds integers one row after the other."""
+    x = awkward_values(random(), n, -1.7, 1.7, 2.0**-50)
+    codes = random().integers(0, groups, n).astype(np.int32)
+    expected = [slow_integers(x[codes == group], -1.7, 1.7, 2.0**-50) for group in range(groups)]
+    for dtype, stride in ((np.int32, 1), (np.int32, 2)):
+        totals = np.zeros((groups, 3), np.int64)
+        with at_level(level):
+            _backend.add_grouped_sums(totals, x, np.repeat(codes, stride)[::stride].astype(dtype, copy=False), -1.7, 1.7, 2.0**-50)
+        assert [(high << 64) + (low % 2**64) for low, high, _ in totals.tolist()] == expected
+        assert totals[:, 2].tolist() == np.bincount(codes, minlength=groups).tolist()
+
+
+def test_sums_of_groups_carry_into_128_bits_and_merge():
+    """Half of the rows here, half there: the same totals as all at once."""
+    x = np.tile([1.0, -1.0, -1.0, 0.75], 50_000)
+    codes = np.tile(np.array([0, 1, 1, 2], np.int32), 50_000)
+    totals = np.zeros((3, 3), np.int64)
+    _backend.add_grouped_sums(totals, x, codes, -1.0, 1.0, 2.0**-50)
+    for _ in range(20):
+        _backend.merge_grouped_sums(totals, totals.copy())
+    integers = [(high << 64) + (low % 2**64) for low, high, _ in totals.tolist()]
+    assert integers == [50_000 << 70, -(100_000 << 70), 37_500 << 70]
+    high, low = _backend.grouped_pairs(totals, 2.0**-50)
+    assert (high + low).tolist() == [50_000.0 * 2**20, -100_000.0 * 2**20, 37_500.0 * 2**20]
+
+
+def test_sums_of_groups_refuse_nan_and_codes_of_no_group():
+    totals = np.zeros((2, 3), np.int64)
+    with pytest.raises(DataError, match="records must not hold NaN"):
+        _backend.add_grouped_sums(totals, np.array([0.5, np.nan]), np.zeros(2, np.int32), -1.0, 1.0, 2.0**-50)
+    for wrong in (-1, 2, 2**31 - 1):
+        with pytest.raises(ValueError, match="groups must be inside the totals"):
+            _backend.add_grouped_sums(totals, np.array([0.5]), np.array([wrong], np.int32), -1.0, 1.0, 2.0**-50)

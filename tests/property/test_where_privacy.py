@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch.release.cells import read_column
+from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.job import parse_release_job
 from dpcore.batch.release.plan import make_release_plan
 from dpcore.batch.release.sensitivity import Contribution, contribution
@@ -84,7 +85,9 @@ class Statistics:
         found = {}
         for place, (name, answer) in enumerate(zip(QUERIES, self._plan.answers, strict=True)):
             part = passing.of(place)
-            tally = answer.tally(part.n, [part.taking_part(read_column(part.rows, each, cells)) for each, cells in answer.reads])
+            read = [read_column(part.rows, each, cells) for each, cells in answer.reads]
+            read += [answer.grouping.codes(part.rows.batch)] if isinstance(answer, GroupedAnswer) else []
+            tally = answer.tally(part.n, [part.taking_part(each) for each in read])
             found[name] = self._vector(name, answer, tally)
         return found
 
@@ -97,9 +100,9 @@ class Statistics:
         if name == "third":
             return answer.utilities(tally, Fraction(3, 10)).tolist()
         if name == "sums":
-            return [Fraction(each.integers) * Fraction(each.grid) for each in tally.groups]
+            return [Fraction(each) * Fraction(tally.sums.grid) for each in tally.sums.integers]
         if name == "by group":
-            return [int(each) for each in tally.groups]
+            return tally[:-1].tolist()
         if name == "made":
             return tally.all().tolist()
         return np.ravel(tally).tolist()

@@ -135,6 +135,29 @@ int dpk_sums_run(const dpk_sums *s, int64_t start, int64_t stop, int64_t first, 
     return t.seen & DPK_SUM_NAN ? DPK_NONFINITE : DPK_OK;
 }
 
+/* Pre: totals has three items for each group: the low and the high word of a sum, and a count of rows. Post: each value's steps of the grid
+   are added to the sum of its group, and 1 to its count. Errors: DPK_NONFINITE if there is a NaN among the values, DPK_OUTSIDE if a group
+   is outside [0, n_groups); the totals are then worthless. Source: docs/exactness.md, "Exact sums". */
+int dpk_sums_grouped(const dpk_kernels *k, const dpk_clamp *c, const double *x, const int32_t *groups, int64_t n, int64_t n_groups,
+                     int64_t *totals) {
+    uint64_t steps[DPK_BLOCK], seen = 0;
+    for (int64_t i = 0; i < n; i += DPK_BLOCK) {
+        size_t m = (size_t)(n - i < DPK_BLOCK ? n - i : DPK_BLOCK);
+        memset(steps, 0, m * sizeof *steps);
+        k->sums.rows(c, x + i, 1, m, 0, steps, &seen);
+        for (size_t j = 0; j < m; j++) {
+            int64_t group = groups[i + (int64_t)j];
+            if ((uint64_t)group >= (uint64_t)n_groups) return DPK_OUTSIDE;
+            int64_t *total = totals + 3 * group;
+            uint64_t low = (uint64_t)total[0];
+            carry(steps[j], 1, &low, total + 1);
+            total[0] = (int64_t)low;
+            total[2]++;
+        }
+    }
+    return seen & DPK_SUM_NAN ? DPK_NONFINITE : DPK_OK;
+}
+
 /* Pre: |high 2^64 + low| <= 2^106; grid a power of two, so that nothing overflows or underflows. Post: pairs: the double nearest to each
    total times the grid, and the rest, which is a double too. Errors: none. */
 void dpk_sums_pairs(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest, double *rest) {

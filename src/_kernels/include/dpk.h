@@ -55,7 +55,8 @@ typedef enum {
     DPK_NONFINITE = 1,    /* a value is NaN or infinite; its index is reported */
     DPK_PENDING_FULL = 2, /* undecided samples fill their buffer; resume after the reported count */
     DPK_NEED_LIMBS = 3,   /* the limbs of a probability do not decide; resume with more of them */
-    DPK_EXHAUSTED = 4     /* 512 further bits of a draw do not decide */
+    DPK_EXHAUSTED = 4,    /* 512 further bits of a draw do not decide */
+    DPK_OUTSIDE = 5       /* a code is outside its range */
 } dpk_status;
 
 /* What the bits that were read say: of a comparison whether it holds, of a number whether it is there. Only DPK_UNDECIDED is negative. */

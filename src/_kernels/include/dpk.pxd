@@ -263,6 +263,8 @@ cdef extern from "dpk_entries.h" nogil:
     int64_t dpk_sums_room(int64_t columns)
     int dpk_sums_run "dpk_entry_sums_run"(const dpk_sums *, int64_t start, int64_t stop, int64_t first, int64_t last, uint64_t *room,
                                           uint64_t *low, int64_t *high)
+    int dpk_sums_grouped "dpk_entry_sums_grouped"(const dpk_kernels *, const dpk_clamp *, const double *x, const int32_t *groups, int64_t n,
+                                                  int64_t n_groups, int64_t *totals)
     void dpk_sums_pairs "dpk_entry_sums_pairs"(const uint64_t *low, const int64_t *high, size_t n, double grid, double *nearest,
                                                double *rest)
 

@@ -2,6 +2,7 @@
 
 from dpcore._backend.counts import (
     HASH_PRIME,
+    add_code_counts,
     code_counts,
     code_counts_rows,
     column_counts,
@@ -47,7 +48,7 @@ from dpcore._backend.response import (
 )
 from dpcore._backend.search import WALK_LANES, first_wrong_counts, places, step_values, walk
 from dpcore._backend.selection import NOISES, Selection, select_largest, select_peeled
-from dpcore._backend.sums import column_sums, moments, noisy_pairs
+from dpcore._backend.sums import add_grouped_sums, column_sums, grouped_pairs, merge_grouped_sums, moments, noisy_pairs
 from dpcore._backend.text import INSIDE_QUOTES, START_OF_RECORD, TextRecords, end_of_record, split_records
 from dpcore._backend.threads import default_threads, for_ranges
 from dpcore._backend.words import GROUP, KernelWords, call_words, derived_key, uniform_words
@@ -71,6 +72,8 @@ __all__ = [
     "Selection",
     "Testing",
     "TextRecords",
+    "add_code_counts",
+    "add_grouped_sums",
     "available_levels",
     "band_paths",
     "below_brackets",
@@ -98,6 +101,7 @@ __all__ = [
     "float_noise",
     "for_ranges",
     "fresh_key",
+    "grouped_pairs",
     "hadamard_response",
     "hash_codes",
     "hashing_response",
@@ -105,6 +109,7 @@ __all__ = [
     "int_noise",
     "kary_response",
     "make_keystream",
+    "merge_grouped_sums",
     "moments",
     "noisy_pairs",
     "places",

@@ -116,6 +116,13 @@ def code_counts(codes: npt.NDArray[Any], k: int, *, threads: int | None, row: in
     return _summed(add, codes, k, threads, max(2.0, k / 16384), row)
 
 
+def add_code_counts(counts: Counts, codes: npt.NDArray[Any]) -> None:
+    """Add the number of times each code in [0, k) occurs to k counts, on this thread; raises `DataError` at any other code."""
+    bad = _counts.count_codes(aligned(codes)[None], counts[None])
+    if bad != -1:
+        raise _impossible(int(bad))
+
+
 def code_counts_rows(codes: npt.NDArray[Any], k: int, *, threads: int | None) -> Counts:
     """Number of times each code in [0, k) occurs in each row; raises `DataError` at any other."""
     if codes.shape[1] >= _LONG_ROW:

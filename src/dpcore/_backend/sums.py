@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._backend.memory import aligned
+from dpcore._backend.memory import aligned, contiguous
 from dpcore._backend.noise import float_noise
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position
@@ -45,6 +45,30 @@ def column_sums(
         index = tuple(int(i) for i in np.unravel_index(position, x.shape))
         raise DataError(f"records must not hold NaN; the number at index {index if columns > 1 else index[0]} is NaN")
     return _to_pairs((low, high), grid)
+
+
+def add_grouped_sums(
+    totals: npt.NDArray[np.int64], x: npt.NDArray[np.float64], groups: npt.NDArray[np.int32], lower: float, upper: float, grid: float
+) -> None:
+    """Add each value of x (n,), clamped and rounded to the grid, to the total of its group: rows of (low word, high word, count).
+
+    On this thread; the totals of several threads are added by `merge_grouped_sums`. A NaN raises `DataError`.
+    """
+    if not _sums.grouped(contiguous(x), contiguous(groups), lower, upper, grid, totals):
+        raise DataError("records must not hold NaN")
+
+
+def merge_grouped_sums(totals: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> None:
+    """Add totals of the same groups to the first ones, in place."""
+    low = totals[:, 0].view(np.uint64)  # modulo 2^64
+    low += others[:, 0].view(np.uint64)
+    totals[:, 1:] += others[:, 1:]
+    totals[:, 1] += low < others[:, 0].view(np.uint64)
+
+
+def grouped_pairs(totals: npt.NDArray[np.int64], grid: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The sums of groups times the grid, exactly: the nearest floats and the rests."""
+    return _to_pairs((np.ascontiguousarray(totals[:, 0]).view(np.uint64), np.ascontiguousarray(totals[:, 1])), grid)
 
 
 def _by_rows(sums: Any, low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64], rows: int, threads: int | None) -> bool:

@@ -70,7 +70,9 @@ Kinds, and what each needs beside name, kind and epsilon:
 Optional keys:
     delta, confidence     delta (not for quantile) makes the noise Gaussian; confidence is 0.95 by default
     missing, unknown      the values that replace nulls and, in histograms of categories, undeclared values
-    group_by, groups      for count, sum, mean and quantile: a column and its declared values; the query is answered for each of them.
+    group_by, groups      for all kinds but synthetic: a column, or a list of columns, and the groups that are declared; the query is
+                          answered for each of them. groups is a list of values; a table with a list of values, {edges = [...]} or
+                          {by = "month", first, last} for each column; or the path of a public table with all combinations wanted.
                           max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
 
 \b

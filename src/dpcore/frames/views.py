@@ -188,7 +188,8 @@ class Selectable(Answering):
         declared = records_of(groups, names) if is_frame(groups) else plain(groups)
         keys: dict[str, Any] = {"group_by": names, "groups": declared}
         if len(names) == 1:
-            keys = {"group_by": names[0], "groups": declared.get(names[0], declared) if isinstance(declared, dict) else declared}
+            of_column = isinstance(declared, dict) and names[0] not in declared
+            keys = {"group_by": names[0], "groups": {names[0]: declared} if of_column else declared}
         return self._grouped(replace(self._view, query={**self._view.query, **keys}))
 
 

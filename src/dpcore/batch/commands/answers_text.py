@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
+from dpcore.batch.release.group_words import GroupNames, count_of_groups
 from dpcore.batch.release.labels import labelled, with_unit
 from dpcore.batch.release.words import LAWS, as_list, cell_names, limits_in_words, quantile_name
 from dpcore.pages.numbers import misses, percentage_of, plain_name, plain_number, readable, written
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 LINES = 12
 """Lines that one query has at most; the JSON output has all."""
+PARTS = ("value", "stderr", "interval", "rank_error", "count", "counts", "note")
+"""Keys of a grouped answer that hold a list with a part for each group."""
 Line = tuple[str, str]
 """Label and answer."""
 NO_NOISE = "none"
@@ -42,11 +46,14 @@ def notes(document: Mapping[str, Any]) -> list[str]:
 
 
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    lines = list(_grouped(query) if query.get("groups") is not None else _answered(query))
+    grouped = query.get("groups") is not None
+    lines = list(itertools.islice(_grouped(query) if grouped else _answered(query), None if not grouped else LINES + 1))
+    # Groups can be many, and each has as many lines as the first.
+    count = count_of_groups(query) * len(list(_answered(_group(query, 0)))) if grouped else len(lines)
     for place, line in enumerate(lines[:LINES]):
         yield query["name"] if place == 0 else "", *line, _noise(query) if place == 0 else ""
-    if len(lines) > LINES:
-        yield "", f"… {len(lines) - LINES:,} more", "", ""
+    if count > LINES:
+        yield "", f"… {count - LINES:,} more", "", ""
 
 
 def _noise(query: Mapping[str, Any]) -> str:
@@ -64,12 +71,14 @@ def _noise(query: Mapping[str, Any]) -> str:
 
 def _grouped(query: Mapping[str, Any]) -> Iterator[Line]:
     """The lines of each group."""
-    each = ("value", "stderr", "interval", "rank_error", "count", "note")
-    for place, group in enumerate(query["groups"]):
-        one = {**query, **{key: query[key][place] for key in each if key in query}, "groups": None}
-        name = ", ".join(map(plain_name, group)) if isinstance(group, list | tuple) else plain_name(group)
-        for label, value in _answered(one):
-            yield f"{name}{f', {label}' if label else ''}", value
+    for place, group in enumerate(GroupNames(query)):
+        for label, value in _answered(_group(query, place)):
+            yield f"{group}{f', {label}' if label else ''}", value
+
+
+def _group(query: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """The answer to one group."""
+    return {**query, **{key: query[key][place] for key in PARTS if key in query}, "groups": None}
 
 
 def _answered(query: Mapping[str, Any]) -> Iterator[Line]:

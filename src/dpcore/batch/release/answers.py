@@ -154,8 +154,9 @@ def real_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation:
     return Gaussian(epsilon, delta, sensitivity.l2, relation=relation)
 
 
-def _noisy(total: ExactSum, noise: RealNoise, rng: Stream | None) -> float:
-    return float(total.noisy("laplace" if isinstance(noise, Laplace) else "gaussian", noise.scale, rng=rng, threads=1))
+def noisy_sums(total: ExactSum, noise: RealNoise, rng: Stream | None) -> float | Array:
+    """Exact sums with noise, one or one for each column."""
+    return total.noisy("laplace" if isinstance(noise, Laplace) else "gaussian", noise.scale, rng=rng, threads=1)
 
 
 def reals_of(section: SumQuery | MeanQuery, cells: Reals) -> tuple[tuple[str, Cells], ...]:
@@ -348,7 +349,7 @@ class SumAnswer(_OneSum):
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy sum."""
-        value = _noisy(tally, self.mechanism, rng)
+        value = float(noisy_sums(tally, self.mechanism, rng))
         width = half_width_of(self.mechanism, 1 - self.section.confidence)
         return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
 
@@ -368,7 +369,7 @@ class PublicMeanAnswer(_OneSum):
         n = tally.n
         if n == 0:
             return {"value": None, "stderr": None, "interval": None, "note": "the table has no rows, and so no mean"}
-        value = _noisy(tally, self.mechanism, rng) / n
+        value = float(noisy_sums(tally, self.mechanism, rng)) / n
         width = half_width_of(self.mechanism, 1 - self.section.confidence) / n
         return {"value": value, "stderr": standard_deviation(self.mechanism) / n, "interval": _around(value, width)}
 
@@ -424,18 +425,23 @@ class PrivateMeanAnswer(OneColumn):
 
     def tally(self, rows: int, read: list[Array]) -> ExactSum:  # noqa: ARG002
         """The sum of distances from the middle."""
+        return clamped_sum(self.distances(there(read)[0]), -self.half_width, self.half_width, threads=1)
+
+    def distances(self, values: Array) -> Array:
+        """How far values are from the middle."""
         with np.errstate(over="ignore"):
-            distances = there(read)[0].astype(np.float64) - self.middle
-        return clamped_sum(distances, -self.half_width, self.half_width, threads=1)
+            distances: Array = values.astype(np.float64) - self.middle
+        return distances
 
     def release(self, tally: ExactSum, rng: Stream | None) -> dict[str, Any]:
         """The noisy mean, clamped to the bounds, which costs nothing."""
-        total, count = _noisy(tally, self.total, rng), int(self.count.release(tally.n, rng=rng, threads=1))
-        value = self._mean(total, count)
+        total, count = float(noisy_sums(tally, self.total, rng)), int(self.count.release(tally.n, rng=rng, threads=1))
+        value = float(self.mean(total, count))
+        low, high = self.interval(total, count)
         return {
             "value": value,
             "stderr": math.hypot(standard_deviation(self.total), (value - self.middle) * standard_deviation(self.count)) / max(count, 1),
-            "interval": self._interval(total, count),
+            "interval": [float(low), float(high)],
             "count": count,
         }
 
@@ -443,12 +449,13 @@ class PrivateMeanAnswer(OneColumn):
         """It depends on the number of rows, which is private."""
         return None
 
-    def _mean(self, total: float, count: float) -> float:
-        return min(max(self.middle + total / max(count, 1), self.section.lower), self.section.upper)
+    def mean(self, total: Any, count: Any) -> Any:
+        """The quotients of noisy sums and counts."""
+        return np.clip(self.middle + total / np.maximum(count, 1), self.section.lower, self.section.upper)
 
-    def _interval(self, total: float, count: int) -> list[float]:
-        """Interval of the quotient: sum and count get half of the error probability each, and the quotient is monotone in both."""
+    def interval(self, total: Any, count: Any) -> tuple[Any, Any]:
+        """Intervals of quotients: sum and count get half of the error probability each, and the quotient is monotone in both."""
         beta = (1 - self.section.confidence) / 2
-        sums, counts = _around(total, half_width_of(self.total, beta)), _around(count, half_width_of(self.count, beta))
-        corners = [self._mean(a, b) for a in sums for b in counts]
-        return [min(corners), max(corners)]
+        sums, counts = (float(half_width_of(noise, beta)) for noise in (self.total, self.count))
+        corners = [self.mean(total + a, count + b) for a in (-sums, sums) for b in (-counts, counts)]
+        return np.minimum.reduce(corners), np.maximum.reduce(corners)

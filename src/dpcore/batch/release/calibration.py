@@ -16,7 +16,7 @@ from dpcore.batch.release.answers import (
 from dpcore.batch.release.cells import Binned, Declared, Held, OnGrid, Reals, Within
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
-from dpcore.batch.release.groups import ColumnGroups, GroupedAnswer
+from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.people import UnitsAnswer, UnitSumAnswer, ValuesAnswer, Whole
 from dpcore.batch.release.people_cells import DifferentCells, UnitCells
@@ -36,7 +36,7 @@ from dpcore.batch.release.queries import (
     is_about_units,
     skips,
 )
-from dpcore.batch.release.query_fields import SKIP
+from dpcore.batch.release.query_fields import SKIP, check_cells_of_groups
 from dpcore.batch.release.sensitivity import contribution
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import TableColumn
@@ -78,10 +78,20 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
         answer: Answer = MomentAnswer.made(query, read.cells, bound, job.privacy.relation, size)
     else:
         answer = _for_each(job, query, read.only, bound, size)
-    if query.grouping is None or read.groups is None:
+    if read.groups is None:
         return answer
-    parts = bound.touched(size) if isinstance(answer, QuantileAnswer) else 1
-    return GroupedAnswer(answer, query.grouping[0], read.groups, parts)
+    _check_cells(answer, size)
+    return GroupedAnswer.made(answer, read.groups)
+
+
+def _check_cells(answer: Answer, groups: int) -> None:
+    """Raise `ParameterError` if all groups together have too many cells, which a file can have declared."""
+    parts = {HistogramAnswer: "categories or bins", QuantileAnswer: "grid", TopAnswer: "candidates"}
+    if isinstance(answer, HistogramAnswer | QuantileAnswer | TopAnswer):
+        try:
+            check_cells_of_groups(parts[type(answer)], answer.cells.size, groups)
+        except ValueError as error:
+            raise ParameterError(str(error)) from None
 
 
 def _between_found_bounds(query: BoundedQuery | GridQuery, read: Read, bound: Contribution, relation: Relation) -> Answer:
@@ -95,11 +105,9 @@ def _between_found_bounds(query: BoundedQuery | GridQuery, read: Read, bound: Co
 
 def _of_whole_units(job: ReleaseJob, query: Query, read: Read, bound: Contribution) -> Answer:
     """The answer to a query that looks at all rows of a unit together."""
-    relation, grouping = job.privacy.relation, None
-    if query.grouping is not None and read.groups is not None:
-        grouping = ColumnGroups(query.grouping[0], read.groups)
+    relation = job.privacy.relation
     units = [cells for _, cells in read.cells if isinstance(cells, UnitCells)]
-    whole = Whole(job.privacy.unit, units[0] if units else None, job.privacy.null_rows_are_units, grouping)
+    whole = Whole(job.privacy.unit, units[0] if units else None, job.privacy.null_rows_are_units, read.groups)
     match query, read.cells[len(units) :]:
         case CountDistinctQuery(), ():
             return UnitsAnswer.made(query, whole, bound, relation)
@@ -130,7 +138,7 @@ def _for_each(job: ReleaseJob, query: Query, read: Cells | None, bound: Contribu
         case GridQuery(), OnGrid() as cells:
             return QuantileAnswer.made(query, cells, bound, relation, size)
         case TopQuery(), Declared() as cells:
-            return TopAnswer.made(query, cells, bound, relation)
+            return TopAnswer.made(query, cells, bound, relation, size)
     raise AssertionError(query.kind)
 
 

@@ -103,7 +103,7 @@ class Reals(OfNumbers):
 
     def read(self, cells: pa.Array) -> Array:
         """The numbers, without NaN."""
-        cells = _plain(cells, self.sort)
+        cells = as_numbers(cells, self.sort)
         numbers = self._numbers.read(cells)
         if numbers.dtype.kind != "f" or not (absent := np.isnan(numbers)).any():
             return numbers
@@ -113,7 +113,7 @@ class Reals(OfNumbers):
 
     def present(self, cells: pa.Array) -> Array:
         """True where there is a number: neither a null nor NaN."""
-        cells = _plain(cells, self.sort)
+        cells = as_numbers(cells, self.sort)
         numbers = Numbers(REAL_TYPES, False, self.bounds, self.bounds[0]).read(cells)  # noqa: FBT003
         there = ~np.isnan(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), np.bool_)
         return there & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else there
@@ -190,7 +190,7 @@ class Within(OfNumbers):
 
     def read(self, cells: pa.Array) -> Array:
         """True where the row counts."""
-        cells = _plain(cells, self.sort)
+        cells = as_numbers(cells, self.sort)
         numbers = Numbers(REAL_TYPES, False, (self.lower, self.upper), 0).read(cells)  # noqa: FBT003
         if numbers.dtype.kind == "f":
             # Narrow floats would be compared in their own precision here, and in float64 where a null has widened the piece: then one
@@ -404,7 +404,7 @@ def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -
         raise refused_cell(rows, CellError(error.row, error.problem, name), curator=curator) from None
 
 
-def _plain(cells: pa.Array, sort: str | None = None) -> pa.Array:
+def as_numbers(cells: pa.Array, sort: str | None = None) -> pa.Array:
     """Numbers of other types than theirs, and those that text contains; with a sort, those of dates or times."""
     if sort is not None:
         return times.numbers(cells, sort)

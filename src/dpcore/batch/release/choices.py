@@ -42,29 +42,31 @@ class QuantileAnswer(OneColumn):
     sensitivities: tuple[int, ...]
     epsilon: float
     relation: Relation
+    moved: int = 1
 
     @classmethod
     def made(cls, section: Chosen, cells: OnGrid, bound: Contribution, relation: Relation, groups: int = 0) -> QuantileAnswer:
-        """Levels share ε equally, and so do the groups that one unit touches, if there are groups."""
-        parts = len(section.q) * (bound.touched(groups) if groups else 1)
-        share = section.epsilon / parts
-        # Rounded down: the parts must not sum to more than ε.
-        epsilon = share if Fraction(share) * parts <= Fraction(section.epsilon) else math.nextafter(share, 0.0)
-        sensitivities = tuple(bound.rank(level) for level in _levels(section))
+        """Levels share ε equally. Of several groups each has the ε of one row, of which all rows that a unit moves take their share."""
+        apart = groups > 1
+        moved, one = (bound.moved, bound.of_one_row) if apart else (1, bound)
+        epsilon = share_of(section.epsilon, len(section.q) * moved)
+        relation = "add_remove" if apart else relation
+        sensitivities = tuple(one.rank(level) for level in _levels(section))
         # A trial: what the mechanism refuses must be refused before anything is spent.
         selection.exponential_mechanism(np.zeros(1, np.int64), epsilon, max(sensitivities), relation=relation)
-        return cls(section, cells, sensitivities, epsilon, relation)
+        return cls(section, cells, sensitivities, epsilon, relation, moved)
 
     @property
     def noise(self) -> tuple[Noise, ...]:
         """The noise for each level; sensitivity and scale in rows."""
         ranks = [sensitivity / level.denominator for sensitivity, level in zip(self.sensitivities, _levels(self.section), strict=True)]
-        return tuple(Noise("gumbel", rank, 2 * rank / self.epsilon) for rank in ranks)
+        return tuple(Noise("gumbel", rank * self.moved, 2 * rank / self.epsilon) for rank in ranks)
 
     @property
     def rho(self) -> float | None:
-        """ρ of the draws for all levels."""
-        return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(self.epsilon)))
+        """ρ of the draws for all levels: those for all groups together have the bounded range of all rows that move."""
+        whole = fraction_up(self.moved * Fraction(self.epsilon))
+        return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(whole)))
 
     def declared(self) -> dict[str, Any]:
         """Levels and grid."""
@@ -116,6 +118,12 @@ def _levels(section: Chosen) -> tuple[Fraction, ...]:
     return tuple(Fraction(repr(level)) for level in section.q)
 
 
+def share_of(epsilon: float, parts: int) -> float:
+    """ε over a number of parts, rounded down: the parts must not sum to more than ε."""
+    share = epsilon / parts
+    return share if Fraction(share) * parts <= Fraction(epsilon) else math.nextafter(share, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class TopAnswer(OneColumn):
     """The s most frequent candidates, in order of selection."""
@@ -123,33 +131,40 @@ class TopAnswer(OneColumn):
     section: TopQuery
     cells: Declared
     sensitivity: int
+    epsilon: float
     relation: Relation
     trial: selection.Selection
+    moved: int = 1
 
     @classmethod
-    def made(cls, section: TopQuery, cells: Declared, bound: Contribution, relation: Relation) -> TopAnswer:
-        """Calibrate it by a trial on no rows."""
-        none = np.zeros(cells.size, np.int64)
-        return cls(section, cells, int(bound.count.l1), relation, _top(none, section, int(bound.count.l1), relation, None))
+    def made(cls, section: TopQuery, cells: Declared, bound: Contribution, relation: Relation, groups: int = 0) -> TopAnswer:
+        """Calibrate it by a trial on no rows. Of several groups each has the ε of one row that is added or removed."""
+        apart = groups > 1
+        moved, one = (bound.moved, bound.of_one_row) if apart else (1, bound)
+        relation, epsilon = "add_remove" if apart else relation, share_of(section.epsilon, moved)
+        sensitivity = int(one.count.l1)
+        trial = _top(np.zeros(cells.size, np.int64), section, epsilon, sensitivity, relation, None)
+        return cls(section, cells, sensitivity, epsilon, relation, trial, moved)
 
     @property
     def noise(self) -> tuple[Noise, ...]:
         """The noise that it draws."""
-        choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", self.sensitivity, self.trial.scale)
-        values = self.trial.value_scale
-        return (choice,) if values is None else (choice, Noise("laplace", self.sensitivity, values))
+        values, moved = self.trial.value_scale, self.sensitivity * self.moved
+        choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", moved, self.trial.scale)
+        return (choice,) if values is None else (choice, Noise("laplace", moved, values))
 
     @property
     def rho(self) -> float | None:
         """ρ of s picks and values; the theorem of the one-shot method gives none."""
         if self.section.method == "oneshot_laplace":
             return None
-        moves = 1 if self.relation == "add_remove" else 2
+        moves = (1 if self.relation == "add_remove" else 2) * self.moved
         # The same quotient as that of a scale, rounded up: sensitivity over scale is the ε of a use.
         pick = accounting.laplace_scale(self.trial.scale, moves * self.sensitivity)
         rho = Fraction(accounting.rho_bounded_range(pick) if self.section.method == "gumbel" else accounting.rho_pure(pick))
         if self.trial.value_scale is not None:
-            rho += Fraction(accounting.rho_laplace(accounting.laplace_scale(self.trial.value_scale, self.sensitivity)))
+            value = accounting.laplace_scale(self.trial.value_scale, self.sensitivity * self.moved)
+            rho += Fraction(accounting.rho_laplace(value) if self.moved == 1 else accounting.rho_pure(value))
         return fraction_up(self.section.s * rho)
 
     def declared(self) -> dict[str, Any]:
@@ -162,7 +177,7 @@ class TopAnswer(OneColumn):
 
     def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
         """The chosen labels, and their noisy counts if wanted."""
-        found = _top(tally, self.section, self.sensitivity, self.relation, rng)
+        found = _top(tally, self.section, self.epsilon, self.sensitivity, self.relation, rng)
         labels = self.cells.categories.listed()
         answer: dict[str, Any] = {"value": [labels[index] for index in found.indices], "stderr": None, "interval": None}
         if found.values is None or found.value_scale is None:
@@ -184,10 +199,10 @@ class TopAnswer(OneColumn):
         }
 
 
-def _top(counts: Array, section: TopQuery, sensitivity: int, relation: Relation, rng: Stream | None) -> selection.Selection:
+def _top(counts: Array, section: TopQuery, epsilon: float, sensitivity: int, relation: Relation, rng: Stream | None) -> selection.Selection:
     method = section.method
     return selection.top_s(
-        counts, section.epsilon, sensitivity, s=section.s, delta=section.delta, method=method,
+        counts, epsilon, sensitivity, s=section.s, delta=section.delta, method=method,
         scale="calibrated" if method == "peeling" else None, values=section.values, relation=relation,
         monotone=relation == "add_remove" and method != "oneshot_laplace", rng=rng, threads=1,
     )  # fmt: skip

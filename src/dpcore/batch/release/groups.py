@@ -2,60 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dpcore._exact.intervals import fraction_up
+from dpcore.batch.release.group_tallies import GroupTallies, tallies_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import numpy.typing as npt
-    import pyarrow as pa
 
     from dpcore.batch.release.answers import Answer, Noise
-    from dpcore.batch.release.cells import Cells, Declared
+    from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.grouping import Grouping
     from dpcore.batch.release.queries import Query
     from dpcore.rng import Stream
 
     Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Tallies:
-    """The statistic of each group."""
-
-    groups: list[Any]
-
-    def __add__(self, other: Tallies) -> Tallies:
-        return Tallies([one + another for one, another in zip(self.groups, other.groups, strict=True)])
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnGroups:
-    """The groups of a column."""
-
-    column: str
-    groups: Declared
-
-    @property
-    def size(self) -> int:
-        """Number of groups."""
-        return self.groups.size
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
-    def codes(self, batch: pa.RecordBatch) -> Array:
-        """The group of each row, and `size` for rows of none."""
-        return self.groups.read(batch.column(self.column))
-
-    def declared(self) -> dict[str, Any]:
-        """The column and the groups, as the document has them."""
-        return {"group_by": self.column, "groups": self.groups.categories.listed()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +31,20 @@ class GroupedAnswer:
     ----------
     each : Answer
         The answer to one group, calibrated for all of them together.
-    column : str
-        Holds the group of each row.
-    groups : Declared
+    grouping : Grouping
         The groups.
-    parts : int
-        How often ρ of one group counts: 1 where the noise of all groups is calibrated together.
+    tallies : GroupTallies
+        The statistics of all groups.
     """
 
     each: Answer
-    column: str
-    groups: Declared
-    parts: int
+    grouping: Grouping
+    tallies: GroupTallies[Any]
+
+    @classmethod
+    def made(cls, each: Answer, grouping: Grouping) -> GroupedAnswer:
+        """For these groups."""
+        return cls(each, grouping, tallies_of(each))
 
     @property
     def section(self) -> Query:
@@ -86,8 +53,8 @@ class GroupedAnswer:
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """The columns of each group's answer, and that of the groups."""
-        return (*self.each.reads, (self.column, self.groups))
+        """The columns of each group's answer; `grouping` reads its own."""
+        return self.each.reads
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -97,32 +64,62 @@ class GroupedAnswer:
     @property
     def rho(self) -> float | None:
         """ρ of all groups together."""
-        rho = self.each.rho
-        return None if rho is None else fraction_up(self.parts * Fraction(rho))
+        return self.each.rho
 
     def declared(self) -> dict[str, Any]:
         """The groups, and what the query declares."""
-        return {"group_by": self.column, "groups": self.groups.categories.listed(), **self.each.declared()}
+        return {**self.grouping.declared(), **self.each.declared()}
 
-    def tally(self, rows: int, read: list[Array]) -> Tallies:
-        """The statistic of each group."""
+    def nothing(self) -> Any:
+        """The statistics of no rows, to which rows are added in place."""
+        return self.tallies.nothing(self.grouping.size)
+
+    def add(self, tally: Any, read: list[Array]) -> None:
+        """Add rows, given what `reads` read and the group of each."""
         *values, codes = read
-        nothing = self.each.tally(0, [each[:0] for each in values])
-        # Sixteen bits are sorted by their digits, in linear time.
-        order = np.argsort(codes.astype(np.uint16), kind="stable") if rows else codes[:0]
-        ends = np.cumsum(np.bincount(codes, minlength=self.groups.size + 1)) if rows else np.zeros(self.groups.size + 1, np.int64)
-        starts = np.concatenate([[0], ends[:-1]])
-        found = []
-        for start, end in zip(starts[:-1].tolist(), ends[:-1].tolist(), strict=True):
-            index = order[start:end]
-            found.append(self.each.tally(end - start, [each[index] for each in values]) if end > start else nothing)
-        return Tallies(found)
+        self.tallies.add(tally, codes, values)
 
-    def release(self, tally: Tallies, rng: Stream | None) -> dict[str, Any]:
+    def tally(self, rows: int, read: list[Array]) -> Any:
+        """The statistics of some rows, given what `reads` read and the group of each."""
+        tally = self.nothing()
+        if rows:
+            self.add(tally, read)
+        return tally
+
+    def release(self, tally: Any, rng: Stream | None) -> dict[str, Any]:
         """For each key of an answer the list over groups."""
-        answers = [self.each.release(one, rng) for one in tally.groups]
-        return {key: [answer[key] for answer in answers] for key in answers[0]}
+        return self.tallies.release(tally, rng)
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard error for one group, whose number of rows is not known."""
         return self.each.expected_error(None)
+
+
+class TalliesOfGroups:
+    """The statistics of groups, which can be many: each thread adds to one that no other has, and in the end they are added up.
+
+    They are exact, so that it does not matter which rows each has.
+    """
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        self._grouped = {place: answer for place, answer in enumerate(answers) if isinstance(answer, GroupedAnswer)}
+        self._free: list[dict[int, Any]] = []
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def borrowed(self) -> Iterator[dict[int, Any]]:
+        """Statistics by the place of their query, for one thread."""
+        with self._lock:
+            mine = self._free.pop() if self._free else None
+        if mine is None:
+            mine = {place: answer.nothing() for place, answer in self._grouped.items()}
+        yield mine
+        with self._lock:
+            self._free.append(mine)
+
+    def merged(self) -> dict[int, Any]:
+        """Those of all threads together."""
+        while len(self._free) > 1:
+            for place, tally in self._free.pop().items():
+                self._free[0][place] += tally
+        return self._free[0] if self._free else {place: answer.nothing() for place, answer in self._grouped.items()}

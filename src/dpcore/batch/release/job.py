@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from dpcore.batch.jobfile.fields import Category
     from dpcore.batch.jobfile.settings import Settings
-    from dpcore.batch.release.queries import Query
+    from dpcore.batch.release.queries import Grouped, Query
 
 
 Accounting = Literal["basic", "zcdp", "pld"]
@@ -156,8 +155,13 @@ class ReleaseJob(JobTables):
         return self
 
     @property
-    def _groupings(self) -> set[tuple[str, tuple[Category, ...]]]:
-        return {query.grouping for query in self.query if query.grouping is not None}
+    def _groupings(self) -> list[Grouped]:
+        """The different groups of the grouped queries."""
+        found: list[Grouped] = []
+        for query in self.query:
+            if query.grouping is not None and query.grouping not in found:
+                found.append(query.grouping)
+        return found
 
     @property
     def n_is_public(self) -> bool:

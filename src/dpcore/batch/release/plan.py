@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from dpcore.batch.release.calibration import calibrated
 from dpcore.batch.release.cells import Declared
 from dpcore.batch.release.composition import composed_by
 from dpcore.batch.release.derivations import derivations_of
+from dpcore.batch.release.group_cells import ListedGroups
 from dpcore.batch.release.job import ReleaseJob
 from dpcore.batch.release.queries import (
     SyntheticQuery,
@@ -39,6 +40,8 @@ from dpcore.privacy import Privacy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dpcore.batch.release.grouping import Grouping
+    from dpcore.batch.release.queries import Grouped
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
 
@@ -63,8 +66,8 @@ class ReleasePlan(JobPlan):
         Rows of the input; None if they are not known before the input is read.
     unit_type : pyarrow.DataType or None
         Type of the column that holds the privacy unit; None if the unit is the row.
-    grouping : tuple or None
-        Column and groups of the grouped queries, where they are all the same.
+    grouping : Grouping or None
+        The groups of the grouped queries, where they are all the same.
     publication : Publication
         The files that the job writes, and what its ledger is to pay.
     curator : bool
@@ -77,7 +80,7 @@ class ReleasePlan(JobPlan):
 
     job: ReleaseJob
     answers: tuple[Answer, ...]
-    grouping: tuple[str, Declared] | None
+    grouping: Grouping | None
     derivations: Derivations | None
     positions: tuple[int, ...] | None = None
 
@@ -186,19 +189,25 @@ def planned(
         output=output,
         rows=found.schemas.rows,
         unit_type=found.schemas.unit_type,
-        grouping=_grouping(job, found.reads),
+        grouping=next((read.groups for read in found.reads if read.groups is not None), None),
         publication=publication(_spend(job, answers)),
         curator=curator,
         derivations=found.derivations,
     )
 
 
-def _grouping(job: ReleaseJob, reads: list[Read]) -> tuple[str, Declared] | None:
-    """Column and groups of the first grouped query."""
+def _with_one_grouping(job: ReleaseJob, reads: list[Read]) -> list[Read]:
+    """Let queries with the same groups share them, so that the group of a row is looked up once."""
+    known: list[tuple[Grouped, Grouping]] = []
+    shared = []
     for query, read in zip(job.query, reads, strict=True):
-        if query.grouping is not None and read.groups is not None:
-            return query.grouping[0], read.groups
-    return None
+        if query.grouping is None or read.groups is None:
+            shared.append(read)
+            continue
+        same = next((groups for grouped, groups in known if grouped == query.grouping and groups.listed == read.groups.listed), read.groups)
+        known.append((query.grouping, same))
+        shared.append(replace(read, groups=same))
+    return shared
 
 
 @dataclass(slots=True)
@@ -218,12 +227,12 @@ class _Found:
 
 def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool, tables: Mapping[str, Inputs] | None = None) -> _Found:
     schemas = Schemas(inputs, job.privacy.unit)
-    asked = [name for query, read in zip(job.query, reads, strict=True) for name, _ in read.columns(query)]
+    asked = [name for read in reads for name, _ in read.columns()]
     found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job), tables))
     named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
     inspected = list(schemas.inspected(named, curator=curator))
     fitting = with_values([info for _, info in inspected], named)
-    found.reads = [read.fitted(query, fitting, found.derived) for query, read in zip(job.query, reads, strict=True)]
+    found.reads = _with_one_grouping(job, [read.fitted(fitting, found.derived) for read in reads])
     for path, info in inspected:
         if path is inputs.paths[0]:
             schemas.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
@@ -239,7 +248,7 @@ def _grouped_by(job: ReleaseJob) -> list[str]:
     """The columns that decide in how many groups a unit takes part."""
     if job.privacy.max_groups_per_unit is None:
         return []
-    return [query.grouping[0] for query in job.query if query.grouping is not None]
+    return [name for query in job.query if query.grouping is not None for name in query.grouping[0]]
 
 
 def _sources(derivations: Derivations | None) -> list[str]:
@@ -250,7 +259,7 @@ def _sources(derivations: Derivations | None) -> list[str]:
 def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
     """Raise `JobError` if a row could end a job with a ledger."""
     for position, (query, read) in enumerate(zip(job.query, reads, strict=True)):
-        for name, cells in read.columns(query):
+        for name, cells in read.columns():
             keys = cells.lacks()
             if keys and job.ledger is not None:
                 raise undeclared(f"query[{position}] ({query.name!r}, {query.kind}), column {name!r}", keys)
@@ -258,11 +267,11 @@ def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
 
 def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: Path) -> None:
     for query, read in zip(job.query, found.reads, strict=True):
-        for name, cells in read.columns(query):
+        for name, cells in read.columns():
             if name not in types:
                 continue  # text of a format without types
             if not cells.accepts(types[name]):
-                declared = " with these categories" if isinstance(cells, Declared) else ""
+                declared = " with these categories" if isinstance(cells, Declared | ListedGroups) else ""
                 asked = f"{query.name!r} ({query.kind}{declared})"
                 where = "" if name in found.derived else f"{path}: "
                 raise JobError(f"{where}column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}")

@@ -263,8 +263,16 @@ def label_levels(labels: Sequence[str], places: Sequence[float], letter: float) 
     return levels
 
 
-def heat_map(shares: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], *, title: str, labels: tuple[str, str]) -> str:
-    """Draw shares as a map: the larger, the stronger the colour; of few cells with their numbers, in per cent.
+def heat_map(
+    shares: npt.NDArray[np.float64],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    title: str,
+    labels: tuple[str, str],
+    texts: npt.NDArray[Any] | None = None,
+) -> str:
+    """Draw shares as a map: the larger, the stronger the colour; of few cells with their numbers.
 
     Parameters
     ----------
@@ -276,6 +284,8 @@ def heat_map(shares: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequ
         A text for readers who do not see the plot.
     labels : tuple of str
         What the rows and the columns are.
+    texts : ndarray of str of shape (a, b), optional
+        What stands on the cells. Default: the shares in per cent.
     """
     largest = float(shares.max()) or 1.0
 
@@ -288,7 +298,14 @@ def heat_map(shares: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequ
             # The page's colours have no shades, so a share is how little of the card shines through.
             axes.add_patch(Rectangle((column, row), 1, 1, facecolor=ACCENT, edgecolor="none", alpha=darkest * share / largest))
             if named:
-                axes.text(column + 0.5, row + 0.5, written(100 * share, ".1f"), ha="center", va="center", fontsize=8.5)
+                axes.text(
+                    column + 0.5,
+                    row + 0.5,
+                    written(100 * share, ".1f") if texts is None else str(texts[row, column]),
+                    ha="center",
+                    va="center",
+                    fontsize=8.5,
+                )
         axes.set_xlim(0, shares.shape[1])
         axes.set_ylim(shares.shape[0], 0)
         bare(axes, percent=False)

@@ -15,6 +15,7 @@ from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, P
 from dpcore.batch.jobfile.sections import ExpressionText, RowCount
 from dpcore.batch.jobfile.times import sort_of, timed
 from dpcore.batch.release.found_fields import FoundKeys
+from dpcore.batch.release.group_fields import GroupBy, Groups, GroupsDeclared, check_grouping, size_of
 from dpcore.batch.release.people_fields import DistinctKeys, SumKeys
 from dpcore.batch.release.query_fields import (
     MAX_CELLS,
@@ -24,7 +25,6 @@ from dpcore.batch.release.query_fields import (
     Confidence,
     DeltaShare,
     Edges,
-    Groups,
     HowMany,
     Levels,
     Listed,
@@ -36,12 +36,15 @@ from dpcore.batch.release.query_fields import (
     TwoNumbers,
     TwoNumbersOrSkip,
     check_bounds,
+    check_cells_of_groups,
     check_one_sort,
     check_sort_of_kind,
     even_edges,
 )
 from dpcore.privacy import Privacy
 
+Grouped = tuple[tuple[str, ...], GroupsDeclared]
+"""Columns, and the groups that they declare."""
 MAX_QUERIES = 2**12
 """Each draw of a keyed job has a separate nonce, and so has each row: there are 2^32."""
 MAX_COLUMNS = 2**10
@@ -79,15 +82,15 @@ class QuerySection(Section):
         return Privacy(self.epsilon, self.delta)
 
     @property
-    def grouping(self) -> tuple[str, tuple[Category, ...]] | None:
-        """Column and values of the groups that it is answered for."""
+    def grouping(self) -> Grouped | None:
+        """Columns and declaration of the groups that it is answered for."""
         return None
 
 
 class GroupedQuery(QuerySection):
     """A query that may be answered for each of several declared groups of rows."""
 
-    group_by: Name | None = None
+    group_by: GroupBy | None = None
     groups: Groups | None = None
 
     @model_validator(mode="after")
@@ -95,12 +98,16 @@ class GroupedQuery(QuerySection):
         if (self.group_by is None) != (self.groups is None):
             given = "group_by was given" if self.groups is None else "groups was given"
             raise ValueError(f"group_by, a column, and groups = [...], its declared values, belong together; only {given}")
+        if self.grouping is not None:
+            check_grouping(*self.grouping)
         return self
 
     @property
-    def grouping(self) -> tuple[str, tuple[Category, ...]] | None:
-        """Column and values of the groups that it is answered for."""
-        return None if self.group_by is None or self.groups is None else (self.group_by, self.groups)
+    def grouping(self) -> Grouped | None:
+        """Columns and declaration of the groups that it is answered for."""
+        if self.group_by is None or self.groups is None:
+            return None
+        return ((self.group_by,) if isinstance(self.group_by, str) else self.group_by), self.groups
 
 
 class CountQuery(GroupedQuery):
@@ -198,7 +205,7 @@ class CellsSection(Section):
             raise ValueError(f'missing must be a number, which then counts in its bin, or "{SKIP}", got {self.missing!r}')
 
 
-class HistogramQuery(CellsSection, QuerySection):
+class HistogramQuery(CellsSection, GroupedQuery):
     """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
 
     kind: Literal["histogram"]
@@ -307,9 +314,9 @@ class GridQuery(FoundKeys, GroupedQuery):
     def _groups_times_grid_fit(self) -> Self:
         self.check_found(self.epsilon, grouped=self.grouping is not None)
         check_one_sort(grid=self.grid[0], missing=self.missing)
-        cells = len(self.grid) * len(self.groups or (None,))
-        if cells > MAX_CELLS:
-            raise ValueError(f"grid must have at most {MAX_CELLS} points for all groups together, got {cells}")
+        groups = 1 if self.groups is None else size_of(self.groups)
+        if groups is not None:
+            check_cells_of_groups("grid", len(self.grid), groups)
         return self
 
 
@@ -331,7 +338,7 @@ class MedianQuery(GridQuery):
         return (0.5,)
 
 
-class TopQuery(QuerySection):
+class TopQuery(GroupedQuery):
     """`kind = "top_s"`: the s most frequent of declared candidates."""
 
     kind: Literal["top_s"]
@@ -354,6 +361,12 @@ class TopQuery(QuerySection):
             raise ValueError(f"k must be at most {MAX_CELLS}, got {size}")
         if size and self.s > size:
             raise ValueError(f"s must be at most the number of candidates, {size}, got {self.s}")
+        return self
+
+    @model_validator(mode="after")
+    def _groups_have_no_delta(self) -> Self:
+        if self.grouping is not None and self.delta > 0:
+            raise ValueError(f"delta must be 0 for top_s with group_by, which each row costs ε alone, got {self.delta!r}")
         return self
 
 

@@ -24,7 +24,7 @@ SKIP = "skip"
 """The value of `missing` that leaves rows without a number or category out."""
 MAX_CELLS = 2**20
 """Cells of one answer: a histogram's, a grid's, a list of candidates'."""
-MAX_GROUPS, MAX_LEVELS = 2**12, 255
+MAX_LEVELS = 255
 MAX_SYNTHETIC_CELLS = 2**24
 """Cells of all histograms of a synthetic table: at 45 bytes each 0.8 GB."""
 MAX_DECIMALS = 6
@@ -33,10 +33,6 @@ MAX_DECIMALS = 6
 
 def _check_listed(value: object, info: ValidationInfo) -> tuple[Category, ...]:
     return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS, answers=True)
-
-
-def _check_groups(value: object) -> tuple[Category, ...]:
-    return check_categories(value, "groups", least=1, most=MAX_GROUPS, answers=True)
 
 
 def _check_edges(value: object, info: ValidationInfo) -> tuple[float, ...]:
@@ -201,6 +197,12 @@ def _check_two_numbers_or_skip(value: object, info: ValidationInfo) -> tuple[flo
     return SKIP if value == SKIP else _check_two_numbers(value, info)
 
 
+def check_cells_of_groups(key: str, cells: int, groups: int) -> None:
+    """Raise ValueError if as many cells for each of so many groups are more than an answer has."""
+    if cells * groups > MAX_CELLS:
+        raise ValueError(f"{key} must have at most {MAX_CELLS} points for all groups together, got {cells * groups}")
+
+
 def _check_levels(value: object) -> tuple[float, ...]:
     """Levels of quantiles, in order, with few enough decimals for exact ranks."""
     listed = list(value) if isinstance(value, list | tuple) else [value]
@@ -233,7 +235,6 @@ Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low
 Bound = Annotated[float, PlainValidator(_check_bound)]
 Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
 Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
-Groups = Annotated[tuple[Category, ...], PlainValidator(_check_groups)]
 Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
 StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
 SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC_CELLS)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpcore.batch.jobfile.times import Timed, timed
 from dpcore.batch.release.cells import Binned, Declared, Held, OnGrid, Present, Reals, Within
+from dpcore.batch.release.grouping import Grouping, grouping_of
 from dpcore.batch.release.people_cells import DifferentCells, UnitCells
 from dpcore.batch.release.queries import (
     BoundedQuery,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.group_cells import GroupCells
     from dpcore.batch.release.queries import Query
     from dpcore.batch.tables.categories import Categories
     from dpcore.batch.tables.pieces import FileInfo
@@ -41,27 +43,25 @@ class Read:
     """The way in which a query reads its columns, and the column of its groups."""
 
     cells: tuple[tuple[str, Cells], ...]
-    groups: Declared | None
+    groups: Grouping | None
 
-    def columns(self, query: Query) -> list[tuple[str, Cells]]:
+    def columns(self) -> list[tuple[str, Cells | GroupCells]]:
         """The columns that are read, by name."""
-        grouped = [] if query.grouping is None or self.groups is None else [(query.grouping[0], self.groups)]
-        return [*self.cells, *grouped]
+        return [*self.cells, *(() if self.groups is None else self.groups.columns)]
 
     @property
     def only(self) -> Cells | None:
         """The way in which the single column of a query is read, if it has one."""
         return self.cells[0][1] if self.cells else None
 
-    def fitted(self, query: Query, info: FileInfo, derived: Mapping[str, pa.DataType]) -> Read:
+    def fitted(self, info: FileInfo, derived: Mapping[str, pa.DataType]) -> Read:
         """Return the same for the types of a file, and of derived columns."""
 
         def kind(name: str) -> pa.DataType | None:
             return derived.get(name, None if info.types is None or name in derived else info.types[name])
 
         cells = tuple((name, each.fitted(kind(name))) for name, each in self.cells)
-        groups = None if self.groups is None or query.grouping is None else self.groups.fitted(kind(query.grouping[0]))
-        return Read(cells, groups)
+        return Read(cells, None if self.groups is None else self.groups.fitted(kind))
 
 
 def read_of(position: int, query: Query, unit: str = "row") -> Read:
@@ -135,9 +135,11 @@ def _end(bound: float | None) -> float:
     return bound if isinstance(bound, Timed) else float(bound or 0.0)
 
 
-def _groups(query: Query) -> Declared | None:
+def _groups(query: Query) -> Grouping | None:
     """The groups of a query, if it has some."""
-    return None if query.grouping is None else Declared(_some(declared_by(query.grouping[1])), skip=True)
+    if query.grouping is None:
+        return None
+    return grouping_of(query.grouping, listed=not isinstance(getattr(query, "group_by", None), str))
 
 
 def _some(categories: Categories | None) -> Categories:

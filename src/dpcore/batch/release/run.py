@@ -12,6 +12,7 @@ from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch.jobfile.sections import key_of
 from dpcore.batch.release.cells import read_column
+from dpcore.batch.release.groups import GroupedAnswer, TalliesOfGroups
 from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.plan import ReleasePlan
 from dpcore.batch.release.queries import MAX_QUERIES
@@ -180,11 +181,8 @@ class _Tallies:
         self._plan, self._kept, self._deriving = plan, kept, deriving
         self._conditions = () if plan.derivations is None else plan.derivations.conditions
         self._names = tuple({name: None for answer in plan.answers for name in _names(answer)})
-        none = np.empty(0, np.int64)
-        self.total = [
-            answer.gathering(spill / f"query-{place}") if isinstance(answer, OfWholeUnits) else answer.tally(0, [none] * len(answer.reads))
-            for place, answer in enumerate(plan.answers)
-        ]
+        self._total = [self._begun(place, answer, spill) for place, answer in enumerate(plan.answers)]
+        self._of_groups = TalliesOfGroups(plan.answers)
         self._words = {
             place: RowWords(key_of(plan.job.testing), place + WORD_DRAW * DRAWS)
             for place, answer in enumerate(plan.answers)
@@ -192,22 +190,41 @@ class _Tallies:
         }
         self.rows, self.done = 0, 0.0
 
+    @property
+    def total(self) -> list[Any]:
+        """The statistic of each query, once all rows were added."""
+        for place, tally in self._of_groups.merged().items():
+            self._total[place] = tally
+        return self._total
+
+    def _begun(self, place: int, answer: Answer, spill: Path) -> Any:
+        """The statistic of no rows; those of groups are kept apart."""
+        if isinstance(answer, GroupedAnswer):
+            return None
+        if isinstance(answer, OfWholeUnits):
+            return answer.gathering(spill / f"query-{place}")
+        return answer.tally(0, [np.empty(0, np.int64)] * len(answer.reads))
+
     def of(self, rows: Rows) -> _Part:
         """The statistics of some rows; every cell is checked, also of rows that their unit does not keep, but not of those filtered out."""
         n = len(rows.batch)
         kept = None if self._kept is None else self._kept.mask(rows.first, n)
         passing = Passing(self._deriving.of(rows), kept, self._conditions, self._names)
-        tallies = []
-        for place, answer in enumerate(self._plan.answers):
-            part = passing.of(place)
-            read = [read_column(part.rows, name, cells, curator=self._plan.curator) for name, cells in answer.reads]
-            if isinstance(answer, OfWholeUnits):
-                read += [] if answer.grouping is None else [answer.grouping.codes(part.rows.batch)]
+        tallies: list[Any] = []
+        with self._of_groups.borrowed() as of_groups:
+            groups = _GroupsOfRows()
+            for place, answer in enumerate(self._plan.answers):
+                part = passing.of(place)
+                read = [read_column(part.rows, name, cells, curator=self._plan.curator) for name, cells in answer.reads]
+                grouping = _grouping_of(answer)
+                read += [] if grouping is None else [groups.of(grouping, part.rows)]
                 read += [self._words_of(place, rows, part.rows)] if place in self._words else []
-            if isinstance(answer, OfWholeUnits) and not answer.of_kept_rows:
-                tallies.append(answer.tally(len(part.rows.batch), read))
-            else:
-                tallies.append(answer.tally(part.n, [part.taking_part(each) for each in read]))
+                if isinstance(answer, GroupedAnswer):
+                    answer.add(of_groups[place], [part.taking_part(each) for each in read])
+                elif isinstance(answer, OfWholeUnits) and not answer.of_kept_rows:
+                    tallies.append(answer.tally(len(part.rows.batch), read))
+                else:
+                    tallies.append(answer.tally(part.n, [part.taking_part(each) for each in read]))
         return _Part(tallies, n, rows.done)
 
     def _words_of(self, place: int, rows: Rows, some: Rows) -> Any:
@@ -221,16 +238,36 @@ class _Tallies:
 
     def add(self, part: _Part) -> None:
         """Add those of further rows."""
-        for place, tally in enumerate(part.tallies):
-            self.total[place] += tally  # in place, where the statistic is long
+        ungrouped = (place for place, answer in enumerate(self._plan.answers) if not isinstance(answer, GroupedAnswer))
+        for place, tally in zip(ungrouped, part.tallies, strict=True):
+            self._total[place] += tally  # in place, where the statistic is long
         self.rows += part.rows
         self.done = part.done
 
 
+def _grouping_of(answer: Answer) -> Any:
+    """The groups of an answer, if it has some."""
+    return answer.grouping if isinstance(answer, GroupedAnswer | OfWholeUnits) else None
+
+
 def _names(answer: Answer) -> list[str]:
     """The columns that an answer needs."""
-    grouping = answer.grouping if isinstance(answer, OfWholeUnits) else None
+    grouping = _grouping_of(answer)
     return [*(name for name, _ in answer.reads), *(() if grouping is None else grouping.names)]
+
+
+class _GroupsOfRows:
+    """The groups of rows, which are looked up once for all queries with the same groups of the same rows."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], Any] = {}
+
+    def of(self, grouping: Any, rows: Rows) -> Any:
+        """The group of each row."""
+        key = id(grouping), id(rows)
+        if key not in self._known:
+            self._known[key] = grouping.codes(rows.batch)
+        return self._known[key]
 
 
 # Private answers

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.batch.release import plots as release_plots
+from dpcore.batch.release.group_sections import cross_of_groups, lines_of_groups
 from dpcore.batch.release.labels import axis_of, with_unit
 from dpcore.batch.release.synthetic_page import FEW, MOST_BARS, synthetic_section
 from dpcore.batch.release.words import (
@@ -79,8 +80,8 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
     if in_text(query):
         return shown | _texts(query)
     match query["kind"]:
-        case "quantile" | "median" if grouped:
-            return shown | _grouped_quantiles(query)
+        case "quantile" | "median" | "histogram" | "top_s" if grouped:
+            return shown | lines_of_groups(query, _rank_error(query))
         case kind if grouped or kind == "histogram":
             return shown | _cells(query)
         case "synthetic":
@@ -174,7 +175,7 @@ def _cells(query: Mapping[str, Any]) -> dict[str, Any]:
         "hidden": max(0, len(values) - MOST_BARS),
         "negative": kinds == "counts" and bool((values < 0).any()),
         "expected_misses": plain_number(rounded(len(values) * (1 - query["confidence"]))) if query.get("confidence") else None,
-    }
+    } | (cross_of_groups(query, values) if parts == "groups" else {})
 
 
 def _largest(query: Mapping[str, Any], labels: Sequence[str], values: npt.NDArray[np.float64]) -> str:
@@ -209,21 +210,6 @@ def _label(query: Mapping[str, Any]) -> str:
         return "rows"
     named = " and ".join(query["columns"]) if query["kind"] == "covariance" else query["column"]
     return axis_of(f"{SPREADS.get(query['kind'], query['kind'].replace('_', ' '))} of {named}", query)
-
-
-def _grouped_quantiles(query: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of quantiles for each group."""
-    levels, groups = as_list(query.get("q"), 1), [plain_name(group) for group in query["groups"]]
-    lines = [[plain_number(value) for value in np.atleast_1d(values).tolist()] for values in query["value"]]
-    return {
-        "form": "lines",
-        "summary": counted(len(groups), "group"),
-        "value": counted(len(groups) * len(levels), "value"),
-        "interval": None,
-        "levels": [quantile_name(level) for level in levels],
-        "lines": [{"label": label, "values": values} for label, values in zip(groups, lines, strict=True)][:LISTED],
-        "ranks": _rank_error(query),
-    }
 
 
 def _quantiles(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ tables differ
 | answer | add_remove | replace, unit = row | replace, another unit |
 |---|---|---|---|
 | one count | m | 1 | m |
-| histogram, or a count for each group, ℓ1 | m | 2 | 2m |
+| histogram, a count or a histogram for each group, ℓ1 | m | 2 | 2m |
 | the same, ℓ2 | m | √2 | √2·m |
 | G histograms of the same rows, ℓ1 | G·m | 2G | 2G·m |
 | the same, ℓ2 | √G·m | √(2G) | √(2G)·m |
@@ -28,6 +28,7 @@ tables differ
 | units for each group, of t touched groups, ℓ1; ℓ2 | t; √t | – | t; √t |
 | sum of which each unit has at most C in absolute value | C | – | C if all x have one sign, else 2C |
 | the same for each group, ℓ1; ℓ2 | C; C | – | 2C; √2·C if all x have one sign, else 2C |
+| rows that a choice for each group pays for | m | 2 | 2m |
 | groups that a unit touches, at most γ of G | min(G, m, γ) | min(G, 2) | min(G, 2·min(m, γ)) |
 
 **Filters.** A condition on rows (`where`, on the job or on a query) is a function of one row, and so are derived columns and public
@@ -57,8 +58,19 @@ others are at a corner. Where rows without a value are skipped, a row may also t
 number of the others is private, the columns for another unit hold with m = 1, and the sum of a row's term moves by max(U, 0) − min(L, 0)
 where U − L was enough. A rank loses c − q·k and gains c' − q·k', 0 ≤ c ≤ k ≤ m, terms in [−q·m, (1−q)·m]: apart by at most m, and one
 alone at most m·max(q, 1−q). A count of one candidate changes by at most m, and what one gains another may lose under replacement: only
-under add_remove do all counts move the same way (`monotone`). An answer for each group that is no sum composes over the groups that a
-unit touches: those it leaves and, under replacement, those it enters.
+under add_remove do all counts move the same way (`monotone`).
+
+**Groups.** A row is in one declared group or in none, over one column or over several. Counts for groups are a histogram whose cells are
+the groups, and histograms for groups are one whose cells are pairs of a group and a cell: the bounds above hold, whether or not rows are
+in no group, since then the norm of a or b is less. The numbers of rows of the groups are private even where that of all rows is public.
+
+An answer for each group that is a choice (a quantile, the top s) is not calibrated by norms. Let M_g be ε_g-private where one row is
+added to group g or removed from it, and let the M_g draw independently. A unit's k ≤ m rows are taken away one by one, and its k' ≤ m new
+ones put in one by one: k steps under add_remove, k + k' ≤ 2m under replace. Each step adds or removes one row of one group, or of none:
+the data of all other groups stay as they are, their answers keep their laws, and the probability of any joint answer changes by a factor
+of at most e^ε_g. So all groups together are (m·ε_g)-private under add_remove and (2m·ε_g)-private under replace, and ε_g = ε/m or ε/(2m).
+This is never worse than to split ε over the groups that a unit touches, each of which might then hold all m rows. (With one group no row
+enters another: it is calibrated like a query without groups, whose bounds do not need that the number of rows is public.)
 """
 
 from __future__ import annotations
@@ -165,6 +177,16 @@ class Contribution:
         """Sensitivity of the number of units for each group."""
         touched = self.touched(groups)
         return Sensitivity(touched, fraction_up(_root_up(touched)), alone=False)
+
+    @property
+    def moved(self) -> int:
+        """Rows that are taken away and put in their place, at most: each costs what one row does that is added or removed."""
+        return 2 * self.rows if self.replaced else self.rows
+
+    @property
+    def of_one_row(self) -> Contribution:
+        """The contribution of a single row that is added or removed."""
+        return Contribution(1, replaced=False, n_is_public=False)
 
     def touched(self, groups: int) -> int:
         """Return how many of all groups may have other rows."""

@@ -13,12 +13,15 @@ from dpcore.batch.jobfile.fields import INT64_MAX, INT64_MIN
 from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
 
 STEP_BITS = 31
 """Products of two numbers of at most 2^31 steps are below 2^63."""
+MOST_STEPS = 2.0**STEP_BITS
 WIDTHS = 2.0**-400, 2.0**400
 """Widths upper − lower whose products and scales float64 holds."""
 CACHED = 1 << 13
@@ -100,6 +103,12 @@ class Steps:
         return float(Fraction(self.lower) + Fraction(step) * Fraction(self.unit))
 
 
+def parts_of(columns: list[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.int64]]:
+    """Numbers of each row, at most 2^31: the steps, and both halves of their products."""
+    products = columns[0] * columns[-1]
+    return [*columns, products >> STEP_BITS, products & _LOW]
+
+
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Exact sums over rows of steps k of one column, or k and l of two.
@@ -121,9 +130,14 @@ class Moments:
     @classmethod
     def of(cls, columns: list[npt.NDArray[np.int64]]) -> Moments:
         """The sums of one or two columns of steps."""
-        products = columns[0] * columns[-1]
-        product = (int((products >> STEP_BITS).sum()) << STEP_BITS) + int((products & _LOW).sum())
-        return cls(len(products), tuple(int(each.sum()) for each in columns), product)
+        parts = [int(each.sum()) for each in parts_of(columns)]
+        return cls.of_parts([len(columns[0]), *parts])
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[int]) -> Moments:
+        """From the number of rows and the sums over rows of the parts that `parts_of` gives."""
+        n, *sums, high, low = parts
+        return cls(n, tuple(sums), (high << STEP_BITS) + low)
 
     def __add__(self, other: Moments) -> Moments:
         sums = tuple(one + another for one, another in zip(self.sums, other.sums, strict=True))

@@ -93,4 +93,4 @@ def _map(name: str, declared: Mapping[str, Any], pair: Mapping[str, Any]) -> dic
 def _names(declared: Mapping[str, Any]) -> list[str]:
     """Categories, or the edges of bins."""
     edges = bin_edges(declared)
-    return cell_names(declared) if edges is None else [plain_number(float(edge)) for edge in edges]
+    return list(cell_names(declared)) if edges is None else [plain_number(float(edge)) for edge in edges]

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from dpcore.batch.jobfile.sections import OutputSection
 from dpcore.batch.release.cells import Binned, Declared
+from dpcore.batch.release.draws import Draw
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.output import Output
 from dpcore.batch.tables.places import output_place
-from dpcore.rng import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.queries import SyntheticQuery
     from dpcore.batch.tables.progress import Progress
     from dpcore.batch.tables.publication import Publication
-    from dpcore.rng import Stream, StreamPosition
+    from dpcore.rng import Stream
 
     Array = npt.NDArray[Any]
 
@@ -113,8 +113,8 @@ class Table:
     ) -> None:
         self.rows, self._columns, self._joint = rows, columns, joint
         self._lookups = [_Lookup(each) for each in weights]
-        self._choices = [_Draw(rng) for _ in joint]
-        self._inside = {place: _Draw(rng) for place, column in enumerate(columns) if isinstance(column.cells, Binned)}
+        self._choices = [Draw(rng) for _ in joint]
+        self._inside = {place: Draw(rng) for place, column in enumerate(columns) if isinstance(column.cells, Binned)}
 
     def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """All rows, so many at a time; the rows are the same however they are cut."""
@@ -200,30 +200,3 @@ def _unit_floats(n: int, rng: Stream | None) -> npt.NDArray[np.float64]:
     from dpcore.distributions._choices import unit_floats
 
     return unit_floats((n,), rng=rng)
-
-
-class _Draw:
-    """One draw of a stream, which can begin at any of its elements."""
-
-    def __init__(self, rng: Stream | None) -> None:
-        self._position = resolve(rng).position()
-
-    def at(self, element: int) -> _At:
-        """A stream whose only call begins at an element."""
-        return _At(self._position._replace(first_element=self._position.first_element + element))
-
-
-class _At:
-    """A stream with a fixed position."""
-
-    def __init__(self, position: StreamPosition) -> None:
-        self._position = position
-
-    @property
-    def secure(self) -> bool:
-        """Whether the words are those of the secure source."""
-        return self._position.secure
-
-    def position(self) -> StreamPosition:
-        """The position of the stream."""
-        return self._position

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore.batch.release.group_words import GroupNames, groups_in_words
 from dpcore.batch.release.query_fields import SKIP
 from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range, quoted
 from dpcore.pages.words import OWN_ROWS, protection_in_words, unnamed, whose
@@ -106,7 +107,7 @@ def asked(query: Mapping[str, Any]) -> str:
     rows = f", where {spaced(query['where'])}" if query.get("where") else ""
     if query.get("groups") is None:
         return f"{_question(query)}{rows}"
-    return f"{_question(query)}, in each of {counted(len(query['groups']), 'declared group')} by {query['group_by']}{rows}"
+    return f"{_question(query)}, {groups_in_words(query)}{rows}"
 
 
 def _question(query: Mapping[str, Any]) -> str:
@@ -129,7 +130,8 @@ def _question(query: Mapping[str, Any]) -> str:
         case "synthetic":
             return f"A table of made-up rows with {_columns_in_words(query)}"
         case "top_s":
-            return f"The {f'{len(values)} ' if len(values) > 1 else ''}most frequent of the declared values{of}"
+            chosen = query["s"] if query.get("groups") is not None else len(values)
+            return f"The {f'{chosen} ' if chosen > 1 else ''}most frequent of the declared values{of}"
         case "var" | "std" | "covariance" as kind:
             over = "n" if query.get("ddof") == 0 else "n − 1"
             of = f" of {' and '.join(query['columns'])}" if column is None else of
@@ -238,11 +240,11 @@ def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
     return None if edges is None or isinstance(edges[0], str) else np.asarray(edges, dtype=np.float64)
 
 
-def cell_names(query: Mapping[str, Any]) -> list[str]:
+def cell_names(query: Mapping[str, Any]) -> Sequence[str]:
     """The names of the cells of a histogram, or of the groups."""
     edges = bin_edges(query)
     if query.get("groups") is not None:
-        return [plain_name(group) for group in query["groups"]]
+        return GroupNames(query)
     if edges is None and query.get("edges") is not None:
         return text_bin_names(query["edges"])
     return [plain_name(category) for category in query["categories"]] if edges is None else bin_names(edges)

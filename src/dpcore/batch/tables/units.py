@@ -46,10 +46,14 @@ class Groups(Protocol):
     """Declared groups of rows."""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that say which group a row is in."""
+
+    @property
     def size(self) -> int:
         """Number of groups."""
 
-    def read(self, cells: pa.Array) -> npt.NDArray[Any]:
+    def codes(self, batch: pa.RecordBatch) -> npt.NDArray[Any]:
         """The number of the group of each row; `size` if it is in none."""
 
 
@@ -123,7 +127,7 @@ def choose_rows(
     threads: int,
     update: Callable[[int, float], None],
     *,
-    grouping: tuple[str, Groups] | None = None,
+    grouping: Groups | None = None,
     refuse: bool = False,
 ) -> Kept:
     """Read the unit column once, and choose the rows of each unit that take part.
@@ -140,8 +144,8 @@ def choose_rows(
         Threads that choose.
     update : callable
         Told the rows read and the fraction of the work that is done, on the calling thread.
-    grouping : tuple, optional
-        A column and the groups of which each unit takes part in `max_groups_per_unit` only.
+    grouping : Groups, optional
+        The groups of which each unit takes part in `max_groups_per_unit` only.
     refuse : bool, default False
         Whether a unit with too many rows is an error.
 
@@ -165,10 +169,10 @@ def choose_rows(
 class _Choice:
     """A pass over the units of a plan, and a choice among the rows of each part of them."""
 
-    def __init__(self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: tuple[str, Groups] | None, refuse: bool) -> None:
+    def __init__(self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: Groups | None, refuse: bool) -> None:
         self.reading = Reading()
         self._plan, self._spill, self._grouping, self._refuse = plan, spill, grouping, refuse
-        self._n_groups = 0 if grouping is None else grouping[1].size
+        self._n_groups = 0 if grouping is None else grouping.size
         self._privacy = plan.job.privacy
         self._words, self._further = RowWords(key, ROW_NONCE), RowWords(key, GROUP_NONCE)
         self._most_rows = plan.job.privacy.rows_per_unit
@@ -178,7 +182,7 @@ class _Choice:
 
     def made(self, threads: int) -> Kept:
         """Read all rows, and choose."""
-        names = () if self._grouping is None else self._grouping[:1]
+        names = () if self._grouping is None else self._grouping.names
         columns = {name: self._plan.read_types[name] for name in names if name in self._plan.read_types}
         with ByUnit(self._spill / "units", self._schema) as parts:
             for batch in unit_batches(self._plan, self.reading, self._schema, self._drawn, columns):
@@ -201,7 +205,7 @@ class _Choice:
         # Who refuses does not draw: the rows that are too many are those that come last.
         columns = [pa.array(positions), pa.array(positions.astype(np.uint64)) if self._refuse else self._words.of(rows)]
         if self._grouping is not None:
-            columns += [_groups(rows, *self._grouping), self._further.of(rows)]
+            columns += [_groups(rows, self._grouping), self._further.of(rows)]
         return columns
 
     def _chosen(self, parts: ByUnit, part: int, kept: Kept) -> None:
@@ -256,9 +260,9 @@ class RowWords:
         return pa.array(_backend.uniform_words(position, len(rows.batch)))
 
 
-def _groups(rows: Rows, column: str, groups: Groups) -> pa.Array:
+def _groups(rows: Rows, groups: Groups) -> pa.Array:
     """The number of each row's group; −1 if it is in none. No cell can be refused."""
-    codes = groups.read(rows.batch.column(column))
+    codes = groups.codes(rows.batch)
     return pa.array(np.where(codes == groups.size, -1, codes).astype(np.int32))
 
 

@@ -140,6 +140,15 @@ def test_long_answers_are_cut(capsys):
     assert (len(found), found[-1]) == (13, ["", "… 88 more"])
 
 
+def test_a_million_groups_are_cut(capsys):
+    size = 10**6
+    groups = {"a": [["x", "y"][place % 2] for place in range(size)], "b": list(range(size))}
+    query = {"kind": "count", "group_by": ["a", "b"], "groups": groups, "value": [7] * size, "stderr": [2.0] * size}
+    found = answers(query | {"interval": [[3, 11]] * size}, capsys)
+    assert found[1] == ["", "y, 1", "7 ± 4"]
+    assert (len(found), found[-1]) == (13, ["", "… 999,988 more"])
+
+
 def test_tables_show_no_control_character_and_no_markup(capsys):
     print_table(make_table(["a"], [["[red]x\x1b[1m"], [None]]), "line\x07")
     assert capsys.readouterr().out.split() == ["a", "[red]x\\x1b[1m", "–", "line\\x07"]

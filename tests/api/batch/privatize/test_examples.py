@@ -52,6 +52,18 @@ def test_the_release_shows_every_kind_within_its_budget(repository):
     assert job.ledger is not None
 
 
+def test_the_job_with_groups_runs_within_its_budget(repository, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(repository)
+    text = (repository / "examples/groups.toml").read_text(encoding="utf-8")
+    (tmp_path / "job.toml").write_text(text.replace("out/", f"{tmp_path}/"), encoding="utf-8")
+    assert run(["ledger", "create", str(tmp_path / "randhie.ledger"), "--epsilon", "2"]) == 0
+    assert run(["release", str(tmp_path / "job.toml")]) == 0, capsys.readouterr().err
+    queries = json.loads((tmp_path / "randhie-groups.json").read_text(encoding="utf-8"))["queries"]
+    assert [len(query["value"]) for query in queries] == [20, 4, 3]
+    assert queries[0]["groups"]["coins"][:6] == [0, 25, 50, 95, 100, 0]
+    assert len(queries[2]["value"][0]) == 4
+
+
 EARLIER = ("out/randhie.ledger", "out/randhie-private.parquet", "out/randhie-release.json", "out/demo/other.ledger")
 
 

@@ -14,6 +14,7 @@ pytest.importorskip("matplotlib")
 
 from dpcore import pages
 from dpcore.batch.commands import answers_text
+from dpcore.batch.release.group_words import GroupNames
 from dpcore.batch.release.page import ReleasePages
 from dpcore.batch.release.plots import label_levels
 from dpcore.batch.release.words import bin_names, limits_in_words, quantile_name
@@ -451,3 +452,59 @@ def test_without_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "dpcore.pages.plots", None)
     with pytest.raises(JobError, match="needs the extra `report`"):
         ReleasePages(tmp_path, "release")
+
+
+TWO = {"group_by": ["site", "age"], "groups": {"site": ["n", "n", "s", "s"], "age": [[0.0, 18.0], [18.0, 65.0]] * 2}}
+
+
+def test_groups_of_two_columns_are_a_table_and_a_map(page):
+    text = page(query("mean", "mean", [2.5, 1.25, -3.0, 7.0], stderr=[0.5] * 4, interval=[[0.0, 9.0]] * 4, **TWO))
+    assert "The mean of visits, in each of 4 declared groups by site and age." in text
+    assert '<th scope="col">site / age</th><th scope="col" class="number">0 to below 18</th>' in text
+    assert '<td class="name">s</td><td class="number">−3</td><td class="number">7</td>' in text
+    assert '<td class="name">n, 18 to 65</td>' in text
+    assert plots(text) == 2
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        {"site": ["n", "n", "s"], "age": ["x", "y", "x"]},
+        {"site": ["n", "s", "n", "s"], "age": ["x", "x", "y", "y"]},
+        {"site": ["n", "n", "s", "s"], "age": ["x", "y", "y", "x"]},
+    ],
+    ids=str,
+)
+def test_groups_that_are_not_all_combinations_are_a_list(page, groups):
+    size = len(groups["site"])
+    text = page(query("n", "count", [1] * size, stderr=[1.0] * size, interval=[[0, 2]] * size, group_by=list(groups), groups=groups))
+    assert "site / age" not in text
+    assert '<td class="name">s, x</td>' in text
+
+
+def test_cells_and_places_of_each_group(page):
+    cells = query("cells", "histogram", [[1, -2]] * 4, edges=[0, 1, 2], stderr=[1.0] * 4, interval=[[[0, 2], [-3, -1]]] * 4, **TWO)
+    top = query("top", "top_s", [["a", 7]] * 4, s=2, candidates=5, stderr=[None] * 4, interval=[None] * 4, **TWO)
+    text = page(cells, top)
+    assert '<th scope="col" class="number">0 to below 1</th><th scope="col" class="number">1 to 2</th>' in text
+    assert '<td class="name">s, 0 to below 18</td><td class="number">1</td><td class="number">−2</td>' in text
+    assert '<th scope="col" class="number">place 2</th>' in text
+    assert '<td class="name">s, 18 to 65</td><td class="number">a</td><td class="number">7</td>' in text
+    assert "The 2 most frequent of the declared values of visits, in each of 4 declared groups by site and age." in text
+    assert plots(text) == 1
+
+
+def test_a_million_groups_do_not_fill_the_page(page):
+    size = 1000
+    groups = {"group_by": ["a", "b"], "groups": {"a": np.repeat(np.arange(size), size).tolist(), "b": list(range(size)) * size}}
+    answer = query("n", "count", list(range(size**2)), stderr=[1.0] * size**2, interval=[[0, 2]] * size**2, **groups)
+    text = page(answer)
+    assert "in each of 1,000,000 declared groups by a and b" in text
+    assert "999, 999" in text
+    assert len(text) < 300_000
+
+
+def test_names_of_groups():
+    names = GroupNames({"groups": {"a": ["x", None], "b": [[0, 1.5], [1.5, 4]]}})
+    assert list(names) == ["x, 0 to below 1.5", "no value, 1.5 to 4"]
+    assert names[1:] == ["no value, 1.5 to 4"]

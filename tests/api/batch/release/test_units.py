@@ -235,6 +235,10 @@ def test_what_a_job_says_about_units():
     assert bound(unit="p", max_rows_per_unit=3, max_groups_per_unit=2) == Contribution(3, replaced=True, n_is_public=False, groups=2)
 
 
+BY_REGION_AND_X = {
+    "group_by": ["region", "x"],
+    "groups": {"region": ["a", "b", "c"], "x": {"edges": [-4, 2, 8]}},
+}
 QUERIES = {
     "n": {"kind": "count"},
     "some": {"kind": "count", "column": "x", "lower": 0, "upper": 5},
@@ -244,6 +248,9 @@ QUERIES = {
     "median": {"kind": "quantile", "column": "x", "q": [0.3], "grid": list(range(-5, 12))},
     "sums": {"kind": "sum", "column": "x", "lower": -4.0, "upper": 9.0, "group_by": "region", "groups": ["a", "b", "c"]},
     "top": {"kind": "top_s", "column": "region", "candidates": ["a", "b", "c", "d"], "s": 2},
+    "cells by": {"kind": "histogram", "column": "x", "edges": [-4, 0, 4, 9], **BY_REGION_AND_X},
+    "median by": {"kind": "quantile", "column": "x", "q": [0.3], "grid": list(range(-5, 12)), **BY_REGION_AND_X},
+    "top by": {"kind": "top_s", "column": "region", "candidates": ["a", "b", "c", "d"], "s": 2, **BY_REGION_AND_X},
 }
 
 
@@ -260,8 +267,15 @@ def tallies(place, table, privacy):
         "sum": [Fraction(by_name["sum"].integers) * Fraction(by_name["sum"].grid)],
         "mean": [Fraction(by_name["mean"].integers) * Fraction(by_name["mean"].grid)],
         "median": quantile.utilities(by_name["median"], Fraction(3, 10)).tolist(),
-        "sums": [Fraction(each.integers) * Fraction(each.grid) for each in by_name["sums"].groups],
+        "sums": [Fraction(each) * Fraction(by_name["sums"].sums.grid) for each in by_name["sums"].sums.integers],
         "top": by_name["top"].tolist(),
+        "cells by": by_name["cells by"][:-1, :-1].reshape(-1).tolist(),
+        "median by": [
+            utility
+            for counts in by_name["median by"][:-1, :-1]
+            for utility in plan.answers[list(QUERIES).index("median by")].each.utilities(counts, Fraction(3, 10)).tolist()
+        ],
+        "top by": by_name["top by"][:-1, :-1].reshape(-1).tolist(),
     }
 
 
@@ -308,6 +322,9 @@ def test_neighbouring_tables_differ_by_no_more_than_the_noise_hides(place, relat
                 continue
             sensitivity = answer.sensitivities[0] if name == "median" else Fraction(answer.noise[0].sensitivity)
             moved = max(map(abs, change)) if name in {"median", "top"} else sum(map(abs, change))
+            if name == "median by":  # of each group the point that moves most, in tenths of a rank
+                moved = sum(max(map(abs, change[place : place + 17])) for place in range(0, len(change), 17))
+                sensitivity = answer.each.sensitivities[0] * answer.each.moved
             assert moved <= sensitivity, name
             largest[name] = max(largest[name], float(moved / sensitivity))
     assert not [(name, value) for name, value in largest.items() if value <= 0.5 and name not in quiet]
@@ -342,7 +359,7 @@ def losses(place, privacy, tables):
 
 def moments_of_groups(answer, tally):
     """The exact moments of each group."""
-    return tally.groups
+    return list(tally.each())
 
 
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])

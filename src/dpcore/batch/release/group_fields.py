@@ -1,0 +1,217 @@
+"""The keys `group_by` and `groups` of a query: the columns of the groups, and how each column's groups are declared."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import reprlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import PlainValidator, ValidationError, model_validator
+
+from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, Section, check_categories
+from dpcore.batch.jobfile.near_names import suggestion
+from dpcore.batch.jobfile.sections import SUFFIXES
+from dpcore.batch.release.query_fields import BinCount, Edges, even_edges
+from dpcore.pages.printable import UNPRINTABLE, printable
+
+MAX_GROUPS, MAX_GROUP_COLUMNS = 10**6, 16
+
+
+def _check_day(value: object) -> dt.date:
+    """A date of TOML, or its text."""
+    if type(value) is dt.date:
+        return value
+    try:
+        return dt.date.fromisoformat(value if isinstance(value, str) and len(value) == 10 else "")
+    except ValueError:
+        raise ValueError(f"must be a date like 2013-01-31, got {reprlib.repr(value)}") from None
+
+
+def _check_values(value: object) -> tuple[Category, ...]:
+    return check_categories(value, "values", least=1, most=MAX_GROUPS, answers=True)
+
+
+Day = Annotated[dt.date, PlainValidator(_check_day)]
+Values = Annotated[tuple[Category, ...], PlainValidator(_check_values)]
+
+
+class GroupColumn(Section):
+    """The groups of one column: listed values, the codes 0 … k − 1, bins of numbers, or years, months or days; and the nulls, if wanted."""
+
+    values: Values | None = None
+    k: CategoryCount | None = None
+    edges: Edges | None = None
+    bins: BinCount | None = None
+    lower: Finite | None = None
+    upper: Finite | None = None
+    by: Literal["year", "month", "day"] | None = None
+    first: Day | None = None
+    last: Day | None = None
+    null: bool = False
+
+    @model_validator(mode="after")
+    def _groups_are_declared_once(self) -> Self:
+        given = [key for key in ("values", "k", "edges", "bins", "by") if getattr(self, key) is not None]
+        if len(given) != 1:
+            found = f"{' and '.join(given)} were given" if given else "none was given"
+            raise ValueError(
+                'needs one of values = [...], k = N (the codes 0 … N − 1), edges = [...], bins = N with lower and upper, or by = "year", '
+                f'"month" or "day" with first and last; {found}'
+            )
+        for main, others in (("bins", ("lower", "upper")), ("by", ("first", "last"))):
+            self._check_ends(main, *others)
+        return self
+
+    def _check_ends(self, main: str, low: str, high: str) -> None:
+        """Raise ValueError unless both ends are given with the key that needs them, and with no other."""
+        ends = [getattr(self, low), getattr(self, high)]
+        if getattr(self, main) is None:
+            if any(end is not None for end in ends):
+                raise ValueError(f"{low} and {high} belong to {main}, which was not given")
+        elif any(end is None for end in ends) or not (ends[0] <= ends[1] if main == "by" else ends[0] < ends[1]):
+            found = " and ".join(f"{key} = {end}" for key, end in zip((low, high), ends, strict=True))
+            raise ValueError(f"{main} needs {low} and {high}, in this order, got {found}")
+
+    @property
+    def cuts(self) -> tuple[float, ...] | None:
+        """The edges of bins; None of other groups."""
+        if self.bins is None or self.lower is None or self.upper is None:
+            return self.edges
+        return even_edges(self.bins, self.lower, self.upper)
+
+    @property
+    def size(self) -> int:
+        """Number of groups."""
+        own = self.k or len(self.values or ())
+        if self.cuts is not None:
+            own = len(self.cuts) - 1
+        if self.by is not None and self.first is not None and self.last is not None:
+            own = place_of_day(self.last, self.by) - place_of_day(self.first, self.by) + 1
+        return own + self.null
+
+
+def place_of_day(day: dt.date, by: str) -> int:
+    """The number of a day, or of its month or year; numbers that follow each other differ by one."""
+    return {"year": day.year, "month": 12 * day.year + day.month - 1, "day": day.toordinal()}[by]
+
+
+class Combinations(Section):
+    """All combinations of several columns' values that are groups: the rows of a public table, in a file or in the job."""
+
+    groups_file: Name | None = None
+    records: tuple[dict[str, Category | None], ...] | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Number of groups; None if it is not known before the file is read."""
+        return None if self.records is None else len(self.records)
+
+
+GroupsDeclared = tuple[Category, ...] | dict[str, GroupColumn] | Combinations
+"""One column's values; a declaration for each column; or the combinations wanted."""
+
+
+def _check_group_by(value: object) -> str | tuple[str, ...]:
+    names = value if isinstance(value, list | tuple) else [value]
+    if not names or not all(isinstance(name, str) and name and not UNPRINTABLE.search(name) for name in names):
+        raise ValueError(f"group_by must be the name of a column or a list of names, got {printable(reprlib.repr(value))}")
+    if len(set(names)) < len(names) or len(names) > MAX_GROUP_COLUMNS:
+        raise ValueError(f"group_by must list at most {MAX_GROUP_COLUMNS} different columns, got {reprlib.repr(value)}")
+    return value if isinstance(value, str) else tuple(map(str, names))
+
+
+def _check_groups(value: object) -> GroupsDeclared:
+    if isinstance(value, Combinations):
+        return value
+    if isinstance(value, str):
+        return _combinations_of_file(value)
+    if isinstance(value, Mapping):
+        return {str(name): _group_column(str(name), each) for name, each in value.items()}
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+        return _combinations(value)
+    return check_categories(value, "groups", least=1, most=MAX_GROUPS, answers=True)
+
+
+def _combinations_of_file(path: str) -> Combinations:
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise ValueError(
+            f"groups as a text is the path of a public table with all combinations wanted, and ends in one of {', '.join(SUFFIXES)}, "
+            f"got {reprlib.repr(path)}"
+        )
+    return Combinations(groups_file=path)
+
+
+def _combinations(records: list[Any] | tuple[Any, ...]) -> Combinations:
+    if len(records) > MAX_GROUPS:
+        raise ValueError(f"groups must be at most {MAX_GROUPS}, got {len(records)} of them")
+    for position, record in enumerate(records):
+        if not isinstance(record, Mapping) or set(record) != set(records[0]):
+            raise ValueError(f"groups as a list of tables has the same columns in each; groups[{position}] is {reprlib.repr(record)}")
+        for name, value in record.items():
+            if value is not None and type(value) not in {str, int}:
+                raise ValueError(f"groups[{position}].{name} must be a string or an integer, got {reprlib.repr(value)}")
+    return Combinations(records=tuple(dict(record) for record in records))
+
+
+def _group_column(name: str, value: object) -> GroupColumn:
+    """The declaration of one column: a list of values, or a table."""
+    if isinstance(value, GroupColumn):
+        return value
+    if not isinstance(value, Mapping):
+        return GroupColumn(values=check_categories(value, name, least=1, most=MAX_GROUPS, answers=True))
+    try:
+        return GroupColumn.model_validate(dict(value))
+    except ValidationError as error:
+        raise ValueError("; ".join(_explained(name, details) for details in error.errors(include_url=False))) from None
+
+
+def _explained(name: str, details: Any) -> str:
+    """One mistake in the table of a column."""
+    key = ".".join(map(str, details["loc"][:1]))
+    path = f"{name}.{key}" if key else name
+    match details["type"]:
+        case "extra_forbidden":
+            return f"{path}: unknown key; allowed here: {', '.join(GroupColumn.model_fields)}{suggestion(key, GroupColumn.model_fields)}"
+        case "value_error":
+            return f"{path}: {details['ctx']['error']}"
+        case "literal_error":
+            return f"{path} = {reprlib.repr(details['input'])}: must be {details['ctx']['expected']}"
+        case _:
+            return f"{path} = {reprlib.repr(details['input'])}: {details['msg']}"
+
+
+def check_grouping(names: tuple[str, ...], groups: GroupsDeclared) -> None:
+    """Raise ValueError unless the groups are those of these columns, and not too many."""
+    if isinstance(groups, Combinations):
+        _check_columns(names, groups.records[0] if groups.records else names)
+        return
+    if isinstance(groups, dict):
+        _check_columns(names, groups)
+    elif len(names) > 1:
+        raise ValueError(f"groups = [...] is for one column; with several write groups = {{ {names[0]} = [...], {names[1]} = [...] }}")
+    size = size_of(groups)
+    if size is not None and size > MAX_GROUPS:
+        raise ValueError(
+            f"groups must be at most {MAX_GROUPS}, but all combinations of the columns are {size}; name those that are wanted in a public "
+            'table, groups = "cells.csv"'
+        )
+
+
+def _check_columns(names: tuple[str, ...], declared: Any) -> None:
+    if set(names) != set(declared):
+        found = ", ".join(map(repr, declared)) or "none"
+        raise ValueError(f"groups must declare the columns of group_by, {', '.join(map(repr, names))}, but has {found}")
+
+
+def size_of(groups: GroupsDeclared) -> int | None:
+    """Number of groups; None if it is not known before a file is read."""
+    if isinstance(groups, Combinations):
+        return groups.size
+    return math.prod(column.size for column in groups.values()) if isinstance(groups, dict) else len(groups)
+
+
+GroupBy = Annotated[str | tuple[str, ...], PlainValidator(_check_group_by)]
+Groups = Annotated[GroupsDeclared, PlainValidator(_check_groups)]

@@ -1,0 +1,91 @@
+"""Sections of the page of a release about grouped answers with several parts a group, and about groups that two columns make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcore.batch.release import plots as release_plots
+from dpcore.batch.release.group_words import GroupNames, count_of_groups, crossed, group_columns
+from dpcore.batch.release.words import as_list, cell_names, quantile_name
+from dpcore.pages.numbers import counted, plain_name, plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+LINES, WIDEST = 5000, 40
+"""Rows and columns of a table of groups."""
+MOST_MAPPED = 60
+"""Rows or columns of a map, at the most."""
+
+
+def lines_of_groups(query: Mapping[str, Any], ranks: str | None) -> dict[str, Any]:
+    """A line for each group, with its quantiles, its cells or its places."""
+    names, heads = GroupNames(query), _heads(query)
+    cells = [[_shown(value) for value in as_list(values, 1)[:WIDEST]] for values in query["value"][:LINES]]
+    return {
+        "form": "lines",
+        "summary": counted(len(names), "group"),
+        "value": counted(len(names) * len(heads), "value"),
+        "interval": None,
+        "levels": heads[:WIDEST],
+        "lines": [{"label": label, "values": values} for label, values in zip(names[:LINES], cells, strict=True)],
+        "hidden": max(0, len(names) - LINES),
+        "narrowed": max(0, len(heads) - WIDEST),
+        "ranks": ranks,
+        "plot": _map_of_cells(query, names) if query["kind"] == "histogram" else None,
+    }
+
+
+def _heads(query: Mapping[str, Any]) -> list[str]:
+    """What each part of the answer to a group is."""
+    if query["kind"] == "histogram":
+        return list(cell_names({**query, "groups": None}))
+    if query["kind"] == "top_s":
+        return [f"place {place}" for place in range(1, query["s"] + 1)]
+    return [quantile_name(level) for level in as_list(query.get("q"), 1)]
+
+
+def _shown(value: Any) -> str:
+    return plain_name(value) if isinstance(value, str) else plain_number(value)
+
+
+def _map_of_cells(query: Mapping[str, Any], names: GroupNames) -> str | None:
+    """The counts of groups and cells as a map."""
+    counts = np.asarray(query["value"], dtype=np.float64)
+    if max(counts.shape) > MOST_MAPPED:
+        return None
+    labels = " and ".join(group_columns(query)), str(query["column"])
+    return _map(query, counts, list(names), _heads(query), labels)
+
+
+def cross_of_groups(query: Mapping[str, Any], values: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """The table and the map of answers to all combinations of two columns; nothing for other groups, or for too many."""
+    names = crossed(query)
+    if names is None or max(map(len, names)) > MOST_MAPPED or min(map(len, names)) < 2:
+        return {}
+    rows, columns = names
+    table = values.reshape(len(rows), len(columns))
+    first, second = group_columns(query)
+    shown = [{"label": row, "values": [_number(value) for value in line]} for row, line in zip(rows, table.tolist(), strict=True)]
+    plot = _map(query, table, rows, columns, (first, second)) if np.isfinite(table).all() else None
+    return {"cross": {"corner": f"{first} / {second}", "columns": columns, "rows": shown}} | ({} if plot is None else {"map": plot})
+
+
+def _number(value: float) -> str:
+    return "–" if np.isnan(value) else plain_number(float(f"{value:.6g}"))
+
+
+def _map(
+    query: Mapping[str, Any], values: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], labels: tuple[str, str]
+) -> str:
+    low, high = float(values.min()), float(values.max())
+    # Of counts none has no colour; of other numbers the least.
+    least = min(0.0, low) if query["kind"] in {"count", "histogram"} else low
+    shares = np.clip((values - least) / ((high - least) or 1.0), 0.0, 1.0)
+    texts = np.vectorize(lambda value: plain_number(float(f"{value:.3g}")), otypes=[object])(values)
+    title = f"{query['name']}: {counted(count_of_groups(query), 'group')}"
+    return release_plots.heat_map(shares, rows, columns, title=title, labels=labels, texts=texts)

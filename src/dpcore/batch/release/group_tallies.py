@@ -1,0 +1,319 @@
+"""The statistics of all groups together, one array for each, and the noise that is drawn on all of them at once.
+
+Each array has one place more than there are groups: rows of no group go there, and it is never released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from dpcore import _backend
+from dpcore.batch.release.answers import (
+    CountAnswer,
+    HistogramAnswer,
+    PrivateMeanAnswer,
+    SumAnswer,
+    half_width_of,
+    noisy_sums,
+    standard_deviation,
+    there,
+)
+from dpcore.batch.release.cells import Declared
+from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
+from dpcore.batch.release.draws import Draw, OfGroup
+from dpcore.batch.release.moments import MomentAnswer
+from dpcore.batch.release.steps import MOST_STEPS, Moments, parts_of
+from dpcore.sums import ExactSum, clamped_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from dpcore.batch.release.answers import Answer, IntegerNoise, RealNoise
+    from dpcore.rng import Stream
+
+    Array = npt.NDArray[Any]
+    Counts = npt.NDArray[np.int64]
+    Codes = npt.NDArray[np.int32]
+
+Tally = TypeVar("Tally")
+
+
+class GroupTallies(Protocol[Tally]):
+    """The interface of the statistics of one kind of query, for all of its groups."""
+
+    def nothing(self, groups: int) -> Tally:
+        """The statistics of no rows."""
+
+    def add(self, tally: Tally, codes: Codes, read: list[Array]) -> None:
+        """Add rows in place, given the group of each and what the query reads."""
+
+    def release(self, tally: Tally, rng: Stream | None) -> dict[str, Any]:
+        """For each key of an answer the list over groups."""
+
+
+def tallies_of(answer: Answer) -> GroupTallies[Any]:
+    """The statistics that a query needs of each group."""
+    match answer:
+        case CountAnswer():
+            return CountTallies(answer)
+        case HistogramAnswer():
+            return HistogramTallies(answer)
+        case SumAnswer():
+            return SumTallies(answer)
+        case PrivateMeanAnswer():
+            return MeanTallies(answer)
+        case QuantileAnswer():
+            return QuantileTallies(answer)
+        case TopAnswer():
+            return TopTallies(answer)
+        case MomentAnswer():
+            return MomentTallies(answer)
+    raise AssertionError(type(answer))
+
+
+class SumsOfGroups:
+    """An exact sum for each group, and its number of rows: 128-bit integers in units of a grid.
+
+    Parameters
+    ----------
+    groups : int
+        How many.
+    lower, upper : float
+        Bounds to which each value is clamped.
+    """
+
+    __slots__ = ("_empty", "totals")
+
+    def __init__(self, groups: int, lower: float, upper: float) -> None:
+        self._empty = clamped_sum(np.empty(0), lower, upper)
+        self.totals = np.zeros((groups, 3), np.int64)
+
+    def add(self, values: Array, codes: Codes) -> None:
+        """Add values to the sums of their groups."""
+        one = self._empty
+        _backend.add_grouped_sums(self.totals, values.astype(np.float64, copy=False), codes, one.lower, one.upper, one.grid)
+
+    def __iadd__(self, other: SumsOfGroups) -> Self:
+        _backend.merge_grouped_sums(self.totals, other.totals)
+        return self
+
+    @property
+    def counts(self) -> Counts:
+        """Rows of each group."""
+        return np.ascontiguousarray(self.totals[:-1, 2])
+
+    @property
+    def sums(self) -> ExactSum:
+        """The sum of each group."""
+        one, (high, low) = self._empty, _backend.grouped_pairs(self.totals[:-1], self._empty.grid)
+        return ExactSum(high, low, one.grid, int(self.totals[:-1, 2].max(initial=0)), one.lower, one.upper)
+
+
+def around(values: Array, noise: IntegerNoise | RealNoise, confidence: float) -> dict[str, Any]:
+    """Noisy numbers with their intervals, as the document has them."""
+    width = half_width_of(noise, 1 - confidence)
+    interval = np.stack([values - width, values + width], axis=-1)
+    return {"value": values.tolist(), "stderr": [standard_deviation(noise)] * len(values), "interval": interval.tolist()}
+
+
+@dataclass(frozen=True, slots=True)
+class CountTallies:
+    """Rows of each group, all or some."""
+
+    answer: CountAnswer
+
+    def nothing(self, groups: int) -> Counts:
+        """No rows."""
+        return np.zeros(groups + 1, np.int64)
+
+    def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
+        """Count rows."""
+        if read:
+            cells = self.answer.cells
+            codes = codes[read[0] < cells.size if isinstance(cells, Declared) else read[0]]
+        _backend.add_code_counts(tally, codes)
+
+    def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
+        """The noisy numbers."""
+        answer = self.answer
+        return around(answer.mechanism.release(tally[:-1], rng=rng, threads=1), answer.mechanism, answer.section.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramTallies:
+    """Rows of each group in each cell: one histogram over the pairs of group and cell. Skipped rows are behind the last cell."""
+
+    answer: HistogramAnswer
+
+    def nothing(self, groups: int) -> Counts:
+        """No rows."""
+        return np.zeros((groups + 1, self.answer.cells.size + 1), np.int64)
+
+    def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
+        """Count rows."""
+        _add_pairs(tally, codes, read[0])
+
+    def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
+        """The noisy numbers, a list for each group."""
+        answer, counts = self.answer, np.ascontiguousarray(tally[:-1, :-1])
+        return around(answer.mechanism.release(counts, rng=rng, threads=1), answer.mechanism, answer.section.confidence)
+
+
+def _add_pairs(tally: Counts, codes: Codes, cells: Array) -> None:
+    """Count pairs of a group and a cell."""
+    _backend.add_code_counts(tally.reshape(-1), codes * np.int32(tally.shape[1]) + cells.astype(np.int32, copy=False))
+
+
+@dataclass(frozen=True, slots=True)
+class SumTallies:
+    """The sum of each group."""
+
+    answer: SumAnswer
+
+    def nothing(self, groups: int) -> SumsOfGroups:
+        """Sums of nothing."""
+        return SumsOfGroups(groups + 1, self.answer.section.lower, self.answer.section.upper)
+
+    def add(self, tally: SumsOfGroups, codes: Codes, read: list[Array]) -> None:
+        """Add values."""
+        values, codes = there([read[0], codes, *read[1:]], 2)
+        tally.add(values, codes)
+
+    def release(self, tally: SumsOfGroups, rng: Stream | None) -> dict[str, Any]:
+        """The noisy sums."""
+        answer = self.answer
+        return around(np.asarray(noisy_sums(tally.sums, answer.mechanism, rng)), answer.mechanism, answer.section.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTallies:
+    """The sum of each group's distances from the middle of the bounds, and its number of rows."""
+
+    answer: PrivateMeanAnswer
+
+    def nothing(self, groups: int) -> SumsOfGroups:
+        """Sums of nothing."""
+        return SumsOfGroups(groups + 1, -self.answer.half_width, self.answer.half_width)
+
+    def add(self, tally: SumsOfGroups, codes: Codes, read: list[Array]) -> None:
+        """Add distances."""
+        values, codes = there([read[0], codes, *read[1:]], 2)
+        tally.add(self.answer.distances(values), codes)
+
+    def release(self, tally: SumsOfGroups, rng: Stream | None) -> dict[str, Any]:
+        """The noisy means, clamped to the bounds, which costs nothing."""
+        answer = self.answer
+        total = np.asarray(noisy_sums(tally.sums, answer.total, rng))
+        count = np.asarray(answer.count.release(tally.counts, rng=rng, threads=1))
+        value, (low, high) = answer.mean(total, count), answer.interval(total, count)
+        deviations = [standard_deviation(noise) for noise in (answer.total, answer.count)]
+        return {
+            "value": value.tolist(),
+            "stderr": (np.hypot(deviations[0], (value - answer.middle) * deviations[1]) / np.maximum(count, 1)).tolist(),
+            "interval": np.stack([low, high], axis=-1).tolist(),
+            "count": count.tolist(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileTallies:
+    """Rows of each group at each point of the grid. Skipped rows are behind the last point."""
+
+    answer: QuantileAnswer
+
+    def nothing(self, groups: int) -> Counts:
+        """No rows."""
+        return np.zeros((groups + 1, self.answer.cells.size + 1), np.int64)
+
+    def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
+        """Count rows."""
+        _add_pairs(tally, codes, read[0])
+
+    def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
+        """The chosen points of each group."""
+        return _listed(self.answer, tally[:-1, :-1], [Draw(rng) for _ in self.answer.section.q])
+
+
+@dataclass(frozen=True, slots=True)
+class TopTallies:
+    """Rows of each group for each candidate, and for all other values."""
+
+    answer: TopAnswer
+
+    def nothing(self, groups: int) -> Counts:
+        """No rows."""
+        return np.zeros((groups + 1, self.answer.cells.size + 1), np.int64)
+
+    def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
+        """Count rows."""
+        _add_pairs(tally, codes, read[0])
+
+    def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
+        """The chosen labels of each group."""
+        return _listed(self.answer, tally[:-1, :-1], [Draw(rng) for _ in range(1 + self.answer.section.values)])
+
+
+class MomentsOfGroups:
+    """Exact sums of each group's steps, and of both halves of their products.
+
+    Parameters
+    ----------
+    groups : int
+        How many.
+    parts : int
+        Sums of each.
+    """
+
+    __slots__ = ("totals",)
+
+    def __init__(self, groups: int, parts: int) -> None:
+        self.totals = [np.zeros((groups, 3), np.int64) for _ in range(parts)]
+
+    def __iadd__(self, other: Self) -> Self:
+        for mine, others in zip(self.totals, other.totals, strict=True):
+            _backend.merge_grouped_sums(mine, others)
+        return self
+
+    def each(self) -> Iterator[Moments]:
+        """The moments of the groups, one after the other."""
+        for group in range(len(self.totals[0]) - 1):
+            words = [total[group].tolist() for total in self.totals]
+            yield Moments.of_parts([words[0][2], *((high << 64) + low % 2**64 for low, high, _ in words)])
+
+
+@dataclass(frozen=True, slots=True)
+class MomentTallies:
+    """The sums of each group's steps, and of both halves of their products."""
+
+    answer: MomentAnswer
+
+    def nothing(self, groups: int) -> MomentsOfGroups:
+        """No rows."""
+        return MomentsOfGroups(groups + 1, len(self.answer.steps) + 2)
+
+    def add(self, tally: MomentsOfGroups, codes: Codes, read: list[Array]) -> None:
+        """Add steps and products."""
+        size = len(self.answer.steps)
+        *read, codes = there([*read[:size], codes, *read[size:]], size + 1)
+        columns = [steps.of(each) for steps, each in zip(self.answer.steps, read, strict=True)]
+        for totals, part in zip(tally.totals, parts_of(columns), strict=True):
+            # Integers of at most 31 bits are whole steps of a grid of 1.
+            _backend.add_grouped_sums(totals, part.astype(np.float64), codes, 0.0, MOST_STEPS, 1.0)
+
+    def release(self, tally: MomentsOfGroups, rng: Stream | None) -> dict[str, Any]:
+        """The noisy moments."""
+        return _listed(self.answer, tally.each(), [Draw(rng) for _ in range(len(self.answer.steps) + 2)])
+
+
+def _listed(answer: QuantileAnswer | TopAnswer | MomentAnswer, tallies: Iterable[Any], draws: list[Draw]) -> dict[str, Any]:
+    """The answers to the groups, one after the other."""
+    found: dict[str, list[Any]] = {}
+    for group, tally in enumerate(tallies):
+        for key, value in answer.release(tally, OfGroup(draws, group)).items():
+            found.setdefault(key, []).append(value)
+    return found
