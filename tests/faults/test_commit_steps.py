@@ -25,6 +25,8 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "visits": {"mechanism": "discrete_laplace", "epsilon": 0.5, "lower": 0, "upper": 20, "missing": 0},
     "state": {"mechanism": "hashing", "epsilon": 0.5, "categories": STATES, "missing": "state 0", "unknown": "state 0"},
 }
+OF_A_DAY = "release of a day"
+"""A run of a schedule: the job's output has words, and the run has a log."""
 COUNT: dict[str, dict[str, Any]] = {"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 100}}
 
 
@@ -43,6 +45,8 @@ class Case:
 
     @property
     def target(self) -> Path:
+        if self.kind == OF_A_DAY:
+            return self.folder / "out" / "answers-north-2026-11-22.json"
         return self.folder / "out" / ("answers.json" if self.command == "release" else f"private.{self.kind.removeprefix('shards.')}")
 
     @property
@@ -51,7 +55,13 @@ class Case:
         if self.kind.startswith("shards"):
             shards = [self.target.with_name(f"private-{place}-of-3{self.target.suffix}") for place in (1, 2, 3)]
             return [*shards, self.target.with_name("private.shards.json")]
-        tables = [] if self.kind == "release" else [self.target] if self.command == "privatize" else [self.target.parent / "made.csv"]
+        tables = (
+            []
+            if self.kind in ("release", OF_A_DAY)
+            else [self.target]
+            if self.command == "privatize"
+            else [self.target.parent / "made.csv"]
+        )
         sidecars = [path.with_name(f"{path.name}.dpcore.json") for path in tables if path.suffix == ".csv"]
         return [*dict.fromkeys([*sidecars, *tables, self.target])]
 
@@ -61,7 +71,14 @@ class Case:
 
     @property
     def arguments(self) -> tuple[object, ...]:
-        return (self.command, self.folder / "job.toml", *(["--overwrite"] if self.overwrite else []))
+        return (self.command, self.folder / "job.toml", *(["--overwrite"] if self.overwrite else []), *self.settings)
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What a schedule sets in a run, and its log."""
+        if self.kind != OF_A_DAY:
+            return ()
+        return ("--set", "REGION=north", "--set", "DATE=2026-11-22", "--log", self.folder / "run.jsonl")
 
     def write(self) -> None:
         """Write the input and the job."""
@@ -79,9 +96,10 @@ class Case:
                 "output": str(self.target.parent / "made.csv"),
                 "columns": [{"name": "visits", "edges": [0, 9, 30], "missing": 0}],
             }
-            queries = COUNT if self.kind == "release" else COUNT | {"made": made}
+            queries = COUNT | {"made": made} if self.kind == "release with a table" else COUNT
             epsilon = 1.0 / len(queries)
-            job.write_text(release_text(source, self.target, queries, key=None, ledger=ledger, epsilon=epsilon), encoding="utf-8")
+            target = self.target.with_name("answers-${REGION}-${DATE}.json") if self.settings else self.target
+            job.write_text(release_text(source, target, queries, key=None, ledger=ledger, epsilon=epsilon), encoding="utf-8")
         self.clear()
 
     def clear(self) -> None:
@@ -180,6 +198,7 @@ def run_again(steps, case, spends, before):
 
 KINDS = ("parquet", "csv", "arrow", "release", "release with a table", "shards.parquet")
 CASES = [(kind, ledger, overwrite) for kind in KINDS for ledger in (True, False) for overwrite in (False, True)]
+CASES += [(OF_A_DAY, True, overwrite) for overwrite in (False, True)]
 NAMES = [f"{kind}, {'ledger' if ledger else 'no ledger'}{', overwrite' if overwrite else ''}" for kind, ledger, overwrite in CASES]
 
 

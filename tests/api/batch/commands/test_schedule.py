@@ -305,3 +305,18 @@ def test_estimate_writes_its_json_to_a_file_and_logs(local):
     assert "exists" in again.err
     assert local.estimate("--output", target, "--overwrite").code == 0
     assert local.estimate("--output", local.target, "--overwrite").code == 2
+
+
+def test_the_example_of_a_schedule_runs(tmp_path, capsys, repository, monkeypatch):
+    place = Workplace(tmp_path, capsys)
+    monkeypatch.chdir(repository)
+    target, budget = tmp_path / "answers.json", tmp_path / "daily.ledger"
+    Ledger.create(budget, epsilon=2.0, delta=1e-5)
+    options = ("--set", f"ledger.path={budget}", "--output", f"{tmp_path}/answers-${{REGION}}.json", "--set", "REGION=north")
+    for _ in range(2):
+        done = place.dpcore("release", "examples/daily.toml", *options)
+        assert done.code == 0, done.err
+    document = json.loads(target.with_name("answers-north.json").read_text())
+    assert document["accounting"]["method"] == "zcdp"
+    assert document["privacy"]["epsilon"] <= 1.0
+    assert len(list(Ledger(budget).entries())) == 1
