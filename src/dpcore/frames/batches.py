@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Self
 
 from dpcore.errors import BudgetError, ParameterError
+from dpcore.frames.found_groups import with_keys
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.frames.session import View
 from dpcore.frames.views import GroupedTable, Selectable
@@ -45,13 +47,18 @@ class Collected:
 
     def plan(self, questions: list[Question]) -> TablePlan:
         """The plan of some questions, within the limit."""
-        return TablePlan.of(self.session.plan(self.session.job(questions, self.limit.epsilon, self.limit.delta), questions))
+        every, _ = with_keys(questions)
+        return TablePlan.of(self.session.plan(self.session.job(every, self.limit.epsilon, self.limit.delta), every))
 
     def run(self) -> None:
         """Answer all questions."""
         if not self.questions:
             return
-        plan, document = self.session.run(self.session.job(self.questions, self.limit.epsilon, self.limit.delta), self.questions)
+        with contextlib.ExitStack() as turns:
+            for _, view in sorted({id(each.view.found): each.view for each in self.questions}.items(), key=lambda turn: turn[0]):
+                turns.enter_context(view.turn())  # in one order, so that no two batches wait for each other
+            every, self.answered.places = with_keys(self.questions)
+            plan, document = self.session.run(self.session.job(every, self.limit.epsilon, self.limit.delta), every)
         self.answered.plan, self.answered.document = TablePlan.of(plan), document
 
 

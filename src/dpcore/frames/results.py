@@ -15,7 +15,7 @@ from dpcore.frames.records import columns_of, table_of
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
     import pandas as pd
@@ -93,6 +93,8 @@ class Answered:
         What a job would have written; None until the job has run.
     plan : TablePlan or None
         The plan by which it ran.
+    places : sequence of int
+        Places of the answers in the document, where queries that name groups are, too.
     source : str
         What was read, for pages.
     """
@@ -101,6 +103,7 @@ class Answered:
     source: str
     document: dict[str, Any] | None = None
     plan: TablePlan | None = None
+    places: Sequence[int] = ()
 
 
 class TableResult:
@@ -136,7 +139,7 @@ class TableResult:
     @property
     def document(self) -> dict[str, Any]:
         """The answer as a job writes it, an entry of `queries`."""
-        found: dict[str, Any] = self._whole()["queries"][self._place]
+        found: dict[str, Any] = self._whole()["queries"][self._answered.places[self._place]]
         return found
 
     @property
@@ -198,10 +201,8 @@ class TableResult:
         ModuleNotFoundError
             If pandas is not installed.
         """
-        import pandas as pd
-
-        columns = self.to_arrow().to_pydict()
-        return pd.DataFrame(columns)
+        found: pd.DataFrame = self.to_arrow().to_pandas()
+        return found
 
     def to_polars(self) -> pl.DataFrame:
         """Return the answer as a DataFrame of polars.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 import re
 import threading
 from dataclasses import dataclass, field, replace
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._validation import plain_number
 from dpcore.errors import BudgetError, DataError, JobError, ParameterError
+from dpcore.frames.found_groups import remember
 from dpcore.privacy import Privacy, composed
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.frames.found_groups import FoundGroups
     from dpcore.frames.source import Source
     from dpcore.testing import KeyedRandom
 
@@ -43,6 +47,8 @@ class View:
         Those of them that are frames.
     query : dict
         Keys of every query: `where`, `group_by`, `groups`.
+    found : FoundGroups or None
+        Groups that only the data know.
     """
 
     condition: str | None = None
@@ -50,10 +56,20 @@ class View:
     lookups: tuple[dict[str, Any], ...] = ()
     tables: tuple[tuple[str, Source], ...] = ()
     query: Mapping[str, Any] = field(default_factory=dict)
+    found: FoundGroups | None = None
 
     def of_rows(self, sql: str) -> View:
         """With the rows for which an expression is true, too; others are not there."""
         return replace(self, condition=_both(self.condition, sql))
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until nobody else asks for the keys of its groups: they are paid for once."""
+        if self.found is None:
+            yield
+            return
+        with self.found.lock:
+            yield
 
     def of_query(self, sql: str) -> View:
         """With queries about the rows for which an expression is true, too."""
@@ -180,20 +196,22 @@ class Session:
         return plan
 
     def run(self, job: ReleaseJob, questions: Sequence[Question]) -> tuple[ReleasePlan, dict[str, Any]]:
-        """Plan, charge and run a job; gives the plan and the document of its answers."""
+        """Plan, charge and run a job, and keep the keys that it names; gives the plan and the document of its answers."""
         from dpcore.batch.release.unwritten import answers
 
         plan = self.plan(job, questions)
         self.budget.spend(job.total)
         try:
             plan = replace(plan, positions=self._positions(len(job.query)))
-            return plan, answers(plan, threads=self.threads)
+            document = answers(plan, threads=self.threads)
         except DataError as error:
             raise DataError(str(error).replace(CURATOR, "")) from None
         except BaseException:
             if plan.publication.state == "planned":
                 self.budget.give_back(job.total)
             raise
+        remember(questions, document["queries"])
+        return plan, document
 
     def _document(self, questions: Sequence[Question], epsilon: float | None, delta: float) -> dict[str, Any]:
         """The job as its file would have it."""
@@ -204,8 +222,8 @@ class Session:
         for key, tables in (("derive", "derived"), ("lookup", "lookups")):
             found = [table for question in questions for table in getattr(question.view, tables)]
             shared[key] = [table for place, table in enumerate(found) if table not in found[:place]]
-        limits = {"max_epsilon": _number(questions, "epsilon") if epsilon is None else epsilon}
-        limits["max_delta"] = _number(questions, "delta") if epsilon is None else delta
+        limits = {"max_epsilon": _sum_of(questions, "epsilon") if epsilon is None else epsilon}
+        limits["max_delta"] = _sum_of(questions, "delta") if epsilon is None else delta
         source = self.source if isinstance(self.source, str) else self.source.name
         grouped = any("group_by" in entry for entry in entries)
         privacy = {key: value for key, value in self.privacy.items() if grouped or key != "max_groups_per_unit"}
@@ -237,9 +255,14 @@ class Session:
         return positions
 
 
-def _number(questions: Sequence[Question], key: str) -> float:
-    """The ε or δ of a single query, as the limit of its job; what is no number is refused with the query."""
-    given = questions[0].entry.get(key, 0.0)
+def _sum_of(questions: Sequence[Question], key: str) -> float:
+    """The ε or δ of a query, and of one that names its groups, as the limit of the job."""
+    numbers = [_number(question.entry.get(key, 0.0), key) for question in questions]
+    return numbers[0] if len(numbers) == 1 else math.nextafter(sum(numbers), math.inf) if any(numbers) else 0.0
+
+
+def _number(given: object, key: str) -> float:
+    """An ε or δ; of what is no number, which is refused with its query, something that is one."""
     number = plain_number(given)
     fits = isinstance(number, int | float) and 0 <= number < float("inf") and (key != "delta" or number < 1)
     return float(number) if fits and (number or key == "delta") else {"epsilon": UNSTATED, "delta": 0.0}[key]

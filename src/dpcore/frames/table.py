@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from dpcore._extras import require
 from dpcore.errors import ParameterTypeError
 from dpcore.frames.batches import Collected, TableBatch, limit_of
+from dpcore.frames.found_groups import with_keys
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.frames.session import Budget, Question, Session, View
 from dpcore.frames.views import GroupedTable, Selectable
@@ -148,11 +149,14 @@ class PrivateTable(Selectable):
     def _answer(self, question: Question) -> TableResult:
         source = self._session.source
         native, name = ("arrow", source) if isinstance(source, str) else (source.native, source.name)
-        plan, document = self._session.run(self._session.job([question]), [question])
-        return TableResult(Answered(native, name, document, TablePlan.of(plan)), 0)
+        with question.view.turn():
+            questions, places = with_keys([question])
+            plan, document = self._session.run(self._session.job(questions), questions)
+        return TableResult(Answered(native, name, document, TablePlan.of(plan), places), 0)
 
     def _plan(self, question: Question) -> TablePlan:
-        return TablePlan.of(self._session.plan(self._session.job([question]), [question]))
+        questions, _ = with_keys([question])
+        return TablePlan.of(self._session.plan(self._session.job(questions), questions))
 
     def __repr__(self) -> str:
         session = self._session

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.asking import entry_of, plain
+from dpcore.frames.found_groups import FoundGroups
 from dpcore.frames.questions import Questions, methods
 from dpcore.frames.session import Question, View
 from dpcore.frames.sources import is_frame, records_of, source_of
@@ -157,7 +158,7 @@ class Selectable(Answering):
         frames = () if isinstance(source, str) else ((path, source),)
         return self._with(replace(self._view, lookups=(*self._view.lookups, entry), tables=(*self._view.tables, *frames)))
 
-    def group_by(self, *columns: str, groups: Groups) -> GroupedTable:
+    def group_by(self, *columns: str, groups: Groups, epsilon: float | None = None, delta: float | None = None) -> GroupedTable:
         """Answer queries for each of several declared groups of rows.
 
         Parameters
@@ -167,7 +168,11 @@ class Selectable(Answering):
         groups : sequence, mapping, frame or str
             The values of the groups: a list; a declaration for each of several columns, all of whose combinations are groups; or a public
             frame with a row for each group. Take them from what you know about the subject, never from the data. A row of no declared
-            group counts nowhere.
+            group counts nowhere. "private" names the groups that enough units have, sorted, for `epsilon` and `delta`: once for this
+            grouped table, with its first query, or for those of a batch.
+        epsilon, delta : float, optional
+            What naming private groups costs, besides the ε of each query about them. Default: half of the ε of the first query, which has
+            the other half; δ must be given.
 
         Returns
         -------
@@ -190,7 +195,10 @@ class Selectable(Answering):
         if len(names) == 1:
             of_column = isinstance(declared, dict) and names[0] not in declared
             keys = {"group_by": names[0], "groups": {names[0]: declared} if of_column else declared}
-        return self._grouped(replace(self._view, query={**self._view.query, **keys}))
+        if not (isinstance(groups, str) and groups == "private") and not (epsilon is None and delta is None):
+            raise ParameterError('epsilon and delta of group_by are for groups = "private"; give them to the queries')
+        found = FoundGroups(tuple(names), epsilon, delta) if isinstance(groups, str) and groups == "private" else None
+        return self._grouped(replace(self._view, query={**self._view.query, **keys}, found=found))
 
 
 class GroupedTable(Answering):
