@@ -94,9 +94,9 @@ def _each(value: Any, count: int) -> list[Any]:
 
 def _ends(interval: Any, count: int) -> tuple[list[Any], list[Any]]:
     """Lower and upper ends, None where there is no interval."""
-    if interval is None:
+    if not interval:
         return [None] * count, [None] * count
-    pairs: Sequence[Any] = interval if count and isinstance(interval[0], list | tuple | None) else [interval]
+    pairs: Sequence[Any] = interval if isinstance(interval[0], list | tuple | None) else [interval]
     return [None if pair is None else pair[0] for pair in pairs], [None if pair is None else pair[1] for pair in pairs]
 
 

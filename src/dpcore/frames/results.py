@@ -160,7 +160,7 @@ class TableResult:
         found = self.document.get("interval")
         if found is None:
             return None
-        if found and isinstance(found[0], list | tuple | None):
+        if not found or isinstance(found[0], list | tuple | None):
             return np.array([(np.nan, np.nan) if pair is None else pair for pair in found], np.float64)
         return float(found[0]), float(found[1])
 

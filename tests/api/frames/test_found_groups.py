@@ -1,0 +1,87 @@
+"""Groups that only the data know, asked about from Python."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pandas")
+pytest.importorskip("pydantic")
+
+import numpy as np
+import pandas as pd
+
+from dpcore import BudgetError, ParameterError, PrivateTable
+from dpcore.batch.release.queries import QUERY_SECTIONS
+from dpcore.testing import KeyedRandom
+from support.frames import answers_of_job, keyed
+from support.jobs import KEY
+
+pytestmark = pytest.mark.skipif("groups" not in QUERY_SECTIONS, reason="jobs have no private groups yet")
+
+MEAN = {"lower": 0, "upper": 100, "missing": 0}
+SETTINGS = {"unit": "person", "max_rows_per_unit": 1, "relation": "add_remove"}
+
+
+@pytest.fixture
+def frame():
+    """Three frequent diagnoses, and two that one person has each."""
+    found = np.repeat(["flu", "cold", "gout", "rare", "rarer"], [1000, 600, 398, 1, 1])
+    return pd.DataFrame({"person": np.arange(2000), "diagnosis": found, "cost": np.arange(2000) % 100})
+
+
+def test_a_batch_is_the_job(frame, tmp_path):
+    import pyarrow as pa
+
+    queries = [
+        {"kind": "groups", "name": "keys", "group_by": "diagnosis", "epsilon": 1.0, "delta": 1e-6},
+        {"kind": "count", "name": "count", "group_by": "diagnosis", "groups": "private", "epsilon": 0.5},
+        {"kind": "mean", "name": "mean", "column": "cost", "group_by": "diagnosis", "groups": "private", "epsilon": 0.5, **MEAN},
+    ]
+    answers = answers_of_job(tmp_path, pa.Table.from_pandas(frame), queries, SETTINGS)
+    with keyed(frame, **SETTINGS).batch(epsilon=2.0, delta=1e-6) as batch:
+        groups = batch.group_by("diagnosis", groups="private", epsilon=1.0, delta=1e-6)
+        found = [groups.count(epsilon=0.5, name="count"), groups.mean("cost", epsilon=0.5, name="mean", **MEAN)]
+    assert [json.loads(json.dumps(result.document)) for result in found] == answers[1:]
+    assert found[0].to_pandas()["diagnosis"].tolist() == ["cold", "flu", "gout"]
+    assert found[0].privacy.delta == 0
+    assert found[0].plan.privacy.delta == pytest.approx(1e-6)
+
+
+def test_keys_are_paid_for_once(frame):
+    table = PrivateTable(frame, **SETTINGS, max_epsilon=2.0, max_delta=1e-5)
+    groups = table.group_by("diagnosis", groups="private", delta=1e-6)
+    assert groups.plan("count", epsilon=1.0).privacy.epsilon == 1.0
+    first = groups.count(epsilon=1.0)
+    assert (first.plan.privacy.epsilon, first.privacy.epsilon) == (1.0, 0.5)
+    second = groups.mean("cost", epsilon=1.0, **MEAN)
+    assert (second.plan.privacy.epsilon, second.plan.privacy.delta) == (1.0, 0.0)
+    assert second.to_pandas()["diagnosis"].tolist() == first.to_pandas()["diagnosis"].tolist() == ["cold", "flu", "gout"]
+    with pytest.raises(BudgetError):
+        groups.count(epsilon=0.5)
+
+
+def test_several_columns(frame):
+    frame["half"] = np.where(frame["cost"] < 50, "lower", "upper")
+    groups = PrivateTable(frame, **SETTINGS).group_by("diagnosis", "half", groups="private", epsilon=1.0, delta=1e-6)
+    first, second = groups.count(epsilon=1.0), groups.count(epsilon=1.0)
+    assert len(first.value) == len(second.value) == 6
+    assert first.to_arrow().column_names[:2] == ["diagnosis", "half"]
+    assert first.to_pandas()[["diagnosis", "half"]].equals(second.to_pandas()[["diagnosis", "half"]])
+
+
+def test_no_group_may_be_named(frame):
+    groups = PrivateTable(frame.iloc[-2:], **SETTINGS).group_by("diagnosis", groups="private", epsilon=1.0, delta=1e-9)
+    assert groups.count(epsilon=1.0).to_arrow().num_rows == 0
+    with pytest.raises(ParameterError, match="no group of diagnosis was named"):
+        groups.count(epsilon=1.0)
+
+
+def test_what_naming_costs_is_for_private_groups(frame):
+    with pytest.raises(ParameterError, match='are for groups = "private"'):
+        keyed(frame).group_by("diagnosis", groups=["flu"], epsilon=1.0)
+    key = KeyedRandom(KEY)
+    with pytest.raises(ParameterError, match="delta"):
+        PrivateTable(frame, **SETTINGS, rng=key).group_by("diagnosis", groups="private").count(epsilon=1.0)
