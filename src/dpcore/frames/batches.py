@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dpcore.errors import BudgetError, ParameterError
 from dpcore.frames.found_groups import with_keys
+from dpcore.frames.question import View
 from dpcore.frames.results import Answered, TablePlan, TableResult
-from dpcore.frames.session import View
 from dpcore.frames.views import GroupedTable, Selectable
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from dpcore.frames.session import Question, Session
+    from dpcore.frames.question import Question
+from dpcore.frames.session import Session
 
 
 class Collected:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import ParameterError
@@ -11,30 +10,7 @@ from dpcore.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dpcore.frames.session import Question
-
-
-@dataclass(slots=True, eq=False)
-class FoundGroups:
-    """The keys of a grouped table, which are released once.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns of the groups.
-    epsilon : float or None
-        What naming the keys costs; None is half of what the first query about them costs.
-    delta : float or None
-        The same for δ.
-    records : list of dict or None
-        The keys, when they have been released.
-    """
-
-    columns: tuple[str, ...]
-    epsilon: float | None
-    delta: float | None
-    records: list[dict[str, Any]] | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    from dpcore.frames.question import FoundGroups, Question
 
 
 def with_keys(questions: Sequence[Question]) -> tuple[list[Question], list[int]]:

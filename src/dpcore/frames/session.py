@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import re
@@ -13,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from dpcore._validation import plain_number
 from dpcore.errors import BudgetError, DataError, JobError, ParameterError
 from dpcore.frames.found_groups import remember
+from dpcore.frames.question import Question, View
 from dpcore.privacy import Privacy, composed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.frames.found_groups import FoundGroups
     from dpcore.frames.source import Source
     from dpcore.testing import KeyedRandom
 
@@ -29,63 +28,6 @@ CURATOR = "; --curator says where it is"
 _POSITION = re.compile(r"^query\[0\](?: \(.*?, \w+\))?(?:\.|: | |, )")
 UNSTATED = 1.0
 """Limit of a job whose ε is not a number: the check of the query says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What is read of a frame: the rows, the columns, and the groups.
-
-    Attributes
-    ----------
-    condition : str or None
-        `where` of a job: other rows are not there.
-    derived : tuple of dict
-        The `[[derive]]` tables of a job.
-    lookups : tuple of dict
-        Its `[[lookup]]` tables.
-    tables : tuple of Source
-        Those of them that are frames.
-    query : dict
-        Keys of every query: `where`, `group_by`, `groups`.
-    found : FoundGroups or None
-        Groups that only the data know.
-    """
-
-    condition: str | None = None
-    derived: tuple[dict[str, Any], ...] = ()
-    lookups: tuple[dict[str, Any], ...] = ()
-    tables: tuple[tuple[str, Source], ...] = ()
-    query: Mapping[str, Any] = field(default_factory=dict)
-    found: FoundGroups | None = None
-
-    def of_rows(self, sql: str) -> View:
-        """With the rows for which an expression is true, too; others are not there."""
-        return replace(self, condition=_both(self.condition, sql))
-
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait until nobody else asks for the keys of its groups: they are paid for once."""
-        if self.found is None:
-            yield
-            return
-        with self.found.lock:
-            yield
-
-    def of_query(self, sql: str) -> View:
-        """With queries about the rows for which an expression is true, too."""
-        return replace(self, query={**self.query, "where": _both(self.query.get("where"), sql)})
-
-
-def _both(condition: str | None, sql: str) -> str:
-    return sql if condition is None else f"({condition}) AND ({sql})"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A query of a view."""
-
-    view: View
-    entry: dict[str, Any]
 
 
 class Budget:

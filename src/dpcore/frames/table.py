@@ -9,8 +9,9 @@ from dpcore._extras import require
 from dpcore.errors import ParameterTypeError
 from dpcore.frames.batches import Collected, TableBatch, limit_of
 from dpcore.frames.found_groups import with_keys
+from dpcore.frames.question import Question, View
 from dpcore.frames.results import Answered, TablePlan, TableResult
-from dpcore.frames.session import Budget, Question, Session, View
+from dpcore.frames.session import Budget, Session
 from dpcore.frames.views import GroupedTable, Selectable
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import SecureRandom

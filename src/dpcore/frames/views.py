@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.asking import entry_of, plain
-from dpcore.frames.found_groups import FoundGroups
+from dpcore.frames.question import FoundGroups, Question, View
 from dpcore.frames.questions import Questions, methods
-from dpcore.frames.session import Question, View
 from dpcore.frames.sources import is_frame, records_of, source_of
 
 if TYPE_CHECKING:

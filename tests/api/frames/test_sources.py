@@ -307,7 +307,7 @@ def test_nothing_shows_a_row(library):
 
 
 def _question():
-    from dpcore.frames.session import Question, View
+    from dpcore.frames.question import Question, View
 
     return Question(View(), {"kind": "sum", "column": "a", "epsilon": 1.0, **SUM})
 

@@ -1,0 +1,93 @@
+"""A question about a table: the rows, columns and groups that it is about, and its query."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dpcore.frames.source import Source
+
+
+@dataclass(slots=True, eq=False)
+class FoundGroups:
+    """The keys of a grouped table, which are released once.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns of the groups.
+    epsilon : float or None
+        What naming the keys costs; None is half of what the first query about them costs.
+    delta : float or None
+        The same for δ.
+    records : list of dict or None
+        The keys, when they have been released.
+    """
+
+    columns: tuple[str, ...]
+    epsilon: float | None
+    delta: float | None
+    records: list[dict[str, Any]] | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is read of a frame: the rows, the columns, and the groups.
+
+    Attributes
+    ----------
+    condition : str or None
+        `where` of a job: other rows are not there.
+    derived : tuple of dict
+        The `[[derive]]` tables of a job.
+    lookups : tuple of dict
+        Its `[[lookup]]` tables.
+    tables : tuple of Source
+        Those of them that are frames.
+    query : dict
+        Keys of every query: `where`, `group_by`, `groups`.
+    found : FoundGroups or None
+        Groups that only the data know.
+    """
+
+    condition: str | None = None
+    derived: tuple[dict[str, Any], ...] = ()
+    lookups: tuple[dict[str, Any], ...] = ()
+    tables: tuple[tuple[str, Source], ...] = ()
+    query: Mapping[str, Any] = field(default_factory=dict)
+    found: FoundGroups | None = None
+
+    def of_rows(self, sql: str) -> View:
+        """With the rows for which an expression is true, too; others are not there."""
+        return replace(self, condition=_both(self.condition, sql))
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until nobody else asks for the keys of its groups: they are paid for once."""
+        if self.found is None:
+            yield
+            return
+        with self.found.lock:
+            yield
+
+    def of_query(self, sql: str) -> View:
+        """With queries about the rows for which an expression is true, too."""
+        return replace(self, query={**self.query, "where": _both(self.query.get("where"), sql)})
+
+
+def _both(condition: str | None, sql: str) -> str:
+    return sql if condition is None else f"({condition}) AND ({sql})"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query of a view."""
+
+    view: View
+    entry: dict[str, Any]
