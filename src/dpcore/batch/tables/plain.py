@@ -68,6 +68,8 @@ def whole(cells: pa.Array, other: int) -> pa.Array:
 
 def _decimals(cells: pa.Array) -> pa.Array:
     """The float64 nearest to each decimal, for those of at most 15 digits; of longer ones one beside it."""
+    if not len(cells):
+        return pa.array([], pa.float64())
     words, kind = cells.type.bit_width // 64, cells.type
     if words in {0, 1}:
         small = np.frombuffer(cells.buffers()[1], np.int32 if words == 0 else np.int64)[cells.offset : cells.offset + len(cells)]

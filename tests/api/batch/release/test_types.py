@@ -331,3 +331,18 @@ def test_hostile_times_end_no_job(sort):
         assert all(isinstance(each, int) for each in found)
         assert found[0] == 0
         assert (found[2] > 0) == (kind.bit_width == 64)
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.float64(), pa.int64(), pa.bool_(), *VIEWS], ids=str)
+def test_labels_without_any_value_are_missing(kind):
+    """Such a dictionary has no entry."""
+    from dpcore.batch.tables.categories import declared_by
+    from dpcore.batch.tables.plain import numbers
+
+    cells = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int8()), pa.array([], kind))
+    if kind not in VIEWS:
+        assert numbers(cells).to_pylist() == [None, None]
+    if not pa.types.is_decimal(kind):
+        codes, absent = declared_by(("a", "b") if kind in VIEWS else (1, 2)).codes(cells)
+        assert len(codes) == 2
+        assert absent.all()
