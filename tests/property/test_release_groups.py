@@ -196,8 +196,8 @@ def test_noise_for_the_wrong_neighbours_is_found(source, name, monkeypatch):
     privacy = PRIVACY[2]
     right = calibration.contribution
 
-    def wrong(job):
-        return dataclasses.replace(right(job), rows=1, replaced=False)
+    def wrong(job, query):
+        return dataclasses.replace(right(job, query), rows=1, replaced=False)
 
     monkeypatch.setattr(calibration, "contribution", wrong)
     assert largest_loss(answer_of(source, KINDS[name], privacy), privacy) > EPSILON * 1.01

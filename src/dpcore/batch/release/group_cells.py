@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
+from dpcore.batch.jobfile.times import EPOCH
 from dpcore.batch.release.cells import OfNumbers, Points, as_numbers
 from dpcore.batch.release.group_fields import place_of_day
 from dpcore.batch.tables import dates
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
     Key = str | int | list[float] | None
-
-EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
 class GroupCells(Protocol):

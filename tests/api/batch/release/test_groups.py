@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.batch.release.group_words import GroupNames
 from dpcore.batch.release.job import load_release_job
 from dpcore.batch.release.plan import make_release_plan
 from dpcore.batch.release.run import measure
@@ -353,3 +354,9 @@ def test_a_job_beyond_the_cells_of_an_answer(place):
                         ("top", "candidates must have at most 1048576 points for all groups together, got 5400000")):  # fmt: skip
         place.write_release({"x": KINDS[name] | groups})
         refused(place, words)
+
+
+def test_names_of_groups():
+    names = GroupNames({"groups": {"a": ["x", None], "b": [[0, 1.5], [1.5, 4]]}})
+    assert list(names) == ["x, 0 to below 1.5", "no value, 1.5 to 4"]
+    assert names[1:] == ["no value, 1.5 to 4"]
