@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore._terminal import make_table
 from dpcore.batch.release.group_words import GroupNames, count_of_groups
 from dpcore.batch.release.labels import labelled, with_unit
-from dpcore.batch.release.words import LAWS, as_list, cell_names, limits_in_words, quantile_name
+from dpcore.batch.release.words import LAWS, as_list, cell_names, key_names, limits_in_words, quantile_name
 from dpcore.pages.numbers import misses, percentage_of, plain_name, plain_number, readable, written
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ def notes(document: Mapping[str, Any]) -> list[str]:
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     grouped = query.get("groups") is not None
     lines = list(itertools.islice(_grouped(query) if grouped else _answered(query), None if not grouped else LINES + 1))
+    if grouped and not lines:
+        yield query["name"], "", "no group", _noise(query)
+        return
     # Groups can be many, and each has as many lines as the first.
     count = count_of_groups(query) * len(list(_answered(_group(query, 0)))) if grouped else len(lines)
     for place, line in enumerate(lines[:LINES]):
@@ -101,6 +104,10 @@ def _answered(query: Mapping[str, Any]) -> Iterator[Line]:
                 yield from _numbers([plain_name(label) for label in value], query["counts"], query["stderr"], query["interval"], query)
             else:
                 yield from ((f"place {place}", plain_name(label)) for place, label in enumerate(value, 1))
+        case "groups":
+            names = key_names(query)
+            yield "", f"{len(names):,} group{'' if len(names) == 1 else 's'}"
+            yield from ((f"group {place}", name) for place, name in enumerate(names, 1))
         case "synthetic":
             yield f"rows in {value['path']}", plain_number(value["rows"])
         case _:

@@ -20,12 +20,15 @@ from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.people import UnitsAnswer, UnitSumAnswer, ValuesAnswer, Whole
 from dpcore.batch.release.people_cells import DifferentCells, UnitCells
+from dpcore.batch.release.private_grouping import PrivateGrouping
+from dpcore.batch.release.private_groups import KeysAnswer
 from dpcore.batch.release.queries import (
     BoundedQuery,
     CountDistinctQuery,
     CountQuery,
     CovarianceQuery,
     GridQuery,
+    GroupsQuery,
     HistogramQuery,
     MeanQuery,
     SpreadQuery,
@@ -68,6 +71,8 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
 
 def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
     bound, size = contribution(job, query), 0 if read.groups is None else read.groups.size
+    if isinstance(query, GroupsQuery) and isinstance(read.groups, PrivateGrouping):
+        return KeysAnswer.made(query, read.groups, bound, job.privacy.relation)
     if isinstance(query, BoundedQuery | CovarianceQuery) and skips(query):
         bound = bound.of_some_rows()
     if is_about_units(query):
@@ -80,7 +85,7 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
         answer = _for_each(job, query, read.only, bound, size)
     if read.groups is None:
         return answer
-    _check_cells(answer, size)
+    _check_cells(answer, 1 if isinstance(read.groups, PrivateGrouping) else size)
     return GroupedAnswer.made(answer, read.groups)
 
 

@@ -18,6 +18,8 @@ from dpcore.batch.release.query_fields import BinCount, Edges, even_edges
 from dpcore.pages.printable import UNPRINTABLE, printable
 
 MAX_GROUPS, MAX_GROUP_COLUMNS = 10**6, 16
+PRIVATE: Literal["private"] = "private"
+"""Groups whose keys only the data know."""
 
 
 def _check_day(value: object) -> dt.date:
@@ -110,8 +112,8 @@ class Combinations(Section):
         return None if self.records is None else len(self.records)
 
 
-GroupsDeclared = tuple[Category, ...] | dict[str, GroupColumn] | Combinations
-"""One column's values; a declaration for each column; or the combinations wanted."""
+GroupsDeclared = tuple[Category, ...] | dict[str, GroupColumn] | Combinations | Literal["private"]
+"""One column's values; a declaration for each column; the combinations wanted; or none, because a query of kind "groups" finds them."""
 
 
 def _check_group_by(value: object) -> str | tuple[str, ...]:
@@ -124,7 +126,7 @@ def _check_group_by(value: object) -> str | tuple[str, ...]:
 
 
 def _check_groups(value: object) -> GroupsDeclared:
-    if isinstance(value, Combinations):
+    if isinstance(value, Combinations) or value == PRIVATE:
         return value
     if isinstance(value, str):
         return _combinations_of_file(value)
@@ -185,6 +187,8 @@ def _explained(name: str, details: Any) -> str:
 
 def check_grouping(names: tuple[str, ...], groups: GroupsDeclared) -> None:
     """Raise ValueError unless the groups are those of these columns, and not too many."""
+    if groups == PRIVATE:
+        return
     if isinstance(groups, Combinations):
         _check_columns(names, groups.records[0] if groups.records else names)
         return
@@ -208,6 +212,8 @@ def _check_columns(names: tuple[str, ...], declared: Any) -> None:
 
 def size_of(groups: GroupsDeclared) -> int | None:
     """Number of groups; None if it is not known before a file is read."""
+    if groups == PRIVATE:
+        return None
     if isinstance(groups, Combinations):
         return groups.size
     return math.prod(column.size for column in groups.values()) if isinstance(groups, dict) else len(groups)

@@ -30,7 +30,9 @@ def groups_in_words(query: Mapping[str, Any]) -> str:
     """The number of groups, and their columns."""
     *names, last = group_columns(query)
     columns = f"{', '.join(names)} and {last}" if names else last
-    return f"in each of {counted(count_of_groups(query), 'declared group')} by {columns}"
+    return (
+        f"in each of {counted(count_of_groups(query), 'released group' if query.get('groups_released') else 'declared group')} by {columns}"
+    )
 
 
 def key_name(key: Any, last: Any = math.inf) -> str:
@@ -70,7 +72,7 @@ class GroupNames(Sequence[str]):
 def crossed(query: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
     """The names of rows and columns if groups are all combinations of two columns, those of the second changing fastest; else None."""
     columns = list(group_columns(query).values())
-    if len(columns) != 2:
+    if len(columns) != 2 or not columns[0]:
         return None
     first, second = columns
     width = next((place for place, key in enumerate(first) if key != first[0]), len(first))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from dpcore.batch.release.group_cells import BinGroups, DateGroups, GroupCells, ListedGroups
-from dpcore.batch.release.group_fields import MAX_GROUPS, Combinations, GroupColumn
+from dpcore.batch.release.group_fields import MAX_GROUPS, PRIVATE, Combinations, GroupColumn
 from dpcore.batch.release.group_tables import combinations_of
 from dpcore.batch.tables.categories import declared_by
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
-    import pyarrow as pa
 
     from dpcore.batch.release.group_cells import Key
     from dpcore.batch.release.queries import Grouped
@@ -113,11 +113,14 @@ class Grouping:
         None if all combinations are groups: the last column's groups then change fastest.
     listed : bool
         Whether the job lists the columns, and documents have the keys by column.
+    released : bool
+        Whether their keys are not declared, but released.
     """
 
     columns: tuple[tuple[str, GroupCells], ...]
     wanted: Wanted | None = None
     listed: bool = True
+    released: bool = False
 
     @property
     def size(self) -> int:
@@ -136,6 +139,16 @@ class Grouping:
     def fitted(self, kind: Callable[[str], pa.DataType | None]) -> Grouping:
         """The same groups for columns of these types."""
         return replace(self, columns=tuple((name, cells.fitted(kind(name))) for name, cells in self.columns))
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """Type of what `keyed` gives."""
+        return pa.int32()
+
+    def keyed(self, batch: pa.RecordBatch) -> pa.Array:
+        """The number of the group of each row, −1 for rows of none."""
+        codes = self.codes(batch)
+        return pa.array(np.where(codes == self.size, -1, codes).astype(np.int32))
 
     def codes(self, batch: pa.RecordBatch) -> Codes:
         """The group of each row, and `size` for rows of none."""
@@ -158,10 +171,10 @@ class Grouping:
 
     def declared(self) -> dict[str, Any]:
         """The columns and the groups, as the document has them: one list of keys, or one for each column."""
-        keys = self.keys()
+        keys, said = self.keys(), {"groups_released": True} if self.released else {}
         if not self.listed:
-            return {"group_by": self.names[0], "groups": keys[0]}
-        return {"group_by": list(self.names), "groups": dict(zip(self.names, keys, strict=True))}
+            return {"group_by": self.names[0], "groups": keys[0], **said}
+        return {"group_by": list(self.names), "groups": dict(zip(self.names, keys, strict=True)), **said}
 
 
 def grouping_of(grouped: Grouped, *, listed: bool) -> Grouping:
@@ -175,6 +188,8 @@ def grouping_of(grouped: Grouped, *, listed: bool) -> Grouping:
         If it cannot be read.
     """
     names, declared = grouped
+    if declared == PRIVATE:
+        raise AssertionError(names)
     if isinstance(declared, Combinations):
         found = combinations_of(names, declared)
         columns = tuple((name, ListedGroups(categories, null)) for name, (categories, null) in zip(names, found.columns, strict=True))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.answers import Answer, Noise
     from dpcore.batch.release.cells import Cells
     from dpcore.batch.release.grouping import Grouping
+    from dpcore.batch.release.private_grouping import PrivateGrouping
     from dpcore.batch.release.queries import Query
     from dpcore.rng import Stream
 
@@ -38,11 +39,11 @@ class GroupedAnswer:
     """
 
     each: Answer
-    grouping: Grouping
+    grouping: Grouping | PrivateGrouping
     tallies: GroupTallies[Any]
 
     @classmethod
-    def made(cls, each: Answer, grouping: Grouping) -> GroupedAnswer:
+    def made(cls, each: Answer, grouping: Grouping | PrivateGrouping) -> GroupedAnswer:
         """For these groups."""
         return cls(each, grouping, tallies_of(each))
 

@@ -14,6 +14,7 @@ from dpcore.batch.jobfile.loading import load
 from dpcore.batch.jobfile.mistakes import Entries
 from dpcore.batch.jobfile.parsing import parse
 from dpcore.batch.jobfile.sections import DeriveSection, ExpressionText, JobTables, LookupSection, PrivacySection, RowCount
+from dpcore.batch.release.group_fields import PRIVATE
 from dpcore.batch.release.labels import ColumnLabel, check_labels, named_columns
 from dpcore.batch.release.queries import (
     MAX_QUERIES,
@@ -21,6 +22,7 @@ from dpcore.batch.release.queries import (
     QUERY_SECTIONS,
     CountDistinctQuery,
     CountQuery,
+    GroupsQuery,
     JobQuery,
     SumQuery,
     bounds_units,
@@ -152,6 +154,22 @@ class ReleaseJob(JobTables):
             raise ValueError(
                 "privacy.accounting = 'pld' is for jobs without a [ledger], which adds up epsilon or rho; use 'zcdp', or remove the ledger"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _private_groups_are_selected_once(self) -> Self:
+        selected = Counter(query.grouping[0] for query in self.query if isinstance(query, GroupsQuery))
+        for columns, times in selected.items():
+            if times > 1:
+                raise ValueError(
+                    f'query: {times} of kind = "groups" have group_by = {_listed(columns)}; one is enough for all other queries'
+                )
+        for position, query in enumerate(self.query):
+            if query.grouping is not None and query.grouping[1] == PRIVATE and query.grouping[0] not in selected:
+                raise ValueError(
+                    f'query[{position}].groups: groups = "private" needs a [[query]] of kind = "groups" with '
+                    f"group_by = {_listed(query.grouping[0])}, whose epsilon and delta pay for the names of the groups"
+                )
         return self
 
     @property
@@ -325,6 +343,11 @@ class ReleaseJob(JobTables):
             "derive": [each.model_dump() for each in self.derive],
         }
         return {key: value for key, value in said.items() if value}
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """`group_by` as a job has it."""
+    return repr(names[0]) if len(names) == 1 else repr(list(names))
 
 
 def check_budget(job: ReleaseJob) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dpcore.batch.release.grouping import Grouping
+    from dpcore.batch.release.private_grouping import PrivateGrouping
     from dpcore.batch.release.queries import Grouped
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
@@ -80,7 +81,7 @@ class ReleasePlan(JobPlan):
 
     job: ReleaseJob
     answers: tuple[Answer, ...]
-    grouping: Grouping | None
+    grouping: Grouping | PrivateGrouping | None
     derivations: Derivations | None
     positions: tuple[int, ...] | None = None
 
@@ -198,7 +199,7 @@ def planned(
 
 def _with_one_grouping(job: ReleaseJob, reads: list[Read]) -> list[Read]:
     """Let queries with the same groups share them, so that the group of a row is looked up once."""
-    known: list[tuple[Grouped, Grouping]] = []
+    known: list[tuple[Grouped, Grouping | PrivateGrouping]] = []
     shared = []
     for query, read in zip(job.query, reads, strict=True):
         if query.grouping is None or read.groups is None:

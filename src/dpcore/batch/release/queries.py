@@ -17,6 +17,7 @@ from dpcore.batch.jobfile.times import sort_of, timed
 from dpcore.batch.release.found_fields import FoundKeys
 from dpcore.batch.release.group_fields import GroupBy, Groups, GroupsDeclared, check_grouping, size_of
 from dpcore.batch.release.people_fields import DistinctKeys, SumKeys
+from dpcore.batch.release.private_fields import PrivateKeys
 from dpcore.batch.release.query_fields import (
     MAX_CELLS,
     SKIP,
@@ -108,6 +109,12 @@ class GroupedQuery(QuerySection):
         if self.group_by is None or self.groups is None:
             return None
         return ((self.group_by,) if isinstance(self.group_by, str) else self.group_by), self.groups
+
+
+class GroupsQuery(PrivateKeys, QuerySection):
+    """`kind = "groups"`: the keys of groups that only the data know, for the queries whose groups are "private"."""
+
+    kind: Literal["groups"]
 
 
 class CountQuery(GroupedQuery):
@@ -463,19 +470,8 @@ class SyntheticQuery(QuerySection):
         return self
 
 
-Query = (
-    CountQuery
-    | CountDistinctQuery
-    | HistogramQuery
-    | SumQuery
-    | MeanQuery
-    | SpreadQuery
-    | CovarianceQuery
-    | QuantileQuery
-    | MedianQuery
-    | TopQuery
-    | SyntheticQuery
-)
+NumberQuery = CountQuery | CountDistinctQuery | HistogramQuery | SumQuery | MeanQuery | SpreadQuery | CovarianceQuery
+Query = NumberQuery | QuantileQuery | MedianQuery | TopQuery | GroupsQuery | SyntheticQuery
 JobQuery = Annotated[Query, Field(discriminator="kind")]
 QUERY_SECTIONS: dict[str, type[Query]] = {
     "count": CountQuery,
@@ -489,6 +485,7 @@ QUERY_SECTIONS: dict[str, type[Query]] = {
     "quantile": QuantileQuery,
     "median": MedianQuery,
     "top_s": TopQuery,
+    "groups": GroupsQuery,
     "synthetic": SyntheticQuery,
 }
 PARTS: dict[str, type[Section]] = {"columns": SyntheticColumn}

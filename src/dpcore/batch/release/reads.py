@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from dpcore.batch.jobfile.times import Timed, timed
 from dpcore.batch.release.cells import Binned, Declared, Held, OnGrid, Present, Reals, Within
+from dpcore.batch.release.group_fields import PRIVATE
 from dpcore.batch.release.grouping import Grouping, grouping_of
 from dpcore.batch.release.people_cells import DifferentCells, UnitCells
+from dpcore.batch.release.private_grouping import PrivateGrouping
 from dpcore.batch.release.queries import (
     BoundedQuery,
     CellsSection,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.group_cells import GroupCells
     from dpcore.batch.release.queries import Query
     from dpcore.batch.tables.categories import Categories
+    from dpcore.batch.tables.keys import KeyColumn
     from dpcore.batch.tables.pieces import FileInfo
 
 
@@ -43,9 +46,9 @@ class Read:
     """The way in which a query reads its columns, and the column of its groups."""
 
     cells: tuple[tuple[str, Cells], ...]
-    groups: Grouping | None
+    groups: Grouping | PrivateGrouping | None
 
-    def columns(self) -> list[tuple[str, Cells | GroupCells]]:
+    def columns(self) -> list[tuple[str, Cells | GroupCells | KeyColumn]]:
         """The columns that are read, by name."""
         return [*self.cells, *(() if self.groups is None else self.groups.columns)]
 
@@ -135,11 +138,13 @@ def _end(bound: float | None) -> float:
     return bound if isinstance(bound, Timed) else float(bound or 0.0)
 
 
-def _groups(query: Query) -> Grouping | None:
+def _groups(query: Query) -> Grouping | PrivateGrouping | None:
     """The groups of a query, if it has some."""
     if query.grouping is None:
         return None
-    return grouping_of(query.grouping, listed=not isinstance(getattr(query, "group_by", None), str))
+    listed = not isinstance(getattr(query, "group_by", None), str)
+    names, groups = query.grouping
+    return PrivateGrouping.by(names, listed=listed) if groups == PRIVATE else grouping_of(query.grouping, listed=listed)
 
 
 def _some(categories: Categories | None) -> Categories:

@@ -13,6 +13,7 @@ from dpcore._validation import check_integer
 from dpcore.batch.jobfile.sections import key_of
 from dpcore.batch.release.cells import read_column
 from dpcore.batch.release.groups import GroupedAnswer, TalliesOfGroups
+from dpcore.batch.release.key_counts import select_keys, with_keys
 from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.plan import ReleasePlan
 from dpcore.batch.release.queries import MAX_QUERIES
@@ -145,12 +146,14 @@ class Room(Protocol):
 
 
 def measure(plan: ReleasePlan, output: Room, threads: int, progress: Progress, piece_rows: int | None = None) -> tuple[list[Any], int]:
-    """The exact statistic of each query, and the number of rows; these are not private yet."""
+    """The exact statistic of each query, and the number of rows, which are not private yet; of queries for keys what was released."""
     kept = None
     if plan.unit_type is not None and plan.job.chooses_rows:
         progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
         kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, grouping=grouping)
+    keys = select_keys(plan, kept, lambda place: _stream(plan, place), output.spill, threads, progress)
+    plan = with_keys(plan, [keys.get(place) for place in range(len(plan.answers))])
     progress.begin("adding up")
     source = read_rows(
         plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types, is_counted=True), use_threads=threads > 1)
@@ -162,7 +165,7 @@ def measure(plan: ReleasePlan, output: Room, threads: int, progress: Progress, p
     progress.update(tallies.rows, 1.0)
     if kept is not None and tallies.rows != kept.rows:
         raise StorageError(CHANGED)
-    return tallies.made(threads), tallies.rows
+    return [keys.get(place, tally) for place, tally in enumerate(tallies.made(threads))], tallies.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +296,15 @@ class QueryDraws:
         return self._key.at(nonce).position()
 
 
+def _stream(plan: ReleasePlan, place: int) -> QueryDraws | None:
+    """The stream of a query; None is the secure source."""
+    key = key_of(plan.job.testing)
+    return None if key is None else QueryDraws(key, place if plan.positions is None else plan.positions[place])
+
+
 def document_of(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
     """The private answers, and what is said about all of them."""
+    plan = with_keys(plan, tallies)
     document = plan.job.head() | provenance(plan, plan.job)
     document["guarantee"] = guarantee_of(document)
     if plan.job.n_is_public:
@@ -305,14 +315,22 @@ def document_of(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[i
     return document | {"queries": [_answered(plan, place, tally, tables.get(place), progress) for place, tally in enumerate(tallies)]}
 
 
+def _has_no_group(answer: Any) -> bool:
+    """Whether it is about groups of which no key was released."""
+    grouping = getattr(answer, "grouping", None)
+    return grouping is not None and grouping.size == 0
+
+
 def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
-    answer, key = plan.answers[place], key_of(plan.job.testing)
+    answer = plan.answers[place]
     section, spent = answer.section, plan.job.spent_on(answer.section)
-    rng = None if key is None else QueryDraws(key, place if plan.positions is None else plan.positions[place])
+    rng = _stream(plan, place)
     if isinstance(answer, SyntheticAnswer) and table is not None:
         synthesis = answer.synthesis(tally, rng)
         write_rows(synthesis.table, table, progress)
         said = synthesis.document()
+    elif _has_no_group(answer):
+        said = {"value": [], "stderr": [], "interval": []}
     else:
         said = answer.release(tally, rng)
     document = {

@@ -20,6 +20,7 @@ from dpcore.batch.release.words import (
     coverage_in_words,
     declared,
     in_text,
+    key_names,
     noise_in_words,
     quantile_limits,
     quantile_name,
@@ -90,6 +91,8 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
             return shown | _quantiles(query)
         case "top_s":
             return shown | _chosen(query)
+        case "groups":
+            return shown | _keys(query)
         case _:
             return shown | _number(query)
 
@@ -258,6 +261,19 @@ def _chosen(query: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _keys(query: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of released groups."""
+    names = key_names(query)
+    return {
+        "form": "keys",
+        "summary": counted(len(names), "group"),
+        "value": ", ".join(map(plots.shortened, names[:3])) + (", …" if len(names) > 3 else "") or "none",
+        "interval": None,
+        "names": names[:LISTED],
+        "hidden": max(0, len(names) - LISTED),
+    }
+
+
 def numbers_of(values: Sequence[float | None]) -> npt.NDArray[np.float64]:
     """The numbers of an answer, NaN where there is none."""
     return np.asarray(values, dtype=np.float64)
@@ -318,8 +334,8 @@ def _ends(pair: Sequence[float]) -> str:
 
 
 def _pairs(interval: Any, count: int) -> list[Any]:
-    """One pair for each value, whether the document has one pair, a list of them, or none."""
-    if interval is None:
+    """One pair for each value, whether the document has one pair, a list of them, or none because there is none or no value."""
+    if interval is None or not len(interval):
         return [None] * count
     return list(interval) if isinstance(interval[0], list | tuple | np.ndarray) or interval[0] is None else [interval]
 

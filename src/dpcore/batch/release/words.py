@@ -30,6 +30,7 @@ LAWS = {
     "discrete_laplace": "discrete Laplace",
     "discrete_gaussian": "discrete Gaussian",
     "gumbel": "Gumbel",
+    "truncated_geometric": "truncated geometric",
 }
 
 
@@ -129,6 +130,9 @@ def _question(query: Mapping[str, Any]) -> str:
             return "Quantiles" + of if len(levels) > 1 else f"The {quantile_name(levels[0]).replace(' %', ' % quantile')}{of}"
         case "synthetic":
             return f"A table of made-up rows with {_columns_in_words(query)}"
+        case "groups":
+            at = plain_number(query["half_released_at"])
+            return f"Which values of {' and '.join(as_list(query['group_by'], 1))} there are; half of those that {at} units have are named"
         case "top_s":
             chosen = query["s"] if query.get("groups") is not None else len(values)
             return f"The {f'{chosen} ' if chosen > 1 else ''}most frequent of the declared values{of}"
@@ -248,6 +252,14 @@ def cell_names(query: Mapping[str, Any]) -> Sequence[str]:
     if edges is None and query.get("edges") is not None:
         return text_bin_names(query["edges"])
     return [plain_name(category) for category in query["categories"]] if edges is None else bin_names(edges)
+
+
+def key_names(query: Mapping[str, Any]) -> list[str]:
+    """The names of released groups; of several columns with a comma between."""
+    keys = query["value"]
+    if not isinstance(keys, dict):
+        return [plain_name(key) for key in keys]
+    return [", ".join(map(plain_name, key)) for key in zip(*keys.values(), strict=True)]
 
 
 def bin_names(edges: npt.NDArray[np.float64]) -> list[str]:

@@ -11,6 +11,7 @@ One bit for each row remains.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,22 +40,24 @@ ROW_NONCE, GROUP_NONCE = 2**32 - 1, 2**32 - 2
 CHOOSING_THREADS = 4
 """Parts of the rows that lie in memory at a time."""
 WRITTEN_BYTES = 1 << 20
+MOST_GROUPS = 1 << 31
+"""Numbers of groups are below this."""
 CHANGED = "the input changed while it was read: the pass that chose rows and the one that adds them up must see the same rows"
 
 
 class Groups(Protocol):
-    """Declared groups of rows."""
+    """Groups of rows, declared or not."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that say which group a row is in."""
 
     @property
-    def size(self) -> int:
-        """Number of groups."""
+    def key_type(self) -> pa.DataType:
+        """Type of what `keyed` gives: int32 or binary."""
 
-    def codes(self, batch: pa.RecordBatch) -> npt.NDArray[Any]:
-        """The number of the group of each row; `size` if it is in none."""
+    def keyed(self, batch: pa.RecordBatch) -> pa.Array:
+        """The number of each row's group, −1 if it is in none; or its key as bytes, null if it is in none. No cell can be refused."""
 
 
 class Kept:
@@ -172,13 +175,12 @@ class _Choice:
     def __init__(self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: Groups | None, refuse: bool) -> None:
         self.reading = Reading()
         self._plan, self._spill, self._grouping, self._refuse = plan, spill, grouping, refuse
-        self._n_groups = 0 if grouping is None else grouping.size
         self._privacy = plan.job.privacy
         self._words, self._further = RowWords(key, ROW_NONCE), RowWords(key, GROUP_NONCE)
         self._most_rows = plan.job.privacy.rows_per_unit
         self._most_groups = getattr(plan.job.privacy, "max_groups_per_unit", None) or self._most_rows
         fields = [("unit", compared_type(plan.unit_type)), ("row", pa.int64()), ("word", pa.uint64())]
-        self._schema = pa.schema(fields + ([] if grouping is None else [("group", pa.int32()), ("group word", pa.uint64())]))
+        self._schema = pa.schema(fields + ([] if grouping is None else [("group", grouping.key_type), ("group word", pa.uint64())]))
 
     def made(self, threads: int) -> Kept:
         """Read all rows, and choose."""
@@ -205,7 +207,7 @@ class _Choice:
         # Who refuses does not draw: the rows that are too many are those that come last.
         columns = [pa.array(positions), pa.array(positions.astype(np.uint64)) if self._refuse else self._words.of(rows)]
         if self._grouping is not None:
-            columns += [_groups(rows, self._grouping), self._further.of(rows)]
+            columns += [self._grouping.keyed(rows.batch), self._further.of(rows)]
         return columns
 
     def _chosen(self, parts: ByUnit, part: int, kept: Kept) -> None:
@@ -227,16 +229,16 @@ class _Choice:
             # A row that is too many among some of its unit's is too many among all.
             before = [column[~over] for column in columns] if pieces.more else None
 
-    def _pairs(self, unit: npt.NDArray[np.int64], group: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    def _pairs(self, unit: npt.NDArray[np.int64], group: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """One number for a unit and a group of it."""
-        return np.where(group < 0, -1, unit * self._n_groups + group)
+        return np.where(group < 0, -1, unit * MOST_GROUPS + group)
 
     def _refused(self, pieces: _Numbered) -> npt.NDArray[np.int64]:
         """Pairs of units and groups beyond the groups in which the unit takes part, by the word of its first row in each."""
         pairs, words = np.empty(0, np.int64), np.empty(0, np.uint64)
         for unit, _, _, group, word in pieces:
             self.reading.check()
-            # A row of no declared group (-1) is in none that could be too many, nor can few rows be in many groups.
+            # A row of no group (-1) is in none that could be too many, nor can few rows be in many groups.
             some = group >= 0
             if pieces.only is not None:
                 some &= np.bincount(unit)[unit] > self._most_groups
@@ -244,7 +246,7 @@ class _Choice:
             words = np.concatenate([words, word[some]])
             firsts = first_places(pairs)
             pairs, words = pairs[firsts], words[firsts]
-        return pairs[beyond(pairs // self._n_groups, pairs % self._n_groups, words, self._most_groups)]
+        return pairs[beyond(pairs // MOST_GROUPS, pairs % MOST_GROUPS, words, self._most_groups)]
 
 
 class RowWords:
@@ -260,14 +262,8 @@ class RowWords:
         return pa.array(_backend.uniform_words(position, len(rows.batch)))
 
 
-def _groups(rows: Rows, groups: Groups) -> pa.Array:
-    """The number of each row's group; −1 if it is in none. No cell can be refused."""
-    codes = groups.codes(rows.batch)
-    return pa.array(np.where(codes == groups.size, -1, codes).astype(np.int32))
-
-
 class _Numbered:
-    """The pieces of a part: columns of numbers, in which units are numbered from 0, alike in all pieces.
+    """The pieces of a part: columns of numbers, in which units, and groups that have keys, are numbered from 0, alike in all pieces.
 
     Attributes
     ----------
@@ -279,7 +275,7 @@ class _Numbered:
 
     def __init__(self, parts: ByUnit, part: int) -> None:
         self._parts, self._part = parts, part
-        self._names = Numbering()
+        self._names = defaultdict[int, Numbering](Numbering)
         self.more = False
         self.only: list[npt.NDArray[Any]] | None = None
 
@@ -292,11 +288,23 @@ class _Numbered:
         single = following is None
         while piece is not None:
             self.more = following is not None
-            columns = [self._names.of(piece.column(0)), *(column.to_numpy() for column in piece.columns[1:])]
+            columns = [self._numbers(place, column) for place, column in enumerate(piece.columns)]
             if single:
                 self.only = columns
             yield columns
             piece, following = following, next(pieces, None)
+
+    def _numbers(self, place: int, column: pa.Array) -> npt.NDArray[Any]:
+        """Units, and keys of groups, as numbers; −1 for no group."""
+        if place and not pa.types.is_binary(column.type):
+            numbers: npt.NDArray[Any] = column.to_numpy()
+            return numbers
+        if not column.null_count:
+            return self._names[place].of(column)
+        numbers = np.full(len(column), -1, np.int64)
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        numbers[there] = self._names[place].of(column.drop_null())
+        return numbers
 
 
 def first_places(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -181,3 +181,26 @@ def test_the_job_with_conditions_runs_as_it_stands(repository, tmp_path, monkeyp
     assert document["privacy"] == {"epsilon": 2.0, "delta": 0.0}
     assert document["queries"][2]["where"] == "disea > 10 AND plan = 'free'"
     assert 500 < sum(document["queries"][1]["value"]) < 3000
+
+
+def test_the_example_of_private_groups(repository, tmp_path, monkeypatch, capsys):
+    """What docs/batch.md shows of it is what it says, and it names the common numbers of visits."""
+    document = (repository / "docs/batch.md").read_text(encoding="utf-8")
+    example = tomllib.loads((repository / "examples/private-groups.toml").read_text(encoding="utf-8"))
+    shown = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)]
+    assert {"query": example["query"][:2]} in shown
+    shutil.copytree(repository / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    assert run(["release", "examples/private-groups.toml", "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["queries"][0]["half_released_at"] == 36
+    assert run(["release", "examples/private-groups.toml", "--report", "out"]) == 0
+    keys, rows, diseases = json.loads(capsys.readouterr().out)["queries"]
+    visits = pq.read_table("examples/randhie.parquet")["mdvis"].to_numpy()
+    values, counts = np.unique(visits, return_counts=True)
+    # A count of 80 is released with probability 1, one of 1 with probability 5e-9.
+    assert set(values[counts >= 80].tolist()) <= set(keys["value"]) <= set(values[counts > 1].tolist())
+    assert keys["value"] == sorted(keys["value"]) == rows["groups"] == diseases["groups"]
+    truth = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    assert max(abs(value - truth[key]) for key, value in zip(keys["value"], rows["value"], strict=True)) <= 80
+    assert "numbers of visits" in (tmp_path / "out/randhie-visits.html").read_text(encoding="utf-8")
