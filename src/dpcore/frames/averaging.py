@@ -21,7 +21,8 @@ class Averaging:
         self,
         column: str,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         lower: float | None = None,
         upper: float | None = None,
         max_sum_per_unit: float | None = None,
@@ -38,8 +39,10 @@ class Averaging:
         ----------
         column : str
             Column of numbers.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         lower, upper : float, optional
             Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
             `max_sum_per_unit` or `bounds`.
@@ -70,7 +73,8 @@ class Averaging:
         self,
         column: str,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         lower: float | None = None,
         upper: float | None = None,
         bounds: Literal["private"] | None = None,
@@ -86,8 +90,10 @@ class Averaging:
         ----------
         column : str
             Column of numbers.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         lower, upper : float, optional
             Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
             `bounds`.
@@ -116,7 +122,8 @@ class Averaging:
         self,
         column: str,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         lower: float | None = None,
         upper: float | None = None,
         bounds: Literal["private"] | None = None,
@@ -133,8 +140,10 @@ class Averaging:
         ----------
         column : str
             Column of numbers.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         lower, upper : float, optional
             Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
             `bounds`.
@@ -165,7 +174,8 @@ class Averaging:
         self,
         column: str,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         lower: float | None = None,
         upper: float | None = None,
         bounds: Literal["private"] | None = None,
@@ -182,8 +192,10 @@ class Averaging:
         ----------
         column : str
             Column of numbers.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         lower, upper : float, optional
             Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
             `bounds`.
@@ -214,7 +226,8 @@ class Averaging:
         self,
         columns: Sequence[str],
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         lower: Sequence[float],
         upper: Sequence[float],
         delta: float | None = None,
@@ -229,8 +242,10 @@ class Averaging:
         ----------
         columns : sequence of two str
             Columns of numbers.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         lower, upper : sequence of two floats
             Bounds of one number of each column. Take them from what you know about the subject, never from the data.
         delta : float, optional
@@ -256,7 +271,8 @@ class Averaging:
         self,
         column: str,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         q: float | Sequence[float],
         grid: Points | None = None,
         bounds: Literal["private"] | None = None,
@@ -272,8 +288,10 @@ class Averaging:
         ----------
         column : str
             Column of numbers.
-        epsilon : float
+        epsilon : float, optional
             ε of all levels together, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         q : float or sequence of float
             Levels in (0, 1), in order, with at most 6 decimals.
         grid : sequence of float or mapping, optional
@@ -304,7 +322,8 @@ class Averaging:
         self,
         column: str,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         grid: Points | None = None,
         bounds: Literal["private"] | None = None,
         bounds_epsilon: float | None = None,
@@ -319,8 +338,10 @@ class Averaging:
         ----------
         column : str
             Column of numbers.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         grid : sequence of float or mapping, optional
             Points in order, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the subject, never from the data.
             Required without `bounds`.

@@ -25,7 +25,8 @@ class Counting:
         self,
         column: str | None = None,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         delta: float | None = None,
         categories: Listed | None = None,
         lower: float | None = None,
@@ -40,8 +41,10 @@ class Counting:
         ----------
         column : str, optional
             Column of the condition. Default: all rows are counted.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞). Where the number of rows is public (unit "row", relation "replace", no filter), all rows cost nothing.
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
         categories : sequence of str or of int, optional
@@ -67,7 +70,8 @@ class Counting:
         self,
         column: str | None = None,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         delta: float | None = None,
         categories: Listed | None = None,
         categories_file: str | None = None,
@@ -82,8 +86,10 @@ class Counting:
         ----------
         column : str, optional
             Column whose values are counted. Default: units are counted.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
         categories : sequence of str or of int, optional
@@ -111,7 +117,8 @@ class Counting:
         self,
         column: str,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         delta: float | None = None,
         categories: Listed | None = None,
         categories_file: str | None = None,
@@ -131,8 +138,10 @@ class Counting:
         ----------
         column : str
             The column.
-        epsilon : float
+        epsilon : float, optional
             ε of all cells together, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
         categories : sequence of str or of int, optional
@@ -169,7 +178,8 @@ class Counting:
         column: str,
         *,
         s: int,
-        epsilon: float,
+        epsilon: float | None = None,
+        weight: float | None = None,
         delta: float | None = None,
         candidates: Listed | None = None,
         candidates_file: str | None = None,
@@ -187,8 +197,10 @@ class Counting:
             The column.
         s : int
             How many to choose.
-        epsilon : float
+        epsilon : float, optional
             Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         delta : float, optional
             Its δ, in [0, 1). Default: 0.
         candidates : sequence of str or of int, optional

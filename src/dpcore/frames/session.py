@@ -117,6 +117,8 @@ class Session:
         """The job that stands for some questions, within a limit if one is given."""
         from dpcore.batch.release.job import parse_release_job
 
+        if epsilon is None and any("weight" in question.entry for question in questions):
+            raise ParameterError("weight is for queries of a batch, whose epsilon it shares; give this one an epsilon")
         try:
             return parse_release_job(self._document(questions, epsilon, delta))
         except JobError as error:

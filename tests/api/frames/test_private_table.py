@@ -166,6 +166,15 @@ def test_a_refused_query_leaves_a_batch_as_it_was(frame):
     assert [result.document["name"] for result in (first, second)] == ["sum of visits", "sum of visits (2)"]
 
 
+def test_queries_of_a_batch_share_its_epsilon_by_weight(frame):
+    with person(frame).batch(epsilon=1.0) as batch:
+        fixed = batch.sum("visits", epsilon=0.25, **SUM)
+        answers = [batch.sum("visits", weight=weight, **SUM) for weight in (1, 2)]
+    assert fixed.privacy.epsilon == 0.25
+    assert [answer.privacy.epsilon for answer in answers] == pytest.approx([0.25, 0.5])
+    assert fixed.plan.privacy.epsilon <= 1.0
+
+
 def test_a_batch_has_one_block(frame):
     batch = person(frame).batch(epsilon=1.0)
     with pytest.raises(ParameterError, match="inside of its with block"):
@@ -304,8 +313,10 @@ def test_mistakes_name_the_argument(frame):
         table.mean("costs", epsilon=1.0, lower=0, upper=2)
     with pytest.raises(JobError, match=r"^upper is required"):
         table.mean("cost", epsilon=1.0, lower=0)
-    with pytest.raises(TypeError, match="epsilon"):
+    with pytest.raises(JobError, match="epsilon"):
         table.mean("cost", lower=0, upper=1)
+    with pytest.raises(ParameterError, match="weight is for queries of a batch"):
+        table.mean("cost", weight=1, lower=0, upper=1)
     with pytest.raises(DataError, match=r"^column 'region' holds a cell that is[^-]*declares no `unknown` for this column$"):
         table.histogram("region", epsilon=1.0, categories=["x", "y"], missing="x")
     with pytest.raises(JobError, match="max_rows_per_unit is required"):

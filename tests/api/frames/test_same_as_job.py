@@ -100,7 +100,7 @@ def test_methods_have_the_keys_of_their_kind():
     from dpcore.frames.asking import NAMED
     from dpcore.frames.questions import methods
 
-    elsewhere = {"kind", "group_by", "groups", "where", "weight"}
+    elsewhere = {"kind", "group_by", "groups", "where"}
     kinds = {method: NAMED.get(method, method) for method in methods()}
     assert set(kinds.values()) == set(QUERY_SECTIONS) - {"synthetic", "groups"}  # the latter is `groups="private"` of group_by
     for method, kind in kinds.items():
@@ -110,7 +110,7 @@ def test_methods_have_the_keys_of_their_kind():
         for name, parameter in parameters.items():
             required = parameter.default is inspect.Parameter.empty
             instead = name in {"lower", "upper", "grid"} and "bounds" in fields  # which finds them
-            assert required == ((fields[name].is_required() or name == "epsilon") and name != "name" and not instead), (method, name)
+            assert required == (fields[name].is_required() and name not in {"name", "epsilon"} and not instead), (method, name)
             assert required or parameter.default is None
             positional = name in {"column", "columns"}
             assert parameter.kind == (parameter.POSITIONAL_OR_KEYWORD if positional else parameter.KEYWORD_ONLY)
@@ -176,3 +176,49 @@ def test_answers_come_back_as_frames_of_the_library(library):
         frame = found.to_native()
         assert type(frame).__module__.partition(".")[0].lstrip("_") == native
         assert list(frame.columns if native != "pyarrow" else frame.column_names)[-4:] == ["value", "stderr", "lower", "upper"]
+
+
+GROUPED = {
+    "two columns": {"kind": "mean", "column": "cost", "lower": 0, "upper": 90, "missing": 0, "group_by": ["region", "visits"],
+                    "groups": {"region": REGIONS, "visits": {"edges": [0, 5, 30]}}},
+    "records": {"kind": "count", "group_by": ["region", "visits"],
+                "groups": [{"region": "east", "visits": 3}, {"region": None, "visits": 4}]},
+    "histogram": {"kind": "histogram", "column": "visits", "edges": [0, 5, 30], "missing": 0, **BY_REGION},
+    "top": {"kind": "top_s", "column": "visits", "s": 2, "k": 30, "values": True, **BY_REGION},
+    "quantile": {"kind": "quantile", "column": "cost", "q": [0.5, 0.9], "grid": [0, 30, 60, 90], "missing": 0, **BY_REGION},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("settings", [{}, {"unit": "person", "max_rows_per_unit": 2}], ids=["row", "person"])
+def test_groups_of_all_kinds(library, settings, tmp_path):
+    queries = [{"name": name, "epsilon": 1.0, **query} for name, query in GROUPED.items()]
+    answers = answers_of_job(tmp_path, clinic(700), queries, settings)
+    with keyed(FRAMES[library](clinic(700)), **settings).batch(epsilon=9.0) as batch:
+        found = {query["name"]: asked(batch, query) for query in queries}
+    assert [json.loads(json.dumps(result.document)) for result in found.values()] == answers
+    shapes = {name: (result.to_arrow().num_rows, result.to_arrow().column_names[:3]) for name, result in found.items()}
+    assert shapes == {
+        "two columns": (8, ["region", "visits_left", "visits_right"]),
+        "records": (2, ["region", "visits", "value"]),
+        "histogram": (8, ["region", "left", "right"]),
+        "top": (8, ["region", "visits", "value"]),
+        "quantile": (8, ["region", "q", "value"]),
+    }
+    assert found["histogram"].interval.shape == (4, 2, 2)
+    assert found["top"].value.shape == found["quantile"].value.shape == (4, 2)
+
+
+def test_a_million_groups():
+    import numpy as np
+    import pandas as pd
+
+    rows = np.arange(1_000_000)
+    frame = pd.DataFrame({"a": rows % 1000, "b": rows // 1000})
+    public = pd.DataFrame({"a": rows % 1000, "b": rows // 1000})
+    for groups in ({"a": range(1000), "b": {"k": 1000}}, public):
+        found = keyed(frame).group_by("a", "b", groups=groups).count(epsilon=1.0)
+        assert found.to_arrow().column_names == ["a", "b", "value", "stderr", "lower", "upper"]
+        assert found.to_arrow().num_rows == len(found.value) == 1_000_000
+        assert "1000000 rows" in repr(found)
+        assert "more" in found._repr_html_()

@@ -25,12 +25,13 @@ def provenance(plan: JobPlan, job: JobFile) -> dict[str, Any]:
     Returns
     -------
     dict
-        `run` (see `run_id`), `time` (None for a job with a test key, whose output is the same at any time), `input` (`path`, `format`,
+        `run` (see `run_id`; None without an output),
+        `time` (None for a job with a test key, whose output is the same at any time), `input` (`path`, `format`,
         `files`, `dataset`) and `job` (`path`, `sha256` of its bytes, `settings` of the command line), None for a job of a program.
     """
     source = job.source
     return {
-        "run": plan.publication.charge.run,
+        "run": plan.publication.charge.run or None,
         "time": _written(_time(plan)) if job.secure else None,
         "input": {
             "path": job.input.path,
