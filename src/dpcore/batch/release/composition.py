@@ -93,7 +93,7 @@ def _by_rho(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Ans
         spent[place] = rho_spent(answers[place])
     rho = fraction_up(sum(spent.values(), ZERO))
     reached = zcdp_epsilon(rho, written_down(as_written(limits.max_delta) - failures)) if rho else 0.0
-    total = Privacy(min(limits.max_epsilon, reached), limits.max_delta, limits.relation)
+    total = _total(job, reached)
     details = {"rho": rho, "rho_allowed": float(allowed), "failure_delta": written_up(failures)}
     return job.composed_as(total, details), tuple(answers[place] for place in range(len(job.query)))
 
@@ -129,6 +129,12 @@ def _largest(fits: Callable[[float], bool]) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def _total(job: ReleaseJob, reached: float) -> Privacy:
+    """The guarantee of a job: what its answers reach, or its limit if that is as good as reached."""
+    limits = job.privacy
+    return Privacy(reached if reached < limits.max_epsilon * (1 - 1e-6) else limits.max_epsilon, limits.max_delta, limits.relation)
 
 
 def _too_little_delta(limit: float, failures: Fraction) -> str:
@@ -174,8 +180,7 @@ def _by_losses(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[
     scale = _largest(lambda tried: reached(of(tried)[1]) <= limits.max_epsilon * MARGIN) if places else 0.0
     job, answers = of(scale)
     epsilon = reached(answers)
-    total = Privacy(min(limits.max_epsilon, epsilon / MARGIN), limits.max_delta, limits.relation)
-    return job.composed_as(total, {}), tuple(answers[place] for place in range(len(job.query)))
+    return job.composed_as(_total(job, epsilon / MARGIN), {}), tuple(answers[place] for place in range(len(job.query)))
 
 
 def _epsilon_of(answers: Sequence[Answer], delta: float, job: ReleaseJob) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.release.labels import labelled
-from dpcore.batch.release.words import limits_in_words, neighbours_in_words, release_protection
+from dpcore.batch.release.words import accounting_in_words, limits_in_words, neighbours_in_words, release_protection
 from dpcore.pages.numbers import percentage_of, rounded_down, rounded_up
 from dpcore.pages.page import Pages
 from dpcore.pages.words import NOT_SECURE, guarantee_shown, misses_in_words
@@ -35,7 +35,7 @@ class ReleasePages(Pages):
             "guarantee": guarantee_shown(
                 privacy["epsilon"], privacy["delta"], subject["unit"], protection=release_protection(subject), presence=presence
             ),
-            "neighbours": neighbours_in_words(subject),
+            "neighbours": neighbours_in_words(subject) + accounting_in_words(subject),
             "ledger": ledger_shown(subject.get("ledger"), privacy),
             "alarm": NOT_SECURE,
             "limits": limits_in_words(subject),

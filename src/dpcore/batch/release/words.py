@@ -45,6 +45,13 @@ def guarantee_of(document: Mapping[str, Any]) -> str:
     return f"{release_guarantee(document)} {neighbours_in_words(document)}"
 
 
+def accounting_in_words(document: Mapping[str, Any]) -> str:
+    """How the answers add up, where that is not by the sum of their ε; with a space before it."""
+    rules = {"zcdp": "by ρ (zero-concentrated privacy)", "pld": "by their privacy loss distributions"}
+    rule = rules.get(document.get("accounting", {}).get("method", ""))
+    return "" if rule is None else f" The answers are added up {rule}, so the ε of the queries may sum to more than this."
+
+
 def release_protection(document: Mapping[str, Any]) -> str:
     """Whom the guarantee protects. The job itself bounds the contributions, so no unit has too many rows."""
     unit = document["unit"]
