@@ -56,6 +56,24 @@ def check_count(rows: int, _files: Files, result: Any) -> None:
         raise AssertionError("release: the number of rows is wrong")
 
 
+def check_cells(files: Files, result: Any) -> None:
+    """Raise if the mean of some cell is far from DuckDB's.
+
+    Parameters
+    ----------
+    files : Files
+        The table.
+    result : object
+        Of the release. The noise of a cell's sum has a scale of 4000, and that of its count one of 4.
+    """
+    (query,) = result["queries"]
+    cells = zip(*query["groups"].values(), strict=True)
+    found = dict(zip(cells, query["value"], strict=True))
+    for visits, age, mean, count in files.averaging_cells()():
+        if abs(found[visits, age] - mean) > 40 * (4000 + 4 * mean) / max(1, count - 160):
+            raise AssertionError("release: a mean is wrong")
+
+
 def _whole_tables(files: Files, row: Row) -> Iterator[Benchmark]:
     """The three commands on the table."""
     yield row(
@@ -69,6 +87,10 @@ def _whole_tables(files: Files, row: Row) -> Iterator[Benchmark]:
     yield row(
         "dpcore release, 5 queries", files.rows, lambda made: made.releasing(),
         _bound(READ, lambda made: made.reading(lambda: made.table, columns)), check=check_release,
+    )  # fmt: skip
+    yield row(
+        "dpcore release, where, a mean by 2 columns", files.rows, lambda made: made.releasing_cells(),
+        _bound("DuckDB averages without noise", lambda made: made.averaging_cells(), package="duckdb"), check=check_cells,
     )  # fmt: skip
     yield row(
         "dpcore estimate, 4 columns",

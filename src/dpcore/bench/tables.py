@@ -34,6 +34,22 @@ BY_REGION = {"name": "rows of regions", "kind": "count", "group_by": "region", "
 GROUPED = "select person, region, count(*) as n from units group by person, region"
 COUNTED = "select person, count(*) as n from units group by person"
 """DuckDB's own aggregation of the units, with and without groups."""
+EARNING, FEW_VISITS, AGES = 10_000, 10, (18, 90)
+BY_VISITS_AND_AGE: dict[str, Any] = {
+    "name": "cost by visits and age",
+    "kind": "mean",
+    "column": "cost",
+    "lower": 0,
+    "upper": 1000,
+    "missing": 0,
+    "group_by": ["visits", "age"],
+    "groups": {"visits": {"k": FEW_VISITS}, "age": {"values": list(range(*AGES))}},
+}
+"""A mean by two columns, of rows that a condition on a third one chooses."""
+BY_VISITS_AND_AGE_IN_SQL = (
+    f"select visits, age, avg(cost), count(*) from '{{source}}' where income > {EARNING} and visits < {FEW_VISITS} group by visits, age"
+)
+"""The same without noise."""
 AGGREGATING_MEMORY, AGGREGATING_THREADS = "256MB", 2
 """Memory and threads of DuckDB: about those of a job with units."""
 
@@ -153,7 +169,26 @@ class Files:
         query = BY_REGION if grouped else QUERIES[0]
         return self._releasing(self.units, [query], privacy | ({"max_groups_per_unit": limit} if grouped else {}))
 
-    def _releasing(self, source: Path, queries: Iterable[dict[str, Any]], privacy: dict[str, Any]) -> Work:
+    def releasing_cells(self) -> Work:
+        """Return the work of a release of a mean by two columns, after a condition on a third."""
+        return self._releasing(self.table, [BY_VISITS_AND_AGE], {}, where=f"income > {EARNING}")
+
+    def averaging_cells(self) -> Callable[[], list[tuple[Any, ...]]]:
+        """Return the work of DuckDB that computes the same without noise, with as many threads as a job has."""
+        import duckdb
+
+        from dpcore._backend import default_threads
+
+        sql = BY_VISITS_AND_AGE_IN_SQL.format(source=self.table.as_posix())
+        threads = min(default_threads(), AGGREGATING_THREADS)
+
+        def work() -> list[tuple[Any, ...]]:
+            with duckdb.connect(":memory:", config={"threads": threads}) as database:
+                return database.execute(sql).fetchall()
+
+        return work
+
+    def _releasing(self, source: Path, queries: Iterable[dict[str, Any]], privacy: dict[str, Any], **more: Any) -> Work:
         from dpcore.batch import make_release_plan, parse_release_job
         from dpcore.batch.release import run
 
@@ -164,6 +199,7 @@ class Files:
             "output": {"path": str(self.folder / "answers.json")},
             "privacy": {"max_epsilon": float(len(asked)), **privacy},
             "query": asked,
+            **more,
         }
         plan = make_release_plan(parse_release_job(job), overwrite=True)
         return lambda: run(plan)

