@@ -349,7 +349,8 @@ def test_the_document_is_one_json_object_on_standard_output(place):
     done = place.release()
     document = json.loads(done.out)
     assert document == json.loads(place.target.read_text(encoding="utf-8"))
-    assert list(document) == ["format", "version", "secure", "unit", "relation", "privacy", "rows", "queries"]
+    about = ["run", "time", "input", "job", "guarantee"]
+    assert list(document) == ["format", "version", "secure", "unit", "relation", "privacy", *about, "rows", "queries"]
     for query in document["queries"]:
         assert {"name", "kind", "column", "privacy", "value", "stderr", "interval", "confidence", "noise"} <= set(query)
         assert query["privacy"] == {"epsilon": 0.0 if query["name"] == "rows" else 1.0, "delta": 0.0}
