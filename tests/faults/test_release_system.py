@@ -258,13 +258,13 @@ PAUSED = """
 import sys, time
 import importlib
 release = importlib.import_module("dpcore.batch.release.run")
-document = release._document
+document = release.document_of
 def paused(*args):
     made = document(*args)
     print("drawn", file=sys.stderr, flush=True)
     time.sleep(30)
     return made
-release._document = paused
+release.document_of = paused
 from dpcore.cli import main
 main()
 """
