@@ -352,8 +352,9 @@ def test_jobs_run_and_their_answers_are_right():
     results, _ = run(benchmarks(Plan(1000, 64, 2, quick=True), ("tables",)), 0.01, mode="quick", grace=GRACE)
     assert results.broken == ()
     assert [row.name for row in results.rows] == [
-        "dpcore privatize, 4 columns", "dpcore release, 5 queries", "dpcore estimate, 4 columns", "dpcore privatize, row groups of 1,000",
-        "dpcore release, row groups of 1,000", "dpcore privatize, 10 columns", "dpcore privatize, shards = 2",
+        "dpcore privatize, 4 columns", "dpcore release, 5 queries", "dpcore release, where, a mean by 2 columns",
+        "dpcore estimate, 4 columns", "dpcore privatize, row groups of 1,000", "dpcore release, row groups of 1,000",
+        "dpcore privatize, 10 columns", "dpcore privatize, shards = 2",
         *(f"dpcore release, units{groups}, {said} over the limit" for said in ("none", "all") for groups in ("", " with groups")),
     ]  # fmt: skip
     assert all(side.cpu_seconds for row in results.rows for side in (row.ours, *row.others))
