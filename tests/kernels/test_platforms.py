@@ -85,7 +85,7 @@ def test_levels_agree(native: tuple[str, dict[str, list[str]]]) -> None:
         "digest.c": 12,
         "digest_responses.c": 14,
         "digest_selection.c": 11,
-        "digest_sums.c": 11,
+        "digest_sums.c": 12,
         "digest_search.c": 13,
         "digest_release.c": 7,
     }
