@@ -191,14 +191,6 @@ def test_progress_goes_to_the_end():
     assert seen == [(i, 2 * BLOCKS) for i in range(1, 2 * BLOCKS + 1)]
 
 
-def test_short_work_comes_first_and_rows_keep_their_order():
-    seen: list[str] = []
-    large, small = item("large", work=lambda: seen.append("large")), item("small", work=lambda: seen.append("small"), character="cache")
-    results = ran(large, small)
-    assert seen.index("large") > len(seen) - seen[::-1].index("small") - 1
-    assert [row.name for row in results.rows] == ["large", "small"]
-
-
 # Registry
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dpcore.bench import Benchmark, Side, schedule, timing
@@ -120,3 +122,20 @@ def test_no_second_turn_begins_after_the_deadline(clock):
     turns = timing.take_turns([clock.taking(1.0)], [1], 100.0, least=50, deadline=clock.now + 3.5)
     assert len(turns[0]) == 4
     assert len(timing.take_turns([clock.taking(1.0)], [1], 100.0, deadline=clock.now - 1)[0]) == 1
+
+
+def test_short_work_comes_first_and_rows_keep_their_order(clock):
+    seen: list[str] = []
+
+    def noted(name: str, seconds: float):
+        def work() -> None:
+            seen.append(name)
+            clock.now += seconds
+
+        return work
+
+    large, small = item(clock, "large", 0.01, 0.01), item(clock, "small", 0.01, 0.01, character="cache")
+    items = [replace(large, ours=lambda _inputs: noted("large", 0.01)), replace(small, ours=lambda _inputs: noted("small", 0.01))]
+    results, _ = ran(clock, items, 20.0)
+    assert seen.index("large") > len(seen) - seen[::-1].index("small") - 1
+    assert [row.name for row in results.rows] == ["large", "small"]
