@@ -17,6 +17,7 @@ answer; that too is a function of the first release alone.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,7 @@ NONE_FOUND = "no power of two has enough rows beyond the noise to show where the
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounded:
+class _Bounded(ABC):
     """Base: the noisy counts of the bins, and what every answer with found bounds says."""
 
     section: Any
@@ -125,9 +126,9 @@ class _Bounded:
         """The answer between the widest bounds."""
         return self._inner(0, len(EDGES) - 1)
 
+    @abstractmethod
     def _inner(self, low: int, high: int) -> Answer:
         """The answer between two ends of bins."""
-        raise NotImplementedError
 
     def _try(self) -> None:
         """Calibrate it between the widest and the narrowest bounds: what is refused must be refused before anything is spent."""

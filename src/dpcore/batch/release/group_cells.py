@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
 from dpcore.batch.jobfile.times import EPOCH
-from dpcore.batch.release.cells import OfNumbers, Points, as_numbers
+from dpcore.batch.release.cells import Cells, OfNumbers, Points, as_numbers
 from dpcore.batch.release.group_fields import place_of_day
 from dpcore.batch.tables import dates
 from dpcore.batch.tables.values import REAL_TYPES, Numbers
@@ -26,28 +26,12 @@ if TYPE_CHECKING:
     Key = str | int | list[float] | None
 
 
-class GroupCells(Protocol):
-    """The interface of the ways to read a column of groups: codes 0 … size − 1, and `size` for rows in none."""
+class GroupCells(Cells, Protocol):
+    """The interface of the ways to read a column of groups: codes 0 … size − 1, and `size` for rows in none. They lack nothing."""
 
     @property
     def size(self) -> int:
         """Number of groups."""
-
-    @property
-    def wanted(self) -> str:
-        """The types that `accepts` takes, in words."""
-
-    def lacks(self) -> tuple[str, ...]:
-        """Return nothing: rows of no group count nowhere."""
-
-    def accepts(self, kind: pa.DataType) -> bool:
-        """Whether a column may have this type."""
-
-    def fitted(self, kind: pa.DataType | None) -> Self:
-        """Return these groups for a column of this type; None if the format has no types."""
-
-    def read(self, cells: pa.Array) -> Array:
-        """The code of each row."""
 
     def keys(self) -> list[Key]:
         """The groups, as the document lists them."""

@@ -7,6 +7,7 @@ units in groups is the exception, where the rows that take part say in how many 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,7 +84,7 @@ class Whole:
         return 1 if self.grouping is None else int(self.grouping.size)
 
 
-class OfWholeUnits(OneDraw):
+class OfWholeUnits(OneDraw, ABC):
     """Base of the answers about whole units.
 
     `run` gives `tally` what `reads` read of all rows, or of the rows that take part if `of_kept_rows`: the unit first, if it is a column.
@@ -104,9 +105,9 @@ class OfWholeUnits(OneDraw):
         return self.whole.grouping
 
     @property
+    @abstractmethod
     def statistic(self) -> Statistic:
         """What is computed of all rows at once."""
-        raise NotImplementedError
 
     def gathering(self, spill: Path) -> Gathered:
         """Gather rows in a folder."""
