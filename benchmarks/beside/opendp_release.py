@@ -18,8 +18,14 @@ def release(path, regions, bands):
         split_evenly_over=1,
         margins=[dp.polars.Margin(by=["region", "band"], max_length=100_000_000)],
     )
-    keys = pl.LazyFrame({"region": regions}).join(pl.LazyFrame({"band": bands}), how="cross")
+    keys = pl.LazyFrame({"region": regions}).join(
+        pl.LazyFrame({"band": bands}), how="cross"
+    )
     rows = context.query().truncate_per_group(3).group_by("region", "band")
-    sums = rows.agg(dp.len(signed=True), pl.col("income").fill_null(0).dp.sum((0, 200))).with_keys(keys)
+    distances = pl.col("income").fill_null(0) - 100
+    sums = rows.agg(dp.len(signed=True), distances.dp.sum((-100, 100))).with_keys(keys)
     found = sums.release().collect()
-    return {(region, band): (count, total / max(count, 1)) for region, band, count, total in found.iter_rows()}
+    return {
+        (region, band): (count, 100 + total / max(count, 1))
+        for region, band, count, total in found.iter_rows()
+    }

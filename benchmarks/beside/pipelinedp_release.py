@@ -1,4 +1,4 @@
-"""The release by PipelineDP, without a cluster; it reads no files, so DuckDB reads the rows."""
+"""The release by PipelineDP, without a cluster. DuckDB reads the rows."""
 
 PACKAGES = ("pipeline-dp", "python-dp", "duckdb")
 
@@ -7,7 +7,9 @@ def release(path, regions, bands):
     import duckdb
     import pipeline_dp as pdp
 
-    rows = duckdb.sql(f"select person, region, band, coalesce(income, 0) from '{path}'").fetchall()
+    rows = duckdb.sql(
+        f"select person, region, band, coalesce(income, 0) from '{path}'"
+    ).fetchall()
     accountant = pdp.NaiveBudgetAccountant(total_epsilon=1.0, total_delta=0.0)
     engine = pdp.DPEngine(accountant, pdp.LocalBackend())
     params = pdp.AggregateParams(

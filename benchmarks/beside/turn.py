@@ -1,4 +1,6 @@
-"""One tool in a process of its own: each line of input is a turn, answered by a line of JSON with what it gave and cost.
+"""One tool in a process of its own.
+
+Each line of input is a turn, answered by a line of JSON with what it gave and cost.
 
 python turn.py TOOL_release.py TABLE REGIONS BANDS
 """
@@ -23,26 +25,36 @@ def family():
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(folder.name)] = int(
+                    (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                )
             except OSError:
                 continue
     found = {os.getpid()}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
+    while (
+        more := {child for child, parent in parents.items() if parent in found} - found
+    ):
         found |= more
     return found
 
 
 def spent():
-    """CPU seconds, and the most memory in MB that each process had, of the whole family."""
+    """CPU seconds of the family, and the sum of what memory each had at most, in MB."""
     seconds = memory = 0.0
     for process in family():
         try:
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            fields = (
+                Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            )
             status = Path(f"/proc/{process}/status").read_text()
         except OSError:
             continue
         seconds += sum(map(int, fields[11:15])) / TICKS
-        memory += int(status.partition("VmHWM:")[2].split()[0]) / 1024 if "VmHWM:" in status else 0
+        memory += (
+            int(status.partition("VmHWM:")[2].split()[0]) / 1024
+            if "VmHWM:" in status
+            else 0
+        )
     return seconds, memory
 
 
@@ -55,13 +67,25 @@ def main() -> None:
     for _ in sys.stdin:
         before, started = spent()[0], time.perf_counter()
         try:
-            found = made["release"](table, list(range(int(regions))), list(range(int(bands))))
-            answer = {"cells": [[*map(int, cell), *map(float, numbers)] for cell, numbers in found.items()]}
+            found = made["release"](
+                table, list(range(int(regions))), list(range(int(bands)))
+            )
+            answer = {
+                "cells": [
+                    [*map(int, cell), *map(float, numbers)]
+                    for cell, numbers in found.items()
+                ]
+            }
         except Exception as error:  # what a peer cannot do is a result
             answer = {"error": f"{type(error).__name__}: {error}"}
         wall = time.perf_counter() - started
         after, memory = spent()
-        answer |= {"versions": versions, "wall": wall, "cpu": after - before, "memory": memory}
+        answer |= {
+            "versions": versions,
+            "wall": wall,
+            "cpu": after - before,
+            "memory": memory,
+        }
         print(json.dumps(answer), file=answers, flush=True)
 
 
