@@ -36,11 +36,14 @@ VALUES = {
     "ts": [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 2, 29, 12),
            dt.datetime(1969, 12, 31, 23, 59, 59, 1), None],
     "f": [True, False, None],
+    "c": [dt.time(0), dt.time(23, 59, 59, 999999), dt.time(12), dt.time(7, 30), None],
+    "w": [dt.timedelta(0), dt.timedelta(hours=-1), dt.timedelta(days=2_932_895), dt.timedelta(microseconds=1), None],
     "n": [Decimal("0.00"), Decimal("99999999.99"), Decimal("-99999999.99"), Decimal("1.25"), None],
 }  # fmt: skip
 KINDS = {
     "a": pa.int64(), "b": pa.int64(), "u": pa.uint64(), "x": pa.float64(), "y": pa.float64(), "s": pa.string(), "t": pa.string(),
-    "d": pa.date32(), "ts": pa.timestamp("us"), "f": pa.bool_(), "n": pa.decimal128(10, 2),
+    "d": pa.date32(), "ts": pa.timestamp("us"), "f": pa.bool_(), "n": pa.decimal128(10, 2), "c": pa.time64("us"),
+    "w": pa.duration("us"),
 }  # fmt: skip
 EXPRESSIONS = """
     a + b | a - b | a * b | a / b | a // b | a % b | a ** 3 | b ^ 2 | -a | x + y | x - y | x * y | x / y | x // y | x % y | x ** y
@@ -76,6 +79,10 @@ EXPRESSIONS = """
     | CASE WHEN a // b > 0 THEN a * b WHEN f THEN x ELSE 1 END | CASE a WHEN 1 THEN 'one' WHEN b THEN 'b' END
     | CASE WHEN f THEN s ELSE a::VARCHAR END | COALESCE(a // b, a * b, -1) | IFNULL(s, t) | NULLIF(a, b) | IF(a > b, s, t)
     | COALESCE(CAST(s AS INTEGER), CAST(t AS INTEGER), a)
+    | hour(c) | minute(c) | second(c) | microsecond(c) | epoch(c) | date_part('hour', c) | date_diff('minute', c, TIME '12:00')
+    | c > '08:00' | c BETWEEN TIME '07:00' AND TIME '19:00' | c + INTERVAL 30 MINUTE | c - to_hours(a) | c + w | d + c
+    | ts::TIME | s::TIME | TRY_CAST(t AS TIME) | c::VARCHAR | make_time(a, b, x) | COALESCE(c, TIME '00:00') | c IN (TIME '12:00')
+    | ts - ts | ts - d | w + w | w * 2 | w > INTERVAL 5 MINUTE | epoch(w) | to_months(a) | to_days(CAST(b AS INTEGER)) | -w
 """
 ALLOWED = [each.strip() for each in " ".join(EXPRESSIONS.split()).split(" | ")]
 
@@ -284,7 +291,8 @@ def test_decimals_with_too_many_digits_are_null():
      (pa.bool_(), "BOOLEAN"), (pa.null(), "NULL"), (pa.date64(), "DATE"), (pa.timestamp("ns", "UTC"), "TIMESTAMP"),
      (pa.decimal128(9, 3), "DECIMAL(9,3)"), (None, "VARCHAR"), (pa.dictionary(pa.int32(), pa.large_string()), "VARCHAR"),
      (pa.binary(), None), (pa.list_(pa.int8()), None), (pa.struct([("k", pa.int8())]), None),
-     (pa.time64("us"), None), (pa.duration("s"), "INTERVAL"), (pa.decimal256(50, 2), None), (pa.decimal128(5, -2), None)],
+     (pa.time64("us"), "TIME"), (pa.time32("ms"), "TIME"), (pa.duration("s"), "INTERVAL"), (pa.decimal256(50, 2), None),
+     (pa.decimal256(38, 2), "DECIMAL(38,2)"), (pa.decimal128(5, -2), None)],
 )  # fmt: skip
 def test_the_types_that_an_expression_can_use(kind, wanted):
     assert database_type(kind) == wanted

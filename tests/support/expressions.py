@@ -270,9 +270,7 @@ SURROUNDINGS = """
     ts::TIMESTAMP WITH TIME ZONE
     make_timestamptz(1, 1, 1, 1, 1, 1)
     to_timestamp(a)
-    s::TIME
     s::TIMETZ
-    TIME '10:00'
     s::BLOB
     s::BIT
     s::UUID

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,6 +137,8 @@ def _text(cell: Any) -> str | None:
         return _decoded(str.encode(cell, errors="surrogatepass"))
     if kind in {bool, np.bool_}:
         return "True" if cell else "False"
+    if kind is Decimal:
+        return _decimal(cell)
     if kind in _NUMBERS:
         number = cell.item() if issubclass(kind, np.generic) else cell
         if isinstance(number, int):
@@ -144,7 +147,13 @@ def _text(cell: Any) -> str | None:
     return None
 
 
+def _decimal(cell: Decimal) -> str | None:
+    """A decimal in plain notation; None if it is no number, or longer than any that a database holds."""
+    return f"{cell:f}" if cell.is_finite() and max(abs(int(cell.as_tuple().exponent)), abs(cell.adjusted())) <= MOST_PLACES else None
+
+
 MOST_BITS = 1024
+MOST_PLACES = 100
 _NUMBERS = frozenset({int, float, np.float16, np.float32, np.float64, *(np.dtype(code).type for code in "bhilqBHILQ")})
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcore.batch.commands.draft_queries import TITLES, query_lines, quoted
 from dpcore.batch.jobfile.loading import OPEN
+from dpcore.batch.tables.plain import VIEW
 from dpcore.batch.tables.values import REAL_TYPES
 from dpcore.pages.printable import UNPRINTABLE, printable
 
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 200
 """Columns that are drafted; a comment names the number of the others."""
-NUMBERS = "number"
-WORDS = "category"
-TRUTHS = "truth"
+LOCAL = ("number", "category", "truth")
+"""Kinds of columns that local mechanisms take."""
 
 
 def job_for(path: str, form: str, columns: Mapping[str, pa.DataType | None], kind: str) -> str:
@@ -36,7 +36,7 @@ def job_for(path: str, form: str, columns: Mapping[str, pa.DataType | None], kin
     kind : {"release", "privatize"}
         The command that the job is for.
     """
-    usable = {name: kind_of(each) for name, each in columns.items()}
+    usable = {name: _kept(each, kind) for name, each in columns.items()}
     count = sum(_is_fit(name) and (given is None or usable[name] is not None) for name, given in list(columns.items())[:MOST_COLUMNS])
     parts = [_head_of_release(path) if kind == "release" else _head_of_privatize(path, form, max(count, 1))]
     drafted = _query if kind == "release" else _column
@@ -48,15 +48,28 @@ def job_for(path: str, form: str, columns: Mapping[str, pa.DataType | None], kin
 
 
 def kind_of(given: pa.DataType | None) -> str | None:
-    """What can be done with a type: "number", "category" or "truth"; None if nothing is drafted for it."""
+    """What can be done with a type: a key of `draft_queries.TITLES`; None if nothing is drafted for it."""
     plain = given.value_type if given is not None and pa.types.is_dictionary(given) else given
     if plain is None:
         return None
-    if pa.types.is_boolean(plain):
-        return TRUTHS
     if plain in REAL_TYPES:
-        return NUMBERS if plain is given else WORDS
-    return WORDS if pa.types.is_string(plain) or pa.types.is_large_string(plain) else None
+        return "number" if plain is given else "category"
+    kinds = {
+        "truth": pa.types.is_boolean,
+        "decimal": pa.types.is_decimal,
+        "date": pa.types.is_date,
+        "timestamp": pa.types.is_timestamp,
+        "time": pa.types.is_time,
+        "duration": pa.types.is_duration,
+        "category": lambda each: pa.types.is_string(each) or pa.types.is_large_string(each) or each == VIEW,
+    }
+    return next((name for name, is_kind in kinds.items() if is_kind(plain)), None)
+
+
+def _kept(given: pa.DataType | None, kind: str) -> str | None:
+    """The kind of a column, if the command takes it."""
+    found = kind_of(given)
+    return found if kind == "release" or (found in LOCAL and given != VIEW) else None
 
 
 def _head_of_release(path: str) -> str:
@@ -96,37 +109,17 @@ def _query(name: str, given: pa.DataType | None, kind: str | None) -> Iterator[s
     if not _is_fit(name):
         yield f"# {printable(name)!r}: the name holds control characters; rename the column to use it."
         return
+    if given is None:
+        yield "# The type is not known, and each of these reads the column as text."
+        for each in ("number", "category", "date", "timestamp"):
+            yield f"# For {TITLES[each]}:"
+            yield from (f"# {line}" for line in query_lines(each, name))
+        return
     if kind is None:
-        yield from _without_type(_number_query(name), _category_query(name)) if given is None else _unused(name, given)
+        yield from _unused(name, given)
         return
     yield f"# {name} ({given})"
-    yield from _truth_query(name) if kind == TRUTHS else _number_query(name) if kind == NUMBERS else _category_query(name)
-
-
-def _truth_query(name: str) -> list[str]:
-    return [*_query_head(f"share of {name}", "mean", name), "lower = 0", "upper = 1", 'missing = "skip"       # rows without a value']
-
-
-def _number_query(name: str) -> list[str]:
-    return [
-        *_query_head(f"mean of {name}", "mean", name),
-        f"lower = {OPEN}             # numbers below count as this one",
-        f"upper = {OPEN}             # numbers above count as this one: the narrower the range, the less noise",
-        'missing = "skip"       # rows without a value are left out; or the number that stands for them',
-    ]
-
-
-def _category_query(name: str) -> list[str]:
-    return [
-        *_query_head(f"rows by {name}", "histogram", name),
-        f'categories = {OPEN}        # all values that you expect, as in ["north", "south"]; or categories_file = "list.csv"',
-        'missing = "skip"       # rows without a value are left out; or the category that stands for them',
-        'unknown = "skip"       # and rows with another value',
-    ]
-
-
-def _query_head(title: str, kind: str, name: str) -> list[str]:
-    return ["[[query]]", f"name = {quoted(title)}", f'kind = "{kind}"', f"column = {quoted(name)}", "weight = 1"]
+    yield from query_lines(kind, name, given)
 
 
 def _head_of_privatize(path: str, form: str, count: int) -> str:
@@ -157,12 +150,12 @@ def _column(name: str, given: pa.DataType | None, kind: str | None) -> Iterator[
         yield f"# {printable(name)!r}: the name holds control characters; rename the column to use it."
         return
     if kind is None:
-        yield from _without_type(_number_column(name, "laplace"), _category_column(name)) if given is None else _unused(name, given)
+        yield from _without_type(name) if given is None else _unused(name, given)
         return
     yield f"# {name} ({given})"
-    if kind == TRUTHS:
+    if kind == "truth":
         yield from [*_column_head(name, "binary"), f"missing = {OPEN}           # true or false, which replaces missing values"]
-    elif kind == NUMBERS:
+    elif kind == "number":
         yield from _number_column(name, "discrete_laplace" if pa.types.is_integer(given) else "laplace")
     else:
         yield from _category_column(name)
@@ -190,12 +183,12 @@ def _column_head(name: str, mechanism: str) -> list[str]:
     return ["[[column]]", f"name = {quoted(name)}", f'mechanism = "{mechanism}"', "epsilon = 1.0"]
 
 
-def _without_type(number: list[str], category: list[str]) -> Iterator[str]:
+def _without_type(name: str) -> Iterator[str]:
     """Both ways to use a column whose type the format does not tell, as comments."""
     yield "# The type is not known. For numbers:"
-    yield from (f"# {line}" for line in number)
+    yield from (f"# {line}" for line in _number_column(name, "laplace"))
     yield "# For categories:"
-    yield from (f"# {line}" for line in category)
+    yield from (f"# {line}" for line in _category_column(name))
 
 
 def _unused(name: str, given: pa.DataType) -> list[str]:
@@ -210,8 +203,3 @@ def _stem(path: str) -> str:
     """A name for outputs: letters, digits and signs that need no escapes."""
     stem = Path(path.rstrip("/*")).stem or "table"
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in stem)
-
-
-def quoted(text: str) -> str:
-    """A string as TOML writes it; `${` stands for itself."""
-    return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

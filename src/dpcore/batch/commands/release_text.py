@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
 from dpcore.batch.commands import words
+from dpcore.batch.release.answers import Noise
 from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.queries import CovarianceQuery, SyntheticQuery
+from dpcore.batch.release.stepped import error_in_own_unit, in_own_unit, noise_in_own_unit
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.words import neighbours_in_words, release_guarantee, spaced
 from dpcore.pages.numbers import plain_name, plain_number, rounded_up
@@ -19,7 +21,7 @@ from dpcore.pages.numbers import plain_name, plain_number, rounded_up
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dpcore.batch.release.answers import Answer, Noise
+    from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.release.queries import Query
@@ -99,7 +101,7 @@ def plan_document(plan: ReleasePlan) -> dict[str, Any]:
 
 def _planned(plan: ReleasePlan, answer: Answer) -> dict[str, Any]:
     section, spent = answer.section, plan.job.spent_on(answer.section)
-    return {
+    document = {
         "name": section.name,
         "kind": section.kind,
         "column": section.column,
@@ -108,15 +110,16 @@ def _planned(plan: ReleasePlan, answer: Answer) -> dict[str, Any]:
         "noise": [noise.document() for noise in answer.noise],
         "stderr": answer.expected_error(plan.rows if plan.job.n_is_public else None),
     }
+    return in_own_unit(section, document)
 
 
 def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, ...]]:
     section = answer.section
-    noise = list(dict.fromkeys(answer.noise))
-    error = answer.expected_error(rows)
+    noise = [Noise(**each) for each in noise_in_own_unit(section, [each.document() for each in answer.noise])]
+    error = error_in_own_unit(section, answer.expected_error(rows))
     shown = "–" if error is None else f"{error:.4g}"
     head = (section.name, section.kind, columns_in_words(section), rounded_up(spent.epsilon, 6), rounded_up(spent.delta, 6))
-    first, *others = [_drawn(each) for each in noise] or [("none: public", "–", "–")]
+    first, *others = [_drawn(each) for each in dict.fromkeys(noise)] or [("none: public", "–", "–")]
     return [(*head, *first, shown), *(("",) * len(head) + other + ("",) for other in others)]
 
 

@@ -118,7 +118,7 @@ OF_TEXT = _words("""
 """)
 OF_TIME = _words("""
     year month day dayofmonth dayofweek weekday isodow dayofyear week weekofyear yearweek isoyear quarter hour minute second
-    millisecond microsecond epoch epoch_ms last_day make_date make_timestamp date_add century decade julian dayname monthname
+    millisecond microsecond epoch epoch_ms last_day make_date make_timestamp make_time date_add century decade julian dayname monthname
     to_years to_quarters to_months to_weeks to_days to_hours to_minutes to_seconds
 """)
 FUNCTIONS: dict[str, Function] = {
@@ -159,7 +159,7 @@ COMPARISONS = {
 CONJUNCTIONS = {"CONJUNCTION_AND": "AND", "CONJUNCTION_OR": "OR"}
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-TYPES = {"BOOLEAN", *INTEGERS, "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "INTERVAL", "DECIMAL", "NULL"}
+TYPES = {"BOOLEAN", *INTEGERS, "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", "INTERVAL", "DECIMAL", "NULL"}
 """What a value inside of an expression may be, parameters apart."""
 TARGETS = {
     **{name: name for name in TYPES - {"NULL", "INTERVAL", "DECIMAL"}},

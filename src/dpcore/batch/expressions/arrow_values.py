@@ -2,7 +2,8 @@
 
 What a cell becomes depends on that cell alone. Integers have 64 bits and floats are float64, whatever the file stores. NULL stand for NaN,
 for text of more than `LONGEST_CELL` bytes or that is not UTF-8, for decimals with more digits than their type, for dates and times
-outside of the years 1 to 9999, and for lengths of time of more than 8000 years. A time with a zone is the time in UTC, without the zone.
+outside of the years 1 to 9999, for times of day that no day has, and for lengths of time of more than 8000 years. A time with a zone is the
+time in UTC, without the zone. Nanoseconds are dropped.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
 FIRST_DAY, LAST_DAY = (day.toordinal() - dt.date(1970, 1, 1).toordinal() for day in (dt.date.min, dt.date.max))
 A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
+MOST_DIGITS = 38
+"""Of a decimal of the database."""
+TIME32_BITS = 32
+LENGTHS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+"""A length of time as the database gives it."""
+MONTH_DAYS = 30
+"""Days of a month in a length of time, as the database compares them."""
 NULLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Cells of a format without types that are missing; a test compares them with those of `tables.csv_input`."""
 TEXTS = (pa.string(), pa.large_string())
@@ -32,6 +40,7 @@ ARROW_TYPES = {
     "VARCHAR": pa.string(),
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
+    "TIME": pa.time64("us"),
     "INTERVAL": pa.duration("us"),
 }
 
@@ -49,14 +58,15 @@ def database_type(kind: pa.DataType | None) -> str | None:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_integer(kind):
         return "UBIGINT" if kind == pa.uint64() else "BIGINT"
-    if pa.types.is_decimal128(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})" if 0 <= kind.scale <= kind.precision else None
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})" if 0 <= kind.scale <= kind.precision <= MOST_DIGITS else None
     kinds = {
         "BOOLEAN": pa.types.is_boolean,
         "DOUBLE": pa.types.is_floating,
         "VARCHAR": lambda each: each in TEXTS or _is_view(each),
         "DATE": pa.types.is_date,
         "TIMESTAMP": pa.types.is_timestamp,
+        "TIME": pa.types.is_time,
         "INTERVAL": pa.types.is_duration,
         "NULL": pa.types.is_null,
     }
@@ -94,11 +104,20 @@ def readable(cells: pa.Array, wanted: str) -> pa.Array:
         return pc.if_else(nan, pa.scalar(None, pa.float64()), numbers) if pc.any(nan).as_py() else numbers
     if wanted in {"DATE", "TIMESTAMP"}:
         return _time(cells, wanted)
+    if wanted == "TIME":
+        return _time_of_day(cells)
     if wanted == "INTERVAL":
         return _duration(cells)
     if wanted.startswith("DECIMAL"):
-        return _valid(cells)
+        return _valid(cells if pa.types.is_decimal128(cells.type) else _wide(cells))
     return cells.cast(_arrow_type(wanted))
+
+
+def computed(cells: pa.Array, kind: str) -> pa.Array:
+    """What the database has computed, of a type of its own: dates and times within a calendar, lengths of time as microseconds."""
+    if kind == "INTERVAL":
+        return _length(cells)
+    return readable(cells, kind) if kind in {"DATE", "TIMESTAMP", "TIME"} else cells
 
 
 def _arrow_type(wanted: str) -> pa.DataType:
@@ -164,6 +183,42 @@ def _time(cells: pa.Array, wanted: str) -> pa.Array:
     inside = _between(ticks, ticks, FIRST_DAY * A_DAY[kind.unit], (LAST_DAY + 1) * A_DAY[kind.unit] - 1)
     whole = pc.multiply(inside, pa.scalar(A_DAY["us"] // A_DAY[kind.unit], pa.int64())) if kind.unit != "us" else inside
     return whole.view(pa.timestamp("us"))
+
+
+def _time_of_day(cells: pa.Array) -> pa.Array:
+    """Times as microseconds since midnight, of one day."""
+    kind = cells.type
+    ticks = cells.view(pa.int32()).cast(pa.int64()) if kind.bit_width == TIME32_BITS else cells.view(pa.int64())
+    a_day = A_DAY["us"] * 1000 if kind.unit == "ns" else A_DAY[kind.unit]
+    inside = _between(ticks, ticks, 0, a_day - 1)
+    if kind.unit == "ns":
+        return pa.array(_numbers(inside) // 1000, pa.int64(), mask=_absent(inside)).view(pa.time64("us"))
+    return pc.multiply(inside, pa.scalar(A_DAY["us"] // a_day, pa.int64())).view(pa.time64("us"))
+
+
+def _length(cells: pa.Array) -> pa.Array:
+    """Lengths of time of the database as microseconds, of fewer days than the calendar has."""
+    if not len(cells):
+        return pa.array([], pa.duration("us"))
+    parts = np.frombuffer(cells.buffers()[1], LENGTHS)[cells.offset : cells.offset + len(cells)]
+    days = parts["months"].astype(np.int64) * MONTH_DAYS + parts["days"]
+    far = np.abs(days) > LAST_DAY
+    found = np.where(far, 0, days) * A_DAY["us"] + parts["nanoseconds"] // 1000
+    far |= np.abs(found) > LAST_DAY * A_DAY["us"]
+    absent = _absent(cells)
+    return pa.array(found, pa.int64(), mask=far if absent is None else far | absent).view(pa.duration("us"))
+
+
+def _wide(cells: pa.Array) -> pa.Array:
+    """Decimals of fewer or more bits, of at most `MOST_DIGITS` digits, as those of 128 bits, whatever the cells hold."""
+    kind = pa.decimal128(cells.type.precision, cells.type.scale)
+    if cells.type.bit_width < kind.bit_width:
+        return cells.cast(kind, safe=False)
+    words = np.frombuffer(cells.buffers()[1], np.int64).reshape(-1, cells.type.bit_width // 64)[cells.offset : cells.offset + len(cells)]
+    far = np.any(words[:, 2:] != (words[:, 1] >> 63)[:, None], axis=1)
+    absent = _absent(cells)
+    bits = np.packbits(~(far if absent is None else far | absent), bitorder="little")
+    return pa.Array.from_buffers(kind, len(cells), [pa.py_buffer(bits), pa.py_buffer(np.ascontiguousarray(words[:, :2]))])
 
 
 def _duration(cells: pa.Array) -> pa.Array:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcore.batch.expressions.arrow_values import readable
+from dpcore.batch.expressions.arrow_values import computed, readable
 from dpcore.batch.expressions.database import opened
 from dpcore.batch.expressions.program import ROWS
 from dpcore.errors import StorageError
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.batch.expressions.program import Program
-
-CALENDAR = ("DATE", "TIMESTAMP")
-"""Types whose values may have left the calendar on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +131,7 @@ class Evaluation:
         values = {key: _whole(column) for key, column in zip(program.gives, found.columns, strict=True)}
         conditions = {key: _true(values.pop(key), rows) for key in program.gives if key in program.conditions}
         kinds = program.types
-        return Values({key: readable(each, kinds[key]) if kinds[key] in CALENDAR else each for key, each in values.items()}, conditions)
+        return Values({key: computed(each, kinds[key]) for key, each in values.items()}, conditions)
 
     def _connection(self) -> _Connection:
         if not hasattr(self._own, "connection"):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROWS = "cells"
 """The table that the first steps read."""
-UNFIT = {"HUGEINT": "an integer of 128 bits", "INTERVAL": "a length of time", "NULL": "the same for every row"}
+UNFIT = {"HUGEINT": "an integer of 128 bits", "NULL": "the same for every row"}
 """Types of values that no query takes."""
 
 FORMS = {
@@ -255,9 +255,7 @@ class Compiler:
 
 
 def _remedy(kind: str) -> str:
-    return {"HUGEINT": "; use CAST(... AS BIGINT)", "INTERVAL": "; use epoch(...), its seconds, or date_diff('minute', ..., ...)"}.get(
-        kind, ""
-    )
+    return "; use CAST(... AS BIGINT)" if kind == "HUGEINT" else ""
 
 
 def _null(kind: str) -> str:

@@ -41,6 +41,7 @@ from dpcore.batch.release.queries import (
 )
 from dpcore.batch.release.query_fields import SKIP, check_cells_of_groups
 from dpcore.batch.release.sensitivity import contribution
+from dpcore.batch.release.stepped import in_steps
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import TableColumn
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
@@ -70,6 +71,7 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
 
 
 def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
+    query = in_steps(query, *_bounds(read))
     bound, size = contribution(job, query), 0 if read.groups is None else read.groups.size
     if isinstance(query, GroupsQuery) and isinstance(read.groups, PrivateGrouping):
         return KeysAnswer.made(query, read.groups, bound, job.privacy.relation)
@@ -87,6 +89,12 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
         return answer
     _check_cells(answer, 1 if isinstance(read.groups, PrivateGrouping) else size)
     return GroupedAnswer.made(answer, read.groups)
+
+
+def _bounds(read: Read) -> tuple[list[tuple[float, float]], list[float | None]]:
+    """The bounds of the columns of numbers, and what stands for their nulls."""
+    reals = [cells for _, cells in read.cells if isinstance(cells, Reals)]
+    return [each.bounds for each in reals], [each.missing for each in reals]
 
 
 def _check_cells(answer: Answer, groups: int) -> None:

@@ -11,12 +11,15 @@ import pyarrow.compute as pc
 
 from dpcore import _backend
 from dpcore.batch.jobfile.times import sort_of
+from dpcore.batch.release.points import ExactPoints, Points, needs_steps
 from dpcore.batch.release.query_fields import SKIP
+from dpcore.batch.release.stepped import stepped_bounds
 from dpcore.batch.tables import plain, texts, times
 from dpcore.batch.tables.categories import Categories, value_type
 from dpcore.batch.tables.csv_input import NULLS
+from dpcore.batch.tables.decimals import steps
 from dpcore.batch.tables.rows import refused_cell
-from dpcore.batch.tables.values import REAL_TYPES, CellError, Codes, Numbers, not_given
+from dpcore.batch.tables.values import ABSENT, REAL_TYPES, CellError, Codes, Numbers, not_given
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,8 +76,11 @@ class OfNumbers:
             return times.holds(kind, self.sort)
         return value_type(kind) in REAL_TYPES or plain.is_more_than_numbers(value_type(kind))
 
-    def fitted(self, kind: pa.DataType | None) -> Self:  # noqa: ARG002
-        """Return the same cells."""
+    def fitted(self, kind: pa.DataType | None) -> Self:
+        """For a column of this type: decimals, and integers that float64 does not hold, are then read as whole steps."""
+        return self if kind is None or self.sort is not None else self._in_steps(kind)
+
+    def _in_steps(self, kind: pa.DataType) -> Self:  # noqa: ARG002
         return self
 
 
@@ -88,10 +94,16 @@ class Reals(OfNumbers):
         What the query declares; if they and `missing` are integers, integers keep their unit beyond 2^53.
     missing : float or None
         None refuses nulls and NaN.
+    digits : int or None
+        Of a column of decimals: bounds, `missing` and what is read count steps of 10^-digits.
+    are_floats : bool
+        Whether decimals are read as floats, because bounds are found among powers of two.
     """
 
     bounds: tuple[float, float]
     missing: float | None
+    digits: int | None = None
+    are_floats: bool = False
 
     @property
     def _bound(self) -> object:
@@ -101,9 +113,15 @@ class Reals(OfNumbers):
         """`missing`."""
         return self._numbers.lacks(None)
 
+    def _in_steps(self, kind: pa.DataType) -> Reals:
+        if self.are_floats or self.digits is not None:
+            return self
+        bounds, missing, digits = stepped_bounds(kind, self.bounds, self.missing)
+        return replace(self, bounds=bounds, missing=missing, digits=digits)
+
     def read(self, cells: pa.Array) -> Array:
-        """The numbers, without NaN."""
-        cells = as_numbers(cells, self.sort)
+        """The numbers, without NaN, or the steps."""
+        cells = as_numbers(cells, self.sort) if self.digits is None else steps(cells, self.digits)
         numbers = self._numbers.read(cells)
         if numbers.dtype.kind != "f" or not (absent := np.isnan(numbers)).any():
             return numbers
@@ -113,10 +131,17 @@ class Reals(OfNumbers):
 
     def present(self, cells: pa.Array) -> Array:
         """True where there is a number: neither a null nor NaN."""
+        if self.digits is not None:
+            cells = steps(cells, self.digits)
+            return np.asarray(cells.is_valid().to_numpy(zero_copy_only=False))
         cells = as_numbers(cells, self.sort)
         numbers = Numbers(REAL_TYPES, False, self.bounds, self.bounds[0]).read(cells)  # noqa: FBT003
         there = ~np.isnan(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), np.bool_)
         return there & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else there
+
+    def refused_null(self, absent: Array) -> CellError:
+        """What is wrong with the first null."""
+        return CellError(int(absent.argmax()), ABSENT)
 
     @property
     def _numbers(self) -> Numbers:
@@ -136,6 +161,9 @@ class Present(OfNumbers):
     def lacks(self) -> tuple[str, ...]:
         """Return nothing: other rows do not count."""
         return ()
+
+    def _in_steps(self, kind: pa.DataType) -> Present:
+        return replace(self, reals=self.reals.fitted(kind))
 
     def read(self, cells: pa.Array) -> Array:
         """True where there is a number."""
@@ -179,10 +207,14 @@ class Within(OfNumbers):
 
     lower: float
     upper: float
+    exact: tuple[ExactPoints, ExactPoints] | None = None
 
     @property
     def _bound(self) -> object:
         return self.lower
+
+    def _in_steps(self, kind: pa.DataType) -> Within:
+        return replace(self, exact=exact_ends(kind, self.lower, self.upper)) if needs_steps(kind, (self.lower, self.upper)) else self
 
     def lacks(self) -> tuple[str, ...]:
         """Return nothing: other rows do not count."""
@@ -190,6 +222,8 @@ class Within(OfNumbers):
 
     def read(self, cells: pa.Array) -> Array:
         """True where the row counts."""
+        if self.exact is not None:
+            return between(cells, *self.exact)
         cells = as_numbers(cells, self.sort)
         numbers = Numbers(REAL_TYPES, False, (self.lower, self.upper), 0).read(cells)  # noqa: FBT003
         if numbers.dtype.kind == "f":
@@ -200,51 +234,26 @@ class Within(OfNumbers):
         return inside & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else inside
 
 
-FEW_POINTS = 16
+def exact_ends(kind: pa.DataType, lower: float, upper: float) -> tuple[ExactPoints, ExactPoints]:
+    """Both ends of an interval, for a column that is compared in steps."""
+    return ExactPoints.of((lower,), kind, counts_equal=True), ExactPoints.of((upper,), kind, counts_equal=False)
 
 
-class Points:
-    """Increasing numbers p, and where others lie among them; if they are few or about evenly spaced, many times faster than a search.
-
-    With few points each number is compared with all of them. If they are evenly spaced, a number's place is guessed from its distance to
-    the first: as no point is further than a quarter of a step from its even place, the guess is off by one at most, and comparing with the
-    points beside it makes it exact.
-    """
-
-    __slots__ = ("_padded", "_points", "_step")
-
-    def __init__(self, points: tuple[float, ...]) -> None:
-        self._points = np.array(points, np.float64)
-        self._padded = np.concatenate([[-np.inf], self._points, [np.inf]])
-        self._step = _even_step(self._points)
-
-    def below(self, x: Array) -> Array:
-        """Count the points that are less than each number."""
-        return self._places(x, counts_equal=False)
-
-    def not_above(self, x: Array) -> Array:
-        """Count the points that are at most each number."""
-        return self._places(x, counts_equal=True)
-
-    def _places(self, x: Array, *, counts_equal: bool) -> Array:
-        few = len(self._points) < FEW_POINTS
-        if not few and self._step is None:
-            return np.searchsorted(self._points, x, side="right" if counts_equal else "left")
-        if not len(self._points):
-            return np.zeros(len(x), np.intp)
-        return _backend.places(x, self._padded, 0.0 if few else self._step or 0.0, counts_equal=counts_equal)
+def between(cells: pa.Array, lower: ExactPoints, upper: ExactPoints) -> Array:
+    """Where cells lie between two ends, which belong to them."""
+    (above, absent), (beyond, _) = lower.places(cells), upper.places(cells)
+    inside: Array = (above == 1) & (beyond == 0)
+    return inside if absent is None else inside & ~absent
 
 
-def _even_step(points: npt.NDArray[np.float64]) -> float | None:
-    """The step of points that are about evenly spaced; None for others, or if its arithmetic would not be that of small numbers."""
-    if len(points) < FEW_POINTS:
-        return None
-    step = float((points[-1] / 2 - points[0] / 2) / (len(points) - 1) * 2)
-    far = max(abs(points[0]), abs(points[-1]))
-    if not (2.0**-900 < step and far < min(2.0**900, 2.0**40 * step)):  # noqa: SIM300
-        return None
-    even = points[0] + step * np.arange(len(points))
-    return step if np.abs(points - even).max() < step / 4 else None
+def _exactly(reals: Reals, exact: ExactPoints, cells: pa.Array, missing: int | None) -> Array:
+    """Places among points, with that of `missing` where a cell is null."""
+    places, absent = exact.places(cells)
+    if absent is None:
+        return places
+    if missing is None:
+        raise reals.refused_null(absent)
+    return np.where(absent, np.intp(missing), places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +267,7 @@ class Binned(OfNumbers):
     edges: tuple[float, ...]
     _inner: Points = field(repr=False)
     skip: bool = False
+    exact: ExactPoints | None = field(default=None, repr=False)
 
     @classmethod
     def between(cls, edges: tuple[float, ...], missing: float | None, *, skip: bool = False) -> Binned:
@@ -273,14 +283,28 @@ class Binned(OfNumbers):
     def _bound(self) -> object:
         return self.edges[0]
 
+    def _in_steps(self, kind: pa.DataType) -> Binned:
+        if self.reals.are_floats or not needs_steps(kind, self.edges[1:-1]):
+            return self
+        return replace(self, exact=ExactPoints.of(self.edges[1:-1], kind, counts_equal=True))
+
     def lacks(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
         return self.reals.lacks()
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's bin."""
+        if self.exact is not None:
+            return _exactly(self.reals, self.exact, cells, self._of_missing)
         codes = self._inner.not_above(self.reals.read(cells))
         return _skipped(codes, self.reals.present(cells), self.size) if self.skip else codes
+
+    @property
+    def _of_missing(self) -> int | None:
+        """The code of rows without a number; None if there must be none."""
+        if self.skip or self.reals.missing is None:
+            return self.size if self.skip else None
+        return int(self._inner.not_above(np.array([self.reals.missing]))[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +315,13 @@ class OnGrid(OfNumbers):
     grid: tuple[float, ...]
     _lower: Points = field(repr=False)
     skip: bool = False
+    exact: ExactPoints | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, grid: tuple[float, ...], missing: float | None, *, skip: bool = False) -> OnGrid:
+    def of(cls, grid: tuple[float, ...], missing: float | None, *, skip: bool = False, are_floats: bool = False) -> OnGrid:
         """Points of this grid."""
-        return cls(Reals((grid[0], grid[-1]), grid[0] if skip else missing), grid, Points(grid[:-1]), skip)
+        reals = Reals((grid[0], grid[-1]), grid[0] if skip else missing, are_floats=are_floats)
+        return cls(reals, grid, Points(grid[:-1]), skip)
 
     @property
     def size(self) -> int:
@@ -306,14 +332,28 @@ class OnGrid(OfNumbers):
     def _bound(self) -> object:
         return self.grid[0]
 
+    def _in_steps(self, kind: pa.DataType) -> OnGrid:
+        if self.reals.are_floats or not needs_steps(kind, self.grid[:-1]):
+            return self
+        return replace(self, exact=ExactPoints.of(self.grid[:-1], kind, counts_equal=False))
+
     def lacks(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
         return self.reals.lacks()
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's point."""
+        if self.exact is not None:
+            return _exactly(self.reals, self.exact, cells, self._of_missing)
         codes = self._lower.below(self.reals.read(cells))
         return _skipped(codes, self.reals.present(cells), self.size) if self.skip else codes
+
+    @property
+    def _of_missing(self) -> int | None:
+        """The code of rows without a number; None if there must be none."""
+        if self.skip or self.reals.missing is None:
+            return self.size if self.skip else None
+        return int(self._lower.below(np.array([self.reals.missing]))[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from dpcore import _backend
 from dpcore.batch.jobfile.times import EPOCH
-from dpcore.batch.release.cells import Cells, OfNumbers, Points, as_numbers
+from dpcore.batch.release.cells import Cells, OfNumbers, as_numbers, between, exact_ends
 from dpcore.batch.release.group_fields import place_of_day
+from dpcore.batch.release.points import ExactPoints, Points, needs_steps
 from dpcore.batch.tables import dates
 from dpcore.batch.tables.values import REAL_TYPES, Numbers
 
@@ -103,6 +104,8 @@ class BinGroups(OfNumbers):
     edges: tuple[float, ...]
     null: bool
     _inner: Points = field(repr=False, compare=False)
+    exact: ExactPoints | None = field(default=None, repr=False, compare=False)
+    ends: tuple[ExactPoints, ExactPoints] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def between(cls, edges: tuple[float, ...], *, null: bool) -> BinGroups:
@@ -122,8 +125,18 @@ class BinGroups(OfNumbers):
         """Return nothing."""
         return ()
 
+    def _in_steps(self, kind: pa.DataType) -> BinGroups:
+        if not needs_steps(kind, self.edges):
+            return self
+        exact = ExactPoints.of(self.edges[1:-1], kind, counts_equal=True)
+        return replace(self, exact=exact, ends=exact_ends(kind, self.edges[0], self.edges[-1]))
+
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's bin."""
+        if self.exact is not None and self.ends is not None:
+            places, absent = self.exact.places(cells)
+            codes = np.where(between(cells, *self.ends), places, self.size)
+            return codes if absent is None or not self.null else np.where(absent, len(self.edges) - 1, codes)
         cells = as_numbers(cells, self.sort)
         numbers = Numbers(REAL_TYPES, False, (self.edges[0], self.edges[-1]), 0).read(cells)  # noqa: FBT003
         absent = np.zeros(len(cells), np.bool_) if not cells.null_count else cells.is_null().to_numpy(zero_copy_only=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpcore.batch.jobfile.times import Timed, timed
-from dpcore.batch.release.cells import Binned, Declared, Held, OnGrid, Present, Reals, Within
+from dpcore.batch.release.cells import Binned, Declared, Held, OfNumbers, OnGrid, Present, Reals, Within
 from dpcore.batch.release.group_fields import PRIVATE
 from dpcore.batch.release.grouping import Grouping, grouping_of
 from dpcore.batch.release.people_cells import DifferentCells, UnitCells
@@ -63,8 +63,16 @@ class Read:
         def kind(name: str) -> pa.DataType | None:
             return derived.get(name, None if info.types is None or name in derived else info.types[name])
 
-        cells = tuple((name, each.fitted(kind(name))) for name, each in self.cells)
+        cells = tuple((name, _fitted(name, each, kind(name))) for name, each in self.cells)
         return Read(cells, None if self.groups is None else self.groups.fitted(kind))
+
+
+def _fitted(name: str, cells: Cells, kind: pa.DataType | None) -> Cells:
+    """Cells for a column of this type; what is wrong with numbers names the column."""
+    try:
+        return cells.fitted(kind)
+    except JobError as error:
+        raise JobError(f"column {name!r}: {error}" if isinstance(cells, OfNumbers) else str(error)) from None
 
 
 def read_of(position: int, query: Query, unit: str = "row") -> Read:
@@ -83,7 +91,7 @@ def _cells(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
         return _reals(query, ((name, Reals((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds))
     if isinstance(query, BoundedQuery):
         stand_in = None if isinstance(query.missing, str) else query.missing
-        return _reals(query, [(query.column, Reals((query.lower, query.upper), stand_in))])
+        return _reals(query, [(query.column, Reals((query.lower, query.upper), stand_in, are_floats=query.bounds is not None))])
     return () if query.column is None else ((query.column, _declared(position, query)),)
 
 
@@ -118,7 +126,8 @@ def _declared(position: int, query: Query) -> Cells:
         case HistogramQuery():
             return _celled(position, query, query)
         case GridQuery():
-            return OnGrid.of(query.grid, None if isinstance(query.missing, str) else query.missing, skip=skips(query))
+            missing = None if isinstance(query.missing, str) else query.missing
+            return OnGrid.of(query.grid, missing, skip=skips(query), are_floats=query.bounds is not None)
         case CountDistinctQuery():
             if (declared := declared_by(query.categories, query.categories_file, query.k)) is None:
                 return DifferentCells()

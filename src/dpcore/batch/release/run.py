@@ -17,6 +17,7 @@ from dpcore.batch.release.key_counts import select_keys, with_keys
 from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.plan import ReleasePlan
 from dpcore.batch.release.queries import MAX_QUERIES
+from dpcore.batch.release.stepped import in_own_unit
 from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import open_table, write_rows
 from dpcore.batch.release.timed import in_words
@@ -345,4 +346,4 @@ def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, p
         # Scales that follow from an earlier part of the answer are known to the answer only.
         "noise": said.get("noise", [noise.document() for noise in answer.noise]),
     }
-    return in_words(section, document)
+    return in_words(section, in_own_unit(section, document))

@@ -77,7 +77,7 @@ class Categories:
             return self._times is not None and times.holds(kind, self._times[0])
         texts, integers = (
             kind in TEXT_TYPES or kind == plain.VIEW,
-            kind in INTEGER_TYPES or kind in plain.FLOATS or pa.types.is_boolean(kind),
+            kind in INTEGER_TYPES or kind in plain.FLOATS or pa.types.is_boolean(kind) or pa.types.is_decimal(kind),
         )
         if self.path is not None:
             return texts or integers
@@ -102,7 +102,7 @@ class Categories:
         """The types that `accepts` takes, in words."""
         text, integers = (
             "string, large_string, string_view, dates or times for text like 2013-01-31",
-            "an integer type, bool, whole numbers of a float type",
+            "an integer type, bool, whole numbers of a float or decimal type",
         )
         held = f"{text} or {integers}" if self.path is not None else text if self.are_text else "bool" if self.are_answers else integers
         return f"{held}, or a dictionary of these"
@@ -185,6 +185,8 @@ class Categories:
             return self._plain(values.dictionary).take(values.indices)
         if kind in plain.FLOATS:
             return plain.whole(values, self._other_integer)
+        if pa.types.is_decimal(kind):
+            return plain.whole_decimals(values, self._other_integer)
         if kind == plain.VIEW:
             return plain.texts_of_views(values)
         return values.cast(pa.int8()) if pa.types.is_boolean(kind) else values

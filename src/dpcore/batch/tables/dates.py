@@ -32,7 +32,7 @@ def holds_days(kind: pa.DataType) -> bool:
             pc.local_timestamp(pa.array([0], kind))
         except (pa.ArrowException, ValueError):
             return False
-    return pa.types.is_date(kind) or pa.types.is_timestamp(kind) or kind in TEXT_TYPES
+    return pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_null(kind) or kind in TEXT_TYPES
 
 
 def days_of(cells: pa.Array, first: int, last: int) -> tuple[Days, Mask | None]:
@@ -42,6 +42,8 @@ def days_of(cells: pa.Array, first: int, last: int) -> tuple[Days, Mask | None]:
     """
     if len(cells) == 0:
         return np.empty(0, np.int64), None
+    if pa.types.is_null(cells.type):
+        return np.full(len(cells), last + 1, np.int64), np.ones(len(cells), np.bool_)
     if pa.types.is_dictionary(cells.type):
         days, absent = days_of(cells.dictionary, first, last)
         absent = np.append(np.zeros(len(days), np.bool_) if absent is None else absent, True)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.batch.expressions.evaluation import Evaluation
+from dpcore.batch.tables.plain import without_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +161,7 @@ class Passing:
         if passes is not None and not passes.all():
             places = np.flatnonzero(passes)
             names = [name for name in self._names if name in rows.batch.schema.names] or rows.batch.schema.names[:1]
-            rows = replace(rows, batch=rows.batch.select(names).filter(pa.array(passes)), taken=places)
+            rows = replace(rows, batch=without_views(rows.batch.select(names)).filter(pa.array(passes)), taken=places)
             kept = None if kept is None else kept[places]
         n = len(rows.batch) if kept is None else int(np.count_nonzero(kept))
         return Part(rows, kept, n)

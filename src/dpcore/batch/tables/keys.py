@@ -72,7 +72,7 @@ class KeyColumn:
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether a column of this type can hold keys."""
-        return value_type(kind) in (*TEXT_TYPES, *INTEGER_TYPES, *DAY_TYPES)
+        return value_type(kind) in (*TEXT_TYPES, *INTEGER_TYPES, *DAY_TYPES, pa.null())
 
     def fitted(self, kind: pa.DataType | None) -> KeyColumn:
         """The same column, of this type."""
@@ -82,12 +82,16 @@ class KeyColumn:
         """Each cell as bytes; null where it is no key."""
         if pa.types.is_dictionary(cells.type):
             return self.encoded(cells.dictionary).take(cells.indices)
+        if pa.types.is_null(cells.type):
+            return pa.nulls(len(cells), pa.binary())
         return _texts(cells) if self.is_text else _fixed(*self.numbers(cells))
 
     def numbers(self, cells: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
         """Of a column that is not text: numbers that sort as its values do, those that keys have as bytes; and where a cell is no key."""
         if pa.types.is_dictionary(cells.type):
             cells = cells.dictionary_decode()
+        if pa.types.is_null(cells.type):
+            return np.zeros(len(cells), np.uint64), np.ones(len(cells), np.bool_)
         whole = self._whole(cells)
         return whole.fill_null(0).to_numpy().view(np.uint64) ^ SIGN, whole.is_null().to_numpy(zero_copy_only=False)
 

@@ -3,7 +3,7 @@
 | type | as a number | as a category |
 |---|---|---|
 | bool | 0 and 1 | 0 and 1, or false and true |
-| decimal | the nearest float64: exact up to 15 digits | – |
+| decimal | whole steps (`decimals.py`); where other files hold floats, the nearest one | integers, if whole; others are missing |
 | float | as it is | integers, if the number is whole; others are missing |
 | null | missing | missing |
 | string_view | – | its text |
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.batch.jobfile.fields import INT64_MAX, INT64_MIN
+from dpcore.batch.tables.decimals import steps
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 VIEW = pa.string_view() if hasattr(pa, "string_view") else None
+VIEWS = (VIEW, pa.binary_view()) if VIEW is not None else ()
 FLOATS = (pa.float16(), pa.float32(), pa.float64())
 
 
@@ -57,6 +59,18 @@ def texts_of_views(cells: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), len(plain), plain.buffers(), offset=plain.offset)
 
 
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows with text and bytes in one buffer, of which Arrow can take some rows."""
+    if not any(kind in VIEWS for kind in batch.schema.types):
+        return batch
+    columns = [_one_buffer(column) if column.type in VIEWS else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _one_buffer(cells: pa.Array) -> pa.Array:
+    return texts_of_views(cells) if cells.type == VIEW else cells.cast(pa.large_binary())
+
+
 def whole(cells: pa.Array, other: int) -> pa.Array:
     """Floats as int64: null where one is not whole, `other` where 64 bits do not hold it."""
     values = np.asarray(cells.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
@@ -64,6 +78,15 @@ def whole(cells: pa.Array, other: int) -> pa.Array:
     far = absent | (values < INT64_MIN) | (values > INT64_MAX - 1024)
     found = np.where(far, 0.0, values).astype(np.int64)
     return pa.array(np.where(far, other, found), mask=absent | ~np.isfinite(values))
+
+
+def whole_decimals(cells: pa.Array, other: int) -> pa.Array:
+    """The same for decimals; `other` also for the largest and the smallest integer of 64 bits, which stand for all beyond them."""
+    down, up = (steps(cells, 0, rounding) for rounding in ("down", "up"))
+    found = np.asarray(down.fill_null(0).to_numpy())
+    absent = cells.is_null().to_numpy(zero_copy_only=False) | (found != up.fill_null(0).to_numpy())
+    far = (found == INT64_MAX) | (found == INT64_MIN)
+    return pa.array(np.where(far, other, found), mask=absent)
 
 
 def _decimals(cells: pa.Array) -> pa.Array:

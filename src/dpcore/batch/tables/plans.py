@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.checks import check_names, check_output_is_free, check_places, type_of_unit
+from dpcore.batch.tables.decimals import common_type
 from dpcore.batch.tables.inputs import Inputs, check_output_is_outside
 
 if TYPE_CHECKING:
@@ -73,15 +74,15 @@ class Schemas:
 
 
 def with_values(infos: Sequence[FileInfo], names: Iterable[str]) -> FileInfo:
-    """The first file, with the type of each column in the first file in which it is not null throughout."""
+    """The first file, with the type of each column in the first file in which it is not null throughout; of decimals that of all files."""
     first = infos[0]
     if first.schema is None:
         return first
     schema = first.schema
     for name in dict.fromkeys(names):
-        kinds = (info.types[name] for info in infos if info.types is not None)
+        kinds = [info.types[name] for info in infos if info.types is not None and not pa.types.is_null(info.types[name])]
         place = first.names.index(name)
-        schema = schema.set(place, schema.field(place).with_type(next((kind for kind in kinds if not pa.types.is_null(kind)), pa.null())))
+        schema = schema.set(place, schema.field(place).with_type(common_type(kinds)))
     return replace(first, schema=schema)
 
 

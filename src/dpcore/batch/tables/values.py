@@ -26,6 +26,7 @@ FLOAT_DTYPES = {pa.float16(): np.float16, pa.float32(): np.float32, pa.float64()
 IN_WORDS = 'If the answers are words, declare them, for example categories = ["no", "yes"]: the second one counts as true'
 NO_ANSWER = f"null or neither true nor false, and the job declares no `missing` for this column. {IN_WORDS}"
 """Of a cell of a CSV; what is written in it, if anything, makes no difference to the message."""
+ABSENT = "empty or not a number, and the job declares no `missing` for this column"
 NULL = "null, and the job declares no `missing` for this column"
 
 
@@ -132,7 +133,7 @@ class Numbers:
     def _first_absent(self, numbers: npt.NDArray[Any], nulls: npt.NDArray[np.bool_]) -> CellError:
         # What the buffer holds under a null is arbitrary, a NaN included.
         absent = nulls | np.isnan(numbers) if numbers.dtype.kind == "f" else nulls
-        return CellError(int(absent.argmax()), "empty or not a number, and the job declares no `missing` for this column")
+        return CellError(int(absent.argmax()), ABSENT)
 
 
 @dataclass(frozen=True, slots=True)

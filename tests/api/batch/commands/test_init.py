@@ -22,9 +22,15 @@ TABLE = pa.table(
         "large": pa.array([SECRET, "a", None] * 10, pa.large_string()),
         "words": pa.array([SECRET, "a", None] * 10).dictionary_encode(),
         "truth": pa.array([True, False, None] * 10),
-        "when": pa.array([1, 2, None] * 10, pa.timestamp("us")),
+        'when "${X}" é': pa.array([1, 2, None] * 10, pa.timestamp("us")),
+        "instant": pa.array([1, 2, None] * 10, pa.timestamp("ns", "Europe/Berlin")),
         "day": pa.array([1, 2, None] * 10, pa.date32()),
+        "day64": pa.array([1, 2, None] * 10, pa.date64()),
+        "hour": pa.array([1, 2, None] * 10, pa.time64("us")),
+        "hour32": pa.array([1, 2, None] * 10, pa.time32("ms")),
         "money": pa.array([Decimal("1.5"), None, Decimal("2.5")] * 10, pa.decimal128(5, 2)),
+        "took": pa.array([1, 2, None] * 10, pa.duration("us")),
+        "wide": pa.array([Decimal("1.5"), None, Decimal("2.5")] * 10, pa.decimal256(60, 20)),
         "list": pa.array([[1], [2], None] * 10),
         "nothing": pa.nulls(30),
         "bytes": pa.array([b"x", b"y", None] * 10, pa.binary()),
@@ -45,8 +51,16 @@ def drafted(place, source, *options):
     return place.job.read_text(encoding="utf-8")
 
 
+BY_MONTH = ('when "${X}" é', "instant", "day", "day64")
+ON_RELEASE = ("hour", "hour32", "money", "wide", "took", *BY_MONTH)
+
+
 def filled_in(text):
     """What a user does: ranges, categories and stand-ins."""
+    for key, value in (("first", "1970-01-01"), ("last", "1970-12-31")):
+        text = re.sub(rf"^{key} = \?\?\?", f"{key} = {value}", text, flags=re.MULTILINE)
+    for key, value in (("lower", "PT0S"), ("upper", "PT5M")):
+        text = re.sub(rf"^{key} = \?\?\?( *# durations)", rf'{key} = "{value}"\1', text, flags=re.MULTILINE)
     for key, value in (("lower", "0"), ("upper", "5"), ("categories", '["a", "b"]'), ("unknown", '"a"')):
         text = re.sub(rf"^{key} = \?\?\?", f"{key} = {value}", text, flags=re.MULTILINE)
     blocks = text.split("[[column]]")
@@ -74,13 +88,33 @@ def test_a_draft_runs_when_it_is_filled_in(place, monkeypatch, ending, kind):
     document = json.loads(done.out)
     wanted = {*(f"number {each}" for each in NUMBERS), 'odd "name" ${X} é', "large", "words", "truth"}
     if kind == "release":
-        assert {query["column"] for query in document["queries"]} - {None} == wanted
+        asked = {query["column"] or query.get("group_by", "rows") for query in document["queries"]}
+        assert asked == wanted | {"rows", *ON_RELEASE}
         assert 1 - 1e-15 < document["privacy"]["epsilon"] <= 1
     else:
         assert {column["name"] for column in document["columns"]} == wanted
         assert document["epsilon"] == document["max_epsilon"] == len(wanted)
-    for name in ("when", "day", "money", "list", "nothing", "bytes"):
+    for name in ("list", "nothing", "bytes", *(() if kind == "release" else ("day", "money"))):
         assert re.search(rf"^# {name} \(.*\): nothing is drafted for this type\.$", text, re.MULTILINE), name
+
+
+def test_a_query_of_each_kind_is_drafted():
+    kinds = {
+        "x": pa.decimal128(9, 3), "b": pa.bool_(), "d": pa.date64(), "t": pa.time32("s"), "z": pa.timestamp("s", "UTC"),
+        "l": pa.duration("us"), "v": pa.string_view(), "f": pa.float16(), "e": pa.dictionary(pa.int8(), pa.decimal128(4, 0)),
+    }  # fmt: skip
+    text = job_for("in.parquet", "parquet", kinds, "release")
+    blocks = text.split("[[query]]\n")[2:]
+    wanted = [
+        ["mean of x", "in steps of 0.001"], ["categories = [false, true]", "share"],
+        ['group_by = "d"', '[query.groups."d"]', 'by = "month"'], ["rows by time of t", "06:00:00"],
+        ["rows by month of z", "T00:00:00Z"], ['"PT0S"'], ["categories = ???"], ["mean of f"], ["mean of e", "in steps of 1\n"],
+    ]  # fmt: skip
+    for block, words in zip(blocks, wanted, strict=True):
+        assert all(word in block for word in words), (block, words)
+    assert len(tomllib.loads(filled_in(text))["query"]) == len(kinds) + 1
+    local = job_for("in.parquet", "parquet", kinds, "privatize")
+    assert local.count("nothing is drafted for this type") == 7
 
 
 @pytest.mark.parametrize("kind", ["release", "privatize"])
@@ -96,8 +130,9 @@ def test_the_columns_of_a_csv_are_comments(place, monkeypatch, kind):
     # A user takes the signs of comments away: here of what is for numbers.
     kept, is_wanted = [], False
     for line in text.splitlines():
-        is_wanted = (is_wanted or line == "# The type is not known. For numbers:") and line.startswith("# ") and line != "# For categories:"
-        kept.append(line[2:] if is_wanted and not line.startswith("# The") else line)
+        begins = line in {"# The type is not known. For numbers:", "# For numbers:"}
+        is_wanted = begins or (is_wanted and line.startswith("# ") and not line.startswith("# For "))
+        kept.append(line[2:] if is_wanted and not begins else line)
     place.job.write_text(filled_in("\n".join(kept)), encoding="utf-8")
     done = place.dpcore(kind, place.job, "--dry-run", "--curator")
     assert done.code == 0, done.err
