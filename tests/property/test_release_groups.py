@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import tomllib
@@ -107,6 +108,7 @@ def one_pick(answer, counts, scale):
     return laplace_argmax(tuple(counts), scale)
 
 
+@functools.cache
 def laplace_argmax(counts, scale):
     """Log-probabilities of an argmax with Laplace noise, by a sum over a fine grid: the same sum for neighbours, so good to 1e-6."""
     x = np.linspace(min(counts) - 40 * scale, max(counts) + 40 * scale, 40_001)

@@ -50,6 +50,12 @@ def last_edge(keys: Sequence[Any]) -> Any:
     return max((key[1] for key in keys if isinstance(key, list | tuple)), default=math.inf)
 
 
+def _names(keys: Sequence[Any]) -> list[str]:
+    """The names of one column's parts."""
+    last = last_edge(keys)
+    return [key_name(key, last) for key in keys]
+
+
 class GroupNames(Sequence[str]):
     """The names of all groups. They can be many, so each is made when it is asked for."""
 
@@ -81,4 +87,4 @@ def crossed(query: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
         return None
     if list(second) != list(second[:width]) * len(rows):
         return None
-    return [key_name(key, last_edge(first)) for key in rows], [key_name(key, last_edge(second)) for key in second[:width]]
+    return _names(rows), _names(second[:width])
