@@ -139,6 +139,10 @@ def _duration(size: int) -> str:
     return f"{sign}P{f'{days}D' if days else ''}{f'T{clock}' if clock else ''}"
 
 
+_NUMBERS = frozenset({int, float, str, bool, type(None)})
+"""Types of what is plain: lists of them can have millions of elements."""
+
+
 def plainly(value: Any) -> Any:
     """A document with the text of each date or time in it."""
     if isinstance(value, Timed):
@@ -146,5 +150,5 @@ def plainly(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plainly(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plainly(each) for each in value] if any(isinstance(each, Timed | list | tuple | dict) for each in value) else value
+        return value if _NUMBERS.issuperset(map(type, value)) else [plainly(each) for each in value]
     return value

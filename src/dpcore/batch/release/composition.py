@@ -15,6 +15,7 @@ is against the job: sums are exact fractions of numbers that were rounded up, an
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
     AnswerOf = Callable[[int, ReleaseJob], Answer]
 
 ZERO = Fraction(0)
-STEPS = 30
-"""Halvings of an interval in which the largest ε that fits is sought: a share loses less than 10^−9 of itself."""
+CLOSE = 2.0**-30
+"""How near, of itself, the largest ε that fits is found: a share loses less than 2·10^−9 of itself."""
 SMALLEST = 2.0**-36
 """An ε below which no share is sought: the noise would be beyond what its mechanism can make."""
+TINY = 5e-324
 MARGIN = 1 - 2.0**-30
 """dp-accounting rounds to nearest: its sums must leave this room, of ε as of δ."""
 LEAST_DELTA = 1e-10
@@ -111,24 +113,44 @@ def _failure(answer: Answer) -> Fraction:
 def _with_share(job: ReleaseJob, place: int, share: Fraction, answer_of: AnswerOf) -> ReleaseJob:
     """The job with the largest ε of one query whose answer costs no more ρ than its share."""
 
-    def fits(epsilon: float) -> bool:
-        return rho_spent(answer_of(place, job.with_epsilons({place: epsilon}))) <= share
+    def part(epsilon: float) -> Fraction:
+        return rho_spent(answer_of(place, job.with_epsilons({place: epsilon}))) / share
 
-    return job.with_epsilons({place: _largest(fits)})
+    return job.with_epsilons({place: _largest(part)})
 
 
-def _largest(fits: Callable[[float], bool]) -> float:
-    """The largest number that fits, from below, within a few parts in 10^9; `fits` holds for small numbers."""
-    low, high = 1.0, 2.0
-    while fits(high) and high < 2.0**20:
-        low, high = high, 2 * high
-    while not fits(low):
-        low, high = low / 2, low
+def _largest(part: Callable[[float], Fraction]) -> float:
+    """The largest number that costs at most the whole, from below, within a few parts in 10^9; `part` of the whole grows from nothing."""
+    low, high, at_low, at_high = 1.0, 2.0, part(1.0), part(2.0)
+    while at_high <= 1 and high < 2.0**20:
+        low, high, at_low, at_high = high, 2 * high, at_high, part(2 * high)
+    while at_low > 1:
+        low, high, at_high = low / 2, low, at_low
         check_share(low if low > SMALLEST else 0.0)
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        at_low = part(low)
+    return low if at_high <= 1 else _narrowed(part, (low, _log(at_low)), (high, _log(at_high)))
+
+
+def _narrowed(part: Callable[[float], Fraction], low: tuple[float, float], high: tuple[float, float]) -> float:
+    """The number from below, between one that fits and one that does not, each with the logarithm of its part.
+
+    A cost is nearly a power, so a secant of logarithms meets it; after a trial that has not halved the interval, its middle is next.
+    """
+    width, secant = math.log(high[0] / low[0]), True
+    while width > CLOSE:
+        ahead = width * low[1] / (low[1] - high[1]) if secant else width / 2
+        middle = low[0] * math.exp(min(max(ahead, CLOSE / 2), width - CLOSE / 2))
+        found = part(middle)
+        low, high = ((middle, _log(found)), high) if found <= 1 else (low, (middle, _log(found)))
+        before, width = width, math.log(high[0] / low[0])
+        secant = width <= before / 2
+    return low[0]
+
+
+def _log(part: Fraction) -> float:
+    """The logarithm of a part of the whole, not above 0 if it fits."""
+    size = math.log(max(float(part), TINY))
+    return min(size, 0.0) if part <= 1 else max(size, TINY)
 
 
 def _total(job: ReleaseJob, reached: float) -> Privacy:
@@ -177,7 +199,7 @@ def _by_losses(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[
             f"the privacy losses of the job's queries compose to epsilon = {reached(fixed):.6g} at delta = {limits.max_delta!r}, more than "
             f"privacy.max_epsilon = {limits.max_epsilon!r}"
         )
-    scale = _largest(lambda tried: reached(of(tried)[1]) <= limits.max_epsilon * MARGIN) if places else 0.0
+    scale = _largest(lambda tried: Fraction(reached(of(tried)[1])) / Fraction(limits.max_epsilon * MARGIN)) if places else 0.0
     job, answers = of(scale)
     epsilon = reached(answers)
     return job.composed_as(_total(job, epsilon / MARGIN), {}), tuple(answers[place] for place in range(len(job.query)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from dpcore.accounting import Ledger, Uses, pld, zcdp_delta, zcdp_epsilon
 from dpcore.batch import make_release_plan, parse_release_job
+from dpcore.batch.release import composition
 from dpcore.errors import BudgetError, JobError
 from dpcore.privacy import as_written
 from support.jobs import write_table
@@ -234,3 +236,30 @@ def test_a_dry_run_of_a_job_with_weights_that_is_refused_shows_its_plan(place, t
     assert done.code == 2
     assert json.loads(done.out)["queries"][0]["privacy"]["epsilon"] == 1.0
     assert "has epsilon 0.5" in done.err
+
+
+@pytest.mark.parametrize("root", [2.0**-30, 1e-3, 0.7, 1.0, 1.5, 2.0, 777.0, 1e5])
+@pytest.mark.parametrize(
+    ("cost", "most", "trials"),
+    [
+        (lambda x: x**2, 1, 12),
+        (lambda x: x, 1, 12),
+        (lambda x: x**2 + x, 1, 30),
+        (lambda x: x if x < 1 else math.floor(x * 2**20) / 2**20, 1 + 2**-20, 70),  # of steps the first is not too much
+        (lambda x: x if x <= 1 else x + 1000, 1, 70),  # a jump
+    ],
+    ids=["square", "line", "sum", "steps", "jump"],
+)
+def test_the_largest_number_that_fits_is_found_in_few_trials(root, cost, most, trials):
+    """The cost of `root` is the whole."""
+    tried = []
+
+    def part(x):
+        tried.append(x)
+        return Fraction(cost(x / root)) / Fraction(cost(1.0))
+
+    found = composition._largest(part)
+    assert found in tried
+    assert part(found) <= 1
+    assert root * most * (1 - 2e-9) <= found <= root * most * (1 + 2**-50)
+    assert len(tried) <= trials + abs(math.log2(root))

@@ -113,9 +113,9 @@ def test_answers_do_not_depend_on_pieces_threads_or_memory(place, monkeypatch):
     once = answers(place, queries, privacy, threads=1)
     assert answers(place, queries, privacy, threads=3, piece_rows=7) == once
     for name in ("HELD_BYTES", "RUN_BYTES"):
-        monkeypatch.setattr(by_unit, name, 1000)
+        monkeypatch.setattr(by_unit, name, 3000)
     for module in (by_unit, whole_units):
-        monkeypatch.setattr(module, "PIECE_ROWS", 3)
+        monkeypatch.setattr(module, "PIECE_ROWS", 20)
     assert answers(place, queries, privacy, threads=2, piece_rows=50) == once
     assert place.left_behind() == ["answers.json"]
 
