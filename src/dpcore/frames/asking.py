@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import numpy as np
 
+from dpcore.errors import ParameterTypeError
+from dpcore.frames.calls import refused_call
+from dpcore.frames.dated import TIMES
+
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from dpcore.frames.results import TableResult
 
 Parameters = ParamSpec("Parameters")
 NAMED = {"top": "top_s"}
 """Kinds of queries whose methods have another name."""
+LABELS = ("categories", "candidates")
+"""Arguments that list values of a column."""
+BOUNDS = ("edges",)
+"""Keys of a group's declaration that are no values of a column."""
 
 
 class Asked(Protocol):
@@ -30,7 +41,10 @@ def asks(method: Callable[Parameters, TableResult]) -> Callable[Parameters, Tabl
 
     @functools.wraps(method)
     def asked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> TableResult:
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            raise refused_call(method.__name__, signature, args, kwargs) from None
         _, *given = bound.arguments.items()
         table: Asked = bound.arguments["self"]
         return table._asked(entry_of(method.__name__, dict(given)))  # noqa: SLF001
@@ -40,7 +54,31 @@ def asks(method: Callable[Parameters, TableResult]) -> Callable[Parameters, Tabl
 
 def entry_of(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The `[[query]]` of a call; what is None is not given."""
-    return {"kind": NAMED.get(method, method), **{key: plain(value) for key, value in arguments.items() if value is not None}}
+    given = {key: value for key, value in arguments.items() if value is not None}
+    column = given.get("column", "")
+    if not isinstance(column, str):
+        label = f"; the column of pandas with the label {column!r} is {str(column)!r}" if isinstance(column, int | tuple) else ""
+        raise ParameterTypeError(f"column must be a str, got {type(column).__name__}{label}")
+    listed = {key: labels(value) for key, value in given.items() if key in LABELS}
+    return {"kind": NAMED.get(method, method), **{key: plain(value) for key, value in given.items()}, **listed}
+
+
+def labels(value: Any) -> Any:
+    """Declared categories, candidates or groups, with the text that stands for each date or time in a column."""
+    from dpcore.batch.jobfile.times import timed
+
+    if isinstance(value, AbstractSet | Iterator):
+        raise ParameterTypeError(f"values must be in a list, got a {type(value).__name__}; write sorted(...) or list(...)")
+    listed = plain(value)
+
+    def label(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: label(part) for key, part in item.items()}
+        return repr(timed(item)) if isinstance(item, TIMES) else item
+
+    if isinstance(listed, dict):
+        return {key: labels(item) if isinstance(item, list | dict) and key not in BOUNDS else item for key, item in listed.items()}
+    return [label(item) for item in listed] if isinstance(listed, list) else listed
 
 
 def plain(value: Any) -> Any:
@@ -49,6 +87,8 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "mM":
+        return _moments(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple):
@@ -60,3 +100,10 @@ def plain(value: Any) -> Any:
         if callable(listed):
             return listed()
     return value
+
+
+def _moments(value: np.generic | npt.NDArray[Any]) -> Any:
+    """Dates, timestamps or durations of NumPy as those of Python, of which nanoseconds are no part."""
+    unit = value.dtype.name.partition("[")[2].rstrip("]")
+    kind = "D" if value.dtype.kind == "M" and unit in {"Y", "M", "W", "D"} else "us"
+    return value.astype(f"{value.dtype.kind}8[{kind}]").tolist()

@@ -42,7 +42,8 @@ class Counting:
         column : str, optional
             Column of the condition. Default: all rows are counted.
         epsilon : float, optional
-            Its ε, in (0, ∞). Where the number of rows is public (unit "row", relation "replace", no filter), all rows cost nothing.
+            Its ε, in (0, ∞). Where the number of rows is public (unit "row", relation "replace", no filter or groups), a count of all rows
+            is exact and costs nothing, and needs no ε.
         weight : float, optional
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         delta : float, optional

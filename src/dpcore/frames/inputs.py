@@ -12,6 +12,7 @@ import pyarrow as pa
 from dpcore.batch.tables.checked import checked
 from dpcore.batch.tables.inputs import Inputs
 from dpcore.batch.tables.pieces import FileInfo, Piece, slices
+from dpcore.batch.tables.plain import unit_type
 from dpcore.errors import DpcoreError, StorageError
 
 if TYPE_CHECKING:
@@ -112,13 +113,18 @@ class FrameInput(Inputs):
         source = self._passes.source
         total = source.info().rows
         for batch in source.batches(list(types), cut.rows):
-            if any(batch.schema.field(name).type != kind for name, kind in types.items()):
+            if not all(_is_read_as(batch.schema.field(name).type, kind) for name, kind in types.items()):
                 raise StorageError(CHANGED)
             end = done + len(batch)
             yield from slices(Piece(checked(batch, types), done, 0.5 if not total else min(end / total, 1.0)), cut.rows)
             done = end
         if not first:
             self._passes.end()
+
+
+def _is_read_as(kind: pa.DataType, planned: pa.DataType) -> bool:
+    """Whether a column has the type of the plan, which for a unit is that of its values without a dictionary."""
+    return bool(kind == planned or unit_type(kind) == planned)
 
 
 def _digest(source: Source, names: Sequence[str]) -> int:

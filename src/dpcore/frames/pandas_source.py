@@ -1,15 +1,18 @@
 """Frames of pandas: columns and named levels of the index become Arrow arrays piece by piece, those of numbers without a copy.
 
-The type of a column follows from its dtype alone. A column of Python objects is one of text: a cell that is text stays, a number is
-written as text, and any other object is missing. So no cell can decide how another one is read, and none can end a job.
+The type of a column follows from its dtype alone. A column of Python objects is one of text: a cell that is text stays, a number, a date, a
+time or a UUID is written as text, and any other object is missing. So no cell can decide how another one is read, and none can end a job.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -129,7 +132,10 @@ def texts(cells: npt.NDArray[np.object_]) -> pa.Array:
 
 
 def _text(cell: Any) -> str | None:
-    """A cell as text: text, a number or a truth value; None for everything else. No method of a class of others is called."""
+    """A cell as text: text, a number, a truth value, a date or time, a UUID; None for everything else.
+
+    No method of a class of others is called.
+    """
     kind = type(cell)
     if issubclass(kind, bytes):
         return _decoded(bytes(memoryview(cell)))
@@ -144,7 +150,24 @@ def _text(cell: Any) -> str | None:
         if isinstance(number, int):
             return int.__repr__(number) if number.bit_length() <= MOST_BITS else None
         return None if math.isnan(number) else float.__repr__(number)
-    return None
+    return _text_of_object(cell)
+
+
+def _text_of_object(cell: Any) -> str | None:
+    """A date, a time, a duration or a UUID as text."""
+    import pandas as pd
+
+    from dpcore.batch.jobfile.times import timed
+
+    kind = type(cell)
+    try:
+        if kind in {dt.date, dt.datetime, dt.time, dt.timedelta, pd.Timestamp, pd.Timedelta}:
+            has_known_zone = type(getattr(cell, "tzinfo", None)) in ZONES  # any other would be asked for its offset
+            found = timed(cell) if has_known_zone else None
+            return None if found is None else repr(found)
+        return str(cell) if kind is UUID else None
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return None
 
 
 def _decimal(cell: Decimal) -> str | None:
@@ -152,6 +175,7 @@ def _decimal(cell: Decimal) -> str | None:
     return f"{cell:f}" if cell.is_finite() and max(abs(int(cell.as_tuple().exponent)), abs(cell.adjusted())) <= MOST_PLACES else None
 
 
+ZONES = (type(None), dt.timezone, ZoneInfo)
 MOST_BITS = 1024
 MOST_PLACES = 100
 _NUMBERS = frozenset({int, float, np.float16, np.float32, np.float64, *(np.dtype(code).type for code in "bhilqBHILQ")})

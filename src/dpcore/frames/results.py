@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore._html import columns_table, escaped, guarantee
+from dpcore._html import columns_table, escaped
 from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.frames.dated import TIMES, dated
 from dpcore.frames.records import columns_of, table_of
 from dpcore.privacy import Privacy
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 SIGNIFICANT = 6
 """Digits of a number in a line about a result."""
+SHOWN = 5
+"""Queries in a line about a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,14 @@ class TablePlan:
             "stderr": [query["stderr"] for query, _ in lines],
         }
 
+    def __repr__(self) -> str:
+        said = [f"epsilon={self.privacy.epsilon!r}", f"delta={self.privacy.delta!r}", f"relation={self.privacy.relation!r}"]
+        errors = [f"{query['name']}: stderr {_digits(query['stderr'])}" for query in self.document["queries"][:SHOWN]]
+        more = len(self.document["queries"]) - len(errors)
+        return f"TablePlan({', '.join([*said, f'unit={self.unit!r}', *errors, *([f'… {more} more'] if more else [])])})"
+
     def _repr_html_(self) -> str:
-        caption = f"Plan; nothing was read or spent. {guarantee(self.privacy)}, unit {self.unit}"
+        caption = f"Plan; nothing was read or spent. {_protected(self.privacy, self.unit)}"
         return columns_table(caption, self._columns())
 
 
@@ -117,11 +126,12 @@ class TableResult:
         The answers of the same job.
     place : int
         Place of this one among them.
-    value : int, float, list or ndarray
-        The answer: a number, or one for each group, cell or level; labels of the chosen candidates; None or NaN where there is none.
-    stderr : float, list, ndarray or None
+    value : int, float, date, datetime, time, timedelta, list or ndarray
+        The answer: a number, or one for each group, cell or level; labels of the chosen candidates; None or NaN where there is none. About
+        dates and times it is one of those of Python, or a list of such.
+    stderr : float, timedelta, list, ndarray or None
         Standard error of the noise, if it is known.
-    interval : tuple, ndarray or None
+    interval : tuple, list, ndarray or None
         Lower and upper end, or a row of both for each number; it covers at the query's confidence, one number at a time.
     privacy : Privacy
         What the answer spends.
@@ -143,23 +153,25 @@ class TableResult:
         return found
 
     @property
-    def value(self) -> int | float | str | list[Any] | npt.NDArray[Any] | None:
+    def value(self) -> int | float | str | TIMES | list[Any] | npt.NDArray[Any] | None:
         """The answer."""
-        found: int | float | str | list[Any] | npt.NDArray[Any] | None = _numbers(self.document["value"])
+        found: int | float | str | TIMES | list[Any] | npt.NDArray[Any] | None = _numbers(dated(self.document)["value"])
         return found
 
     @property
-    def stderr(self) -> float | npt.NDArray[np.float64] | None:
+    def stderr(self) -> float | TIMES | list[Any] | npt.NDArray[np.float64] | None:
         """Standard error of the noise."""
-        found: float | npt.NDArray[np.float64] | None = _numbers(self.document.get("stderr"))
+        found: float | TIMES | list[Any] | npt.NDArray[np.float64] | None = _numbers(dated(self.document).get("stderr"))
         return found
 
     @property
-    def interval(self) -> tuple[float, float] | npt.NDArray[np.float64] | None:
+    def interval(self) -> tuple[float, float] | tuple[TIMES, TIMES] | list[Any] | npt.NDArray[np.float64] | None:
         """Lower and upper end."""
-        found = self.document.get("interval")
+        found = dated(self.document).get("interval")
         if found is None:
             return None
+        if _has(found, TIMES):
+            return [None if pair is None else tuple(pair) for pair in found] if isinstance(found[0], list | None) else (found[0], found[1])
         if not found or isinstance(found[0], list | tuple | None):
             return np.array([(np.nan, np.nan) if pair is None else pair for pair in found], np.float64)
         return float(found[0]), float(found[1])
@@ -184,9 +196,9 @@ class TableResult:
         Returns
         -------
         pyarrow.Table
-            Keys of groups and cells, then `value`, `stderr`, `lower` and `upper`.
+            Keys of groups and cells, then `value`, `stderr`, `lower` and `upper`. Answers about dates and times have their types.
         """
-        return table_of(columns_of(self.document))
+        return table_of(columns_of(dated(self.document)))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the answer as a DataFrame of pandas.
@@ -294,8 +306,10 @@ class TableResult:
     def _repr_html_(self) -> str:
         if self._answered.document is None:
             return f"<p>{escaped(repr(self))}</p>"
-        caption = f"{self.document['name']}: {guarantee(self.privacy)}, unit {self._whole()['unit']}"
-        return columns_table(caption, columns_of(self.document))
+        caption = f"{self.document['name']}: {_protected(self.privacy, self._whole()['unit'])}"
+        columns = columns_of(self.document)
+        known = {name: column for name, column in columns.items() if not column or any(cell is not None for cell in column)} or columns
+        return columns_table(caption, {name: ["–" if cell is None else cell for cell in column] for name, column in known.items()})
 
 
 def _line(answer: Mapping[str, Any]) -> str:
@@ -304,8 +318,25 @@ def _line(answer: Mapping[str, Any]) -> str:
     value, lower, upper = columns["value"][0], columns["lower"][0], columns["upper"][0]
     if value is None:
         return "no value"
-    shown = f"{value:.{SIGNIFICANT}g}" if isinstance(value, float) else str(value)
-    return shown if lower is None else f"{shown} in [{lower:.{SIGNIFICANT}g}, {upper:.{SIGNIFICANT}g}]"
+    return _digits(value) if lower is None else f"{_digits(value)} in [{_digits(lower)}, {_digits(upper)}]"
+
+
+def _digits(value: object) -> str:
+    """A number with few digits; a date or time as it is written."""
+    return "unknown" if value is None else f"{value:.{SIGNIFICANT}g}" if isinstance(value, int | float) else str(value)
+
+
+def _protected(privacy: Privacy, unit: str) -> str:
+    """The guarantee in words."""
+    change = "one row" if unit == "row" else f"the rows of one {unit}"
+    verb = "differ by the values of" if privacy.relation == "replace" else "differ by the presence of"
+    delta = f", δ = {privacy.delta:.{SIGNIFICANT}g}" if privacy.delta else ""
+    return f"ε = {privacy.epsilon:.{SIGNIFICANT}g}{delta}, for tables that {verb} {change}"
+
+
+def _has(value: Any, kinds: Any) -> bool:
+    """Whether something in a list of lists is of a kind."""
+    return any(_has(item, kinds) for item in value) if isinstance(value, list) else isinstance(value, kinds)
 
 
 def _numbers(value: Any) -> Any:
@@ -313,6 +344,6 @@ def _numbers(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     flat = [item for each in value for item in (each if isinstance(each, list) else [each])]
-    if any(isinstance(item, str) for item in flat):
+    if any(isinstance(item, str | TIMES) for item in flat):
         return list(value)
     return np.array(value) if all(item is not None for item in flat) else np.array(value, np.float64)

@@ -13,7 +13,7 @@ from dpcore._validation import plain_number
 from dpcore.errors import BudgetError, DataError, JobError, ParameterError
 from dpcore.frames.found_groups import remember
 from dpcore.frames.question import Question, View
-from dpcore.privacy import Privacy, composed
+from dpcore.privacy import Privacy, Relation, composed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
 CURATOR = "; --curator says where it is"
 """Advice for the command line."""
-_POSITION = re.compile(r"^query\[0\](?: \(.*?, \w+\))?(?:\.|: | |, )")
+_POSITION = re.compile(r"^query\[(\d+)\](?: \(.*?, \w+\))?(?:\.|: | |, )")
+_TWICE = re.compile(r"^(\w+): (?=\1\b)")
+"""The path of a key before a message that begins with the key."""
+_NAME = re.compile(r" \(query (?:'[^\n]*'|\"[^\n]*\")\)$|^query (?:'[^\n]*?'|\"[^\n]*?\"): ")
+_ADVICE = {
+    "missing": 'missing="skip" leaves such rows out, and another value stands for such cells',
+    "unknown": 'unknown="skip" leaves such rows out, and one of the categories stands for such cells',
+}
+"""What to do where a cell is not declared."""
 UNSTATED = 1.0
 """Limit of a job whose ε is not a number: the check of the query says so."""
 
@@ -46,8 +54,6 @@ class Budget:
 
     def spend(self, amount: Privacy) -> None:
         """Add an amount; raises `BudgetError` if it does not fit, and adds nothing."""
-        if self._limit is None:
-            return
         with self._lock:
             self._check(amount)
             self._spent.append(amount)
@@ -60,14 +66,20 @@ class Budget:
 
     def give_back(self, amount: Privacy) -> None:
         """Remove an amount for which nothing was read."""
-        if self._limit is not None:
-            with self._lock:
-                self._spent.remove(amount)
+        with self._lock:
+            self._spent.remove(amount)
+
+    def spent(self, relation: Relation) -> Privacy:
+        """The sum of what was spent."""
+        with self._lock:
+            return composed(self._spent, relation=relation)
 
     def _check(self, amount: Privacy) -> None:
         limit, relation = self._limit, amount.relation
+        if limit is None:
+            return
         total = composed([*self._spent, amount], relation=relation)
-        if limit is not None and (total.epsilon > limit.epsilon or total.delta > limit.delta):
+        if total.epsilon > limit.epsilon or total.delta > limit.delta:
             spent = composed(self._spent, relation=relation)
             raise BudgetError(
                 f"this needs epsilon {amount.epsilon!r}, delta {amount.delta!r}, and the table has spent epsilon {spent.epsilon!r}, delta "
@@ -119,10 +131,21 @@ class Session:
 
         if epsilon is None and any("weight" in question.entry for question in questions):
             raise ParameterError("weight is for queries of a batch, whose epsilon it shares; give this one an epsilon")
+        if epsilon is None and any(question.entry.get("epsilon") is None for question in questions):
+            return self._free(questions)
         try:
             return parse_release_job(self._document(questions, epsilon, delta))
         except JobError as error:
-            raise JobError(_without_positions(str(error), len(questions))) from None
+            raise JobError(_as_of_call(str(error), questions)) from None
+
+    def _free(self, questions: Sequence[Question]) -> ReleaseJob:
+        """The job of a query that names no ε, which only a count of all rows need not do, where their number is public."""
+        job = None
+        if [question.entry["kind"] for question in questions] == ["count"]:
+            job = self.job([replace(questions[0], entry={**questions[0].entry, "epsilon": UNSTATED})])
+        if job is None or job.total.epsilon > 0:
+            raise ParameterError("epsilon is required: what this answer may spend, such as epsilon=0.5")
+        return job
 
     def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
         """The plan of a job on this table; no row is read."""
@@ -134,7 +157,7 @@ class Session:
         try:
             plan = make_unwritten_plan(job, inputs, tables)
         except JobError as error:
-            raise JobError(_without_positions(str(error), len(questions))) from None
+            raise JobError(_as_of_call(str(error), questions)) from None
         if inputs is not None and plan.unit_type is not None:
             inputs.hold([*plan.read_types, job.privacy.unit])
         return plan
@@ -149,7 +172,7 @@ class Session:
             plan = replace(plan, positions=self._positions(len(job.query)))
             document = answers(plan, threads=self.threads)
         except DataError as error:
-            raise DataError(str(error).replace(CURATOR, "")) from None
+            raise DataError(_about_cell(str(error))) from None
         except BaseException:
             if plan.publication.state == "planned":
                 self.budget.give_back(job.total)
@@ -227,8 +250,23 @@ def _named(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _without_positions(text: str, count: int) -> str:
-    """The message about a job as one about the arguments of a call: a single query has no position and no name that anybody gave."""
-    if count != 1:
-        return text
-    return "\n".join(_POSITION.sub("", line.strip(), count=1) for line in text.splitlines())
+def _as_of_call(text: str, questions: Sequence[Question]) -> str:
+    """The message about a job as one about the arguments of a call: the last query, which has no position, and no name that nobody gave."""
+    is_alone = sum(question.entry["kind"] != "groups" for question in questions) == 1
+    is_named = "name" in questions[-1].entry
+    return "\n".join(_as_of_argument(line.strip(), len(questions) - 1, is_alone, is_named) for line in text.splitlines())
+
+
+def _as_of_argument(line: str, last: int, is_alone: bool, is_named: bool) -> str:
+    position = _POSITION.match(line)
+    if not is_alone and (position is None or int(position[1]) != last):
+        return line
+    line = _TWICE.sub("", _POSITION.sub("", line, count=1), count=1).replace("the job's budget", "the batch's budget")
+    return line if is_named else _NAME.sub("", line)
+
+
+def _about_cell(text: str) -> str:
+    """The message about a cell for which nothing is declared as one about the arguments of a call."""
+    for key, advice in _ADVICE.items():
+        text = text.replace(f"the job declares no `{key}` for this column", f"{key} is not given; {advice}")
+    return text.replace(CURATOR, "")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.arrow_source import ArrowSource, DatasetSource, LazySource, PolarsSource, RelationSource
 from dpcore.frames.pandas_source import PandasSource
@@ -28,8 +30,8 @@ ONCE = (
 )
 
 
-def source_of(frame: object) -> Source | str:
-    """The source of a frame; of a path, the path.
+def source_of(frame: object, name: str = "frame") -> Source | str:
+    """The source of a frame; of a path, the path. `name` is that of the argument.
 
     Raises
     ------
@@ -47,7 +49,8 @@ def source_of(frame: object) -> Source | str:
         raise ParameterError(ONCE.format(what="an iterator", instead="a table, for example pyarrow.Table.from_batches(list(frame))"))
     if hasattr(type(frame), "__arrow_c_stream__"):
         return _of_stream(frame)
-    raise ParameterTypeError(f"frame must be {TAKEN}, got {type(frame).__name__}")
+    mend = f"; make a frame of it, for example pandas.DataFrame({name})" if isinstance(frame, list | tuple | Mapping | np.ndarray) else ""
+    raise ParameterTypeError(f"{name} must be {TAKEN}, got {type(frame).__name__}{mend}")
 
 
 def is_frame(value: object) -> bool:

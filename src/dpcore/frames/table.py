@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dpcore._extras import require
-from dpcore.errors import ParameterTypeError
+from dpcore._validation import check_real, check_threads
+from dpcore.accounting import Ledger
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.batches import Collected, TableBatch, limit_of
 from dpcore.frames.found_groups import with_keys
 from dpcore.frames.question import Question, View
@@ -33,15 +36,16 @@ class PrivateTable(Selectable):
     unit : str, default "row"
         Whose data is protected: one row, or all rows that have one value in this column.
     max_rows_per_unit : int, optional
-        Rows of one unit that take part; others are left out, by a random choice. Required if the unit is a column.
+        Rows of one unit that take part; others are left out, by a random choice. Required if the unit is a column, but not for
+        `count_distinct` and for a `sum` with `max_sum_per_unit`.
     max_groups_per_unit : int, optional
         Groups of one unit that take part in grouped queries.
     null_unit : {"drop", "own"}, optional
         Whether rows that name no unit are left out, or count as a unit each. Default: "drop".
     relation : {"replace", "add_remove"}, default "replace"
         Whether neighbouring tables differ by the data of one unit, or by its presence.
-    ledger : str or Path, optional
-        The ledger that pays for every answer, made by `dpcore ledger create` or `Ledger.create`.
+    ledger : Ledger, str or Path, optional
+        The ledger that pays for every answer, or its path; made by `dpcore ledger create` or `dpcore.accounting.Ledger.create`.
     dataset : str, optional
         Name of the data set, for the ledger.
     max_epsilon : float, optional
@@ -94,7 +98,7 @@ class PrivateTable(Selectable):
         max_groups_per_unit: int | None = None,
         null_unit: Literal["drop", "own"] | None = None,
         relation: Relation = "replace",
-        ledger: str | Path | None = None,
+        ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
@@ -106,11 +110,17 @@ class PrivateTable(Selectable):
 
         bounds = {"max_rows_per_unit": max_rows_per_unit, "max_groups_per_unit": max_groups_per_unit, "null_unit": null_unit}
         privacy = {"unit": unit, "relation": relation, **{key: value for key, value in bounds.items() if value is not None}}
-        limit = None if max_epsilon is None else Privacy(max_epsilon, max_delta, relation)
+        check_threads(threads)
+        limit = _limit(max_epsilon, max_delta, relation)
         path = None if ledger is None else _path(ledger)
         self._session = Session(source_of(frame), privacy, dataset, path, Budget(limit), _keyed(rng), threads)
         self._session.check()
         self._view = View()
+
+    @property
+    def spent(self) -> Privacy:
+        """What the answers of this table, and of the tables made from it, have spent together."""
+        return self._session.budget.spent(self._session.privacy["relation"])
 
     def batch(self, epsilon: float, delta: float = 0.0) -> TableBatch:
         """Ask several queries, for one pass over the table and one charge.
@@ -170,10 +180,19 @@ class PrivateTable(Selectable):
         return f"PrivateTable({', '.join(said)})"
 
 
+def _limit(max_epsilon: float | None, max_delta: float, relation: Relation) -> Privacy | None:
+    """What all answers may spend together; None is no limit."""
+    delta = check_real("max_delta", max_delta, low=0.0, high=1.0, include_high=False)
+    if max_epsilon is None and delta:
+        raise ParameterError(f"max_delta = {max_delta!r} belongs to max_epsilon, which was not given")
+    return None if max_epsilon is None else Privacy(check_real("max_epsilon", max_epsilon, low=0.0, high=math.inf), delta, relation)
+
+
 def _path(ledger: Any) -> str:
-    if not isinstance(ledger, str | os.PathLike):
-        raise ParameterTypeError(f"ledger must be a path, got {type(ledger).__name__}")
-    return os.fsdecode(ledger)
+    path = ledger.path if isinstance(ledger, Ledger) else ledger
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterTypeError(f"ledger must be a Ledger or its path, got {type(ledger).__name__}")
+    return os.fsdecode(path)
 
 
 def _keyed(rng: object) -> KeyedRandom | None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.frames.asking import entry_of, plain
+from dpcore.frames.asking import entry_of, labels
+from dpcore.frames.calls import OF_GROUPED, WORDS, no_attribute
 from dpcore.frames.question import FoundGroups, Question, View
 from dpcore.frames.questions import Questions, methods
 from dpcore.frames.sources import is_frame, records_of, source_of
@@ -83,6 +84,11 @@ class Selectable(Answering):
     def _grouped(self, view: View) -> GroupedTable:
         """The table in groups."""
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, WORDS)
+
     def where(self, sql: str) -> Self:
         """Leave out the rows for which an expression is not true. What is asked then has a private number of rows.
 
@@ -151,19 +157,21 @@ class Selectable(Answering):
         """
         if isinstance(columns, str):
             raise ParameterTypeError("columns must be a list of names, got a str")
-        source = source_of(table)
+        source = source_of(table, "table")
         path = source if isinstance(source, str) else f"{source.name} {self._number()}"
         entry = {"path": path, "key": _text("key", key), "columns": [_text("columns", name) for name in columns]}
         frames = () if isinstance(source, str) else ((path, source),)
         return self._with(replace(self._view, lookups=(*self._view.lookups, entry), tables=(*self._view.tables, *frames)))
 
-    def group_by(self, *columns: str, groups: Groups, epsilon: float | None = None, delta: float | None = None) -> GroupedTable:
+    def group_by(
+        self, *columns: str | Sequence[str], groups: Groups, epsilon: float | None = None, delta: float | None = None
+    ) -> GroupedTable:
         """Answer queries for each of several declared groups of rows.
 
         Parameters
         ----------
         *columns : str
-            Columns that hold the group of a row.
+            Columns that hold the group of a row; or one list of them.
         groups : sequence, mapping, frame or str
             The values of the groups: a list; a declaration for each of several columns, all of whose combinations are groups; or a public
             frame with a row for each group. Take them from what you know about the subject, never from the data. A row of no declared
@@ -183,20 +191,24 @@ class Selectable(Answering):
         ParameterError, ParameterTypeError
             If no column is named, or `groups` has other columns than `columns`.
         """
-        names = [_text("columns", name) for name in columns]
+        listed = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
+        names = [_text("columns", name) for name in listed]
         if not names:
-            raise ParameterError("group_by needs at least one column")
+            raise ParameterError("columns must name at least one column")
         if isinstance(groups, Mapping) and len(names) > 1 and set(groups) != set(names):
             given = ", ".join(map(repr, groups)) or "none"
             raise ParameterError(f"groups must have the columns {', '.join(map(repr, names))}, got {given}")
-        declared = records_of(groups, names) if is_frame(groups) else plain(groups)
+        declared = labels(records_of(groups, names) if is_frame(groups) else groups)
         keys: dict[str, Any] = {"group_by": names, "groups": declared}
         if len(names) == 1:
             of_column = isinstance(declared, dict) and names[0] not in declared
             keys = {"group_by": names[0], "groups": {names[0]: declared} if of_column else declared}
-        if not (isinstance(groups, str) and groups == "private") and not (epsilon is None and delta is None):
-            raise ParameterError('epsilon and delta of group_by are for groups = "private"; give them to the queries')
-        found = FoundGroups(tuple(names), epsilon, delta) if isinstance(groups, str) and groups == "private" else None
+        is_private = isinstance(groups, str) and groups == "private"
+        if is_private and delta is None:
+            raise ParameterError('groups="private" needs delta, such as 1e-8: the chance that a group of one unit alone is named')
+        if not is_private and not (epsilon is None and delta is None):
+            raise ParameterError(f'epsilon and delta of group_by are for groups="private", got {_shown(groups)}; give them to the queries')
+        found = FoundGroups(tuple(names), epsilon, delta) if is_private else None
         return self._grouped(replace(self._view, query={**self._view.query, **keys}, found=found))
 
 
@@ -222,6 +234,11 @@ class GroupedTable(Answering):
         names = self._view.query["group_by"]
         return (names,) if isinstance(names, str) else tuple(names)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_GROUPED)
+
     def _answer(self, question: Question) -> TableResult:
         return self._table._answer(question)  # noqa: SLF001
 
@@ -230,6 +247,10 @@ class GroupedTable(Answering):
 
     def __repr__(self) -> str:
         return f"GroupedTable({self._table!r}, by {', '.join(self.columns)})"
+
+
+def _shown(groups: object) -> str:
+    return repr(groups) if isinstance(groups, str) else f"a {type(groups).__name__}"
 
 
 def _text(name: str, value: object) -> str:

@@ -80,7 +80,7 @@ def test_no_group_may_be_named(frame):
 
 
 def test_what_naming_costs_is_for_private_groups(frame):
-    with pytest.raises(ParameterError, match='are for groups = "private"'):
+    with pytest.raises(ParameterError, match='are for groups="private"'):
         keyed(frame).group_by("diagnosis", groups=["flu"], epsilon=1.0)
     key = KeyedRandom(KEY)
     with pytest.raises(ParameterError, match="delta"):

@@ -15,6 +15,7 @@ import duckdb
 
 from dpcore.batch.expressions.allowed import FUNCTIONS, INFIX, LONGEST_CELL, LONGEST_ROW, OTHER_BYTES, TYPES, kind_of
 from dpcore.batch.expressions.database import opened
+from dpcore.batch.expressions.habits import habit
 from dpcore.batch.expressions.syntax import Call, Column, Literal, SyntaxRefusedError, column_named, literals_of, parsed
 from dpcore.errors import JobError
 
@@ -194,7 +195,7 @@ class Compiler:
             self._database.sql(f"SELECT TRY({sql}) AS value FROM (SELECT {source})").fetchall()
         except duckdb.Error as error:
             said = str(error).partition("\n")[0].partition(": ")[2] or "no such operation"
-            raise SyntaxRefusedError(f"has {_named(node)} that cannot be computed: {said}") from None
+            raise SyntaxRefusedError(f"has {_named(node)} that cannot be computed: {said.rstrip('.')}{habit(node.name)}") from None
         if kind_of(kind) not in TYPES:
             raise SyntaxRefusedError(f"has {_named(node)} of type {kind}, which cannot be used")
         return kind

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from dpcore.batch.expressions.allowed import COMPARISONS, CONJUNCTIONS, FUNCTIONS, TARGETS
+from dpcore.batch.expressions.habits import habit, habit_of
 from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.errors import reason
 
@@ -120,7 +121,7 @@ def parsed(text: str, database: duckdb.DuckDBPyConnection) -> Node:
     except (duckdb.Error, UnicodeError, RecursionError, ValueError) as error:
         raise SyntaxRefusedError(f"is no expression of SQL{reason(error)}") from None
     if document.get("error"):
-        raise SyntaxRefusedError(f"is no expression of SQL: {document.get('error_message', '')}")
+        raise SyntaxRefusedError(f"is no expression of SQL: {document.get('error_message', '')}{habit_of(text)}")
     try:
         return _Tree().node(_only_expression(document), 0)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError):
@@ -224,10 +225,12 @@ class _Tree:
     def _function(self, _: str, found: dict[str, Any], depth: int) -> Node:
         name, _, arguments, path = (found.pop(key) for key in ("function_name", "is_operator", "arguments", "qualified_name"))
         if path != {"path": [name]} or found != CALL or any(set(each) != {"name", "expression"} or each["name"] for each in arguments):
-            raise SyntaxRefusedError(f"calls {name!r} with what only aggregates have, or with the name of a schema or an argument")
+            called = f"calls {name!r} with what only aggregates have, or with the name of a schema or an argument"
+            raise SyntaxRefusedError(called + habit(name.lower()))
         name = name.lower()
         if name not in FUNCTIONS and name not in {"if", "nullif"}:
-            raise SyntaxRefusedError(f"calls {name!r}, which is not one of the functions that can be used.{suggestion(name, FUNCTIONS)}")
+            advice = habit(name) or f".{suggestion(name, FUNCTIONS)}"
+            raise SyntaxRefusedError(f"calls {name!r}, which is not one of the functions that can be used{advice}")
         parts = self._nodes_of([each["expression"] for each in arguments], depth)
         if name == "if" and len(parts) == 3:
             return Call("case", "CASE", parts)
@@ -298,4 +301,5 @@ def column_named(name: str, columns: Mapping[str, object]) -> str:
         return near[0]
     if near:
         raise SyntaxRefusedError(f"names {name!r}, and several columns are written so but for capitals; write one of them in double quotes")
-    raise SyntaxRefusedError(f"names {name!r}, which is not a column of the input and is not derived before.{suggestion(name, columns)}")
+    advice = suggestion(name, columns) or f" A text is written in single quotes: {name!r}"
+    raise SyntaxRefusedError(f"names {name!r}, which is not a column of the input and is not derived before.{advice}")

@@ -50,7 +50,8 @@ def check_categories(
     kind = type(value[0])
     for position, item in enumerate(value):
         if type(item) not in {str, int, bool if answers else int} or type(item) is not kind:
-            raise ValueError(f"{wanted}; item {position} is {reprlib.repr(item)}")
+            advice = "; numbers that are not whole go into bins, edges = [...]" if answers and isinstance(item, float) else ""
+            raise ValueError(f"{wanted}; item {position} is {reprlib.repr(item)}{advice}")
         if isinstance(item, int) and not INT64_MIN <= item <= INT64_MAX:
             raise ValueError(f"{wanted} that 64 bits hold; item {position} is {item}")
     if len(set(value)) < len(value):

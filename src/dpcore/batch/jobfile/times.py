@@ -66,7 +66,7 @@ def timed(value: object) -> Timed | None:
     Parameters
     ----------
     value : object
-        TOML's own dates and times, or text as ISO 8601 writes it.
+        TOML's own dates and times, durations of Python, or text as ISO 8601 writes it.
     """
     if isinstance(value, Timed):
         return value
@@ -77,6 +77,8 @@ def timed(value: object) -> Timed | None:
         return Timed.of("timestamp" if value.tzinfo is None else "instant", _microseconds(value))
     if isinstance(value, dt.date):
         return Timed.of("date", value.toordinal() - EPOCH)
+    if isinstance(value, dt.timedelta):
+        return Timed.of("duration", value // dt.timedelta(microseconds=1))
     return Timed.of("time", _of_day(value)) if isinstance(value, dt.time) and value.tzinfo is None else None
 
 

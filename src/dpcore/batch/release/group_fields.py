@@ -23,7 +23,9 @@ PRIVATE: Literal["private"] = "private"
 
 
 def _check_day(value: object) -> dt.date:
-    """A date of TOML, or its text."""
+    """A date of TOML, its text, or the midnight that begins it."""
+    if isinstance(value, dt.datetime) and value.tzinfo is None and value.time() == dt.time():
+        return value.date()
     if type(value) is dt.date:
         return value
     try:
@@ -132,6 +134,8 @@ def _check_groups(value: object) -> GroupsDeclared:
         return _combinations_of_file(value)
     if isinstance(value, Mapping):
         return {str(name): _group_column(str(name), each) for name, each in value.items()}
+    if isinstance(value, list | tuple) and None in value:
+        raise ValueError("groups = [...] lists values; for a group of the rows without one, write groups = {values = [...], null = true}")
     if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
         return _combinations(value)
     return check_categories(value, "groups", least=1, most=MAX_GROUPS, answers=True)
@@ -140,8 +144,8 @@ def _check_groups(value: object) -> GroupsDeclared:
 def _combinations_of_file(path: str) -> Combinations:
     if Path(path).suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"groups as a text is the path of a public table with all combinations wanted, and ends in one of {', '.join(SUFFIXES)}, "
-            f"got {reprlib.repr(path)}"
+            f'groups must be a list of values, a table, "{PRIVATE}", or the path of a public table with a row for each group, which ends '
+            f"in one of {', '.join(SUFFIXES)}, got {reprlib.repr(path)}"
         )
     return Combinations(groups_file=path)
 
@@ -154,7 +158,8 @@ def _combinations(records: list[Any] | tuple[Any, ...]) -> Combinations:
             raise ValueError(f"groups as a list of tables has the same columns in each; groups[{position}] is {reprlib.repr(record)}")
         for name, value in record.items():
             if value is not None and type(value) not in {str, int}:
-                raise ValueError(f"groups[{position}].{name} must be a string or an integer, got {reprlib.repr(value)}")
+                advice = "; write 0 and 1 for false and true" if isinstance(value, bool) else ""
+                raise ValueError(f"groups[{position}].{name} must be a string or an integer, got {reprlib.repr(value)}{advice}")
     return Combinations(records=tuple(dict(record) for record in records))
 
 

@@ -22,6 +22,7 @@ from dpcore.batch.release.queries import (
     SyntheticQuery,
 )
 from dpcore.batch.release.reads import Read, read_of
+from dpcore.batch.release.type_words import mend
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import Charge, Spend
 from dpcore.batch.tables.checks import (
@@ -274,14 +275,19 @@ def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], 
             if not cells.accepts(types[name]):
                 declared = " with these categories" if isinstance(cells, Declared | ListedGroups) else ""
                 asked = f"{query.name!r} ({query.kind}{declared})"
+                if query.grouping is not None and name in query.grouping[0] and name != getattr(query, "column", None):
+                    asked = f"group_by of {query.name!r}"
                 where = "" if name in found.derived else f"{path}: "
-                raise JobError(f"{where}column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}")
+                said = f"{where}column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}"
+                raise JobError(said + mend(name, types[name], cells))
             found.integers[name] = found.integers.get(name, True) and pa.types.is_integer(types[name])
 
 
 def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
     """Some column, for a job that only counts rows: readers hand over rows of columns."""
     info = inputs.inspect(inputs.paths[0])
+    if not info.names:
+        raise JobError(f"{inputs.paths[0]}: it has no columns, and so no rows that can be counted")
     if job.privacy.unit != "row":
         name = job.privacy.unit
     elif info.types is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import reprlib
 import sys
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from pydantic import PlainValidator, ValidationInfo
 from dpcore._validation import check_integer, check_real
 from dpcore.batch.jobfile.fields import Category, check_categories, checked
 from dpcore.batch.jobfile.sections import SUFFIXES
-from dpcore.batch.jobfile.times import DAY, Timed, sort_of, timed
+from dpcore.batch.jobfile.times import DAY, EXAMPLES, Timed, sort_of, timed
 from dpcore.errors import ParameterError, ParameterTypeError
 
 Checked = TypeVar("Checked")
@@ -72,7 +73,8 @@ def _timed_progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
         raise ValueError(f"{key} as a table has the keys start, stop and step, got {', '.join(map(str, table))}")
     start, stop, step = (timed(table[name]) for name in ("start", "stop", "step"))
     if start is None or stop is None or step is None or sort_of(stop) != sort_of(start) or sort_of(step) != "duration":
-        raise ValueError(f'{key}: with start = {start!r}, stop must be of the same sort, and step a duration like "P7D" or "PT1H"')
+        given = f"stop = {table['stop']!r} and step = {table['step']!r}"
+        raise ValueError(f'{key}: with start = {start!r}, stop must be of this sort, too, and step a duration like "P7D", got {given}')
     steps, rest = divmod(int(step), DAY) if sort_of(start) == "date" else (int(step), 0)
     if rest or steps <= 0 or start + steps > stop:
         raise ValueError(f"{key}: step = {step!r} must be positive, of dates whole days, and stop = {stop!r} at least start + step")
@@ -87,7 +89,14 @@ def _bound(name: str, value: object) -> float:
         found = timed(value)
     except ValueError as error:
         raise ValueError(f"{name} {error}, got {reprlib.repr(value)}") from None
-    return _number(name, value) if found is None else found
+    if found is not None:
+        return found
+    try:
+        return _number(name, value)
+    except ValueError as error:
+        if not isinstance(value, str) or not any(letter.isdecimal() for letter in value):
+            raise
+        raise ValueError(f"{error}; dates, times and durations are written {', '.join(EXAMPLES.values())}") from None
 
 
 def _check_bound(value: object, info: ValidationInfo) -> float:
@@ -206,14 +215,23 @@ def check_cells_of_groups(key: str, cells: int, groups: int) -> None:
 def _check_levels(value: object) -> tuple[float, ...]:
     """Levels of quantiles, in order, with few enough decimals for exact ranks."""
     listed = list(value) if isinstance(value, list | tuple) else [value]
-    levels = tuple(_number("q", item) for item in listed)
+    levels = tuple(_level(_number("q", item)) for item in listed)
     if len(levels) > MAX_LEVELS:
         raise ValueError(f"q must have at most {MAX_LEVELS} levels, got {len(levels)} of them")
     if not levels or not all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels):
-        raise ValueError(f"q must be a number in (0, 1) with at most {MAX_DECIMALS} decimals, or a list of such, got {reprlib.repr(value)}")
+        percent = "; the 95th percentile is q = 0.95" if any(1 < level < 100 for level in levels) else ""
+        raise ValueError(
+            f"q must be a number in (0, 1) with at most {MAX_DECIMALS} decimals, or a list of such, got {reprlib.repr(value)}{percent}"
+        )
     if any(not low < high for low, high in itertools.pairwise(levels)):
         raise ValueError(f"q must increase, got {reprlib.repr(value)}")
     return levels
+
+
+def _level(number: float) -> float:
+    """The decimal that a computed number like 0.1 + 0.2 stands for."""
+    nearest = round(number, MAX_DECIMALS)
+    return nearest if math.isclose(number, nearest, rel_tol=1e-12) else number
 
 
 def _check_stand_in(value: object) -> Category | float:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
 from dpcore.batch.expressions.arrow_values import database_type, readable
+from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.pieces import Cut
 from dpcore.errors import JobError, StorageError
@@ -87,7 +88,9 @@ def look_up(place: str, path: str, key: str, columns: list[str], kinds: Mapping[
         If it cannot be read.
     """
     if kinds.get(key) not in KEYS:
-        problem = "is not a column of the input" if key not in kinds else "has a type in the input that cannot be a key"
+        if key not in kinds:
+            raise JobError(f"{place}.key = {key!r} is not a column of the input.{suggestion(key, kinds)}")
+        problem = "has a type in the input that cannot be a key"
         raise JobError(f"{place}.key = {key!r} {problem}; a key is an integer, a text, a date, a time or a boolean")
     kind = kinds[key] or ""
     table = _read(place, path, key, kind, inputs)

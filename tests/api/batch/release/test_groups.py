@@ -302,7 +302,7 @@ LEAP = {"by": "day", "first": "2013-02-30", "last": "2013-03-01"}
         ({"group_by": "day", "groups": {"day": LEAP}}, ["day.first: must be a date like 2013-01-31, got '2013-02-30'"]),
         ({**TWO, "groups": {"region": ["a"], "visits": {"k": 1_000_001}}}, ["groups must be at most 1000000", "are 1000001"]),
         ({**TWO, "groups": {"region": {"k": 2000}, "visits": {"k": 2000}}}, ["are 4000000; name those that are wanted in a public table"]),
-        ({**TWO, "groups": "cells.txt"}, ["groups as a text is the path of a public table", "'cells.txt'"]),
+        ({**TWO, "groups": "cells.txt"}, ["the path of a public table", "'cells.txt'"]),
         ({**TWO, "groups": "no-such.csv"}, ["no-such.csv"]),
         ({**TWO, "groups": [{"region": "a", "visits": 1}, {"region": "a"}]}, ["has the same columns in each; groups[1] is"]),
         ({**TWO, "groups": [{"region": "a", "visits": 0.5}]}, ["groups[0].visits must be a string or an integer, got 0.5"]),

@@ -167,7 +167,7 @@ def test_mistakes_in_a_query(place, query, words):
             ["column 'region' has type string, but 'x' (histogram with these categories) takes an integer type"],
         ),
         ({**SUM, "group_by": "state", "groups": ["a"]}, ["there is no column 'state'"]),
-        ({**SUM, "group_by": "cost", "groups": ["a"]}, ["column 'cost' has type double, but 'x' (sum with these categories) takes"]),
+        ({**SUM, "group_by": "cost", "groups": ["a"]}, ["column 'cost' has type double, but group_by of 'x' takes"]),
     ],
 )
 def test_columns_that_do_not_fit(place, query, words):

@@ -1,0 +1,31 @@
+"""What to write in place of habits of other languages, at the end of a message about an expression."""
+
+from __future__ import annotations
+
+IS_NULL = "write x IS NULL or x IS NOT NULL"
+ONE_ROW = "an expression is about one row; aggregates are queries"
+NO_CLOCK = "write the day out, as in DATE '2024-01-31'"
+IN_WORDS = {
+    **dict.fromkeys(("isna", "isnull", "is_null", "notna", "notnull", "is_not_null", "isnan", "is_nan"), IS_NULL),
+    **dict.fromkeys(("isin", "is_in", "list_value"), "write x IN ('a', 'b')"),
+    **dict.fromkeys(("avg", "mean", "sum", "count", "min", "max", "median", "quantile", "stddev"), ONE_ROW),
+    **dict.fromkeys(("now", "today", "current_date", "current_timestamp", "get_current_timestamp"), NO_CLOCK),
+    "astype": "write CAST(x AS DOUBLE)",
+    "fillna": "write COALESCE(x, 0)",
+    "fill_null": "write COALESCE(x, 0)",
+    "startswith": "write starts_with(x, 'a')",
+    "&": "conditions are joined with AND",
+    "|": "conditions are joined with OR",
+}
+"""What to write in place of functions and operators of pandas, polars and SQL."""
+
+
+def habit(name: str) -> str:
+    """Advice for the name of a function or an operator, with the semicolon before it; "" if there is none."""
+    return f"; {IN_WORDS[name]}" if name in IN_WORDS else ""
+
+
+def habit_of(text: str) -> str:
+    """Advice for the text of an expression that is not one."""
+    word = text.strip().partition(" ")[0].upper()
+    return f"; leave {word} out, and write the expression alone" if word in {"WHERE", "SELECT", "FILTER"} else ""

@@ -1,0 +1,63 @@
+"""What is wrong with the arguments of a call, or with the name of a method, in words of what there is instead."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from dpcore.errors import ParameterTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MEANT = {"low": "lower", "high": "upper", "fillna": "missing", "fill_null": "missing", "skipna": "missing", "percentile": "q", "n": "s"}
+"""Words of other libraries for arguments, besides those that jobs explain."""
+NO_ROWS = "no row of the table is ever shown"
+UNBOUNDED = "an extreme value is one person's; use quantile"
+WORDS = {
+    **dict.fromkeys(("filter", "query", "loc", "iloc"), "use where, with a condition in SQL"),
+    **dict.fromkeys(("assign", "with_columns", "with_column", "eval"), "use derive, with expressions in SQL"),
+    **dict.fromkeys(("merge", "join"), "use lookup to add columns of a public table"),
+    **dict.fromkeys(("groupby", "group"), "use group_by, with the groups that you declare"),
+    **dict.fromkeys(("agg", "aggregate", "select"), "use batch to ask several queries at once"),
+    **dict.fromkeys(("avg", "average"), "use mean"),
+    **dict.fromkeys(("nunique", "n_unique"), "use count_distinct"),
+    **dict.fromkeys(("value_counts", "hist", "bin_counts"), "use histogram, with the categories or edges that you declare"),
+    **dict.fromkeys(("top_s", "topk", "top_k", "mode"), "use top"),
+    **dict.fromkeys(("variance",), "use var"),
+    **dict.fromkeys(("stddev", "stdev"), "use std"),
+    **dict.fromkeys(("cov",), "use covariance"),
+    **dict.fromkeys(("quantiles", "percentile"), "use quantile; q may be a list"),
+    **dict.fromkeys(("min", "max"), UNBOUNDED),
+    **dict.fromkeys(("head", "tail", "sample", "show", "collect", "to_pandas", "to_polars", "describe"), NO_ROWS),
+    **dict.fromkeys(("size", "len", "shape"), "use count"),
+    "synthetic": 'made-up rows are drawn by a job, kind = "synthetic" of dpcore release',
+}
+"""Words of pandas, polars and SQL for what tables do here."""
+OF_GROUPED = WORDS | dict.fromkeys(("where", "derive", "lookup", "group_by", "batch"), "call it before group_by")
+"""The same for grouped tables, which cannot be narrowed further."""
+
+
+def no_attribute(owner: object, name: str, words: Mapping[str, str]) -> AttributeError:
+    """The error about a method or an attribute that an object does not have."""
+    said = f"{type(owner).__name__!r} object has no attribute {name!r}"
+    return AttributeError(f"{said}; {words[name]}" if name in words else said, name=name, obj=owner)
+
+
+def refused_call(method: str, signature: inspect.Signature, args: Sequence[Any], given: Mapping[str, Any]) -> ParameterTypeError:
+    """The error about arguments that do not fit a method; `args` begin with the object itself."""
+    known = list(signature.parameters)[1:]
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        from dpcore.batch.jobfile.mistakes import RENAMED
+
+        near = (RENAMED | MEANT).get(unknown.lower())
+        close = [near] if near in known else difflib.get_close_matches(unknown, known, n=1)
+        advice = f" Did you mean {close[0]!r}?" if close else ""
+        return ParameterTypeError(f"{method} has no argument {unknown!r}.{advice} It takes {', '.join(known)}")
+    if len(args) > 2:
+        return ParameterTypeError(f"{method} takes {known[0]} alone without a name; give the others by name, as in epsilon=1.0")
+    required = [name for name in known if signature.parameters[name].default is inspect.Parameter.empty and name not in given]
+    absent = [name for name in required if name != known[0] or len(args) < 2]
+    return ParameterTypeError(f"{method} needs {' and '.join(absent)}" if absent else f"{method} got {known[0]} twice")

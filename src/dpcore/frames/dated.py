@@ -1,0 +1,51 @@
+"""Dates, timestamps, times and durations in answers, as Python has them; documents hold their text."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TIMES = dt.date | dt.time | dt.timedelta
+NUMERIC = ("sum", "mean", "quantile", "median")
+"""Kinds whose values are numbers, or dates, times or durations; texts among them are no labels."""
+
+
+def dated(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer of a document with dates and times in place of their text; labels of groups and categories stay text."""
+    found = dict(answer)
+    if answer["kind"] in NUMERIC:
+        found |= {key: _each(answer[key]) for key in ("value", "stderr", "interval") if key in answer}
+    if answer["kind"] == "histogram" and answer.get("edges") is not None:
+        found["edges"] = _each(answer["edges"])
+    return found
+
+
+def _each(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_each(item) for item in value]
+    return of_text(value) if isinstance(value, str) else value
+
+
+def of_text(text: str) -> str | TIMES:
+    """The date, timestamp, time or duration that a text is; the text if it is none."""
+    from dpcore.batch.jobfile.times import DAY, EPOCH, SECOND, parsed
+
+    found = parsed(text)
+    if found is None:
+        return text
+    sort, number = found
+    match sort:
+        case "date":
+            return dt.date.fromordinal(number + EPOCH)
+        case "duration":
+            return dt.timedelta(microseconds=number)
+        case "time":
+            seconds, parts = divmod(number, SECOND)
+            return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, parts)
+        case _:
+            days, rest = divmod(number, DAY)
+            zone = dt.UTC if sort == "instant" else None
+            return dt.datetime.fromordinal(days + EPOCH).replace(tzinfo=zone) + dt.timedelta(microseconds=rest)
