@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
-import math
 import tomllib
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +13,7 @@ import pytest
 from dpcore.batch import parse_release_job
 from dpcore.batch.release import calibration
 from dpcore.batch.release.plan import make_release_plan
+from support.answers import losses, parts_of
 from support.jobs import write_table
 from support.releases import release_text
 
@@ -59,92 +57,6 @@ def tally_of(answer, rows):
     return answer.tally(len(rows), [*read, codes])
 
 
-def numbers_of(answer, tally):
-    """The numbers that get noise, and the scale of each."""
-    kind = answer.section.kind
-    if kind in {"sum", "mean"}:
-        sums = [total * Fraction(tally.sums.grid) for total in tally.sums.integers]
-        if kind == "sum":
-            return [(total, answer.each.mechanism.scale) for total in sums]
-        counts = [(int(count), answer.each.count.scale) for count in tally.counts]
-        return [*((total, answer.each.total.scale) for total in sums), *counts]
-    return [
-        (int(count), answer.each.mechanism.scale) for count in np.asarray(tally[:-1] if kind == "count" else tally[:-1, :-1]).reshape(-1)
-    ]
-
-
-def logs(weights):
-    """Logarithms of probabilities that are proportional to e^weights."""
-    largest = max(weights)
-    total = largest + math.log(sum(math.exp(weight - largest) for weight in weights))
-    return [weight - total for weight in weights]
-
-
-def choices(answer, counts):
-    """For each choice that is made on one group: the log-probability of each outcome, with what is noised after it, as (number, scale)."""
-    each = answer.each
-    if answer.section.kind == "top_s":
-        scale, found = each.trial.scale, {}
-        for picks in itertools.permutations(range(3), answer.section.s):
-            log, left = 0.0, list(range(3))
-            for pick in picks:
-                log += one_pick(answer, [int(counts[i]) for i in left], scale)[left.index(pick)]
-                left.remove(pick)
-            values = [(int(counts[pick]), each.trial.value_scale) for pick in picks] if answer.section.values else []
-            found[picks] = (log, values)
-        return [found]
-    levels = [Fraction(repr(q)) for q in answer.section.q]
-    made = []
-    for level, sensitivity in zip(levels, each.sensitivities, strict=True):
-        utilities = each.utilities(counts, level).tolist()
-        made.append({i: (log, []) for i, log in enumerate(logs([each.epsilon * u / (2 * sensitivity) for u in utilities]))})
-    return made
-
-
-def one_pick(answer, counts, scale):
-    """Log-probabilities of the largest noisy count."""
-    if answer.section.method == "gumbel":
-        return logs([count / scale for count in counts])
-    return laplace_argmax(tuple(counts), scale)
-
-
-@functools.cache
-def laplace_argmax(counts, scale):
-    """Log-probabilities of an argmax with Laplace noise, by a sum over a fine grid: the same sum for neighbours, so good to 1e-6."""
-    x = np.linspace(min(counts) - 40 * scale, max(counts) + 40 * scale, 40_001)
-
-    def below(count):
-        z = (x - count) / scale
-        return np.where(z < 0, 0.5 * np.exp(np.minimum(z, 0)), 1 - 0.5 * np.exp(-np.maximum(z, 0)))
-
-    found = []
-    for i, count in enumerate(counts):
-        density = np.exp(-abs(x - count) / scale)
-        for j, other in enumerate(counts):
-            if j != i:
-                density = density * below(other)
-        found.append(density.sum())
-    return [math.log(each / sum(found)) for each in found]
-
-
-def loss(answer, one, other):
-    """The largest log-ratio of the probabilities of an answer on two tables."""
-    if answer.section.kind not in {"top_s", "median", "quantile"}:
-        pairs = zip(numbers_of(answer, one), numbers_of(answer, other), strict=True)
-        return float(sum(abs(a - b) / Fraction(scale) for (a, scale), (b, _) in pairs))
-    total = 0.0
-    for group in range(2):
-        if (one[group] == other[group]).all():
-            continue
-        for here, there in zip(choices(answer, one[group][:3]), choices(answer, other[group][:3]), strict=True):
-            total += max(
-                here[outcome][0] - there[outcome][0]
-                + sum(abs(a - b) / scale for (a, scale), (b, _) in zip(here[outcome][1], there[outcome][1], strict=True))
-                for outcome in here
-            )  # fmt: skip
-    return total
-
-
 def multisets(most, least=0):
     return [rows for size in range(least, most + 1) for rows in itertools.combinations_with_replacement(ROWS, size)]
 
@@ -164,15 +76,18 @@ def neighbours(privacy):
 
 
 def largest_loss(answer, privacy):
-    known = {}
+    known, ways, pairs = {}, [], []
 
-    def tally(rows):
+    def place(rows):
         key = tuple(sorted(rows))
         if key not in known:
-            known[key] = tally_of(answer, rows)
+            known[key] = len(ways)
+            ways.append(parts_of(answer, tally_of(answer, rows)))
         return known[key]
 
-    return max(loss(answer, tally(one), tally(other)) for one, other in neighbours(privacy))
+    for one, other in neighbours(privacy):
+        pairs.append((place(one), place(other)))
+    return losses(ways, np.array(pairs)).max()
 
 
 PRIVACY = [
@@ -212,10 +127,7 @@ def test_rho_of_choices_covers_their_loss(source, kind, privacy):
     answer = answer_of(source, KINDS[kind], privacy)
     largest = 0.0
     for one, other in neighbours(privacy):
-        here, there = tally_of(answer, one), tally_of(answer, other)
-        divergence = 0.0
-        for group in range(2):
-            for mine, theirs in zip(choices(answer, here[group][:3]), choices(answer, there[group][:3]), strict=True):
-                divergence += sum(math.exp(mine[i][0]) * (mine[i][0] - theirs[i][0]) for i in mine)
+        (here,), (there,) = (parts_of(answer, tally_of(answer, rows)) for rows in (one, other))
+        divergence = sum((np.exp(mine.logs) * (mine.logs - theirs.logs)).sum() for mine, theirs in zip(here, there, strict=True))
         largest = max(largest, divergence)
     assert 0 < largest <= answer.rho

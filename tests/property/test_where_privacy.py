@@ -124,9 +124,14 @@ def neighbours(relation, unit):
     return [(one, other) for one in owned for other in (owned if relation == "replace" else [()])]
 
 
-@pytest.mark.parametrize("on_job", [True, False], ids=["of the job", "of each query"])
-@pytest.mark.parametrize("unit", ["row", "unit"])
-@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+SETTINGS = list(itertools.product(("replace", "add_remove"), ("row", "unit"), (True, False)))
+DEFAULT = {("replace", "row", True), ("replace", "unit", True)}
+"""Conditions of a job. `test_release_matrix.py` has those of queries."""
+
+
+@pytest.mark.parametrize(
+    ("relation", "unit", "on_job"), [pytest.param(*each, marks=() if each in DEFAULT else pytest.mark.long) for each in SETTINGS]
+)
 def test_no_unit_moves_an_answer_by_more_than_its_noise_hides(tmp_path, relation, unit, on_job):
     """All neighbours, of up to two rows a unit. Each bound is reached, and the twin that takes n for public is exceeded."""
     privacy = {"relation": relation} | ({} if unit == "row" else {"unit": "unit", "max_rows_per_unit": 2})

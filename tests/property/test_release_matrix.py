@@ -1,0 +1,225 @@
+"""Every kind of query, with every key that changes what one unit can do to it: no neighbour of any small table costs more than ε.
+
+The cases are the product of kinds, conditions, groups and rows without a value, for rows and for units, under both relations. What a job
+may not ask is listed, and refused. A kind or a key that is in no list fails a test here. Each case is enumerated through the engine
+(`support.neighbours`), and its loss follows from the scales and the laws that the plan really has (`support.answers`). Broken twins lose
+more. The default run takes each kind once, a `long` run takes all cases.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dpcore.batch import make_release_plan, parse_release_job
+from dpcore.batch.release import calibration
+from dpcore.batch.release.queries import QUERY_SECTIONS
+from dpcore.errors import JobError
+from support.answers import losses, parts_of
+from support.jobs import write_table
+from support.neighbours import Statistics, Tables, knowing
+
+EPSILON = 0.75
+COLUMNS = {
+    "v": pa.float64(), "w": pa.float64(), "g": pa.string(), "h": pa.float64(), "c": pa.int64(), "p": pa.int64(), "q": pa.int64(),
+}  # fmt: skip
+OWN = [
+    (-9.0, 0.0, "a", 0.5, 0, 1, 1),
+    (9.0, 3.0, "b", 1.5, 1, 1, 1),
+    (9.0, 0.0, "a", 0.5, 1, 1, 1),
+    (None, 3.0, "b", 1.5, 0, 1, 1),
+    (9.0, 3.0, "b", 1.5, 1, 1, 0),
+    (-9.0, 3.0, "z", 9.0, 2, 1, 1),
+]
+"""Rows beyond both bounds, in two groups; without a value; one that the condition leaves out, because it fails; one in no group."""
+MANY = ((2.5, 2.0, "a", 0.5, 1, 1, 1), (2.5, 2.0, "b", 1.5, 1, 1, 1)) * 40
+"""Of one candidate in each group: another one is then chosen so seldom that its probability moves as far as it can."""
+OTHERS = [(), MANY, ((0.5, 1.0, "a", 0.5, 0, 1, 1), (2.5, 2.0, "a", 0.5, 0, 1, 1), (2.5, float("nan"), "b", 1.5, 1, 1, 1))]
+NUMBERS = {"column": "v", "lower": -1.0, "upper": 3.0, "missing": 2.0}
+FOUND = {"column": "v", "missing": 2.0, "bounds": "private", "bounds_epsilon": 0.25}
+GRID = {"column": "v", "grid": [-1, *(place / 128 for place in range(385))], "missing": 1}
+"""Of so many points that those far away weigh more than the best one: then their utilities decide, and a quantile loses what it may."""
+KINDS = {
+    "rows": {"kind": "count"},
+    "rows with a number between": {"kind": "count", "column": "v", "lower": 5, "upper": 10},
+    "rows with a value": {"kind": "count", "column": "v", "missing": "skip"},
+    "rows of categories": {"kind": "count", "column": "c", "categories": [1, 2]},
+    "categories": {"kind": "histogram", "column": "c", "k": 3, "missing": 0, "unknown": 1},
+    "bins": {"kind": "histogram", "column": "v", "edges": [-10, 0, 10], "missing": 0},
+    "sum": {"kind": "sum", **NUMBERS},
+    "sum of a unit": {"kind": "sum", "column": "v", "missing": 2.0, "max_sum_per_unit": 3.0},
+    "mean": {"kind": "mean", **NUMBERS},
+    "variance": {"kind": "var", **NUMBERS},
+    "deviation": {"kind": "std", **NUMBERS},
+    "covariance": {"kind": "covariance", "columns": ["v", "w"], "lower": [-1, 0], "upper": [3, 3], "missing": [2, 0]},
+    "quantiles": {"kind": "quantile", **GRID, "q": [0.3, 0.75]},
+    "median": {"kind": "median", **GRID},
+    "top": {"kind": "top_s", "column": "c", "k": 3, "s": 2},
+    "top with its count": {"kind": "top_s", "column": "c", "k": 3, "s": 1, "values": True},
+    "units": {"kind": "count_distinct"},
+    "values": {"kind": "count_distinct", "column": "c", "max_values_per_unit": 1},
+    "declared values": {"kind": "count_distinct", "column": "c", "k": 3, "max_values_per_unit": 1},
+    "sum between found bounds": {"kind": "sum", **FOUND},
+    "mean between found bounds": {"kind": "mean", **FOUND},
+    "variance between found bounds": {"kind": "var", **FOUND},
+    "median between found bounds": {"kind": "median", **FOUND},
+    "synthetic": {"kind": "synthetic", "columns": [{"name": "c", "k": 3, "missing": 0, "unknown": 1}]},
+}
+WHERE = {"every row": {}, "where": {"where": "p // q > 0"}}
+GROUPS = {
+    "one group": {},
+    "a list": {"group_by": "g", "groups": ["a", "b"]},
+    "two columns": {"group_by": ["g", "h"], "groups": {"g": ["a", "b"], "h": {"edges": [0, 1, 2]}}},
+    "private": {"group_by": "g", "groups": "private"},
+}
+ABSENT = {"stand-ins": {}, "skip": {"missing": "skip"}}
+UNITS = {"row": {}, "unit": {"unit": "unit", "max_rows_per_unit": 2}}
+RELATIONS = ("replace", "add_remove")
+SETTINGS = list(itertools.product(UNITS, RELATIONS))
+ELSEWHERE = {"groups": ("test_release_neighbours.py", "test_partitions_privacy.py")}
+"""Kinds whose loss is not a matter of ε alone: what moves the numbers of units, and the exact law of the decisions about them."""
+CHANGES_LOSS = {"where", "group_by", "groups", "missing", "bounds", "bounds_epsilon", "max_sum_per_unit", "max_values_per_unit", "values"}
+"""Keys that the cases vary."""
+CHANGES_NO_LOSS = {
+    "name", "kind", "epsilon", "weight", "delta", "confidence", "column", "columns", "lower", "upper", "categories", "categories_file", "k",
+    "edges", "bins", "unknown", "ddof", "grid", "q", "s", "candidates", "candidates_file", "method", "output", "marginals", "max_cells",
+    "draws",
+}  # fmt: skip
+"""Keys that say what is asked or how it is told; each kind has them as it needs them. δ, weights and methods have tests of their own."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query of a kind, with a condition, groups and a treatment of rows without a value."""
+
+    name: str
+    where: str
+    groups: str
+    absent: str
+
+    def query(self, unit):
+        """As a job has it."""
+        query = KINDS[self.name] | WHERE[self.where] | GROUPS[self.groups] | ABSENT[self.absent]
+        if unit == "row":
+            query.pop("max_values_per_unit", None)
+        if self.name == "covariance" and self.absent == "skip":
+            query["missing"] = "skip"
+        if query["kind"] == "synthetic":
+            query["output"] = f"made-{CASES.index(self)}.parquet"
+        return {"name": " / ".join((self.name, self.where, self.groups, self.absent)), "epsilon": EPSILON, **query}
+
+    def is_asked(self, unit):
+        """Whether a job may have it."""
+        keys = KINDS[self.name]
+        if self.absent == "skip" and "missing" not in keys and self.name != "covariance":
+            return False
+        if self.groups != "one group" and (keys["kind"] == "synthetic" or "bounds" in keys):
+            return False
+        return unit != "row" or not (self.name == "units" or "max_sum_per_unit" in keys)
+
+    def is_free(self, unit, relation):
+        """Whether it is the number of all rows, which neighbours share."""
+        return (self.name, self.where, self.groups, unit, relation) == ("rows", "every row", "one group", "row", "replace")
+
+
+CASES = [Case(*each) for each in itertools.product(KINDS, WHERE, GROUPS, ABSENT)]
+
+
+def document(folder, queries, unit, relation):
+    keys = {"name": "keys", "kind": "groups", "group_by": "g", "epsilon": 1.0, "delta": 0.01}
+    queries = [query | ({"output": str(folder / query["output"])} if "output" in query else {}) for query in queries]
+    return {
+        "version": 1, "input": {"path": str(folder / "in.parquet")}, "output": {"path": str(folder / "o.json")},
+        "privacy": {"max_epsilon": 1e6, "max_delta": 0.1, "relation": relation, **UNITS[unit]}, "query": [keys, *queries],
+    }  # fmt: skip
+
+
+def plan_of(folder, cases, unit, relation):
+    """A plan for all of these cases, where the groups "a" and "b" were released."""
+    row = pa.RecordBatch.from_arrays([pa.array([value], kind) for value, kind in zip(OWN[0], COLUMNS.values(), strict=True)], list(COLUMNS))
+    write_table(pa.Table.from_batches([row]).append_column("unit", pa.array([1])), folder / "in.parquet")
+    plan = make_release_plan(parse_release_job(document(folder, [case.query(unit) for case in cases], unit, relation)))
+    return knowing(plan, [b"a", b"b"])
+
+
+def tables_of(unit, relation):
+    public = unit == "row" and relation == "replace"
+    return Tables.of(OTHERS, OWN, 1 if unit == "row" else 2, relation, public=public)
+
+
+def worst(plan, place, statistics, pairs):
+    ways = [parts_of(plan.answers[place], each) for each in statistics]
+    return float(losses(ways, pairs).max())
+
+
+def enumerated(folder, cases, unit, relation, monkeypatch):
+    """The loss of each case, and that of its broken twin."""
+    tables, plan = tables_of(unit, relation), plan_of(folder, cases, unit, relation)
+    statistics = Statistics(plan, tables, COLUMNS, folder / "spill")
+    found = {case: statistics.of(place) for place, case in enumerate(cases, 1)}
+    loss = {case: worst(plan, place, found[case], tables.pairs) for place, case in enumerate(cases, 1)}
+    with monkeypatch.context() as broken:
+        right = calibration.contribution
+        broken.setattr(calibration, "contribution", lambda job, query: replace(right(job, query), rows=1, replaced=False))
+        twin = plan_of(folder, cases, unit, relation)
+    return loss, {case: worst(twin, place, found[case], tables.pairs) for place, case in enumerate(cases, 1)}
+
+
+def assert_private(folder, cases, unit, relation, monkeypatch):
+    """No case loses more than ε, each loses half of it at least, and either of two broken twins loses more.
+
+    The twins have the noise for one row that is added or removed, and half of the noise. (The noise of the first may be the right one, or
+    as good: under replacement of a row, the sum and the count of a mean do not both move as far as they can.)
+    """
+    loss, broken = enumerated(folder, cases, unit, relation, monkeypatch)
+    for case, each in loss.items():
+        if case.is_free(unit, relation):
+            assert each == 0
+            continue
+        assert each <= EPSILON * (1 + 1e-6), case
+        assert each >= EPSILON * (0.5 - 1e-9), case
+        assert max(broken[case], 2 * each) > EPSILON * (1 + 1e-6), case
+
+
+def some_cases(unit, relation):
+    """Of each kind one case in one of the settings in which it is asked."""
+    for place, name in enumerate(KINDS):
+        asked = [each for each in SETTINGS if name in {case.name for case in CASES if case.is_asked(each[0])}]
+        if asked[place % len(asked)] == (unit, relation):
+            cases = [case for case in CASES if case.name == name and case.is_asked(unit)]
+            yield cases[7 * place % len(cases)]
+
+
+@pytest.mark.parametrize(("unit", "relation"), SETTINGS)
+def test_each_kind_once(tmp_path, unit, relation, monkeypatch):
+    assert_private(tmp_path, list(some_cases(unit, relation)), unit, relation, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("unit", "relation"), SETTINGS)
+def test_all_cases(tmp_path, unit, relation, monkeypatch):
+    assert_private(tmp_path, [case for case in CASES if case.is_asked(unit)], unit, relation, monkeypatch)
+
+
+def test_no_kind_and_no_key_is_forgotten():
+    """A new one must be added to the cases, or be named as one that is tested elsewhere or changes no loss."""
+    assert {keys["kind"] for keys in KINDS.values()} | set(ELSEWHERE) == set(QUERY_SECTIONS)
+    assert not [name for names in ELSEWHERE.values() for name in names if not Path(__file__).with_name(name).exists()]
+    assert {key for section in QUERY_SECTIONS.values() for key in section.model_fields} == CHANGES_LOSS | CHANGES_NO_LOSS
+    once = [case for each in SETTINGS for case in some_cases(*each)]
+    assert sorted(case.name for case in once) == sorted(KINDS)
+    assert {case.where for case in once} == set(WHERE)
+    assert {case.groups for case in once} == set(GROUPS)
+    assert {case.absent for case in once} == set(ABSENT)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_is_no_case_is_refused(tmp_path, unit):
+    for case in CASES:
+        if not case.is_asked(unit):
+            with pytest.raises(JobError):
+                parse_release_job(document(tmp_path, [case.query(unit)], unit, "replace"))

@@ -1,0 +1,147 @@
+"""All tables of a few rows, and the neighbours of each, through the parts of the engine that look at rows.
+
+A table has the rows of others and those of one unit. Neighbours differ in the latter. All tables are derived, filtered and read as one
+batch, in which a column says whose table a row is; then each has its own statistics.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dpcore.batch.release.cells import read_column
+from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.key_counts import with_keys
+from dpcore.batch.release.people import OfWholeUnits
+from dpcore.batch.release.plan import ReleasePlan
+from dpcore.batch.release.private_grouping import PrivateGrouping
+from dpcore.batch.release.private_groups import Keys, KeysAnswer
+from dpcore.batch.tables.derivation import Derivation, Passing
+from dpcore.batch.tables.rows import Part, Rows
+from dpcore.batch.tables.whole_units import Gathered
+
+Array = npt.NDArray[Any]
+Row = tuple[Any, ...]
+UNIT, TABLE = "unit", "table"
+UNITS = 1 << 20
+"""More units than a table has rows."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables, and pairs of them that are neighbours.
+
+    Attributes
+    ----------
+    rows : list
+        For each table the rows of others, and those of the one unit.
+    pairs : ndarray of shape (pairs, 2)
+        Places of neighbours.
+    """
+
+    rows: list[tuple[Sequence[Row], Sequence[Row]]]
+    pairs: Array
+
+    @classmethod
+    def of(cls, others: Sequence[Sequence[Row]], own: Sequence[Row], most: int, relation: str, *, public: bool) -> Tables:
+        """All that one unit may own, at most so many rows, beside each of several tables of others; a replaced row is always there."""
+        owned = [rows for size in range(int(public), most + 1) for rows in itertools.combinations_with_replacement(own, size)]
+        tables = [(rest, mine) for rest in others for mine in owned]
+        size = len(owned)
+        there = range(len(owned))
+        empty = owned.index(()) if () in owned else None
+        inside = list(itertools.combinations(there, 2)) if relation == "replace" else [(empty, place) for place in there if place != empty]
+        pairs = [(start + one, start + other) for start in range(0, len(tables), size) for one, other in inside]
+        return cls(tables, np.array(pairs))
+
+    def batch(self, columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+        """The rows of all tables, with their units and tables; units of different tables are different, and the one unit is the first."""
+        everything = [(place, 0 if mine else 1 + i, row) for place, parts in enumerate(self.rows) for mine, i, row in _of_table(parts)]
+        values = list(zip(*(row for _, _, row in everything), strict=True))
+        arrays = [pa.array(column, kind) for column, kind in zip(values, columns.values(), strict=True)]
+        tables = np.array([place for place, _, _ in everything])
+        units = tables * UNITS + np.array([unit for _, unit, _ in everything])
+        return pa.RecordBatch.from_arrays([*arrays, pa.array(units), pa.array(tables)], [*columns, UNIT, TABLE])
+
+
+def _of_table(parts: tuple[Sequence[Row], Sequence[Row]]) -> Iterator[tuple[bool, int, Row]]:
+    for mine, rows in zip((False, True), parts, strict=True):
+        for i, row in enumerate(rows):
+            yield mine, i, row
+
+
+def knowing(plan: ReleasePlan, keys: Sequence[bytes]) -> ReleasePlan:
+    """The plan where these keys were released for its private groups."""
+    tallies = [Keys(answer.grouping.released(keys), False) if isinstance(answer, KeysAnswer) else None for answer in plan.answers]
+    known = with_keys(plan, tallies)
+    assert not any(
+        isinstance(getattr(each, "grouping", None), PrivateGrouping) for each in known.answers if not isinstance(each, KeysAnswer)
+    )
+    return known
+
+
+class Statistics:
+    """The exact statistics of each query of a plan, for all tables.
+
+    Parameters
+    ----------
+    plan : ReleasePlan
+        The job; private groups are known.
+    tables : Tables
+        The tables.
+    columns : mapping of str to pyarrow.DataType
+        Their columns.
+    spill : Path
+        A folder.
+    """
+
+    def __init__(self, plan: ReleasePlan, tables: Tables, columns: Mapping[str, pa.DataType], spill: Path) -> None:
+        self._plan, self._tables, self._spill = plan, tables, spill
+        batch = tables.batch(columns)
+        derivations = plan.derivations
+        with (Derivation() if derivations is None else derivations.adding).opened() as deriving:
+            derived = deriving.of(Rows(batch, (Part(0, Path("in"), 0),), 0, 1.0))
+        names = tuple(dict.fromkeys([*derived.rows.batch.schema.names]))
+        self._passing = Passing(derived, None, () if derivations is None else derivations.conditions, names)
+
+    def of(self, place: int) -> list[Any]:
+        """The statistic of a query, of each table."""
+        answer, part = self._plan.answers[place], self._passing.of(place)
+        read = [read_column(part.rows, name, cells) for name, cells in answer.reads]
+        if isinstance(answer, GroupedAnswer | OfWholeUnits) and answer.grouping is not None:
+            read.append(answer.grouping.codes(part.rows.batch))
+        tables = part.rows.batch.column(TABLE).to_numpy()
+        if isinstance(answer, OfWholeUnits):
+            return self._of_whole_units(answer, tables, read)
+        ends = np.searchsorted(tables, np.arange(len(self._tables.rows) + 1)).tolist()
+        return [answer.tally(stop - start, [each[start:stop] for each in read]) for start, stop in itertools.pairwise(ends)]
+
+    def _of_whole_units(self, answer: Any, tables: Array, read: list[Any]) -> list[Any]:
+        """All tables at once: their units and groups are made different."""
+        groups = answer.whole.groups
+        if answer.draws_words:
+            # A word for each place in a table: the same for neighbours, where the one unit stands behind all others.
+            starts = np.searchsorted(tables, tables)
+            read = [*read, ((np.arange(len(tables)) - starts) * 7 % 11).astype(np.uint64)]
+        wide = replace(answer, whole=replace(answer.whole, grouping=_Wide(len(self._tables.rows) * groups)))
+        codes = read.pop(-1 - answer.draws_words) if answer.grouping is not None else np.zeros(len(tables), np.int64)
+        codes = np.where(codes < groups, tables * groups + codes, len(self._tables.rows) * groups)
+        read.insert(len(read) - answer.draws_words, codes)
+        gathered = Gathered(wide.statistic, self._spill)
+        gathered += wide.tally(len(tables), read)
+        found = np.array(gathered.made(1), dtype=object).reshape(len(self._tables.rows), groups)
+        return [found[place].tolist() for place in range(len(self._tables.rows))]
+
+
+@dataclass(frozen=True)
+class _Wide:
+    """So many groups."""
+
+    size: int
