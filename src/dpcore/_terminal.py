@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Command = Callable[..., Any]
 
+WHOLE = 36
+"""Letters of a number with its interval; the cells of the one column that is aligned to the right stay on one line up to this length."""
 PIPE_WIDTH = 240
 """Columns of a table that goes into a pipe, which has no width of its own."""
 
@@ -62,11 +64,12 @@ def make_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, rig
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, overflow="fold", justify="right" if heading in right else "left")
-    for row in rows:
-        # Text, not markup: rich would take a range in brackets for a style.
-        table.add_row(*(Text("–" if cell is None else printable(str(cell))) for cell in row))
+    cells = [["–" if cell is None else printable(str(cell)) for cell in row] for row in rows]
+    for place, heading in enumerate(headings):
+        is_whole = tuple(right) == (heading,) and max((len(row[place]) for row in cells), default=0) <= WHOLE
+        table.add_column(heading, overflow="fold", no_wrap=is_whole, justify="right" if heading in right else "left")
+    for row in cells:
+        table.add_row(*map(Text, row))  # Text, not markup: rich would take a range in brackets for a style.
     return table
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore._html import columns_table, escaped
+from dpcore._html import MOST, columns_table, escaped, rows_table
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.dated import TIMES, dated
-from dpcore.frames.records import columns_of, table_of
+from dpcore.frames.records import LOWER, STDERR, UPPER, VALUE, columns_of, table_of
+from dpcore.pages.numbers import counted, plain_number, readable, rounded_up, with_digits
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.plan import ReleasePlan
 
 SIGNIFICANT = 6
-"""Digits of a number in a line about a result."""
+"""Digits of a number in a line about a plan."""
 SHOWN = 5
 """Queries in a line about a plan."""
 
@@ -72,16 +73,16 @@ class TablePlan:
         lines = [(query, noise) for query in self.document["queries"] for noise in query["noise"] or [None]]
         return {
             "query": [query["name"] for query, _ in lines],
-            "epsilon": [query["privacy"]["epsilon"] for query, _ in lines],
-            "delta": [query["privacy"]["delta"] for query, _ in lines],
-            "noise": ["none" if noise is None else noise["law"] for _, noise in lines],
-            "scale": [None if noise is None else noise["scale"] for _, noise in lines],
-            "stderr": [query["stderr"] for query, _ in lines],
+            "epsilon": [rounded_up(query["privacy"]["epsilon"], 6) for query, _ in lines],
+            "delta": [rounded_up(query["privacy"]["delta"], 6) for query, _ in lines],
+            "noise": ["none" if noise is None else noise["law"].replace("_", " ") for _, noise in lines],
+            "scale": [plain_number(None if noise is None else noise["scale"], 4) for _, noise in lines],
+            "stderr": [plain_number(query["stderr"], 4) for query, _ in lines],
         }
 
     def __repr__(self) -> str:
         said = [f"epsilon={self.privacy.epsilon!r}", f"delta={self.privacy.delta!r}", f"relation={self.privacy.relation!r}"]
-        errors = [f"{query['name']}: stderr {_digits(query['stderr'])}" for query in self.document["queries"][:SHOWN]]
+        errors = [f"{query['name']}: stderr {_error(query['stderr'])}" for query in self.document["queries"][:SHOWN]]
         more = len(self.document["queries"]) - len(errors)
         return f"TablePlan({', '.join([*said, f'unit={self.unit!r}', *errors, *([f'… {more} more'] if more else [])])})"
 
@@ -300,7 +301,7 @@ class TableResult:
         answer = self.document
         columns = columns_of(answer)
         rows = len(next(iter(columns.values())))
-        said = _line(answer) if rows == 1 and "value" in columns else f"{rows} rows of {', '.join(columns)}"
+        said = _line(columns) if rows == 1 and VALUE in columns else f"{counted(rows, 'row')} of {', '.join(columns)}"
         return f"TableResult({answer['name']}: {said}, epsilon={self.privacy.epsilon:.4g})"
 
     def _repr_html_(self) -> str:
@@ -309,29 +310,40 @@ class TableResult:
         caption = f"{self.document['name']}: {_protected(self.privacy, self._whole()['unit'])}"
         columns = columns_of(self.document)
         known = {name: column for name, column in columns.items() if not column or any(cell is not None for cell in column)} or columns
-        return columns_table(caption, {name: ["–" if cell is None else cell for cell in column] for name, column in known.items()})
+        total = len(next(iter(columns.values())))
+        return rows_table(caption, list(known), (_shown(known, place) for place in range(min(total, MOST))), total)
 
 
-def _line(answer: Mapping[str, Any]) -> str:
+def _line(columns: Mapping[str, Sequence[Any]]) -> str:
     """A number with its interval."""
-    columns = columns_of(answer)
-    value, lower, upper = columns["value"][0], columns["lower"][0], columns["upper"][0]
-    if value is None:
+    shown = dict(zip(columns, _shown(columns, 0), strict=True))
+    if columns[VALUE][0] is None:
         return "no value"
-    return _digits(value) if lower is None else f"{_digits(value)} in [{_digits(lower)}, {_digits(upper)}]"
+    return shown[VALUE] if columns[LOWER][0] is None else f"{shown[VALUE]} in [{shown[LOWER]}, {shown[UPPER]}]"
 
 
-def _digits(value: object) -> str:
-    """A number with few digits; a date or time as it is written."""
-    return "unknown" if value is None else f"{value:.{SIGNIFICANT}g}" if isinstance(value, int | float) else str(value)
+def _shown(columns: Mapping[str, Sequence[Any]], place: int) -> list[str]:
+    """A row of an answer as pages write it: with the digits that its standard error calls for."""
+    row = {name: column[place] for name, column in columns.items()}
+    error, numbered = row.get(STDERR), [name for name in (VALUE, LOWER, UPPER) if isinstance(row.get(name), int | float)]
+    found = {name: plain_number(value) for name, value in row.items()}
+    if isinstance(error, int | float) and numbered:
+        found |= zip(numbered, with_digits([row[name] for name in numbered], error), strict=True)
+        found[STDERR] = readable([float(error)], float(error), percent=False)[0] if error else "0"
+    return list(found.values())
+
+
+def _error(stderr: object) -> str:
+    """A standard error of a plan."""
+    return "unknown" if stderr is None else plain_number(stderr, SIGNIFICANT)
 
 
 def _protected(privacy: Privacy, unit: str) -> str:
     """The guarantee in words."""
     change = "one row" if unit == "row" else f"the rows of one {unit}"
     verb = "differ by the values of" if privacy.relation == "replace" else "differ by the presence of"
-    delta = f", δ = {privacy.delta:.{SIGNIFICANT}g}" if privacy.delta else ""
-    return f"ε = {privacy.epsilon:.{SIGNIFICANT}g}{delta}, for tables that {verb} {change}"
+    delta = f", δ = {rounded_up(privacy.delta, SIGNIFICANT)}" if privacy.delta else ""
+    return f"ε = {rounded_up(privacy.epsilon, SIGNIFICANT)}{delta}, for tables that {verb} {change}"
 
 
 def _has(value: Any, kinds: Any) -> bool:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcore.pages.printable import json_escaped, printable
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 WORDS = {0.8: "one in five", 0.9: "one in ten", 0.95: "one in twenty", 0.99: "one in a hundred", 0.999: "one in a thousand"}
 MOST_DECIMALS = 12
+MOST_DIGITS = 10
+"""Digits of a number of the job; of more before the point it has an exponent."""
 LONGEST = 1e15
 """A number beyond either is shown with an exponent."""
 
@@ -42,12 +47,19 @@ def written(value: float, form: str) -> str:
 
 
 def plain_number(value: object, digits: int = 10) -> str:
-    """A number of the job with so many digits at most; text as it is, true and false in lower case, nothing as a dash."""
+    """A number of the job, rounded to so many digits; text as it is, true and false in lower case, nothing as a dash.
+
+    Examples
+    --------
+    >>> plain_number(1234.5), plain_number(123456.789, 4), plain_number(0.000123456, 2)
+    ('1,234.5', '123,500', '0.00012')
+    """
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return plain_name(value)
-    return written(value, f",.{digits}g")
+    # Fewer digits are a matter of rounding, and bring no exponent with them.
+    return written(value if digits >= MOST_DIGITS else float(f"{value:.{digits}g}"), f",.{max(digits, MOST_DIGITS)}g")
 
 
 def plain_name(value: object) -> str:
@@ -126,6 +138,33 @@ def readable(values: list[float], stderr: float, *, percent: bool) -> list[str]:
     decimals = min(max(places, 0), MOST_DECIMALS)
     unit = " %" if percent else ""
     return [written(_no_negative_zero(float(v) * scale, decimals), f",.{decimals}f") + unit for v in values]
+
+
+def with_digits(values: Sequence[float], stderr: float | None) -> list[str]:
+    """Write numbers with the digits that two digits of their standard error call for, but whole numbers as they are.
+
+    Parameters
+    ----------
+    values : sequence of float
+        A number that was released, then others such as the ends of its interval.
+    stderr : float or None
+        Its standard error.
+
+    Returns
+    -------
+    list of str
+        One text a value. Unless all of them are whole, only the first can be written as a whole number.
+
+    Examples
+    --------
+    >>> with_digits([1234, 1200, 1268], 17.0), with_digits([1234, 1200.5, 1267.5], 17.0), with_digits([0.5, 0.123, 0.877], 0.19)
+    (['1,234', '1,200', '1,268'], ['1,234', '1,200', '1,268'], ['0.50', '0.12', '0.88'])
+    """
+    numbers = readable([float(value) for value in values], float(stderr or 0.0), percent=False)
+    whole = [float(value).is_integer() and abs(float(value)) < LONGEST for value in values]
+    if all(whole):
+        return [written(int(value), ",") for value in values]
+    return [written(int(values[0]), ",") if whole[0] else numbers[0], *numbers[1:]]
 
 
 def _with_exponent(values: list[float], exponent: int, places: int) -> list[str]:

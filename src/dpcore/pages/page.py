@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 EXTRA_MISSING = "--report needs the extra `report`: pip install 'dpcore[report]'"
 
 
@@ -187,7 +189,8 @@ def _environment() -> Any:
 
     def with_breaks(text: object) -> Markup:
         """A name with places where a long one may wrap."""
-        return Markup("<wbr>").join(_fit_to_show(piece) for piece in breakable(str(text)))
+        shown = Markup("<wbr>").join(_fit_to_show(piece) for piece in breakable(str(text)))
+        return Markup(DATE.sub(r'<span class="whole">\g<0></span>', str(shown)))  # noqa: S704 - the text is escaped, and a date needs no escape
 
     environment = Environment(autoescape=True, loader=PackageLoader("dpcore.pages"), trim_blocks=True, lstrip_blocks=True, finalize=_shown)
     environment.filters |= {"plain": plain_number, "rounded_up": rounded_up, "name": with_breaks, "counted": counted}
@@ -200,4 +203,4 @@ def _shown(value: object) -> object:
 
 
 def _fit_to_show(text: str) -> str:
-    return printable_lines(text).replace(" %", "\u00a0%").replace(" = ", "\u00a0=\u00a0")
+    return printable_lines(text).replace(" %", "\u00a0%").replace(" = ", "\u00a0=\u00a0").replace("n − 1", "n\u00a0−\u00a01")

@@ -131,7 +131,7 @@ def _frame(axes: Any, panel: Panel) -> None:
     if panel.limits is not None:
         axes.set_ylim(panel.limits)
     _scale(axes, panel)
-    axes.tick_params(which="both", length=0, pad=4, labelsize=8, labelcolor=MUTED)
+    axes.tick_params(which="both", length=0, pad=4, labelsize=8.5, labelcolor=MUTED)
     axes.grid(which="major", axis="y", color=GRID, linewidth=0.8, zorder=0)
     axes.set_axisbelow(True)
     axes.set_xlabel(panel.x_label, fontsize=8.5)

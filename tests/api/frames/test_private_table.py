@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 
 import numpy as np
@@ -269,6 +270,24 @@ def test_results_have_numbers_and_frames(frame):
     for result in (count, bins, top, quartiles):
         assert "<table>" in result._repr_html_()
         assert repr(result).startswith("TableResult(")
+
+
+def test_numbers_are_written_as_on_pages():
+    from dpcore.frames.results import Answered, TableResult
+
+    def shown(value, stderr, interval, **keys):
+        query = {"name": "q", "kind": "mean", "column": "x", "privacy": {"epsilon": 1.0, "delta": 0.0}, "value": value, "stderr": stderr}
+        document = {"relation": "replace", "unit": "row", "queries": [query | {"interval": interval} | keys]}
+        result = TableResult(Answered("arrow", "a table", document, places=(0,)), 0)
+        return repr(result), re.findall(r"<td>(.*?)</td>", result._repr_html_())
+
+    one = shown(-30123.4567, 14.2, [-30151.0, -30095.9])
+    assert one == ("TableResult(q: −30,123 in [−30,151, −30,096], epsilon=1)", ["−30,123", "14", "−30,151", "−30,096"])
+    groups = {"group_by": "site", "groups": ["a", 7, None]}
+    several = shown([20240, 1.5, None], [3.0, 0.25, None], [[20234, 20246], [1.0, 2.0], None], **groups)
+    assert several[1] == ["a", "20,240", "3.0", "20,234", "20,246", "7", "1.50", "0.25", "1.00", "2.00", "–", "–", "–", "–", "–"]
+    assert shown(None, None, None)[0] == "TableResult(q: no value, epsilon=1)"
+    assert shown(1_234_567, 0.0, [1_234_567, 1_234_567])[1] == ["1,234,567", "0", "1,234,567", "1,234,567"]
 
 
 def test_a_column_of_groups_that_is_named_like_a_number(frame):

@@ -230,5 +230,5 @@ def test_a_million_groups():
         table = found.to_arrow()
         assert table.column_names == ["a", "b", "value", "stderr", "lower", "upper"]
         assert table.num_rows == len(found.value) == count
-        assert f"{count} rows" in repr(found)
+        assert f"{count:,} rows" in repr(found)
         assert "more" in found._repr_html_()

@@ -12,12 +12,15 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.patches import Rectangle
 
+from dpcore.batch.release import bin_axes
 from dpcore.batch.release import plots as release_plots
-from dpcore.batch.release.plots import bin_plot, bin_scale, heat_map, quantile_plot
+from dpcore.batch.release.bin_axes import axis_of_bins, bin_axis, powers
+from dpcore.batch.release.plots import bin_plot, heat_map, quantile_plot
 from dpcore.pages import plots
 from dpcore.pages.plots import NARROW_WIDTH, WIDTH, frequency_plot, interval_plot, picture
 
 EVEN, UNEVEN, FAR_APART = np.array([0.0, 2.5, 5.0, 7.5]), np.array([-1.0, 0.0, 1.0, 10.0]), np.array([0.0, 1.0, 10.0, 1e6])
+TOO_FAR = np.array([10.0**6, 10.0**6 + 1, 10.0**6 + 2, 10.0**7])
 COUNTS = np.array([5.0, -2.0, 18.0])
 
 
@@ -46,11 +49,12 @@ def bars(figure):
 
 
 def test_scales():
-    assert [bin_scale(edges) for edges in (EVEN, UNEVEN, FAR_APART, np.arange(0, 1, 0.1))] == ["counts", "densities", "places", "counts"]
+    scales = [bin_axis(edges).scale for edges in (EVEN, UNEVEN, FAR_APART, TOO_FAR, np.arange(0, 1, 0.1))]
+    assert scales == ["counts", "densities", "powers", "list", "counts"]
 
 
 def test_bars_of_bins_of_one_width_are_counts(figures):
-    bin_plot(EVEN, COUNTS, None, title="even", label="x")
+    bin_plot(bin_axis(EVEN), COUNTS, None, title="even", label="x")
     for figure in figures:
         left, width, height = bars(figure)
         assert left == pytest.approx(EVEN[:-1])
@@ -62,7 +66,7 @@ def test_bars_of_bins_of_one_width_are_counts(figures):
 
 def test_areas_of_bins_of_several_widths_are_counts(figures):
     intervals = np.stack([COUNTS - 1, COUNTS + 1], axis=1)
-    bin_plot(UNEVEN, COUNTS, intervals, title="uneven", label="x")
+    bin_plot(bin_axis(UNEVEN), COUNTS, intervals, title="uneven", label="x")
     for figure in figures:
         left, width, height = bars(figure)
         assert left == pytest.approx(UNEVEN[:-1])
@@ -77,25 +81,100 @@ def test_areas_of_bins_of_several_widths_are_counts(figures):
 def test_many_bins_of_several_widths_are_a_line_of_densities(figures):
     edges = np.concatenate([np.arange(100.0), [101.0, 103.0]])
     counts = np.append(np.full(99, 7.0), [14.0, 14.0])
-    bin_plot(edges, counts, None, title="many", label="x")
+    bin_plot(bin_axis(edges), counts, None, title="many", label="x")
     (stairs,) = [patch for patch in figures[0].axes[0].patches if hasattr(patch, "get_data")]
     assert stairs.get_data().values == pytest.approx(np.full(101, 7.0))
 
 
-def test_bins_too_far_apart_have_one_width(figures):
-    bin_plot(FAR_APART, COUNTS, None, title="far", label="x")
+@pytest.mark.parametrize(
+    "edges",
+    [
+        FAR_APART,
+        np.array([0, 100, 1000, 10_000, 100_000, 1_000_000.0]),
+        np.array([0, 10_000, 20_000, 30_000, 50_000, 100_000, 1e9]),
+        np.array([0, 0.1, 50, 100]),
+        np.array([-1e6, -100, -1, 0, 1, 10, 20, 30, 1e6]),
+        np.array([-1e9, -5, 3, 4]),
+        np.array([1e-20, 1e-19, 1e20]),
+        -np.array([1e6, 10, 1]),
+    ],
+    ids=str,
+)
+def test_bars_of_bins_that_are_far_apart_are_as_wide_as_their_bins_on_an_axis_of_powers(edges, figures):
+    counts = np.arange(2.0, len(edges) + 1)
+    axis = bin_axis(edges)
+    assert axis.scale == "powers"
+    bin_plot(axis, counts, np.stack([counts - 1, counts + 1], axis=1), title="far", label="x")
+    for figure in figures:
+        left, width, height = bars(figure)
+        assert left == pytest.approx(axis.places[:-1])
+        assert width == pytest.approx(np.diff(axis.places))
+        assert width * height == pytest.approx(counts)
+        assert width.min() >= bin_axes.NARROWEST * (left[-1] + width[-1] - left[0])
+        assert figure.axes[0].get_ylabel() == "rows per factor of ten"
+        numbered = [float(label.get_text().replace(",", "").replace("−", "-")) for label in figure.axes[0].get_xticklabels()]
+        assert set(numbered) <= set(edges.tolist())
+        assert (numbered[0], numbered[-1]) == (edges[0], edges[-1])
+
+
+def test_places_on_an_axis_of_powers():
+    assert powers(np.array([-100.0, -10.0, 0.0, 0.5, 1.0, 5.0])).tolist() == pytest.approx(
+        [-3.301029995663981, -2.301029995663981, 0, 1, 1.301029995663981, 2]
+    )
+    assert np.diff(powers(np.array([3.0, 30.0, 300.0]))).tolist() == pytest.approx([1, 1])
+
+
+def test_what_is_said_about_an_axis():
+    both_sides = np.array([-9e5, -1, 2, 3])
+    said = [" ".join(bin_axis(edges).notes("x")) for edges in (EVEN, UNEVEN, FAR_APART, TOO_FAR, -FAR_APART[::-1], both_sides)]
+    assert said[0] == ""
+    assert "number of rows per unit of x" in said[1]
+    assert said[2].endswith("number of rows per factor of ten. From 0 to 1 it is linear, and that is as wide as a factor of ten.")
+    assert "no bar is as wide as its bin" in said[3]
+    assert "From −1 to 0 it is linear" in said[4]
+    assert said[5].endswith("From −1 to 1 it is linear, and each half of that is as wide as a factor of ten.")
+
+
+def test_bins_that_no_axis_shows_are_a_list_of_counts(figures):
+    bin_plot(bin_axis(TOO_FAR), COUNTS, None, title="too far", label="x")
+    axes = figures[0].axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()][-1] == "1,000,002 to 10,000,000"
+    assert [patch.get_width() for patch in axes.patches] == COUNTS.tolist()
+
+
+def test_bins_of_dates_are_as_wide_as_their_days(figures):
+    axis = axis_of_bins({"edges": ["2024-01-01", "2024-02-01", "2024-03-01", "2025-01-01"]})
+    bin_plot(axis, COUNTS, None, title="dates", label="day of visit")
     left, width, height = bars(figures[0])
-    assert (left.tolist(), width.tolist()) == ([0, 1, 2], [1, 1, 1])
-    assert height == pytest.approx(COUNTS)
-    assert [text.get_text() for text in figures[0].axes[0].get_xticklabels()] == ["0", "1", "10", "1,000,000"]
+    assert width.tolist() == [31, 29, 306]
+    assert width * height == pytest.approx(COUNTS)
+    assert left[0] == 19_723
+    assert [figure.axes[0].get_ylabel() for figure in figures] == ["rows per day"] * 2
+    assert figures[0].axes[0].get_xticklabels()[-1].get_text() == "2025-01-01"
+    assert axis_of_bins({"edges": ["PT0S", "PT1H", "PT4H"]}).per_unit("x") == "rows per hour"
+    assert axis_of_bins({"edges": ["2024-01-01T00:00:00", "2024-01-01T00:00:01", "2025-01-01T00:00:00"]}).scale == "list"
+    assert axis_of_bins({"categories": ["a"]}) is None
 
 
-def test_neighbouring_bins_share_a_step_by_their_widths(monkeypatch, figures):
-    monkeypatch.setattr(release_plots, "MOST_STEPS", 31)
-    edges = np.cumsum(np.append(0.0, np.tile([1.0, 3.0], 31)))
-    bin_plot(edges, np.tile([2.0, 6.0], 31), None, title="steps", label="x")
+def test_neighbouring_bins_of_one_width_share_a_step(monkeypatch, figures):
+    monkeypatch.setattr(bin_axes, "MOST_STEPS", 31)
+    intervals = np.tile([[1.0, 3.0], [5.0, 7.0]], (31, 1))
+    bin_plot(bin_axis(np.arange(63.0)), np.tile([2.0, 6.0], 31), intervals, title="steps", label="x")
     (stairs,) = [patch for patch in figures[0].axes[0].patches if hasattr(patch, "get_data")]
-    assert stairs.get_data().values == pytest.approx(np.full(31, 2.0))
+    assert stairs.get_data().values == pytest.approx(np.full(31, 4.0))
+    band = figures[0].axes[0].collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (1, 7)
+
+
+def test_bins_that_are_too_narrow_share_a_step_of_a_line(figures):
+    edges = np.cumsum(np.append(1000.0, np.tile([1e-9, 2.0], 50)))
+    counts = np.tile([1.0, 3.0], 50)
+    axis = bin_axis(edges)
+    assert (axis.scale, len(axis.starts)) == ("powers", 50)
+    assert axis.notes("x")[1].startswith("Bins too narrow to see share a step")
+    bin_plot(axis, counts, np.stack([counts - 1, counts + 1], axis=1), title="steps", label="x")
+    (stairs,) = [patch for patch in figures[0].axes[0].patches if hasattr(patch, "get_data")]
+    assert (stairs.get_data().values * np.diff(stairs.get_data().edges)).sum() == pytest.approx(200)
 
 
 def test_bars_of_categories_are_the_numbers_and_dots_mark_other_bars(figures):

@@ -98,7 +98,7 @@ def _answered(query: Mapping[str, Any]) -> Iterator[Line]:
             levels, errors = as_list(query["q"], 1), as_list(query["rank_error"], 1)
             for level, point, error in zip(levels, as_list(value, 1), errors, strict=True):
                 shown = with_unit(plain_number(point), query)
-                yield quantile_name(level), f"{shown} ± {plain_number(float(f'{error:.3g}'))} rows"
+                yield quantile_name(level), f"{shown} ± {plain_number(float(error), 3)} rows"
         case "top_s":
             if "counts" in query:
                 yield from _numbers([plain_name(label) for label in value], query["counts"], query["stderr"], query["interval"], query)

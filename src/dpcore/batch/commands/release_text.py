@@ -117,7 +117,7 @@ def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, 
     section = answer.section
     noise = [Noise(**each) for each in noise_in_own_unit(section, [each.document() for each in answer.noise])]
     error = error_in_own_unit(section, answer.expected_error(rows))
-    shown = "–" if error is None else f"{error:.4g}"
+    shown = plain_number(error, 4)
     head = (section.name, section.kind, columns_in_words(section), rounded_up(spent.epsilon, 6), rounded_up(spent.delta, 6))
     first, *others = [_drawn(each) for each in dict.fromkeys(noise)] or [("none: public", "–", "–")]
     return [(*head, *first, shown), *(("",) * len(head) + other + ("",) for other in others)]
@@ -131,5 +131,5 @@ def columns_in_words(section: Query) -> str:
 
 
 def _drawn(noise: Noise) -> tuple[str, str, str]:
-    scale = f"{noise.scale:.4g}" if math.isfinite(noise.scale) else "–"
-    return noise.law.replace("_", " "), f"{noise.sensitivity:.6g}", scale
+    scale = plain_number(float(noise.scale), 4) if math.isfinite(noise.scale) else "–"
+    return noise.law.replace("_", " "), plain_number(float(noise.sensitivity), 6), scale

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from dpcore.batch.release import plots as release_plots
 from dpcore.batch.release.group_words import GroupNames, count_of_groups, crossed, group_columns
 from dpcore.batch.release.words import as_list, cell_names, quantile_name
-from dpcore.pages.numbers import counted, plain_name, plain_number
+from dpcore.pages.numbers import counted, plain_name, plain_number, readable, with_digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,8 +37,17 @@ def lines_of_groups(query: Mapping[str, Any], ranks: str | None) -> dict[str, An
         "hidden": max(0, len(names) - LINES),
         "narrowed": max(0, len(heads) - WIDEST),
         "ranks": ranks,
+        "stderr": _common_error(query),
+        "with_counts": query["kind"] == "histogram",
         "plot": _map_of_cells(query, names) if query["kind"] == "histogram" else None,
     }
+
+
+def _common_error(query: Mapping[str, Any]) -> str | None:
+    """The standard error that the counts of all groups have, if it is one."""
+    found = {error for of_group in as_list(query.get("stderr"), 1) for error in as_list(of_group, 1)}
+    error = found.pop() if len(found) == 1 else None
+    return readable([error], error, percent=False)[0] if error else None
 
 
 def _heads(query: Mapping[str, Any]) -> list[str]:
@@ -59,7 +69,8 @@ def _map_of_cells(query: Mapping[str, Any], names: GroupNames) -> str | None:
     if max(counts.shape) > MOST_MAPPED:
         return None
     labels = " and ".join(group_columns(query)), str(query["column"])
-    return _map(query, counts, list(names), _heads(query), labels)
+    texts = np.array([[_shown(value) for value in cells] for cells in query["value"]], dtype=object)
+    return _map(query, counts, texts, (list(names), _heads(query)), labels)
 
 
 def cross_of_groups(query: Mapping[str, Any], values: npt.NDArray[np.float64]) -> dict[str, Any]:
@@ -70,22 +81,29 @@ def cross_of_groups(query: Mapping[str, Any], values: npt.NDArray[np.float64]) -
     rows, columns = names
     table = values.reshape(len(rows), len(columns))
     first, second = group_columns(query)
-    shown = [{"label": row, "values": [_number(value) for value in line]} for row, line in zip(rows, table.tolist(), strict=True)]
-    plot = _map(query, table, rows, columns, (first, second)) if np.isfinite(table).all() else None
+    texts = _texts(query, values).reshape(table.shape)
+    shown = [{"label": row, "values": line} for row, line in zip(rows, texts.tolist(), strict=True)]
+    plot = _map(query, table, texts, (rows, columns), (first, second)) if np.isfinite(table).all() else None
     return {"cross": {"corner": f"{first} / {second}", "columns": columns, "rows": shown}} | ({} if plot is None else {"map": plot})
 
 
-def _number(value: float) -> str:
-    return "–" if np.isnan(value) else plain_number(float(f"{value:.6g}"))
+def _texts(query: Mapping[str, Any], values: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:
+    """The numbers of groups, each with the digits that its standard error calls for."""
+    errors = as_list(query.get("stderr"), len(values))
+    texts = ["–" if math.isnan(value) else with_digits([value], error)[0] for value, error in zip(values.tolist(), errors, strict=True)]
+    return np.array(texts, dtype=object)
 
 
 def _map(
-    query: Mapping[str, Any], values: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], labels: tuple[str, str]
+    query: Mapping[str, Any],
+    values: npt.NDArray[np.float64],
+    texts: npt.NDArray[np.object_],
+    names: tuple[Sequence[str], Sequence[str]],
+    labels: tuple[str, str],
 ) -> str:
     low, high = float(values.min()), float(values.max())
     # Of counts none has no colour; of other numbers the least.
     least = min(0.0, low) if query["kind"] in {"count", "histogram"} else low
     shares = np.clip((values - least) / ((high - least) or 1.0), 0.0, 1.0)
-    texts = np.vectorize(lambda value: plain_number(float(f"{value:.3g}")), otypes=[object])(values)
     title = f"{query['name']}: {counted(count_of_groups(query), 'group')}"
-    return release_plots.heat_map(shares, rows, columns, title=title, labels=labels, texts=texts)
+    return release_plots.heat_map(shares, *names, title=title, labels=labels, texts=texts)

@@ -53,7 +53,7 @@ def named_columns(queries: Iterable[Section]) -> set[str]:
 def labelled(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the document of a release with labels in place of the names of columns.
 
-    Queries whose answers are in the unit of measure of their column get it as `unit_of_measure`.
+    Queries whose answers are in the unit of measure of their column get it as `unit_of_measure`, those whose bins are as `unit_of_bins`.
     """
     columns = {column["name"]: column for column in document.get("columns", ())}
     if not columns:
@@ -73,6 +73,11 @@ def _labelled(query: Mapping[str, Any], columns: Mapping[str, Mapping[str, str]]
     unit = columns.get(query.get("column") or "", {}).get("unit_of_measure")
     if unit is not None and query["kind"] in IN_UNITS:
         shown["unit_of_measure"] = unit
+    if unit is not None and query["kind"] == "histogram":
+        shown["unit_of_bins"] = unit
+    if isinstance(query.get("groups"), dict):
+        groups = {label(name): keys for name, keys in query["groups"].items()}
+        shown["groups"] = groups if len(groups) == len(query["groups"]) else query["groups"]
     return shown
 
 
@@ -83,6 +88,6 @@ def with_unit(text: str, query: Mapping[str, Any]) -> str:
 
 
 def axis_of(text: str, query: Mapping[str, Any]) -> str:
-    """The label of an axis, with the unit of measure of its query."""
-    unit = query.get("unit_of_measure")
+    """The label of an axis, with the unit of measure of its query or of its bins."""
+    unit = query.get("unit_of_measure", query.get("unit_of_bins"))
     return text if unit is None else f"{text} ({unit})"

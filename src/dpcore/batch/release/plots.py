@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.patches import Rectangle
 
+from dpcore.batch.release.words import text_bin_names
 from dpcore.pages.numbers import written
 from dpcore.pages.plots import (
     ACCENT,
@@ -23,7 +24,7 @@ from dpcore.pages.plots import (
     axis_label,
     bare,
     few_numbers,
-    is_narrow,
+    frequency_plot,
     label_for,
     picture,
     shortened,
@@ -35,48 +36,25 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.figure import Figure
 
+    from dpcore.batch.release.bin_axes import BinAxis
+
 WIDTHS = (WIDTH, NARROW_WIDTH)
-SEPARATE_BARS = 60
-"""More bins than these are drawn as a line with a band, not as bars with error bars."""
-MOST_STEPS = 1000
-"""Above this number of bins, neighbours share a step: a screen has no more columns to show them in."""
 DOTS = 30
 """More bins than these have no dots."""
-NARROWEST = 1 / 150
-"""The share of the axis below which a bin would be too narrow to see."""
-NUMBERED, NUMBERED_NARROW = 10, 8
-"""The cells of a map with more rows or columns than these have no numbers."""
+NUMBERED = 12
+"""The cells of a map with more rows or columns have no numbers, nor those that are too narrow for them."""
 MAP_LABELS = 20
 """Names beside a map, at the most."""
 DARKEST, DARKEST_NUMBERED = 0.9, 0.5
 """Opacity of a map's largest share; and where a number stands on it, which must be legible on a light page and on a dark one."""
-LETTER = 0.09
-"""About the width of a letter, in inches."""
-
-
-def bin_scale(edges: npt.NDArray[np.float64]) -> str:
-    """Return how bins are drawn, depending on their widths.
-
-    Parameters
-    ----------
-    edges : ndarray of shape (m + 1,)
-        Increasing and finite.
-
-    Returns
-    -------
-    {"counts", "densities", "places"}
-        Bins of one width: bars as wide as the bins, as high as the counts. Bins of several widths: bars as wide as the bins, as high as the
-        counts over the widths, so that areas show counts. Bins of which one would be too narrow to see: bars of one width, as high as the
-        counts.
-    """
-    widths = np.diff(edges)
-    if widths.max() <= (1 + 1e-9) * widths.min():
-        return "counts"
-    return "densities" if widths.min() >= NARROWEST * (edges[-1] - edges[0]) else "places"
+LETTER, LINE = 0.09, 0.16
+"""About the width of a letter, and the height of a line, in inches."""
+BESIDE = 0.75
+"""About the width of what stands beside the axis of a histogram, in inches."""
 
 
 def bin_plot(
-    edges: npt.NDArray[np.float64],
+    axis: BinAxis,
     values: npt.NDArray[np.float64],
     intervals: npt.NDArray[np.float64] | None,
     bars: npt.NDArray[np.float64] | None = None,
@@ -84,12 +62,12 @@ def bin_plot(
     title: str,
     label: str,
 ) -> str:
-    """Draw counts of bins over the axis that they divide, as `bin_scale` says.
+    """Draw counts of bins over the axis that they divide.
 
     Parameters
     ----------
-    edges : ndarray of shape (m + 1,)
-        Increasing and finite.
+    axis : BinAxis
+        Of the bins. If no axis shows them, they are drawn as categories.
     values : ndarray of shape (m,)
         The counts.
     intervals : ndarray of shape (m, 2), or None
@@ -101,53 +79,63 @@ def bin_plot(
     label : str
         What the bins divide.
     """
-    scale = bin_scale(edges)
-    places = np.arange(len(edges), dtype=np.float64) if scale == "places" else edges
-    heights = values if bars is None else bars
-    per = np.diff(edges) if scale == "densities" else np.ones(len(values))
+    if axis.scale == "list":
+        ends = np.stack([values, values], axis=1) if intervals is None else intervals
+        return frequency_plot(text_bin_names(axis.names), values, ends, bars, title=title, label="rows", percent=False)
+    heights, per = values if bars is None else bars, axis.per
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        if len(values) > SEPARATE_BARS:
-            _band(axes, *_steps(places, heights, per, intervals))
+        if axis.is_line:
+            _band(axes, *_steps(axis, heights, intervals))
         else:
             dots = None if bars is None or len(values) > DOTS else values / per
-            _bars(axes, places, heights / per, None if intervals is None else intervals / per[:, None], dots)
-        axes.set_xlim(places[0], places[-1])
+            _bars(axes, axis.places, heights / per, None if intervals is None else intervals / per[:, None], dots)
+        axes.set_xlim(axis.places[0], axis.places[-1])
         axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
         axes.grid(axis="y", color=GRID, linewidth=0.8, zorder=0)
         axes.set_axisbelow(True)
         bare(axes, percent=False)
         few_numbers(axes.yaxis, percent=False, at_most=6)
         axes.spines["bottom"].set_visible(False)
-        if scale == "places":
-            chosen = np.unique(np.linspace(0, len(edges) - 1, min(len(edges), 4 if is_narrow(figure) else 9)).round().astype(int))
-            axes.set_xticks(places[chosen], [amount(float(edges[i])) for i in chosen])
+        if axis.scale == "powers" or axis.is_timed:
+            numbered = _numbered(axis, figure.get_figwidth())
+            axes.set_xticks(axis.places[numbered], [axis.names[i] for i in numbered])
+            first, *_, last = axes.get_xticklabels()
+            first.set_horizontalalignment("left")  # left of the plot there are other numbers
+            last.set_horizontalalignment("right")
         axes.set_xlabel(axis_label(figure, label))
-        axes.set_ylabel(f"rows per unit of {label_for(figure, label)}" if scale == "densities" else "rows")
+        axes.set_ylabel(axis.per_unit(label_for(figure, label)))
 
     return picture(draw, 2.8, title, narrow=2.6)
 
 
-def bins_per_step(bins: int) -> int:
-    """Return how many neighbouring bins are drawn as one."""
-    return -(-bins // MOST_STEPS)
+def _numbered(axis: BinAxis, width: float) -> list[int]:
+    """The edges below which there is room for their numbers: the outer ones, and from the left those that cover no other."""
+    across = (width - BESIDE) / (axis.places[-1] - axis.places[0])
+    at = (axis.places - axis.places[0]) * across
+    widths = [LETTER * (len(name) + 1) for name in axis.names]
+    last = len(at) - 1
+    found, taken = [0], widths[0]
+    for place in range(1, last):
+        half = widths[place] / 2
+        if taken <= at[place] - half and at[place] + half <= at[last] - widths[last]:
+            found.append(place)
+            taken = at[place] + half
+    return [*found, last]
 
 
 def _steps(
-    places: npt.NDArray[np.float64],
-    values: npt.NDArray[np.float64],
-    per: npt.NDArray[np.float64],
-    intervals: npt.NDArray[np.float64] | None,
+    axis: BinAxis, values: npt.NDArray[np.float64], intervals: npt.NDArray[np.float64] | None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64] | None]:
-    """Places, mean heights and the hull of the intervals of neighbouring bins."""
-    starts = np.arange(0, len(values), bins_per_step(len(values)))
+    """Places and heights of the steps of a line, and their band: the hull of the intervals of bins of one width, else the sum."""
+    starts, per = axis.starts, np.add.reduceat(axis.per, axis.starts)
     hull = None
-    if intervals is not None:
-        heights = intervals / per[:, None]
-        ends = np.minimum.reduceat(heights[:, 0], starts), np.maximum.reduceat(heights[:, 1], starts)
-        hull = np.stack(ends, axis=1)
-    return np.append(places[starts], places[-1]), np.add.reduceat(values, starts) / np.add.reduceat(per, starts), hull
+    if intervals is not None and axis.scale == "counts":
+        hull = np.stack([np.minimum.reduceat(intervals[:, 0], starts), np.maximum.reduceat(intervals[:, 1], starts)], axis=1)
+    elif intervals is not None:
+        hull = np.add.reduceat(intervals, starts, axis=0) / per[:, None]
+    return np.append(axis.places[starts], axis.places[-1]), np.add.reduceat(values, starts) / per, hull
 
 
 def _bars(
@@ -288,11 +276,12 @@ def heat_map(
         What stands on the cells. Default: the shares in per cent.
     """
     largest = float(shares.max()) or 1.0
+    written_out = np.vectorize(lambda share: written(100 * share, ".1f"), otypes=[object])(shares) if texts is None else texts
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        narrow = is_narrow(figure)
-        named = max(shares.shape) <= (NUMBERED_NARROW if narrow else NUMBERED)
+        across = (figure.get_figwidth() - LETTER * max(len(label_for(figure, name)) for name in rows) - BESIDE / 2) / shares.shape[1]
+        named = max(shares.shape) <= NUMBERED and LETTER * (max(map(len, written_out.flat)) + 1) <= across
         darkest = DARKEST_NUMBERED if named else DARKEST
         for (row, column), share in np.ndenumerate(shares):
             # The page's colours have no shades, so a share is how little of the card shines through.
@@ -301,7 +290,7 @@ def heat_map(
                 axes.text(
                     column + 0.5,
                     row + 0.5,
-                    written(100 * share, ".1f") if texts is None else str(texts[row, column]),
+                    str(written_out[row, column]),
                     ha="center",
                     va="center",
                     fontsize=8.5,
@@ -309,10 +298,18 @@ def heat_map(
         axes.set_xlim(0, shares.shape[1])
         axes.set_ylim(shares.shape[0], 0)
         bare(axes, percent=False)
-        axes.set_yticks(*_names(rows, shares.shape[0], [label_for(figure, name) for name in rows]))
-        places, names = _names(columns, shares.shape[1], [label_for(figure, name) for name in columns])
-        tilted = sum(map(len, names)) * LETTER / figure.get_figwidth() > 0.7
-        axes.set_xticks(places, names, rotation=35 if tilted else 0, ha="right" if tilted else "center")
+        axes.set_yticks(*_names(rows, shares.shape[0], [label_for(figure, name) for name in rows], MAP_LABELS))
+        names_below = [label_for(figure, name) for name in columns]
+        places, names = _names(columns, shares.shape[1], names_below, int(across * shares.shape[1] / LINE))
+        tilted = max(map(len, names)) * LETTER > across
+        angle = (35 if across * shares.shape[1] / len(names) >= LINE / math.sin(math.radians(35)) else 90) if tilted else 0
+        axes.set_xticks(
+            places,
+            names,
+            rotation=angle,
+            ha="center" if angle in {0, 90} else "right",
+            rotation_mode="anchor" if angle == 35 else "default",
+        )
         axes.spines["bottom"].set_visible(False)
         axes.set_ylabel(label_for(figure, labels[0]))
         axes.set_xlabel(axis_label(figure, labels[1]))
@@ -321,8 +318,8 @@ def heat_map(
     return picture(draw, height, title, narrow=height)
 
 
-def _names(names: Sequence[str], cells: int, shown: Sequence[str]) -> tuple[npt.NDArray[np.float64], Sequence[str]]:
-    """Return the positions of names beside a map, in the middle of a cell or at its edges, and the names that there is room for."""
-    every = -(-len(names) // MAP_LABELS)
+def _names(names: Sequence[str], cells: int, shown: Sequence[str], room: int) -> tuple[npt.NDArray[np.float64], Sequence[str]]:
+    """Return the positions of names beside a map, in the middle of a cell or at its edges, and the names: as many as there is room for."""
+    every = -(-len(names) // max(room, 1))
     places = np.arange(0, len(names), every, dtype=np.float64)
     return places + (0.5 if len(names) == cells else 0.0), shown[::every]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.batch.release import plots as release_plots
+from dpcore.batch.release.bin_axes import axis_of_bins
 from dpcore.batch.release.group_sections import cross_of_groups, lines_of_groups
 from dpcore.batch.release.labels import axis_of, with_unit
 from dpcore.batch.release.synthetic_page import FEW, MOST_BARS, synthetic_section
@@ -15,7 +16,6 @@ from dpcore.batch.release.words import (
     SPREADS,
     as_list,
     asked,
-    bin_edges,
     cell_names,
     coverage_in_words,
     declared,
@@ -28,16 +28,16 @@ from dpcore.batch.release.words import (
 )
 from dpcore.pages import plots
 from dpcore.pages.numbers import (
-    LONGEST,
     counted,
     ends_of,
+    percentage_of,
     plain_name,
     plain_number,
     plain_range,
     readable,
     rounded,
     rounded_up,
-    written,
+    with_digits,
 )
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def _texts(query: Mapping[str, Any]) -> dict[str, Any]:
         values[0] if len(values) == 1 else "; ".join(f"{quantile_name(level)} {value}" for level, value in zip(levels, values, strict=True))
     )
     ends = None if interval is None else f"{interval[0]} to {interval[1]}"
-    return {"form": "number", "value": shown, "interval": ends, "stderr": query.get("stderr"), "plot": None}
+    error = {"stderr": query.get("stderr"), "ranks": _rank_error(query)}
+    return {"form": "number", "value": shown, "interval": ends, "plot": None, **error}
 
 
 def _number(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def _number(query: Mapping[str, Any]) -> dict[str, Any]:
             "plot": None,
         }
     lower, upper = map(float, interval)
-    numbers = _with_digits([value, lower, upper], query.get("stderr"))
+    numbers = with_digits([value, lower, upper], query.get("stderr"))
     limits, part_of = _limits(query, float(value), (lower, upper))
     title = f"{query['name']}: {numbers[0]}, interval {ends_of(numbers[1], numbers[2])}"
     return {
@@ -152,11 +153,11 @@ def _limits(query: Mapping[str, Any], value: float, interval: tuple[float, float
 
 def _cells(query: Mapping[str, Any]) -> dict[str, Any]:
     """A number for each category, bin or group."""
-    values, edges, labels = numbers_of(query["value"]), bin_edges(query), cell_names(query)
-    parts = "bins" if edges is not None else "groups" if query.get("groups") is not None else "categories"
+    values, axis, labels = numbers_of(query["value"]), axis_of_bins(query), cell_names(query)
+    parts = "bins" if axis is not None else "groups" if query.get("groups") is not None else "categories"
     kinds = "counts" if _counts_rows(query) else "values"
     # Bins keep their order, as do a few categories; of many the largest come first.
-    order = np.arange(len(values)) if edges is not None or len(values) <= FEW else np.argsort(-values, kind="stable")
+    order = np.arange(len(values)) if axis is not None or len(values) <= FEW else np.argsort(-values, kind="stable")
     listed, is_long = [int(i) for i in order] if len(values) <= SHOWN else [], SHOWN < len(values) <= LISTED
     return {
         "form": parts,
@@ -168,17 +169,26 @@ def _cells(query: Mapping[str, Any]) -> dict[str, Any]:
         "with_intervals": query.get("interval") is not None,
         "stderr": _two_digits(_common(query.get("stderr"))),
         "plot": _cells_plot(query, values, order[:MOST_BARS]),
-        "scale": None if edges is None else release_plots.bin_scale(edges),
-        "banded": edges is not None and len(values) > release_plots.SEPARATE_BARS,
-        "merged": release_plots.bins_per_step(len(values)) if edges is not None else 1,
+        "drawn": [] if axis is None else axis.notes(str(query["column"])),
+        "banded": axis is not None and axis.is_line,
         "rows": _table_of_counts(query, labels, listed),
         "all_rows": _table_of_counts(query, labels, range(len(values))) if is_long else [],
         "total": len(values),
         "bars": min(len(values), MOST_BARS),
         "hidden": max(0, len(values) - MOST_BARS),
         "negative": kinds == "counts" and bool((values < 0).any()),
-        "expected_misses": plain_number(rounded(len(values) * (1 - query["confidence"]))) if query.get("confidence") else None,
+        "expected_misses": _expected_misses(query, len(values)),
     } | (cross_of_groups(query, values) if parts == "groups" else {})
+
+
+def _expected_misses(query: Mapping[str, Any], count: int) -> str | None:
+    """How many of so many intervals do not contain the true value."""
+    if not query.get("confidence"):
+        return None
+    at_most = "at most " if query.get("coverage") else ""
+    return (
+        f"of all {percentage_of(query['confidence'])} intervals, {at_most}about {plain_number(rounded(count * (1 - query['confidence'])))}"
+    )
 
 
 def _largest(query: Mapping[str, Any], labels: Sequence[str], values: npt.NDArray[np.float64]) -> str:
@@ -191,10 +201,10 @@ def _largest(query: Mapping[str, Any], labels: Sequence[str], values: npt.NDArra
 
 def _cells_plot(query: Mapping[str, Any], values: npt.NDArray[np.float64], drawn: npt.NDArray[np.intp]) -> str | None:
     """Bins over their axis, or bars of some categories."""
-    edges, title = bin_edges(query), f"{query['name']}: {counted(len(values), 'released number')}"
+    axis, title = axis_of_bins(query), f"{query['name']}: {counted(len(values), 'released number')}"
     intervals = None if query.get("interval") is None else intervals_of(query["interval"])
-    if edges is not None:
-        return release_plots.bin_plot(edges, values, intervals, title=title, label=str(query["column"]))
+    if axis is not None:
+        return release_plots.bin_plot(axis, values, intervals, title=title, label=axis_of(str(query["column"]), query))
     drawn = drawn[np.isfinite(values[drawn])]
     if not len(drawn):
         return None
@@ -304,21 +314,8 @@ def _count_with_ends(value: float, pair: Sequence[float] | npt.NDArray[np.float6
     """A number and its interval, with the digits that the standard error calls for."""
     if pair is None:
         return plain_number(value), None
-    numbers = _with_digits([value, *pair], stderr)
+    numbers = with_digits([value, *pair], stderr)
     return numbers[0], ends_of(numbers[1], numbers[2])
-
-
-def _with_digits(values: Sequence[Any], stderr: float | None) -> list[str]:
-    """Whole numbers as they are, others with the digits that the standard error calls for."""
-    numbers = readable([float(value) for value in values], float(stderr or 0.0), percent=False)
-    whole = [float(value).is_integer() and abs(float(value)) < LONGEST for value in values]
-    if all(whole):
-        return [_whole(value) for value in values]
-    return [_whole(values[0]) if whole[0] else numbers[0], *numbers[1:]]
-
-
-def _whole(value: Any) -> str:
-    return written(int(value), ",")
 
 
 def _rank_error(query: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.batch.release import plots as release_plots
+from dpcore.batch.release.bin_axes import axis_of_bins
 from dpcore.batch.release.words import bin_edges, cell_names
 from dpcore.pages import plots
 from dpcore.pages.numbers import counted, plain_number, readable
@@ -53,9 +54,9 @@ def _column(name: str, declared: Mapping[str, Any], column: Mapping[str, Any], t
     counts, rows = np.asarray(column["counts"], np.float64), total * np.asarray(column["shares"])
     intervals = np.stack([counts - 2 * column["stderr"], counts + 2 * column["stderr"]], axis=1)
     title = f"{name}, {column['name']}: {counted(len(counts), 'noisy count')}, and those of the table"
-    edges = bin_edges(declared)
-    if edges is not None:
-        plot, hidden = release_plots.bin_plot(edges, counts, intervals, rows, title=title, label=column["name"]), 0
+    axis = axis_of_bins(declared)
+    if axis is not None:
+        plot, hidden = release_plots.bin_plot(axis, counts, intervals, rows, title=title, label=column["name"]), 0
     else:
         order = np.arange(len(counts)) if len(counts) <= FEW else np.argsort(-counts, kind="stable")[:MOST_BARS]
         labels = cell_names(declared)
@@ -66,11 +67,11 @@ def _column(name: str, declared: Mapping[str, Any], column: Mapping[str, Any], t
     return {
         "name": column["name"],
         "stderr": readable([column["stderr"]], column["stderr"], percent=False)[0],
-        "inside": "" if edges is None else f"{kind} within a bin are uniform",
-        "scale": None if edges is None else release_plots.bin_scale(edges),
+        "inside": "" if axis is None else f"{kind} within a bin are uniform",
+        "drawn": [] if axis is None else axis.notes(column["name"]),
         "plot": plot,
         "hidden": hidden,
-        "banded": edges is not None and len(counts) > release_plots.SEPARATE_BARS,
+        "banded": axis is not None and axis.is_line,
     }
 
 

@@ -130,7 +130,7 @@ def _question(query: Mapping[str, Any]) -> str:
             among = " of those declared" if any(query.get(key) is not None for key in ("categories", "categories_file", "k")) else ""
             return f"How many different values{of} occur{among}" if column else "How many units there are"
         case "histogram":
-            parts = "bin" if bin_edges(query) is not None else "declared value"
+            parts = "bin" if query.get("edges") is not None else "declared value"
             return f"How many rows fall into each {parts}{of}"
         case "quantile" | "median":
             levels = as_list(query.get("q"), 1)
@@ -287,7 +287,7 @@ def in_text(query: Mapping[str, Any]) -> bool:
     value = query["value"]
     while isinstance(value, list) and value:
         value = next((each for each in value if each is not None), None)
-    return isinstance(value, str) and query["kind"] != "top_s"
+    return isinstance(value, str) and query["kind"] not in {"top_s", "groups"}
 
 
 def quantile_name(level: object) -> str:

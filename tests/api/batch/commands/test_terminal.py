@@ -166,3 +166,16 @@ def test_a_shell_is_told_what_completes():
     process = start(environment=words)
     out, err = process.communicate()
     assert (process.returncode, out.strip(), err) == (0, "plain,--overwrite", "")
+
+
+def test_a_number_and_its_interval_stay_on_a_line_of_80_columns(capsys, monkeypatch):
+    monkeypatch.setattr("dpcore._terminal.PIPE_WIDTH", 80)
+    answer = "30,112 (29,732 to 30,490) USD"
+    line = ["mean income of found codes", "The Ace company of many names", answer, "Gaussian 4,174,000, discrete Gaussian 63.37"]
+    print_table(make_table(["query", "group", "answer", "noise"], [line], right=("answer",)))
+    out = capsys.readouterr().out
+    assert answer in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert all(word in out for cell in line for word in cell.split())
+    print_table(make_table(["answer"], [["x" * 100]], right=("answer",)))
+    assert capsys.readouterr().out.count("x") == 100
