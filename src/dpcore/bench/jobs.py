@@ -1,4 +1,4 @@
-"""Jobs on files beside plain pyarrow and DuckDB, which read, write and aggregate the same files without privacy."""
+"""Jobs on files beside plain pyarrow and DuckDB, which read, write and aggregate the same files without privacy; and tables in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side
+from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
+from dpcore.bench.frames import answering, asking, by_diffprivlib, check_answers, frame_of
 from dpcore.bench.tables import COUNTED, GROUPED, PIECE, ROWS_PER_UNIT, Files
 
 Row = Callable[..., Benchmark]
@@ -136,12 +137,37 @@ def _units(files: Files, row: Row) -> Iterator[Benchmark]:
         )  # fmt: skip
 
 
+def _frames(files: Files, row: Row) -> Iterator[Benchmark]:
+    """The questions of the release about tables in memory."""
+
+    def check(library: str, made: Files, result: Any) -> None:
+        check_answers(made.few, answering(library, frame_of(library, made.tenth)), result)
+
+    for library, by in (("pyarrow", "duckdb"), ("pandas", "pandas"), ("polars", "polars")):
+        checked = partial(check, library)
+        peer = Side(name="diffprivlib", package="diffprivlib", prepare=lambda made: by_diffprivlib(frame_of("pandas", made.tenth)))
+        yield row(
+            f"PrivateTable of {library}, 5 queries", files.few, partial(_asking, library),
+            _itself("itself on the Parquet file", lambda made: asking(made.tenth)),
+            _bound(f"{by} answers without noise", partial(_answering, library), package=by, judges=False),
+            *([peer] if library == "pandas" else []), check=checked, package=library,
+        )  # fmt: skip
+
+
+def _asking(library: str, made: Files) -> Work:
+    return asking(frame_of(library, made.tenth))
+
+
+def _answering(library: str, made: Files) -> Work:
+    return answering(library, frame_of(library, made.tenth))
+
+
 def _counting(limit: int, files: Files, *, grouped: bool) -> Callable[[], object]:
     return files.releasing_units(limit, grouped=grouped)
 
 
 def table_benchmarks(plan: Plan) -> Iterator[Benchmark]:
-    """Jobs on a table of ten times as many rows as large arrays have values, and four columns; on one with units; on a wide one.
+    """Jobs on a table of ten times as many rows as large arrays have values, and four columns; on one with units; on a wide one; on frames.
 
     Parameters
     ----------
@@ -150,12 +176,13 @@ def table_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     """
     files = Files(10 * plan.size)
 
-    def row(name: str, size: int, ours: Prepare, *sides: Side, check: Callable[[Any, Any], None] | None = None) -> Benchmark:
+    def row(name: str, size: int, ours: Prepare, *sides: Side, package: str = "pyarrow", **more: Any) -> Benchmark:
         return Benchmark(
-            group="tables", name=name, size=size, unit="row", threads=plan.cores, inputs=lambda: files, ours=ours, check=check, sides=sides,
-            character="whole", weight=10.0, package="pyarrow",
+            group="tables", name=name, size=size, unit="row", threads=plan.cores, inputs=lambda: files, ours=ours, sides=sides,
+            character="whole", weight=10.0, package=package, **more,
         )  # fmt: skip
 
     yield from _whole_tables(files, row)
     yield from _shapes(files, row, plan.cores)
     yield from _units(files, row)
+    yield from _frames(files, row)

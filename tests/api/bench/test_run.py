@@ -10,6 +10,7 @@ import pytest
 
 from dpcore import _backend, local, noise, selection
 from dpcore.bench import GROUPS, Benchmark, Plan, Side, benchmarks
+from dpcore.bench.benchmark import installed
 from dpcore.bench.curve import sizes
 from dpcore.bench.jobs import check_count
 from dpcore.bench.pace import SIZES, items_and_seconds
@@ -348,6 +349,7 @@ def test_jobs_run_and_their_answers_are_right():
         "dpcore estimate, 4 columns", "dpcore privatize, row groups of 1,000", "dpcore release, row groups of 1,000",
         "dpcore privatize, 10 columns", "dpcore privatize, shards = 2",
         *(f"dpcore release, units{groups}, {said} over the limit" for said in ("none", "all") for groups in ("", " with groups")),
+        *(f"PrivateTable of {library}, 5 queries" for library in ("pyarrow", "pandas", "polars") if installed(library)),
     ]  # fmt: skip
     assert all(side.cpu_seconds for row in results.rows for side in (row.ours, *row.others))
     assert {other.name for row in results.rows if "units" in row.name for other in row.others} == {
