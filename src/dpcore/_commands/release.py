@@ -57,25 +57,39 @@ A complete job:
 
 \b
 Kinds, and what each needs beside name, kind and epsilon:
-    count      nothing, for all rows; or column and categories, or column, lower and upper, for the rows that match
-    histogram  column, and categories, categories_file, k (the codes 0 to k - 1), edges = [...], or bins = N with lower and upper
-    sum, mean  column, lower, upper
-    quantile   column, q (the median is q = 0.5), grid
-    top_s      column, s, and candidates, candidates_file or k; values = true adds their counts
-    synthetic  output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a histogram: a table of
-               made-up rows, drawn from the noisy joint histogram of all columns. method = "marginals" or marginals, a list of lists of
-               columns, makes several smaller histograms; draws is the number of rows, max_cells the largest number of cells
+    count                nothing, for all rows; or column and categories, or column, lower and upper, for the rows that match;
+                         or column and missing = "skip", for the rows that have a value
+    count_distinct       nothing, for the number of units; or column, for its different values, and max_values_per_unit if the
+                         unit is a column
+    histogram            column, and categories, categories_file, k (the codes 0 to k - 1), edges = [...], or bins = N with lower
+                         and upper
+    sum, mean, var, std  column, lower, upper
+    covariance           columns = ["a", "b"], and lower and upper, each a list of two
+    quantile             column, q = 0.9 or a list, grid
+    median               column, grid
+    top_s                column, s, and candidates, candidates_file or k; values = true adds their counts
+    groups               group_by, delta: names the groups that queries with groups = "private" are answered for
+    synthetic            output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a
+                         histogram: a table of made-up rows, drawn from the noisy joint histogram of all columns.
+                         method = "marginals" or marginals, a list of lists of columns, makes several smaller histograms;
+                         draws is the number of rows, max_cells the largest number of cells
 
 \b
 Optional keys:
     delta, confidence     delta (not for quantile) makes the noise Gaussian; confidence is 0.95 by default
-    missing, unknown      the values that replace nulls and, in histograms of categories, undeclared values
+    missing, unknown      the values that replace nulls and, in histograms of categories, undeclared values; "skip" leaves such rows
+                          out
+    where                 a condition in SQL on the rows, such as "age >= 18 AND region <> 'north'"; at the top of the file it is for
+                          all queries
+    [[derive]]            name, sql: a column that is computed from the others of its row
+    [[lookup]]            path, key, columns: columns of a public table
+    lower, upper, grid    may be dates, times and durations, for columns of such: 2013-01-31, "PT1H30M"
+    bounds                "private" finds lower and upper, or the range of a grid, for bounds_epsilon of the query's epsilon
+    max_sum_per_unit      for sum, with a column as unit: bounds the sum of a unit's values in place of its rows
     group_by, groups      for all kinds but synthetic: a column, or a list of columns, and the groups that are declared; the query is
                           answered for each of them. groups is a list of values; a table with a list of values, {edges = [...]} or
-                          {by = "month", first, last} for each column; or the path of a public table with all combinations wanted.
-                          max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
-
-\b
+                          {by = "month", first, last} for each column; the path of a public table with all combinations wanted; or
+                          "private". max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
     weight                in place of epsilon: the query's share of what is left of max_epsilon
     accounting            under [privacy], with a max_delta: "zcdp" adds many answers up more cheaply than "basic", the default
     [[column]]            name, label, unit_of_measure: how readers know a column

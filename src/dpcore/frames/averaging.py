@@ -9,7 +9,7 @@ from dpcore.frames.asking import asks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcore.frames.counting import Points
+    from dpcore.frames.counting import Bound, Points
     from dpcore.frames.results import TableResult
 
 
@@ -23,13 +23,13 @@ class Averaging:
         *,
         epsilon: float | None = None,
         weight: float | None = None,
-        lower: float | None = None,
-        upper: float | None = None,
+        lower: Bound | None = None,
+        upper: Bound | None = None,
         max_sum_per_unit: float | None = None,
         bounds: Literal["private"] | None = None,
         bounds_epsilon: float | None = None,
         delta: float | None = None,
-        missing: float | Literal["skip"] | None = None,
+        missing: Bound | None = None,
         confidence: float | None = None,
         name: str | None = None,
     ) -> TableResult:
@@ -38,12 +38,12 @@ class Averaging:
         Parameters
         ----------
         column : str
-            Column of numbers.
+            Column of numbers or durations.
         epsilon : float, optional
             Its ε, in (0, ∞).
         weight : float, optional
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
-        lower, upper : float, optional
+        lower, upper : float or duration, optional
             Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
             `max_sum_per_unit` or `bounds`.
         max_sum_per_unit : float, optional
@@ -54,7 +54,7 @@ class Averaging:
             That part, in (0, epsilon).
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
-        missing : float or "skip", optional
+        missing : number or date like the bounds, or "skip", optional
             Stands for missing cells; "skip" leaves such rows out. Required with a ledger.
         confidence : float, optional
             Of the interval, in (0, 1). Default: 0.95.
@@ -75,12 +75,12 @@ class Averaging:
         *,
         epsilon: float | None = None,
         weight: float | None = None,
-        lower: float | None = None,
-        upper: float | None = None,
+        lower: Bound | None = None,
+        upper: Bound | None = None,
         bounds: Literal["private"] | None = None,
         bounds_epsilon: float | None = None,
         delta: float | None = None,
-        missing: float | Literal["skip"] | None = None,
+        missing: Bound | None = None,
         confidence: float | None = None,
         name: str | None = None,
     ) -> TableResult:
@@ -89,21 +89,21 @@ class Averaging:
         Parameters
         ----------
         column : str
-            Column of numbers.
+            Column of numbers, dates or times.
         epsilon : float, optional
             Its ε, in (0, ∞).
         weight : float, optional
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
-        lower, upper : float, optional
-            Bounds of one number, lower < upper. Take them from what you know about the subject, never from the data. Required without
-            `bounds`.
+        lower, upper : float, date, time or duration, optional
+            Bounds of one number or date, lower < upper. Take them from what you know about the subject, never from the data. Required
+            without `bounds`.
         bounds : "private", optional
             Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
         bounds_epsilon : float, optional
             That part, in (0, epsilon).
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
-        missing : float or "skip", optional
+        missing : number or date like the bounds, or "skip", optional
             Stands for missing cells; "skip" leaves such rows out, as AVG in SQL does. Required with a ledger.
         confidence : float, optional
             Of the interval, in (0, 1). Default: 0.95.
@@ -278,7 +278,7 @@ class Averaging:
         bounds: Literal["private"] | None = None,
         bounds_epsilon: float | None = None,
         delta: float | None = None,
-        missing: float | Literal["skip"] | None = None,
+        missing: Bound | None = None,
         confidence: float | None = None,
         name: str | None = None,
     ) -> TableResult:
@@ -287,14 +287,14 @@ class Averaging:
         Parameters
         ----------
         column : str
-            Column of numbers.
+            Column of numbers, dates or times.
         epsilon : float, optional
             ε of all levels together, in (0, ∞).
         weight : float, optional
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         q : float or sequence of float
             Levels in (0, 1), in order, with at most 6 decimals.
-        grid : sequence of float or mapping, optional
+        grid : sequence of float, date or time, or mapping, optional
             Points in order, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the subject, never from the data.
             Required without `bounds`.
         bounds : "private", optional
@@ -303,7 +303,7 @@ class Averaging:
             That part, in (0, epsilon).
         delta : float, optional
             0, which is the default.
-        missing : float or "skip", optional
+        missing : number or date like the bounds, or "skip", optional
             Stands for missing cells; "skip" leaves such rows out. Required with a ledger.
         confidence : float, optional
             Of the error in ranks, in (0, 1). Default: 0.95.
@@ -328,7 +328,7 @@ class Averaging:
         bounds: Literal["private"] | None = None,
         bounds_epsilon: float | None = None,
         delta: float | None = None,
-        missing: float | Literal["skip"] | None = None,
+        missing: Bound | None = None,
         confidence: float | None = None,
         name: str | None = None,
     ) -> TableResult:
@@ -337,12 +337,12 @@ class Averaging:
         Parameters
         ----------
         column : str
-            Column of numbers.
+            Column of numbers, dates or times.
         epsilon : float, optional
             Its ε, in (0, ∞).
         weight : float, optional
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
-        grid : sequence of float or mapping, optional
+        grid : sequence of float, date or time, or mapping, optional
             Points in order, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the subject, never from the data.
             Required without `bounds`.
         bounds : "private", optional
@@ -351,7 +351,7 @@ class Averaging:
             That part, in (0, epsilon).
         delta : float, optional
             0, which is the default.
-        missing : float or "skip", optional
+        missing : number or date like the bounds, or "skip", optional
             Stands for missing cells; "skip" leaves such rows out. Required with a ledger.
         confidence : float, optional
             Of the error in ranks, in (0, 1). Default: 0.95.

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpcore.frames.asking import asks
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
     from dpcore.frames.results import TableResult
 
-    Listed = Sequence[str] | Sequence[int] | npt.NDArray[Any]
-    Points = Sequence[float] | Mapping[str, float] | npt.NDArray[Any]
+    Listed = Sequence[str] | Sequence[int] | Sequence[dt.date] | npt.NDArray[Any]
+    Bound = float | str | dt.date | dt.time | dt.timedelta
+    Points = Sequence[Bound] | Mapping[str, Bound] | npt.NDArray[Any]
 
 
 class Counting:
@@ -29,8 +31,8 @@ class Counting:
         weight: float | None = None,
         delta: float | None = None,
         categories: Listed | None = None,
-        lower: float | None = None,
-        upper: float | None = None,
+        lower: Bound | None = None,
+        upper: Bound | None = None,
         missing: Literal["skip"] | None = None,
         confidence: float | None = None,
         name: str | None = None,
@@ -48,10 +50,10 @@ class Counting:
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
-        categories : sequence of str or of int, optional
+        categories : sequence of str, int, bool or date, optional
             Count the rows that hold one of these.
-        lower, upper : float, optional
-            Count the rows with a number in [lower, upper].
+        lower, upper : float, date, time or duration, optional
+            Count the rows with a number, or date or time, in [lower, upper].
         missing : "skip", optional
             Count the rows that have a value in the column, as COUNT(column) in SQL does.
         confidence : float, optional
@@ -128,7 +130,7 @@ class Counting:
         bins: int | None = None,
         lower: float | None = None,
         upper: float | None = None,
-        missing: str | float | None = None,
+        missing: Bound | None = None,
         unknown: str | int | None = None,
         confidence: float | None = None,
         name: str | None = None,
@@ -145,13 +147,13 @@ class Counting:
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         delta : float, optional
             Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
-        categories : sequence of str or of int, optional
+        categories : sequence of str, int, bool or date, optional
             The cells. Take them from what you know about the subject, never from the data.
         categories_file : str, optional
             A CSV file that lists them.
         k : int, optional
             The cells are the codes 0 … k − 1.
-        edges : sequence of float or mapping, optional
+        edges : sequence of float, date or time, or mapping, optional
             Edges of bins in order, or `{"start": a, "stop": b, "step": c}`.
         bins : int, optional
             Number of bins of equal width between `lower` and `upper`.

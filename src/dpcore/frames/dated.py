@@ -15,12 +15,11 @@ NUMERIC = ("sum", "mean", "quantile", "median")
 
 def dated(answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer of a document with dates and times in place of their text; labels of groups and categories stay text."""
-    found = dict(answer)
-    if answer["kind"] in NUMERIC:
-        found |= {key: _each(answer[key]) for key in ("value", "stderr", "interval") if key in answer}
-    if answer["kind"] == "histogram" and answer.get("edges") is not None:
-        found["edges"] = _each(answer["edges"])
-    return found
+    bounds = next((answer[key] for key in ("lower", "grid", "edges") if answer.get(key) is not None), None)
+    if not isinstance(bounds[0] if isinstance(bounds, list | tuple) and bounds else bounds, str):
+        return dict(answer)
+    keys = ("value", "stderr", "interval") if answer["kind"] in NUMERIC else ("edges",)
+    return {**answer, **{key: _each(answer[key]) for key in keys if key in answer}}
 
 
 def _each(value: Any) -> Any:

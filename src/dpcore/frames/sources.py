@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def source_of(frame: object, name: str = "frame") -> Source | str:
         If it is no frame.
     """
     if isinstance(frame, str | os.PathLike):
-        return os.fspath(frame) if isinstance(os.fspath(frame), str) else os.fsdecode(frame)
+        return str(Path(os.fsdecode(frame)).expanduser()) if os.fsdecode(frame).startswith("~") else os.fsdecode(frame)
     found = _of_pandas(frame) or _of_polars(frame) or _of_duckdb(frame) or _of_arrow(frame)
     if found is not None:
         return found

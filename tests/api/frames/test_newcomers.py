@@ -153,6 +153,12 @@ def test_objects_of_python_are_their_text(visits):
     assert abs(prices.value - cents.sum() / 100) < 200
 
 
+def test_the_home_of_a_path(visits, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    visits[["cost"]].to_parquet(tmp_path / "visits.parquet")
+    assert PrivateTable("~/visits.parquet").count().value == ROWS
+
+
 def test_a_list_of_columns_is_columns(visits):
     groups = {"ward": ["a", "b"], "smoker": [False, True]}
     listed, alone = (

@@ -44,7 +44,8 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
     except RecursionError:
         raise JobError(f"{path} is not a valid job: its lists or tables are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
-        raise JobError(f"{path} is not valid TOML: {error}{_twice(text)}") from None
+        advice = _twice(text) or "; text has double quotes, numbers a decimal point, and each key a line of its own"
+        raise JobError(f"{path} is not valid TOML: {error}{advice}") from None
     except ValueError:  # an integer of thousands of digits
         raise JobError(f"{path} is not a valid job: a number is too long") from None
 

@@ -13,6 +13,7 @@ import pytest
 from dpcore.accounting import Ledger, rho_pure
 from dpcore.batch.release.job import load_release_job
 from dpcore.batch.release.plan import make_release_plan
+from dpcore.batch.release.queries import QUERY_SECTIONS
 from dpcore.batch.release.query_fields import even_edges
 from support.jobs import edit, refused, write_table
 from support.releases import QUERIES, Counter, clinic
@@ -390,6 +391,19 @@ def test_help_lists_the_command(place):
     text = place.dpcore("release", "--help").out
     assert "--dry-run" in text
     assert "First check that your numbers parse" in text
+    words = [
+        *QUERY_SECTIONS,
+        "where",
+        "[[derive]]",
+        "[[lookup]]",
+        "max_sum_per_unit",
+        "bounds",
+        '"private"',
+        '"skip"',
+        "weight",
+        "accounting",
+    ]
+    assert [word for word in words if word not in text.partition("Kinds, and what each needs")[2]] == []
 
 
 @pytest.mark.parametrize(
