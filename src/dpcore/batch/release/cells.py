@@ -193,7 +193,7 @@ class Held:
 
     def read(self, cells: pa.Array) -> Array:
         """True where there is a value."""
-        cells = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
+        cells = plain.decoded(cells)
         absent = pc.is_null(cells, nan_is_null=True)
         if cells.type == pa.binary():
             absent = pc.or_(absent, pc.is_in(cells, value_set=pa.array([null.encode() for null in NULLS], pa.binary())))

@@ -22,6 +22,7 @@ from dpcore.batch.tables.contributions import PIECE_ROWS, compared, compared_typ
 from dpcore.batch.tables.database import Progress, in_database
 from dpcore.batch.tables.derivation import Derivations, Passing
 from dpcore.batch.tables.pieces import Cut
+from dpcore.batch.tables.plain import decoded
 from dpcore.batch.tables.rows import read_rows
 from dpcore.batch.tables.units import CHANGED
 from dpcore.errors import StorageError
@@ -115,7 +116,11 @@ class _Counting:
                 keys = grouping.keyed(part.rows.batch)
                 if part.kept is not None and not part.kept.all():
                     keys = pc.if_else(pa.array(part.kept), keys, pa.scalar(None, keys.type))
-                units = [] if plan.unit_type is None else [compared(part.rows.batch.column(plan.job.privacy.unit).cast(plan.unit_type))]
+                units = (
+                    []
+                    if plan.unit_type is None
+                    else [compared(decoded(part.rows.batch.column(plan.job.privacy.unit)).cast(plan.unit_type))]
+                )
                 yield pa.RecordBatch.from_arrays([*units, keys], schema=schema)
                 self.progress.rows, self.progress.done = rows.first + len(rows.batch), rows.done
 

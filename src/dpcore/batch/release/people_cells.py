@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dpcore.batch.tables.contributions import compared, compared_type
 from dpcore.batch.tables.different import WANTED, compared_as, different, sort_of
-from dpcore.batch.tables.plain import unit_type
+from dpcore.batch.tables.plain import decoded, unit_type
 
 if TYPE_CHECKING:
     from typing import Self
@@ -64,7 +64,7 @@ class UnitCells:
 
     def read(self, cells: pa.Array) -> Any:
         """The units."""
-        return Compared(compared(cells.cast(self.kind or pa.binary())))
+        return Compared(compared(decoded(cells).cast(self.kind or pa.binary())))
 
 
 @dataclass(frozen=True, slots=True)

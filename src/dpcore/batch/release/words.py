@@ -180,6 +180,8 @@ def declared(query: Mapping[str, Any]) -> str:
     if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
         lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
         parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
+    if query.get("step") is not None:
+        parts.append(f"values are counted in steps of {plain_number(query['step'])}")
     if query.get("bounds") is not None:
         threshold = counted(query["bounds"]["threshold"], "noisy row")
         parts.append(

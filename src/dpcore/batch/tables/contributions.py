@@ -15,6 +15,7 @@ from dpcore.batch.tables.csv_input import NULLS
 from dpcore.batch.tables.derivation import Derivation
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import POLL_SECONDS, UNFINISHED
+from dpcore.batch.tables.plain import decoded
 from dpcore.batch.tables.rows import read_rows
 from dpcore.errors import DpcoreError, StorageError
 
@@ -134,7 +135,7 @@ def unit_batches(
             for part in rows.parts:
                 reading.starts.setdefault(part.path, rows.first + part.start - part.row)
             derived = deriving.of(rows)
-            units = compared(rows.batch.column(name).cast(plan.unit_type))
+            units = compared(decoded(rows.batch.column(name)).cast(plan.unit_type))
             batch = pa.RecordBatch.from_arrays([units, *more(derived.rows)], schema=schema)
             yield batch if derived.passes is None else batch.filter(pa.array(derived.passes))
             reading.rows = rows.first + len(units)

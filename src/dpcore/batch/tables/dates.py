@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.batch.tables.categories import null_mask, value_type
+from dpcore.batch.tables.plain import VIEW, texts_of_views
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,7 +33,7 @@ def holds_days(kind: pa.DataType) -> bool:
             pc.local_timestamp(pa.array([0], kind))
         except (pa.ArrowException, ValueError):
             return False
-    return pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_null(kind) or kind in TEXT_TYPES
+    return pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_null(kind) or kind in TEXT_TYPES or kind == VIEW
 
 
 def days_of(cells: pa.Array, first: int, last: int) -> tuple[Days, Mask | None]:
@@ -49,6 +50,7 @@ def days_of(cells: pa.Array, first: int, last: int) -> tuple[Days, Mask | None]:
         absent = np.append(np.zeros(len(days), np.bool_) if absent is None else absent, True)
         places = pc.fill_null(cells.indices.cast(pa.int64()), len(days)).to_numpy()
         return np.append(days, last + 1)[places], absent[places]
+    cells = texts_of_views(cells) if cells.type == VIEW else cells
     absent = null_mask(cells)
     if cells.type in TEXT_TYPES:
         days, written = _of_text(cells)

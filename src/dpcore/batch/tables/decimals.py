@@ -28,8 +28,8 @@ WHOLE = 2.0**63
 """Whole floats below it stand for themselves, others for the shortest decimal that is written as the float."""
 INT64_DIGITS = 18
 """Powers of ten up to this one fit into 64 bits."""
-LIMB_BITS, LIMBS = 32, 16
-"""Wide integers have so many words of so many bits: room for 256 bits, and for a power of ten that is added."""
+LIMB_BITS = 32
+"""Wide integers have words of so many bits, with room for a power of ten that is added."""
 _LIMB = np.uint64(2**LIMB_BITS - 1)
 CHUNK_DIGITS = 9
 """A power of ten by which a word and a remainder are divided within 64 bits."""
@@ -185,7 +185,7 @@ def _limbs(words: Array, negative: Array, more: int) -> list[Array]:
     shift = np.uint64(LIMB_BITS)
     limbs = [each for place in range(words.shape[1]) for each in (words[:, place] & _LIMB, words[:, place] >> shift)]
     sign = np.where(negative, _LIMB, np.uint64(0))
-    limbs += [sign] * (LIMBS - len(limbs))
+    limbs += [sign] * (1 + max(more.bit_length() // LIMB_BITS + 1 - len(limbs), 0))
     carry = np.zeros(len(words), np.uint64)
     for place, each in enumerate(limbs):
         total = each + carry + np.uint64(more >> (LIMB_BITS * place) & int(_LIMB))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from dpcore.batch.tables.categories import INTEGER_TYPES, TEXT_TYPES, value_type
 from dpcore.batch.tables.csv_input import NULLS
+from dpcore.batch.tables.plain import VIEW, texts_of_views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ class KeyColumn:
     @property
     def is_text(self) -> bool:
         """Whether keys are texts."""
-        return self.type is None or self.type in TEXT_TYPES
+        return self.type is None or self.type in TEXT_TYPES or self.type == VIEW
 
     @property
     def are_days(self) -> bool:
@@ -72,7 +73,7 @@ class KeyColumn:
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether a column of this type can hold keys."""
-        return value_type(kind) in (*TEXT_TYPES, *INTEGER_TYPES, *DAY_TYPES, pa.null())
+        return value_type(kind) in (*TEXT_TYPES, *INTEGER_TYPES, *DAY_TYPES, pa.null()) or value_type(kind) == VIEW
 
     def fitted(self, kind: pa.DataType | None) -> KeyColumn:
         """The same column, of this type."""
@@ -84,6 +85,7 @@ class KeyColumn:
             return self.encoded(cells.dictionary).take(cells.indices)
         if pa.types.is_null(cells.type):
             return pa.nulls(len(cells), pa.binary())
+        cells = texts_of_views(cells) if cells.type == VIEW else cells
         return _texts(cells) if self.is_text else _fixed(*self.numbers(cells))
 
     def numbers(self, cells: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:

@@ -67,6 +67,14 @@ def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
+def decoded(cells: pa.Array) -> pa.Array:
+    """Labels as what they stand for; of views as text and bytes in one buffer."""
+    if not pa.types.is_dictionary(cells.type):
+        return cells
+    labels = cells.dictionary
+    return (_one_buffer(labels) if labels.type in VIEWS else labels).take(cells.indices)
+
+
 def _one_buffer(cells: pa.Array) -> pa.Array:
     return texts_of_views(cells) if cells.type == VIEW else cells.cast(pa.large_binary())
 

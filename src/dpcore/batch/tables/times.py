@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.batch.jobfile.times import DAY, EXAMPLES, parsed
+from dpcore.batch.tables.plain import VIEW, texts_of_views
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,7 +22,7 @@ TEXTS = (pa.string(), pa.large_string(), pa.binary())
 def holds(kind: pa.DataType, sort: str) -> bool:
     """Whether a column of this type holds values of a sort; dates are also the days of timestamps."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_null(kind) or kind in TEXTS[:2]:
+    if pa.types.is_null(kind) or kind in TEXTS[:2] or kind == VIEW:
         return True
     if sort == "date":
         return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None))
@@ -43,8 +44,8 @@ def numbers(cells: pa.Array, sort: str) -> pa.Array:
         return numbers(cells.dictionary, sort).take(cells.indices)
     if pa.types.is_null(kind):
         return pa.nulls(len(cells), pa.int64())
-    if kind in TEXTS:
-        return _of_text(cells, sort)
+    if kind in TEXTS or kind == VIEW:
+        return _of_text(texts_of_views(cells) if kind == VIEW else cells, sort)
     ticks = np.asarray(cells.view(pa.int32() if kind.bit_width == 32 else pa.int64()).fill_null(0).to_numpy()).astype(np.int64)
     if pa.types.is_date(kind):
         found = ticks if kind == pa.date32() else ticks // (DAY // 1000)

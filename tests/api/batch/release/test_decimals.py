@@ -376,8 +376,9 @@ def test_a_plan_speaks_of_numbers(place):
     assert said.code == 0, said.err
     assert "400.5" in said.out
     assert "40050" not in said.out
-    done = place.dpcore("release", place.job)
+    done = place.dpcore("release", place.job, "--report", place.folder / "report")
     assert done.code == 0, done.err
+    assert "steps of 0.01" in next((place.folder / "report").glob("*.html")).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "duckdb", "arrow"])
