@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +40,8 @@ OWN = [
 MANY = ((2.5, 2.0, "a", 0.5, 1, 1, 1), (2.5, 2.0, "b", 1.5, 1, 1, 1)) * 40
 """Of one candidate in each group: another one is then chosen so seldom that its probability moves as far as it can."""
 OTHERS = [(), MANY, ((0.5, 1.0, "a", 0.5, 0, 1, 1), (2.5, 2.0, "a", 0.5, 0, 1, 1), (2.5, float("nan"), "b", 1.5, 1, 1, 1))]
+DECIMALS = COLUMNS | {"v": pa.decimal128(6, 1), "w": pa.decimal128(3, 0)}
+"""The same numbers, which are then counted in steps."""
 NUMBERS = {"column": "v", "lower": -1.0, "upper": 3.0, "missing": 2.0}
 FOUND = {"column": "v", "missing": 2.0, "bounds": "private", "bounds_epsilon": 0.25}
 GRID = {"column": "v", "grid": [-1, *(place / 128 for place in range(385))], "missing": 1}
@@ -82,6 +85,22 @@ RELATIONS = ("replace", "add_remove")
 SETTINGS = list(itertools.product(UNITS, RELATIONS))
 ELSEWHERE = {"groups": ("test_release_neighbours.py", "test_partitions_privacy.py")}
 """Kinds whose loss is not a matter of ε alone: what moves the numbers of units, and the exact law of the decisions about them."""
+LAWS = {
+    "count": "test_release_law.py::test_counts_and_histograms",
+    "count_distinct": "test_release_groups_law.py::test_people",
+    "histogram": "test_release_law.py::test_counts_and_histograms",
+    "sum": "test_release_law.py::test_sums_and_means",
+    "mean": "test_release_law.py::test_a_mean_over_a_noisy_count",
+    "var": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
+    "std": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
+    "covariance": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
+    "quantile": "test_release_law.py::test_quantiles",
+    "median": "test_release_groups_law.py::test_quantiles_of_groups",
+    "top_s": "test_release_law.py::test_the_most_frequent",
+    "groups": "test_partitions_law.py::test_partitions_are_released_with_their_probabilities",
+    "synthetic": "test_release_synthetic_law.py::test_the_noise_of_the_cells",
+}
+"""Where the law of each kind is tested, at 10^-6, beside one that is rejected."""
 CHANGES_LOSS = {"where", "group_by", "groups", "missing", "bounds", "bounds_epsilon", "max_sum_per_unit", "max_values_per_unit", "values"}
 """Keys that the cases vary."""
 CHANGES_NO_LOSS = {
@@ -138,17 +157,26 @@ def document(folder, queries, unit, relation):
     }  # fmt: skip
 
 
-def plan_of(folder, cases, unit, relation):
+def rows_of(rows, columns):
+    """The rows as the types of the columns have them."""
+    if columns is COLUMNS:
+        return rows
+    return tuple((*(None if each is None or each != each else Decimal(str(each)) for each in row[:2]), *row[2:]) for row in rows)
+
+
+def plan_of(folder, cases, unit, relation, columns):
     """A plan for all of these cases, where the groups "a" and "b" were released."""
-    row = pa.RecordBatch.from_arrays([pa.array([value], kind) for value, kind in zip(OWN[0], COLUMNS.values(), strict=True)], list(COLUMNS))
-    write_table(pa.Table.from_batches([row]).append_column("unit", pa.array([1])), folder / "in.parquet")
+    (row,) = rows_of(OWN[:1], columns)
+    one = pa.table({name: pa.array([value], kind) for value, (name, kind) in zip(row, columns.items(), strict=True)})
+    write_table(one.append_column("unit", pa.array([1])), folder / "in.parquet")
     plan = make_release_plan(parse_release_job(document(folder, [case.query(unit) for case in cases], unit, relation)))
     return knowing(plan, [b"a", b"b"])
 
 
-def tables_of(unit, relation):
+def tables_of(unit, relation, columns):
     public = unit == "row" and relation == "replace"
-    return Tables.of(OTHERS, OWN, 1 if unit == "row" else 2, relation, public=public)
+    others = [rows_of(rows, columns) for rows in OTHERS]
+    return Tables.of(others, rows_of(OWN, columns), 1 if unit == "row" else 2, relation, public=public)
 
 
 def worst(plan, place, statistics, pairs):
@@ -156,26 +184,26 @@ def worst(plan, place, statistics, pairs):
     return float(losses(ways, pairs).max())
 
 
-def enumerated(folder, cases, unit, relation, monkeypatch):
+def enumerated(folder, cases, unit, relation, columns, monkeypatch):
     """The loss of each case, and that of its broken twin."""
-    tables, plan = tables_of(unit, relation), plan_of(folder, cases, unit, relation)
-    statistics = Statistics(plan, tables, COLUMNS, folder / "spill")
+    tables, plan = tables_of(unit, relation, columns), plan_of(folder, cases, unit, relation, columns)
+    statistics = Statistics(plan, tables, columns, folder / "spill")
     found = {case: statistics.of(place) for place, case in enumerate(cases, 1)}
     loss = {case: worst(plan, place, found[case], tables.pairs) for place, case in enumerate(cases, 1)}
     with monkeypatch.context() as broken:
         right = calibration.contribution
         broken.setattr(calibration, "contribution", lambda job, query: replace(right(job, query), rows=1, replaced=False))
-        twin = plan_of(folder, cases, unit, relation)
+        twin = plan_of(folder, cases, unit, relation, columns)
     return loss, {case: worst(twin, place, found[case], tables.pairs) for place, case in enumerate(cases, 1)}
 
 
-def assert_private(folder, cases, unit, relation, monkeypatch):
+def assert_private(folder, cases, unit, relation, columns, monkeypatch):
     """No case loses more than ε, each loses half of it at least, and either of two broken twins loses more.
 
     The twins have the noise for one row that is added or removed, and half of the noise. (The noise of the first may be the right one, or
     as good: under replacement of a row, the sum and the count of a mean do not both move as far as they can.)
     """
-    loss, broken = enumerated(folder, cases, unit, relation, monkeypatch)
+    loss, broken = enumerated(folder, cases, unit, relation, columns, monkeypatch)
     for case, each in loss.items():
         if case.is_free(unit, relation):
             assert each == 0
@@ -196,13 +224,14 @@ def some_cases(unit, relation):
 
 @pytest.mark.parametrize(("unit", "relation"), SETTINGS)
 def test_each_kind_once(tmp_path, unit, relation, monkeypatch):
-    assert_private(tmp_path, list(some_cases(unit, relation)), unit, relation, monkeypatch)
+    assert_private(tmp_path, list(some_cases(unit, relation)), unit, relation, COLUMNS, monkeypatch)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("columns", [COLUMNS, DECIMALS], ids=["floats", "decimals"])
 @pytest.mark.parametrize(("unit", "relation"), SETTINGS)
-def test_all_cases(tmp_path, unit, relation, monkeypatch):
-    assert_private(tmp_path, [case for case in CASES if case.is_asked(unit)], unit, relation, monkeypatch)
+def test_all_cases(tmp_path, unit, relation, columns, monkeypatch):
+    assert_private(tmp_path, [case for case in CASES if case.is_asked(unit)], unit, relation, columns, monkeypatch)
 
 
 def test_no_kind_and_no_key_is_forgotten():
@@ -210,6 +239,10 @@ def test_no_kind_and_no_key_is_forgotten():
     assert {keys["kind"] for keys in KINDS.values()} | set(ELSEWHERE) == set(QUERY_SECTIONS)
     assert not [name for names in ELSEWHERE.values() for name in names if not Path(__file__).with_name(name).exists()]
     assert {key for section in QUERY_SECTIONS.values() for key in section.model_fields} == CHANGES_LOSS | CHANGES_NO_LOSS
+    assert set(LAWS) == set(QUERY_SECTIONS)
+    for test in LAWS.values():
+        file, _, function = test.partition("::")
+        assert f"def {function}" in Path(__file__).parents[1].joinpath("statistical", file).read_text(encoding="utf-8")
     once = [case for each in SETTINGS for case in some_cases(*each)]
     assert sorted(case.name for case in once) == sorted(KINDS)
     assert {case.where for case in once} == set(WHERE)
