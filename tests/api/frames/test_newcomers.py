@@ -243,6 +243,10 @@ MISTAKES = {
     "isna": (lambda t: t.where("cost.isna()").count(epsilon=1.0), "write x IS NULL"),
     "brackets": (lambda t: t.where("ward in ['a']").count(epsilon=1.0), r"write x IN \('a', 'b'\)"),
     "WHERE": (lambda t: t.where("WHERE cost > 5").count(epsilon=1.0), "leave WHERE out"),
+    "word of SQL": (
+        lambda t: t.where("hour(at) > 5").count(epsilon=1.0),
+        r'at is a word of SQL: if it is a column, write "at" in double quotes',
+    ),
     "aggregate": (lambda t: t.where("cost > avg(cost)").count(epsilon=1.0), "aggregates are queries"),
     "columns": (lambda _: PrivateTable(pd.DataFrame()).count(epsilon=1.0), "has no columns"),
     "threads": (lambda t: PrivateTable(t, threads=0), "threads must be in|frame must be"),

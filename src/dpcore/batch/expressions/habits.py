@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 IS_NULL = "write x IS NULL or x IS NOT NULL"
 ONE_ROW = "an expression is about one row; aggregates are queries"
 NO_CLOCK = "write the day out, as in DATE '2024-01-31'"
@@ -19,6 +21,15 @@ IN_WORDS = {
 }
 """What to write in place of functions and operators of pandas, polars and SQL."""
 
+KEYWORD = re.compile(
+    r"\b(all|any|array|asc|at|binary|by|check|column|default|desc|end|fetch|for|foreign|from|full|group|inner|join|left|limit|offset|on|only|"
+    r"order|outer|primary|right|semi|show|some|table|to|union|unique|using|window|with)\b",
+    re.IGNORECASE,
+)
+"""Words that DuckDB does not take as names of columns, and that are such names in tables."""
+OUTSIDE = re.compile(r"'[^']*'|\"[^\"]*\"")
+"""Texts and quoted names."""
+
 
 def habit(name: str) -> str:
     """Advice for the name of a function or an operator, with the semicolon before it; "" if there is none."""
@@ -28,4 +39,7 @@ def habit(name: str) -> str:
 def habit_of(text: str) -> str:
     """Advice for the text of an expression that is not one."""
     word = text.strip().partition(" ")[0].upper()
-    return f"; leave {word} out, and write the expression alone" if word in {"WHERE", "SELECT", "FILTER"} else ""
+    if word in {"WHERE", "SELECT", "FILTER"}:
+        return f"; leave {word} out, and write the expression alone"
+    names = [name for name in KEYWORD.findall(OUTSIDE.sub(" ", text)) if name.lower() != "end" or "case" not in text.lower()]
+    return f'; {names[0]} is a word of SQL: if it is a column, write "{names[0]}" in double quotes' if names else ""
