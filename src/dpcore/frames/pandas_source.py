@@ -137,7 +137,7 @@ def _text(cell: Any) -> str | None:
     No method of a class of others is called.
     """
     kind = type(cell)
-    if issubclass(kind, bytes):
+    if issubclass(kind, bytes | bytearray | memoryview):  # which Arrow takes for text where all cells are
         return _decoded(bytes(memoryview(cell)))
     if issubclass(kind, str):
         return _decoded(str.encode(cell, errors="surrogatepass"))

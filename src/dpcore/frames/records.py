@@ -23,6 +23,9 @@ def _of_groups(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The columns of a grouped answer: the keys of a group are repeated for each number of the group's own answer."""
     keys = _keys_of_groups(answer)
     count = len(next(iter(keys.values())))
+    if not count:  # of those that could be released
+        columns = _of_one({**answer, "groups": None})
+        return {name: [] for name in [*(_free(name, columns) for name in keys), *columns]}
     per_group = [key for key in PER_GROUP if isinstance(answer.get(key), list) and len(answer[key]) == count]
     if answer["kind"] != "top_s" and not any(isinstance(value, list) for value in answer["value"]):
         columns = _of_one({**answer, "groups": None, "group_by": None})

@@ -158,8 +158,8 @@ class Session:
             plan = make_unwritten_plan(job, inputs, tables)
         except JobError as error:
             raise JobError(_as_of_call(str(error), questions)) from None
-        if inputs is not None and plan.unit_type is not None:
-            inputs.hold([*plan.read_types, job.privacy.unit])
+        if inputs is not None and plan.reads_again:
+            inputs.hold([*plan.read_types, *([] if plan.unit_type is None else [job.privacy.unit])])
         return plan
 
     def run(self, job: ReleaseJob, questions: Sequence[Question]) -> tuple[ReleasePlan, dict[str, Any]]:

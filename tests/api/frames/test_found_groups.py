@@ -79,6 +79,27 @@ def test_no_group_may_be_named(frame):
         groups.count(epsilon=1.0)
 
 
+EMPTY = {
+    "count": ({}, ["value", "stderr", "lower", "upper"]),
+    "histogram": ({"column": "cost", "edges": [0, 50, 100], "missing": 0}, ["left", "right", "value", "stderr", "lower", "upper"]),
+    "quantile": ({"column": "cost", "q": [0.2, 0.8], "grid": [0, 50, 100], "missing": 0}, ["q", "value", "stderr", "lower", "upper"]),
+    "top": ({"column": "cost", "k": 9, "s": 2}, ["cost"]),
+    "mean": ({"column": "cost", **MEAN}, ["value", "stderr", "lower", "upper"]),
+}
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_an_answer_to_no_group_is_an_empty_table(frame, kind, tmp_path):
+    keys, columns = EMPTY[kind]
+    groups = PrivateTable(frame.iloc[-2:], **SETTINGS).group_by("diagnosis", groups="private", delta=1e-9)
+    found = getattr(groups, kind)(epsilon=1.0, **keys)
+    assert found.to_arrow().num_rows == 0
+    assert found.to_arrow().column_names == ["diagnosis", *columns]
+    assert "0 rows" in repr(found)
+    assert "<table" in found._repr_html_()
+    assert found.report(tmp_path)
+
+
 def test_what_naming_costs_is_for_private_groups(frame):
     with pytest.raises(ParameterError, match='are for groups="private"'):
         keyed(frame).group_by("diagnosis", groups=["flu"], epsilon=1.0)

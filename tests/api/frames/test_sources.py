@@ -58,7 +58,7 @@ def test_numbers_of_polars_are_read_where_they_lie():
 OBJECTS = st.one_of(
     st.none(), st.text(max_size=3), st.integers(), st.floats(), st.booleans(), st.binary(max_size=2), st.just(pd.NA), st.just(pd.NaT),
     st.just(object()), st.tuples(), st.floats(width=32).map(np.float32), st.integers(0, 9).map(np.int16), st.booleans().map(np.bool_),
-    st.characters(categories=["Cs"]),
+    st.characters(categories=["Cs"]), st.binary(max_size=2).map(bytearray), st.binary(max_size=2).map(memoryview),
 )  # fmt: skip
 
 
@@ -146,6 +146,21 @@ def test_levels_of_an_index_are_columns():
     assert PandasSource.of(pd.DataFrame({"a": [1]}, index=[7])).info().names == ("a",)
 
 
+@pytest.mark.parametrize("library", ["pandas", "arrow", "polars"])
+def test_a_category_can_be_the_unit(library):
+    names = ["a", "b", "a", None, "c"]
+    if library == "pandas":
+        frame = pd.DataFrame({"person": pd.Categorical(names)})
+    elif library == "arrow":
+        frame = pa.table({"person": pa.array(names).dictionary_encode()})
+    else:
+        pl = pytest.importorskip("polars")
+        frame = pl.DataFrame({"person": pl.Series(names, dtype=pl.Categorical)})
+    table = PrivateTable(frame, unit="person", max_rows_per_unit=1)
+    assert table.count(epsilon=1000.0).value == 3
+    assert table.count_distinct(epsilon=1000.0).value == 3
+
+
 def test_names_that_are_repeated_are_refused():
     frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
     with pytest.raises(JobError, match="2 columns are named 'a'"):
@@ -202,6 +217,25 @@ class Growing(ArrowSource):
     def batches(self, names, rows):
         type(self).passes += 1
         return ArrowSource(pa.concat_tables([self.table] * type(self).passes), self.name).batches(names, rows)
+
+
+def test_keys_and_their_answers_are_of_the_same_rows():
+    """A lazy frame is collected once for both passes, and a relation of DuckDB evaluated once, whether or not the unit is a column."""
+    pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    passes = []
+
+    def with_key(frame):
+        passes.append(len(frame))
+        return frame.with_columns(key=pl.lit(f"pass {len(passes)}"))
+
+    lazy = pl.LazyFrame({"x": [1.0] * 1000}).map_batches(with_key, schema={"x": pl.Float64, "key": pl.String})
+    database = duckdb.connect()
+    database.execute("create sequence calls")
+    relation = database.sql("select 'key ' || nextval('calls') // 100000 as key, 1.0 as x from range(60000)")
+    for frame, rows in ((lazy, 1000), (relation, 60000)):
+        found = PrivateTable(frame).group_by("key", groups="private", delta=1e-6).count(epsilon=50.0)
+        assert abs(int(found.value[0]) - rows) < 50
+    assert passes == [1000]
 
 
 def test_rows_that_come_between_passes_are_found():

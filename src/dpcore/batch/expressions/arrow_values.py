@@ -92,8 +92,10 @@ def readable(cells: pa.Array, wanted: str) -> pa.Array:
     pyarrow.Array
         Of the type that `ARROW_TYPES` lists; text may be in a dictionary.
     """
+    if wanted == "NULL":
+        return pa.nulls(len(cells))  # of a dictionary of nulls, too
     if pa.types.is_null(cells.type):
-        return cells if wanted == "NULL" else pa.nulls(len(cells), _arrow_type(wanted))
+        return pa.nulls(len(cells), _arrow_type(wanted))
     if wanted == "VARCHAR":
         return _text(cells)
     if pa.types.is_dictionary(cells.type):

@@ -68,6 +68,8 @@ class Program:
         Those of them that are conditions.
     types : dict
         The database's type of each value that is no condition.
+    row_bytes : int
+        The most bytes of the texts among them, of one row.
     """
 
     reads: dict[str, tuple[str, str]]
@@ -75,6 +77,7 @@ class Program:
     gives: tuple[str, ...]
     conditions: frozenset[str]
     types: dict[str, str]
+    row_bytes: int
 
 
 @dataclass(slots=True)
@@ -143,7 +146,8 @@ class Compiler:
         query, read = self._query({**wanted, **checked}, frozenset(checked))
         reads = {name: (term.sql, term.type or "") for name, term in self._read.items() if term.sql in read}
         types = {name: term.type or "" for name, term in wanted.items()}
-        return Program(reads, query, (*wanted, *checked), frozenset(checked), types)
+        row_bytes = sum(term.size for term in wanted.values() if term.type == "VARCHAR")
+        return Program(reads, query, (*wanted, *checked), frozenset(checked), types, row_bytes)
 
     # One expression
 

@@ -19,7 +19,7 @@ from dpcore.batch.tables.categories import Categories, value_type
 from dpcore.batch.tables.csv_input import NULLS
 from dpcore.batch.tables.decimals import steps
 from dpcore.batch.tables.rows import refused_cell
-from dpcore.batch.tables.values import ABSENT, REAL_TYPES, CellError, Codes, Numbers, not_given
+from dpcore.batch.tables.values import ABSENT, REAL_TYPES, CellError, Codes, Numbers, are_int64, not_given
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -123,7 +123,10 @@ class Reals(OfNumbers):
         """The numbers, without NaN, or the steps."""
         cells = as_numbers(cells, self.sort) if self.digits is None else steps(cells, self.digits)
         numbers = self._numbers.read(cells)
-        if numbers.dtype.kind != "f" or not (absent := np.isnan(numbers)).any():
+        if numbers.dtype.kind != "f":
+            # A null has made floats of the integers of its piece, unless they are filled in as integers: it must not decide on other rows.
+            return numbers if are_int64(*self.bounds, self.missing) else numbers.astype(np.float64)
+        if not (absent := np.isnan(numbers)).any():
             return numbers
         if self.missing is None:
             raise self._numbers.refused(cells) or AssertionError

@@ -66,7 +66,7 @@ def _shown(value: Any) -> str:
 def _map_of_cells(query: Mapping[str, Any], names: GroupNames) -> str | None:
     """The counts of groups and cells as a map."""
     counts = np.asarray(query["value"], dtype=np.float64)
-    if max(counts.shape) > MOST_MAPPED:
+    if not counts.size or max(counts.shape) > MOST_MAPPED:
         return None
     labels = " and ".join(group_columns(query)), str(query["column"])
     texts = np.array([[_shown(value) for value in cells] for cells in query["value"]], dtype=object)

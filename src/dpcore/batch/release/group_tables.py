@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.release.group_fields import MAX_GROUPS, Combinations
 from dpcore.batch.tables.categories import INTEGER_TYPES, TEXT_TYPES, Categories, declared_by, value_type
 from dpcore.batch.tables.checks import check_names
 from dpcore.batch.tables.csv_input import NULLS
-from dpcore.batch.tables.inputs import discover
+from dpcore.batch.tables.inputs import discover_one
 from dpcore.batch.tables.pieces import Cut
 from dpcore.errors import JobError
 
@@ -66,8 +65,7 @@ def _listed(name: str, values: list[Any]) -> pa.Array:
 
 def _read(path: str, names: Sequence[str]) -> list[pa.Array]:
     """The columns of a file, as text where the format has no types."""
-    check_local("groups", path)
-    inputs = discover(path, key="groups")
+    inputs = discover_one(path, "groups")
     found: dict[str, list[pa.Array]] = {name: [] for name in names}
     kinds: dict[str, pa.DataType] = dict.fromkeys(names, pa.string())
     rows = 0

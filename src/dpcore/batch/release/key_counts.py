@@ -109,8 +109,9 @@ class _Counting:
         plan, grouping = self._plan, self._answer.grouping
         derivations = Derivations() if plan.derivations is None else plan.derivations
         named = (*grouping.names, *(() if plan.unit_type is None else (plan.job.privacy.unit,)))
+        cut = Cut(min(PIECE_ROWS, derivations.adding.most_rows), use_threads=False)
         with derivations.adding.opened() as deriving:
-            for rows in read_rows(plan.inputs, self._types(derivations.adding.reads), Cut(PIECE_ROWS, use_threads=False)):
+            for rows in read_rows(plan.inputs, self._types(derivations.adding.reads), cut):
                 kept = None if self._kept is None else self._kept.mask(rows.first, len(rows.batch))
                 part = Passing(deriving.of(rows), kept, derivations.conditions, named).of(self._place)
                 keys = grouping.keyed(part.rows.batch)

@@ -18,6 +18,7 @@ from dpcore.batch.release.composition import composed_by
 from dpcore.batch.release.derivations import derivations_of
 from dpcore.batch.release.group_cells import ListedGroups
 from dpcore.batch.release.job import ReleaseJob
+from dpcore.batch.release.private_groups import KeysAnswer
 from dpcore.batch.release.queries import (
     SyntheticQuery,
 )
@@ -85,6 +86,11 @@ class ReleasePlan(JobPlan):
     grouping: Grouping | PrivateGrouping | None
     derivations: Derivations | None
     positions: tuple[int, ...] | None = None
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether more than one pass may go over the rows: those before the last choose rows of units, and count the units of keys."""
+        return self.unit_type is not None or any(isinstance(answer, KeysAnswer) for answer in self.answers)
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:

@@ -156,10 +156,9 @@ def measure(plan: ReleasePlan, output: Room, threads: int, progress: Progress, p
     keys = select_keys(plan, kept, lambda place: _stream(plan, place), output.spill, threads, progress)
     plan = with_keys(plan, [keys.get(place) for place in range(len(plan.answers))])
     progress.begin("adding up")
-    source = read_rows(
-        plan.inputs, plan.read_types, Cut(piece_rows or piece_rows_for(plan.read_types, is_counted=True), use_threads=threads > 1)
-    )
     derivation = Derivation() if plan.derivations is None else plan.derivations.adding
+    most = min(piece_rows or piece_rows_for(plan.read_types, is_counted=True), derivation.most_rows)
+    source = read_rows(plan.inputs, plan.read_types, Cut(most, use_threads=threads > 1))
     with derivation.opened() as deriving:
         tallies = _Tallies(plan, kept, deriving, output.spill)
         Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+if hasattr(pa, "string_view"):
+    BYTES[pa.string_view()] = pa.binary_view()
 NUMBERS = frozenset(
     (
         pa.bool_(),

@@ -130,7 +130,7 @@ def unit_batches(
     needed = {each: plan.read_types[each] for each in derivation.reads}
     name, types = plan.job.privacy.unit, {**(columns or {}), **needed, plan.job.privacy.unit: plan.unit_type}
     with derivation.opened() as deriving:
-        for rows in read_rows(plan.inputs, types, Cut(PIECE_ROWS, use_threads=False)):
+        for rows in read_rows(plan.inputs, types, Cut(min(PIECE_ROWS, derivation.most_rows), use_threads=False)):
             reading.check()
             for part in rows.parts:
                 reading.starts.setdefault(part.path, rows.first + part.start - part.row)

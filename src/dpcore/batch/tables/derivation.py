@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
 
 
+MADE_BYTES = 1 << 28
+"""Texts that are made of a piece, at most: Arrow has no array of text with 2^31 bytes, so that one row more would end a job."""
+
+
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """What is derived in one pass over the rows.
@@ -51,6 +55,12 @@ class Derivation:
         joined = {name for lookup in self.lookups for name in lookup.columns}
         read = () if self.program is None else self.program.reads
         return tuple(dict.fromkeys([*(lookup.key for lookup in self.lookups), *(name for name in read if name not in joined)]))
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of a piece, at most. It follows from the expressions and public tables alone, not from how long texts are."""
+        made = 0 if self.program is None else self.program.row_bytes
+        return max(MADE_BYTES // max(made + sum(lookup.row_bytes for lookup in self.lookups), 1), 1)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Deriving]:

@@ -153,6 +153,24 @@ def _check_read_once(paths: list[Path], found: tuple[Version, ...]) -> None:
             raise JobError(f"{path} and {before} are one file, whose rows would be read twice; remove the link, or name what to read")
 
 
+def discover_one(path: str, key: str) -> Inputs:
+    """Find a public table: one file, by its own name.
+
+    A folder, a glob or a manifest could name files of the input, which are compared with the names that a job gives to its public tables.
+
+    Raises
+    ------
+    JobError
+        If it is something else, or its format is unknown.
+    StorageError
+        If there is nothing to read.
+    """
+    found = discover(path, None, key)
+    if found.paths != (Path(path),):
+        raise JobError(f"{key} = {path!r} must be one file by its own name, and no folder, glob or manifest")
+    return found
+
+
 def check_no_log(paths: Iterable[Path]) -> None:
     """Raise `JobError` for files of a table whose log says which of them still count: reading all would bring removed rows back."""
     for folder in sorted({parent for path in paths for name in (path.absolute(), path.resolve()) for parent in name.parents}):

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
-from dpcore.batch.expressions.arrow_values import database_type, readable
+from dpcore.batch.expressions.arrow_values import TEXTS, database_type, readable
 from dpcore.batch.jobfile.near_names import suggestion
-from dpcore.batch.tables.inputs import discover
+from dpcore.batch.tables.inputs import discover_one
 from dpcore.batch.tables.pieces import Cut
 from dpcore.errors import JobError, StorageError
 
@@ -46,6 +46,12 @@ class LookUp:
     kind: str
     keys: pa.Array
     columns: dict[str, pa.Array]
+
+    @property
+    def row_bytes(self) -> int:
+        """The most bytes of text that one row gets."""
+        texts = (column for column in self.columns.values() if column.type in TEXTS)
+        return sum(pc.max(pc.binary_length(column)).as_py() or 0 for column in texts)
 
     def of(self, cells: pa.Array) -> dict[str, pa.Array]:
         """The columns for rows with these keys; NULL where the public table has no such key, or there is none.
@@ -123,9 +129,7 @@ def _plain(cells: pa.Array, kind: str) -> pa.Array:
 
 def _read(place: str, path: str, key: str, kind: str, inputs: Inputs | None) -> dict[str, pa.Array]:
     """All columns of a file."""
-    inputs = discover(path, None, f"{place}.path") if inputs is None else inputs
-    if len(inputs.paths) != 1:
-        raise JobError(f"{place}.path = {path!r} names {len(inputs.paths)} files; a public table is one file")
+    inputs = discover_one(path, f"{place}.path") if inputs is None else inputs
     table = _csv(inputs, key, kind) if inputs.format == "csv" else _typed(inputs)
     if table.num_rows > MOST_ROWS:
         raise JobError(f"{place}: {path} has {table.num_rows} rows; a public table may have {MOST_ROWS}")

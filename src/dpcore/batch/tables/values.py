@@ -106,7 +106,7 @@ class Numbers:
         cells = self._parsed(cells)
         numbers = _view(cells)
         absent = _either(null_mask(cells), suppressed)
-        exact = numbers.dtype.kind != "f" and _are_int64(*self.bounds, self.missing)
+        exact = numbers.dtype.kind != "f" and are_int64(*self.bounds, self.missing)
         if absent is not None and self.missing is None:
             raise self._first_absent(numbers, absent)
         if exact and numbers.dtype == np.uint64:
@@ -275,5 +275,6 @@ def _unpacked(cells: pa.Array) -> npt.NDArray[np.bool_]:
     return bits[cells.offset % 8 : cells.offset % 8 + len(cells)].view(np.bool_)
 
 
-def _are_int64(*numbers: float | None) -> bool:
+def are_int64(*numbers: float | None) -> bool:
+    """Whether all that are given are whole numbers of 64 bits."""
     return all(number is None or (float(number).is_integer() and INT64_MIN <= number <= INT64_MAX) for number in numbers)
