@@ -7,6 +7,8 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dpcore.errors import JobError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -82,7 +84,19 @@ class View:
 
 
 def _both(condition: str | None, sql: str) -> str:
-    return sql if condition is None else f"({condition}) AND ({sql})"
+    """Both conditions; raises `JobError` unless each is an expression by itself, so that no bracket of one ends the other."""
+    if condition is None:
+        return sql
+    from dpcore.batch.expressions.database import opened
+    from dpcore.batch.expressions.syntax import SyntaxRefusedError, parsed
+
+    with opened() as database:
+        for text in (condition, sql):
+            try:
+                parsed(text, database)
+            except SyntaxRefusedError as error:
+                raise JobError(f"where = {text!r} {error}") from None
+    return f"({condition}) AND ({sql})"
 
 
 @dataclass(frozen=True, slots=True)

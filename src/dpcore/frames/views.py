@@ -109,6 +109,8 @@ class Selectable(Answering):
         ------
         ParameterTypeError
             If `sql` is not a str. What else is wrong with it is found with the first query.
+        JobError
+            If it is a further condition, and this one or the one before is no expression by itself.
         """
         return self._with(self._filtered(_text("sql", sql)))
 

@@ -41,6 +41,17 @@ def person(frame, **settings):
 # Budgets
 
 
+@pytest.mark.parametrize(("first", "second"), [("age < 15", "true) OR (true"), ("true) OR (true", "age < 15"), ("age < 15", "true)")])
+def test_a_condition_cannot_end_another(first, second):
+    """Who may only add conditions to a table that others have filtered sees none of the rows that they left out."""
+    table = PrivateTable(pd.DataFrame({"age": [10, 20, 30]}))
+    with pytest.raises(JobError, match="is no expression of SQL"):
+        table.where(first).where(second)
+    with table.batch(epsilon=1.0) as batch, pytest.raises(JobError, match="is no expression of SQL"):
+        batch.where(first).where(second)
+    assert table.where("age < 15 OR age > 25").where("age < 15 OR age = 30").count(epsilon=1e5).value == 2
+
+
 def test_a_ledger_pays_for_each_query(frame, ledger):
     table = person(frame, ledger=ledger.path)
     table.sum("visits", epsilon=0.25, **SUM)

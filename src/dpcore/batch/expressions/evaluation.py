@@ -122,16 +122,18 @@ class Evaluation:
     def _truths(self, connection: _Connection, rows: int) -> Values:
         """The values of a program of conditions."""
         found = list(connection.cursor.execute(self._program.query).fetchnumpy().values())
-        return Values({}, {key: _checked(np.ma.filled(each, False), rows) for key, each in zip(self._program.gives, found, strict=True)})  # noqa: FBT003
+        truths = zip(self._program.conditions, found, strict=True)
+        return Values({}, {key: _checked(np.ma.filled(each, False), rows) for key, each in truths})  # noqa: FBT003
 
     def _columns(self, connection: _Connection, rows: int) -> Values:
         """The values of any program."""
         program = self._program
         found = connection.cursor.sql(program.query).to_arrow_table(max(rows, 1))
-        values = {key: _whole(column) for key, column in zip(program.gives, found.columns, strict=True)}
-        conditions = {key: _true(values.pop(key), rows) for key in program.gives if key in program.conditions}
-        kinds = program.types
-        return Values({key: computed(each, kinds[key]) for key, each in values.items()}, conditions)
+        values = [_whole(column) for column in found.columns]
+        kinds, count = program.types, len(program.types)
+        conditions = {key: _true(each, rows) for key, each in zip(program.conditions, values[count:], strict=True)}
+        derived = zip(kinds, values[:count], strict=True)
+        return Values({key: computed(each, kinds[key]) for key, each in derived}, conditions)
 
     def _connection(self) -> _Connection:
         if not hasattr(self._own, "connection"):

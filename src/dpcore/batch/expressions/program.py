@@ -20,7 +20,7 @@ from dpcore.batch.expressions.syntax import Call, Column, Literal, SyntaxRefused
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -61,21 +61,18 @@ class Program:
     reads : dict
         Columns of the table that are read, each with its name in the steps and its type there.
     query : str
-        One statement that computes all that is given, in the order of `gives`, from the table `ROWS`.
-    gives : tuple of str
-        The keys of what is computed.
-    conditions : frozenset of str
-        Those of them that are conditions.
+        One statement that computes from the table `ROWS` the columns of `types`, and then those of `conditions`, in their order.
+    conditions : tuple of str
+        The keys of the conditions; a derived column may have the name of one.
     types : dict
-        The database's type of each value that is no condition.
+        The database's type of each derived column.
     row_bytes : int
-        The most bytes of the texts among them, of one row.
+        The most bytes of the texts among these, of one row.
     """
 
     reads: dict[str, tuple[str, str]]
     query: str
-    gives: tuple[str, ...]
-    conditions: frozenset[str]
+    conditions: tuple[str, ...]
     types: dict[str, str]
     row_bytes: int
 
@@ -143,11 +140,11 @@ class Compiler:
         """The program that computes some of the derived columns, and conditions given by their places, which have been checked."""
         wanted = {name: self._derived[name] for name in derived}
         checked = {key: self._condition(key, text) for key, text in conditions.items()}
-        query, read = self._query({**wanted, **checked}, frozenset(checked))
+        query, read = self._query([*wanted.values()], [*checked.values()])
         reads = {name: (term.sql, term.type or "") for name, term in self._read.items() if term.sql in read}
         types = {name: term.type or "" for name, term in wanted.items()}
         row_bytes = sum(term.size for term in wanted.values() if term.type == "VARCHAR")
-        return Program(reads, query, (*wanted, *checked), frozenset(checked), types, row_bytes)
+        return Program(reads, query, tuple(checked), types, row_bytes)
 
     # One expression
 
@@ -228,12 +225,13 @@ class Compiler:
 
     # All of them
 
-    def _query(self, wanted: Mapping[str, Term], conditions: frozenset[str]) -> tuple[str, set[str]]:
+    def _query(self, columns: Sequence[Term], conditions: Sequence[Term]) -> tuple[str, set[str]]:
         """One statement with a level for each depth, and the columns that it reads."""
+        wanted = [*columns, *conditions]
         steps = {term.sql: (sql, term) for sql, term in self._steps.items()}
         levels: dict[int, dict[str, str]] = {}
-        needed = {term.sql: term.level for term in wanted.values() if term.type is not None}
-        todo, last = list(needed), {name: 1 + max((each.level for each in wanted.values()), default=0) for name in needed}
+        needed = {term.sql: term.level for term in wanted if term.type is not None}
+        todo, last = list(needed), {name: 1 + max((each.level for each in wanted), default=0) for name in needed}
         while todo:
             name = todo.pop()
             if name not in steps:
@@ -253,8 +251,8 @@ class Compiler:
             made = [f"TRY({sql}) AS {name}" for name, sql in levels[level].items()]
             query = f"(SELECT {', '.join([*kept, *made])} FROM {query})"
         given = [
-            f"CAST({term.sql} AS BOOLEAN) AS g{place}" if key in conditions else f"{term.sql} AS g{place}"
-            for place, (key, term) in enumerate(wanted.items())
+            f"{term.sql} AS g{place}" if place < len(columns) else f"CAST({term.sql} AS BOOLEAN) AS g{place}"
+            for place, term in enumerate(wanted)
         ]
         return f"SELECT {', '.join(given)} FROM {query}", {name for name in needed if name not in steps}
 

@@ -122,6 +122,14 @@ def test_derived_columns_are_like_columns_of_the_input(place):
     assert values(answers(place, queries, table, derive=derive)) == values(answers(place, queries, beside))
 
 
+@pytest.mark.parametrize("where", [{"where": "adult"}, {}])
+def test_a_derived_column_that_is_a_group_can_be_the_condition(place, where):
+    query = {"kind": "count", "group_by": "adult", "groups": [False, True], "epsilon": 1e5}
+    queries = {"it": query if where else query | {"where": "adult"}}
+    table = pa.table({"age": [10, 18, None, 30]})
+    assert answers(place, queries, table, derive=[("adult", "age >= 18")], **where)["queries"][0]["value"] == [0, 2]
+
+
 def test_the_number_of_rows_is_private_after_a_condition(place):
     table = clinic(400)
     bounded = {"column": "visits", "lower": 1, "upper": 3}
