@@ -20,7 +20,7 @@ def release(path, regions, bands):
 
     spark = (
         SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", 2)
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")

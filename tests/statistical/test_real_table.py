@@ -127,8 +127,11 @@ def test_frames_of_the_package_give_the_numbers_of_three_runs_of_each_job(tables
         assert_frames_give_the_same(tables, name, key)
 
 
-def assert_tails_hold(tables: RealTables, keys: range) -> None:
-    """Tail numbers of many flights are named, none that is not there, and the counts of those that are named hold."""
+def assert_tails_hold(tables: RealTables, keys: range) -> str:
+    """Tail numbers of many flights are named, none that is not there, and the counts of those that are named hold.
+
+    Returns what the page says about it.
+    """
     flights = dict(tables.sql.execute("select tailnum, count(*) from flights group by 1").fetchall())
     hits: list[np.ndarray[Any, Any]] = []
     narrow: list[np.ndarray[Any, Any]] = []
@@ -143,6 +146,8 @@ def assert_tails_hold(tables: RealTables, keys: range) -> None:
         narrow.append(inside(counts, exact, width=0.5))
     assert covers(np.concatenate(hits))
     assert not covers(np.concatenate(narrow))
+    sizes, held = [len(each) for each in hits], np.concatenate(hits)
+    return f"{min(sizes):,} to {max(sizes):,} of {len(flights):,} tail numbers, and {held.mean():.1%} of {held.size:,} intervals"
 
 
 def test_private_groups_name_aeroplanes_that_fly_often(tables):
@@ -150,8 +155,9 @@ def test_private_groups_name_aeroplanes_that_fly_often(tables):
 
 
 @pytest.mark.long
-def test_private_groups_of_thirty_releases_hold(tables):
-    assert_tails_hold(tables, range(200, 230))
+def test_private_groups_of_thirty_releases_hold(tables, repository):
+    words = assert_tails_hold(tables, range(200, 230))
+    assert words.replace("%", " %") in " ".join((repository / PAGE).read_text(encoding="utf-8").split())
 
 
 @pytest.mark.long
