@@ -38,7 +38,7 @@ Groups for --only:
     minimax         estimates of the minimax engine, beside NumPy
     threads         several threads, beside one and beside a copy by as many
     start           start-up of Python with dpcore and of the command, beside importing NumPy
-    tables          jobs on files, beside pyarrow and DuckDB; only by --only tables
+    tables          jobs on files and questions about frames, beside pyarrow and DuckDB; only by --only tables
 
 Ctrl-C ends the run early and keeps what is done: the files are complete and say that the run was interrupted.
 

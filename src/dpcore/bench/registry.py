@@ -21,7 +21,7 @@ GROUPS: dict[str, str] = {
     "minimax": "estimates of the minimax engine, beside NumPy",
     "threads": "several threads, beside one and beside a copy by as many",
     "start": "start-up of Python with dpcore and of the command, beside importing NumPy",
-    TABLES: "jobs on files, beside pyarrow and DuckDB; only by --only tables",
+    TABLES: "jobs on files and questions about frames, beside pyarrow and DuckDB; only by --only tables",
 }
 """What each group measures."""
 

@@ -153,7 +153,7 @@ def frequency_plot(
         if bars is not None:
             axes.plot(values, places, linestyle="", marker="o", markersize=5, zorder=4, **DOT)
         axes.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
-        axes.set_yticks(places, [label_for(figure, category) for category in labels])
+        axes.set_yticks(places, labels_for(figure, labels))
         axes.set_ylim(rows - 0.4, -0.6)
         start, stop = min(0.0, float(intervals.min())), max(0.0, float(intervals.max()), float(ends.max()))
         width = stop - start or 1.0
@@ -176,6 +176,16 @@ def is_narrow(figure: Figure) -> bool:
 def label_for(figure: Figure, label: str) -> str:
     """A label as long as there is room beside a plot."""
     return shortened(label, NARROW_LABEL_LENGTH if is_narrow(figure) else LABEL_LENGTH)
+
+
+def labels_for(figure: Figure, labels: Sequence[str]) -> list[str]:
+    """Labels as long as there is room beside a plot. Those that differ only in what is cut off lose their middle instead."""
+    shown = [label_for(figure, label) for label in labels]
+    if len(set(shown)) == len(set(labels)):
+        return shown
+    length = NARROW_LABEL_LENGTH if is_narrow(figure) else LABEL_LENGTH
+    head, every = (length - 1) // 2, [shortened(label, max(len(label), 1)) for label in labels]
+    return [label if len(label) <= length else f"{label[:head]}…{label[head + 1 - length :]}" for label in every]
 
 
 def axis_label(figure: Figure, label: str) -> str:

@@ -212,7 +212,7 @@ def test_groups_that_were_found_are_names_and_no_dates(tmp_path):
     text = page_of(tmp_path, [north, both])
     assert "<p>north · south</p>" in text
     assert "<p>x, 7</p>" in text
-    assert '<td class="number" data-label="released">north, south</td>' in text
+    assert '<td class="number words" data-label="released">north, south</td>' in text
 
 
 def test_dates_stay_on_one_line_and_have_their_error(tmp_path):

@@ -206,6 +206,13 @@ def test_labels_are_cut_to_the_room_that_there_is(figures):
     assert lengths == [(30, 72), (14, 34)]
 
 
+def test_labels_that_begin_alike_keep_their_ends(figures):
+    names = [f"south, district {number}" for number in (28, 29, 30)]
+    frequency_plot(names, COUNTS, np.stack([COUNTS, COUNTS], axis=1), title="alike", label="rows", percent=False)
+    shown = [[label.get_text() for label in figure.axes[0].get_yticklabels()] for figure in figures]
+    assert shown == [names, ["south,…rict 28", "south,…rict 29", "south,…rict 30"]]
+
+
 def test_a_plot_without_a_narrow_drawing_is_one_that_scrolls():
     drawn = picture(lambda figure: figure.subplots(), 1.0, "alone")
     assert re.findall(r'<svg class="([^"]*)"', drawn) == ["plot alone"]

@@ -111,7 +111,7 @@ def _texts(query: Mapping[str, Any]) -> dict[str, Any]:
         values[0] if len(values) == 1 else "; ".join(f"{quantile_name(level)} {value}" for level, value in zip(levels, values, strict=True))
     )
     ends = None if interval is None else f"{interval[0]} to {interval[1]}"
-    error = {"stderr": query.get("stderr"), "ranks": _rank_error(query)}
+    error = {"stderr": query.get("stderr"), "ranks": _rank_error(query), "in_words": len(values) > 1}
     return {"form": "number", "value": shown, "interval": ends, "plot": None, **error}
 
 
@@ -261,6 +261,7 @@ def _chosen(query: Mapping[str, Any]) -> dict[str, Any]:
         rows.append({"place": place + 1, "label": label, "value": count, "interval": interval})
     return {
         "form": "chosen",
+        "in_words": True,
         "summary": f"{len(labels)} of {size(query.get('candidates'))} candidates",
         "value": ", ".join(map(plots.shortened, labels[:3])) + (", …" if len(labels) > 3 else ""),
         "interval": None,
@@ -276,6 +277,7 @@ def _keys(query: Mapping[str, Any]) -> dict[str, Any]:
     names = key_names(query)
     return {
         "form": "keys",
+        "in_words": True,
         "summary": counted(len(names), "group"),
         "value": ", ".join(map(plots.shortened, names[:3])) + (", …" if len(names) > 3 else "") or "none",
         "interval": None,
