@@ -100,7 +100,7 @@ def test_texts_of_two_gigabytes_end_no_job(place, rows):
     write_table(pa.table({"x": np.arange(rows)}), place.source)
     place.write_release({"it": {"kind": "histogram", "column": "long", "categories": ["a", "b"], "missing": "a", "unknown": "b"}})
     place.job.write_text(place.job.read_text() + derived(sections))
-    run(make_release_plan(load_release_job(place.job), overwrite=True))
+    run(make_release_plan(load_release_job(place.job), overwrite=True), threads=8)  # The memory of a database was too little for them.
 
 
 # No cell decides on another row, or ends a job

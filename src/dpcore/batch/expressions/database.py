@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import duckdb
 
-MEMORY = "1GB"
-"""A limit that no evaluation comes near: a piece has some megabytes, and the length of every text is bounded."""
+MEMORY = "1TB"
+"""No limit: how many threads evaluate, and how many rows have long texts, must not decide whether a job ends. The length of every text
+is bounded, and so are the rows of a piece (`tables.derivation`)."""
 # Global, so that they hold for every cursor.
 SETTINGS = """
     set enable_progress_bar = false;

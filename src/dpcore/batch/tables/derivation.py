@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
 
 
-MADE_BYTES = 1 << 28
+MADE_BYTES = 1 << 27
 """Texts that are made of a piece, at most: Arrow has no array of text with 2^31 bytes, so that one row more would end a job."""
 
 
