@@ -31,6 +31,8 @@ EXACT_TENS = 22
 """Powers of ten up to this one are floats."""
 SCALED = ("laplace", "gaussian")
 """Noise on numbers; other noise is on counts of rows."""
+DECLARED = ("lower", "upper", "missing", "max_sum_per_unit")
+"""What a query in steps has in steps."""
 PRODUCTS = ("var", "std", "covariance")
 """Kinds whose last noise is on products."""
 
@@ -153,7 +155,7 @@ def in_own_unit(section: Query, document: dict[str, Any]) -> dict[str, Any]:
     if digits is None:
         return document
     whole = sum(digits) * (2 if section.kind == "var" else 1)
-    found = {key: _numbers(value) for key, value in document.items()}
+    found = {**document, **{key: _numbers(document[key]) for key in DECLARED if key in document}}
     found |= {key: _scaled(document[key], whole) for key in ("value", "stderr", "interval") if key in document}
     if "centre" in document:
         found["centre"] = _centres(document["centre"], digits)
