@@ -125,7 +125,7 @@ def neighbours(relation, unit):
 
 
 SETTINGS = list(itertools.product(("replace", "add_remove"), ("row", "unit"), (True, False)))
-DEFAULT = {("replace", "row", True), ("replace", "unit", True)}
+DEFAULT = {("replace", "row", True), ("add_remove", "unit", True)}
 """Conditions of a job. `test_release_matrix.py` has those of queries."""
 
 
