@@ -133,11 +133,12 @@ def by_diffprivlib(frame: Any) -> Callable[[], Sequence[Any]]:
     from diffprivlib import tools
 
     def work() -> Sequence[Any]:
+        edges = np.array(AGES["edges"])
         visits, cost = (frame[query["column"]].to_numpy() for query in (VISITS, COST))
         limits = [(float(query["lower"]), float(query["upper"])) for query in (VISITS, COST)]
         return [
             tools.count_nonzero(np.ones(len(frame), dtype=bool), epsilon=1.0),
-            tools.histogram(frame["age"].to_numpy(), epsilon=1.0, bins=np.array(AGES["edges"]))[0],
+            tools.histogram(frame["age"].to_numpy(), epsilon=1.0, bins=edges, range=(edges[0], edges[-1]))[0],
             tools.sum(visits, epsilon=1.0, bounds=limits[0]),
             tools.mean(cost, epsilon=1.0, bounds=limits[1]),
             tools.quantile(cost, QUARTILES["q"], epsilon=1.0, bounds=limits[1]),

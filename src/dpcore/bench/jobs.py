@@ -145,7 +145,9 @@ def _frames(files: Files, row: Row) -> Iterator[Benchmark]:
 
     for library, by in (("pyarrow", "duckdb"), ("pandas", "pandas"), ("polars", "polars")):
         checked = partial(check, library)
-        peer = Side(name="diffprivlib", package="diffprivlib", prepare=lambda made: by_diffprivlib(frame_of("pandas", made.tenth)))
+        peer = Side(
+            name="diffprivlib", package="diffprivlib", check=checked, prepare=lambda made: by_diffprivlib(frame_of("pandas", made.tenth))
+        )
         yield row(
             f"PrivateTable of {library}, 5 queries", files.few, partial(_asking, library),
             _itself("itself on the Parquet file", lambda made: asking(made.tenth)),
