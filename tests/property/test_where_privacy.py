@@ -151,7 +151,7 @@ def test_no_unit_moves_an_answer_by_more_than_its_noise_hides(tmp_path, relation
             change = [abs(b - a) for a, b in zip(known[one][name], known[other][name], strict=True)]
             moved = max(change) if name in {"third", "top"} else change[0] if name == "mean" else sum(change)
             if name in products:
-                bounds = [answer._product_sensitivity(centres) / answer._squared_step for centres in centres_of(answer)]
+                bounds = [answer._product_sensitivity(centres) / answer.squared_step for centres in centres_of(answer)]
                 assert change[0] <= most
                 assert all(each <= limit for each, limit in zip(change[1:], bounds, strict=True))
                 products[name] |= any(2 * each > limit for each, limit in zip(change[1:], bounds, strict=True))

@@ -87,7 +87,7 @@ def test_the_second_release_has_noise_for_its_centres(kind):
     high = 64.0**2 if kind == "var" else 64.0 * 48.0
     low = 0.0 if kind == "var" else -max(reach[0][0] * reach[1][1], reach[0][1] * reach[1][0])
     drawn = np.array([answer._noisy_product(tally, centres, 0.05, rng).value for _ in range(10_000)])
-    noise = drawn - float(tally.about(centres) * answer._squared_step)
+    noise = drawn - float(tally.about(centres) * answer.squared_step)
     scale = (high - low) / 0.75
     assert laplace_fits(noise, scale) > ERROR_RATE
     assert laplace_fits(noise, scale / 2) < ERROR_RATE
@@ -125,7 +125,7 @@ def test_the_correction_of_the_square_is_what_the_centre_adds():
     for _ in range(10_000):
         centre = answer._centre(0, answer._noisy_sum(tally, 0, rng) / 400)
         missed.append((float(tally.sums[0] / 400 - centre) * steps.unit) ** 2)
-    b = answer._mean_scale(steps) / 400
+    b = answer.mean_scale(steps) / 400
     assert mean_p_value(np.array(missed), 2 * b**2, 20 * b**4) > ERROR_RATE
     assert mean_p_value(np.array(missed), b**2, 20 * b**4) < ERROR_RATE
 

@@ -139,7 +139,7 @@ def test_bounds_are_found_as_often_as_the_noise_of_their_bins_lets_them(source):
     rows = answer.threshold - 8
     tally = answer.tally(rows, [np.full(rows, 3.0)])
     rng = KeyedRandom(b"laws of releases, for tests only")
-    found = sum(answer._ends(tally.rows, rng) is not None for _ in range(DRAWS))
+    found = sum(answer.ends(tally.rows, rng) is not None for _ in range(DRAWS))
     r = np.exp(-1 / scale)
     assert binomial_p_value(found, DRAWS, r**9 / (1 + r)) > ERROR_RATE
     assert binomial_p_value(found, DRAWS, r**18 / (1 + r**2)) < ERROR_RATE

@@ -113,7 +113,7 @@ def _of_groups(answer: GroupedAnswer, tally: Any) -> list[Part]:
 
 def _moments(answer: MomentAnswer, tally: Any) -> list[list[Part]]:
     """In two releases; where the number of rows is public, and they are few, in one."""
-    step = answer._squared_step
+    step = answer.squared_step
     if answer.count is None and tally.n:
         return [two_releases(answer, tally), [noisy([tally.centred() * step], answer._whole_noise(tally.n).scale)]]
     return [two_releases(answer, tally)]
@@ -122,12 +122,12 @@ def _moments(answer: MomentAnswer, tally: Any) -> list[list[Part]]:
 def two_releases(answer: MomentAnswer, tally: Any) -> list[Part]:
     """Means, the number of rows if it is private, and products given any centres that the means may have shown."""
     found = [
-        noisy([Fraction(2 * tally.sums[place] - tally.n * steps.most) * Fraction(steps.unit) / 2], answer._mean_scale(steps))
+        noisy([Fraction(2 * tally.sums[place] - tally.n * steps.most) * Fraction(steps.unit) / 2], answer.mean_scale(steps))
         for place, steps in enumerate(answer.steps)
     ]
     found += [] if answer.count is None else [noisy([tally.n], answer.count.scale)]
     products = [
-        [float(Fraction(tally.about(centres)) * answer._squared_step / Fraction(answer._product_scale(centres)))]
+        [float(Fraction(tally.about(centres)) * answer.squared_step / Fraction(answer._product_scale(centres)))]
         for centres in centres_of(answer)
     ]
     return [*found, Part(np.zeros(len(products)), np.array(products))]

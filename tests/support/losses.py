@@ -23,10 +23,10 @@ def loss_in_two(answer: MomentAnswer, one: Moments, other: Moments, centres: tup
     total = Fraction(0)
     for place, steps in enumerate(answer.steps):
         change = 2 * (one.sums[place] - other.sums[place]) - (one.n - other.n) * steps.most
-        total += abs(change) * Fraction(steps.unit) / 2 / Fraction(answer._mean_scale(steps))
+        total += abs(change) * Fraction(steps.unit) / 2 / Fraction(answer.mean_scale(steps))
     if answer.count is not None:
         total += abs(one.n - other.n) / Fraction(answer.count.scale)
-    moved = (one.about(centres) - other.about(centres)) * answer._squared_step
+    moved = (one.about(centres) - other.about(centres)) * answer.squared_step
     return total + abs(moved) / Fraction(answer._product_scale(centres))
 
 
@@ -37,5 +37,5 @@ def largest_loss(answer: MomentAnswer, one: Moments, other: Moments, centres: It
 
 def loss_in_one(answer: MomentAnswer, one: Moments, other: Moments) -> Fraction:
     """Of one release about the exact means, of equally many rows."""
-    change = (one.centred() - other.centred()) * answer._squared_step
+    change = (one.centred() - other.centred()) * answer.squared_step
     return abs(change) / Fraction(answer._whole_noise(one.n).scale)

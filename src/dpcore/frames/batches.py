@@ -9,6 +9,7 @@ from dpcore.errors import BudgetError, ParameterError
 from dpcore.frames.found_groups import with_keys
 from dpcore.frames.question import View
 from dpcore.frames.results import Answered, TablePlan, TableResult
+from dpcore.frames.session import Limit
 from dpcore.frames.views import GroupedTable, Selectable
 from dpcore.privacy import Privacy
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dpcore.frames.question import Question
-from dpcore.frames.session import Session
+    from dpcore.frames.session import Session
 
 
 class Collected:
@@ -26,11 +27,11 @@ class Collected:
     ----------
     session : Session
         Of the table.
-    limit : Privacy
+    limit : Limit
         What all answers may spend together.
     """
 
-    def __init__(self, session: Session, limit: Privacy) -> None:
+    def __init__(self, session: Session, limit: Limit) -> None:
         self.session, self.limit = session, limit
         source = session.source
         native, name = ("arrow", source) if isinstance(source, str) else (source.native, source.name)
@@ -49,7 +50,7 @@ class Collected:
     def plan(self, questions: list[Question]) -> TablePlan:
         """The plan of some questions, within the limit."""
         every, _ = with_keys(questions)
-        return TablePlan.of(self.session.plan(self.session.job(every, self.limit.epsilon, self.limit.delta), every))
+        return TablePlan.of(self.session.plan(self.session.job(every, self.limit), every))
 
     def run(self) -> None:
         """Answer all questions."""
@@ -59,7 +60,7 @@ class Collected:
             for _, view in sorted({id(each.view.found): each.view for each in self.questions}.items(), key=lambda turn: turn[0]):
                 turns.enter_context(view.turn())  # in one order, so that no two batches wait for each other
             every, self.answered.places = with_keys(self.questions)
-            plan, document = self.session.run(self.session.job(every, self.limit.epsilon, self.limit.delta), every)
+            plan, document = self.session.run(self.session.job(every, self.limit), every)
         self.answered.plan, self.answered.document = TablePlan.of(plan), document
 
 
@@ -84,7 +85,8 @@ class TableBatch(Selectable):
     @property
     def limit(self) -> Privacy:
         """What all answers may spend together."""
-        return self._collected.limit
+        limit = self._collected.limit
+        return Privacy(limit.epsilon, limit.delta, self._collected.session.privacy["relation"])
 
     def _filtered(self, sql: str) -> View:
         return self._view.of_query(sql)
@@ -117,13 +119,17 @@ class TableBatch(Selectable):
 
     def __repr__(self) -> str:
         asked = len(self._collected.questions)
-        said = f"epsilon={self.limit.epsilon!r}, delta={self.limit.delta!r}, asked={asked}"
+        limit = self._collected.limit
+        way = "" if limit.accounting == "basic" else f"accounting={limit.accounting!r}, "
+        said = f"epsilon={limit.epsilon!r}, delta={limit.delta!r}, {way}asked={asked}"
         return f"TableBatch({said}, {self._collected.state})"
 
 
-def limit_of(epsilon: Any, delta: Any, relation: Any) -> Privacy:
+def limit_of(epsilon: Any, delta: Any, accounting: str) -> Limit:
     """The limit of a batch."""
-    limit = Privacy(epsilon, delta, relation)
+    limit = Privacy(epsilon, delta)
     if not limit.epsilon > 0:
         raise BudgetError("epsilon of a batch must be positive, got 0")
-    return limit
+    if accounting in ("zcdp", "pld") and not limit.delta:
+        raise ParameterError(f"delta of a batch with accounting={accounting!r} must be positive, for example 1e-6, got {delta!r}")
+    return Limit(limit.epsilon, limit.delta, accounting)

@@ -38,6 +38,27 @@ UNSTATED = 1.0
 """Limit of a job whose ε is not a number: the check of the query says so."""
 
 
+ANY_DELTA = 0.5
+"""Limit of a batch that is only tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What the answers of one batch may spend together.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The limits.
+    accounting : str
+        How what they spend is added up.
+    """
+
+    epsilon: float
+    delta: float
+    accounting: str
+
+
 class Budget:
     """What the answers of one table may spend together, and have spent.
 
@@ -99,6 +120,8 @@ class Session:
         Keys of `[privacy]` but the limits.
     dataset, ledger : str or None
         As a job names them.
+    accounting : str
+        How the answers of a batch add up, if it does not say; a single query has nothing to add.
     budget : Budget
         What the answers may spend together.
     rng : KeyedRandom or None
@@ -113,28 +136,30 @@ class Session:
     privacy: dict[str, Any]
     dataset: str | None
     ledger: str | None
+    accounting: str
     budget: Budget
     rng: KeyedRandom | None
     threads: int | None
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def check(self) -> None:
-        """Raise `JobError` if the settings of the table contradict each other, or keyed noise would be charged."""
+    def check(self, limit: Limit | None = None) -> None:
+        """Raise `JobError` if settings, or the accounting of a batch, contradict each other, or keyed noise would be charged."""
+        limit = Limit(UNSTATED, ANY_DELTA, self.accounting) if limit is None else limit
         bounds = {"max_rows_per_unit", "max_groups_per_unit"} & set(self.privacy)
         kind = "count_distinct" if self.privacy["unit"] != "row" and not bounds else "count"  # which needs no bound on rows
         view = View(query={"group_by": "any", "groups": ["any"]} if bounds else {})
-        self.job([Question(view, {"kind": kind, "epsilon": UNSTATED})])
+        self.job([Question(view, {"kind": kind, "epsilon": limit.epsilon})], limit)
 
-    def job(self, questions: Sequence[Question], epsilon: float | None = None, delta: float = 0.0) -> ReleaseJob:
+    def job(self, questions: Sequence[Question], limit: Limit | None = None) -> ReleaseJob:
         """The job that stands for some questions, within a limit if one is given."""
         from dpcore.batch.release.job import parse_release_job
 
-        if epsilon is None and any("weight" in question.entry for question in questions):
+        if limit is None and any("weight" in question.entry for question in questions):
             raise ParameterError("weight is for queries of a batch, whose epsilon it shares; give this one an epsilon")
-        if epsilon is None and any(question.entry.get("epsilon") is None for question in questions):
+        if limit is None and any(question.entry.get("epsilon") is None for question in questions):
             return self._free(questions)
         try:
-            return parse_release_job(self._document(questions, epsilon, delta))
+            return parse_release_job(self._document(questions, limit))
         except JobError as error:
             raise JobError(_as_of_call(str(error), questions)) from None
 
@@ -167,7 +192,7 @@ class Session:
         from dpcore.batch.release.unwritten import answers
 
         plan = self.plan(job, questions)
-        self.budget.spend(job.total)
+        self.budget.spend(plan.job.total)
         try:
             plan = replace(plan, positions=self._positions(len(job.query)))
             document = answers(plan, threads=self.threads)
@@ -175,12 +200,12 @@ class Session:
             raise DataError(_about_cell(str(error))) from None
         except BaseException:
             if plan.publication.state == "planned":
-                self.budget.give_back(job.total)
+                self.budget.give_back(plan.job.total)
             raise
         remember(questions, document["queries"])
         return plan, document
 
-    def _document(self, questions: Sequence[Question], epsilon: float | None, delta: float) -> dict[str, Any]:
+    def _document(self, questions: Sequence[Question], limit: Limit | None) -> dict[str, Any]:
         """The job as its file would have it."""
         from dpcore.batch.release.unwritten import NOWHERE
 
@@ -189,8 +214,10 @@ class Session:
         for key, tables in (("derive", "derived"), ("lookup", "lookups")):
             found = [table for question in questions for table in getattr(question.view, tables)]
             shared[key] = [table for place, table in enumerate(found) if table not in found[:place]]
-        limits = {"max_epsilon": _sum_of(questions, "epsilon") if epsilon is None else epsilon}
-        limits["max_delta"] = _sum_of(questions, "delta") if epsilon is None else delta
+        if limit is None:
+            limits: dict[str, Any] = {f"max_{key}": _sum_of(questions, key) for key in ("epsilon", "delta")}
+        else:
+            limits = {"max_epsilon": limit.epsilon, "max_delta": limit.delta, "accounting": limit.accounting}
         source = self.source if isinstance(self.source, str) else self.source.name
         grouped = any("group_by" in entry for entry in entries)
         privacy = {key: value for key, value in self.privacy.items() if grouped or key != "max_groups_per_unit"}

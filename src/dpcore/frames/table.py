@@ -22,6 +22,7 @@ from dpcore.rng import SecureRandom
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dpcore.batch.release.job import Accounting
     from dpcore.testing import KeyedRandom
 
 
@@ -52,6 +53,10 @@ class PrivateTable(Selectable):
         What all answers of this table, and of the tables made from it, may spend together. Default: only the ledger limits them.
     max_delta : float, default 0
         The same for δ, where `max_epsilon` is given.
+    accounting : {"basic", "zcdp", "pld"}, default "basic"
+        How the answers of a batch add up, where the batch does not say: by their ε and δ, by ρ of zero-concentrated privacy, or by privacy
+        loss distributions, which need the extra `accounting` and no ledger. Queries that are asked one by one, and batches beside each
+        other, add up by ε and δ, and in a zCDP ledger by ρ.
     rng : KeyedRandom or SecureRandom, optional
         A test key, whose noise can be repeated and is not private. Each query takes the next call of it: the queries of a table have the
         noise of those of a job in the same order, and no two have the same. Default: the secure source.
@@ -102,6 +107,7 @@ class PrivateTable(Selectable):
         dataset: str | None = None,
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
+        accounting: Accounting = "basic",
         rng: KeyedRandom | SecureRandom | None = None,
         threads: int | None = None,
     ) -> None:
@@ -113,7 +119,7 @@ class PrivateTable(Selectable):
         check_threads(threads)
         limit = _limit(max_epsilon, max_delta, relation)
         path = None if ledger is None else _path(ledger)
-        self._session = Session(source_of(frame), privacy, dataset, path, Budget(limit), _keyed(rng), threads)
+        self._session = Session(source_of(frame), privacy, dataset, path, accounting, Budget(limit), _keyed(rng), threads)
         self._session.check()
         self._view = View()
 
@@ -122,7 +128,7 @@ class PrivateTable(Selectable):
         """What the answers of this table, and of the tables made from it, have spent together."""
         return self._session.budget.spent(self._session.privacy["relation"])
 
-    def batch(self, epsilon: float, delta: float = 0.0) -> TableBatch:
+    def batch(self, epsilon: float, delta: float = 0.0, *, accounting: Accounting | None = None) -> TableBatch:
         """Ask several queries, for one pass over the table and one charge.
 
         Parameters
@@ -131,6 +137,8 @@ class PrivateTable(Selectable):
             What all of them may spend together, in (0, ∞). A query that does not fit is refused, and costs nothing.
         delta : float, default 0
             The same for δ, in [0, 1).
+        accounting : {"basic", "zcdp", "pld"}, optional
+            How they add up, as in `[privacy]` of a job; all but "basic" need a `delta`. Default: that of the table.
 
         Returns
         -------
@@ -142,9 +150,13 @@ class PrivateTable(Selectable):
         ------
         ParameterError, ParameterTypeError, BudgetError
             If a limit is wrong.
+        JobError
+            If the accounting is none, or is "pld" and there is a ledger.
         """
-        limit = limit_of(epsilon, delta, self._session.privacy["relation"])
-        return TableBatch(Collected(self._session, limit), self._view)
+        session = self._session
+        limit = limit_of(epsilon, delta, session.accounting if accounting is None else accounting)
+        session.check(limit)
+        return TableBatch(Collected(session, limit), self._view)
 
     def _with(self, view: View) -> Self:
         table = object.__new__(type(self))
@@ -173,6 +185,8 @@ class PrivateTable(Selectable):
         session = self._session
         source = session.source if isinstance(session.source, str) else session.source.name
         said = [source, *(f"{key}={value!r}" for key, value in session.privacy.items())]
+        if session.accounting != "basic":
+            said.append(f"accounting={session.accounting!r}")
         if session.ledger is not None:
             said.append(f"ledger={session.ledger!r}")
         if session.rng is not None:

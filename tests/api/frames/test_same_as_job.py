@@ -25,6 +25,7 @@ MORE = {
     "values by region": {"kind": "count_distinct", "column": "visits", "max_values_per_unit": 1, **BY_REGION},
     "present cells": {"kind": "count", "column": "cost", "missing": "skip"},
     "found": {"kind": "mean", "column": "visits", "bounds": "private", "bounds_epsilon": 0.25, "missing": 3},
+    "found by region": {"kind": "mean", "column": "visits", "bounds": "private", "bounds_epsilon": 0.25, "missing": 3, **BY_REGION},
     "dear": {"kind": "mean", "column": "visits", "lower": 0, "upper": 20, "missing": 3, "where": "cost > 40 AND region <> 'east'"},
     "gaussian": {"kind": "sum", "column": "cost", "lower": 0.0, "upper": 90.0, "missing": 0.0, "delta": 1e-6},
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore._terminal import make_table
 from dpcore.batch.commands import words
 from dpcore.batch.release.answers import Noise
-from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
+from dpcore.batch.release.found_bounds import Bounded
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.queries import CovarianceQuery, SyntheticQuery
@@ -55,7 +55,7 @@ def _ways(answer: Answer) -> list[str]:
     """How bounds are found and how a moment is made, which follows from public parameters."""
     each = answer.each if isinstance(answer, GroupedAnswer) else answer
     name = plain_name(answer.section.name)
-    if isinstance(each, BoundedNumber | BoundedQuantiles):
+    if isinstance(each, Bounded):
         return [f"bounds  {name}: {each.way}", *_ways(each.widest)]
     return [f"spread  {name}: {each.way}"] if isinstance(each, MomentAnswer) else []
 

@@ -7,8 +7,10 @@ instant (a timestamp with an offset) the same in UTC, of a time since midnight. 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +28,8 @@ EXAMPLES = {
     "duration": "PT1H30M",
 }
 """Each sort, as ISO 8601 writes it."""
+PLAIN = {float, int, bool, str, type(None)}
+"""Types of values of a document that are written as they are."""
 
 
 class Timed(float):
@@ -141,10 +145,6 @@ def _duration(size: int) -> str:
     return f"{sign}P{f'{days}D' if days else ''}{f'T{clock}' if clock else ''}"
 
 
-_NUMBERS = frozenset({int, float, str, bool, type(None)})
-"""Types of what is plain: lists of them can have millions of elements."""
-
-
 def plainly(value: Any) -> Any:
     """A document with the text of each date or time in it."""
     if isinstance(value, Timed):
@@ -152,5 +152,14 @@ def plainly(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plainly(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return value if _NUMBERS.issuperset(map(type, value)) else [plainly(each) for each in value]
+        return value if _are_plain(value) else [plainly(each) for each in value]
     return value
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    """Whether lists hold numbers and texts only, or lists of them; looks at types, of which there are few, and not at each value."""
+    kinds = set(map(type, values))
+    while kinds and kinds <= {list, tuple}:
+        values = list(itertools.chain.from_iterable(values))
+        kinds = set(map(type, values))
+    return kinds <= PLAIN

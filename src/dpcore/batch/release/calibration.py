@@ -16,8 +16,11 @@ from dpcore.batch.release.answers import (
 from dpcore.batch.release.cells import Binned, Declared, Held, OnGrid, Reals, Within
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
+from dpcore.batch.release.found_fields import check_points_of_groups
+from dpcore.batch.release.group_bounds import BoundedEach, bounded
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.moments import MomentAnswer
+from dpcore.batch.release.octaves import FEWEST_POINTS
 from dpcore.batch.release.people import UnitsAnswer, UnitSumAnswer, ValuesAnswer, Whole
 from dpcore.batch.release.people_cells import DifferentCells, UnitCells
 from dpcore.batch.release.private_grouping import PrivateGrouping
@@ -80,7 +83,7 @@ def _answer(job: ReleaseJob, query: Query, read: Read) -> Answer:
     if is_about_units(query):
         return _of_whole_units(job, query, read, bound)
     if isinstance(query, BoundedQuery | GridQuery) and query.bounds is not None:
-        return _between_found_bounds(query, read, bound, job.privacy.relation)
+        return _between_found_bounds(query, read, bound, job.privacy.relation, size)
     if isinstance(query, SpreadQuery | CovarianceQuery):
         answer: Answer = MomentAnswer.made(query, read.cells, bound, job.privacy.relation, size)
     else:
@@ -107,13 +110,25 @@ def _check_cells(answer: Answer, groups: int) -> None:
             raise ParameterError(str(error)) from None
 
 
-def _between_found_bounds(query: BoundedQuery | GridQuery, read: Read, bound: Contribution, relation: Relation) -> Answer:
-    """The answer between bounds that are found privately."""
+def _between_found_bounds(query: BoundedQuery | GridQuery, read: Read, bound: Contribution, relation: Relation, size: int) -> Answer:
+    """The answer between bounds that are found privately, one pair for all of so many groups if there are any."""
+    if read.groups is not None:
+        if isinstance(query, GridQuery):
+            _check_points(1 if isinstance(read.groups, PrivateGrouping) else size)
+        return bounded(BoundedEach.made(query, read.cells, bound, relation, size), read.groups)
     if isinstance(query, SumQuery | MeanQuery | SpreadQuery):
         return BoundedNumber.made(query, read.cells, bound, relation)
     if isinstance(query, GridQuery) and isinstance(read.only, OnGrid):
         return BoundedQuantiles.made(query, read.only, bound, relation)
     raise AssertionError(query.kind)
+
+
+def _check_points(groups: int) -> None:
+    """Raise `ParameterError` if no grid between found bounds is coarse enough for the groups of a file."""
+    try:
+        check_points_of_groups(FEWEST_POINTS, groups, found=True)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
 
 
 def _of_whole_units(job: ReleaseJob, query: Query, read: Read, bound: Contribution) -> Answer:

@@ -14,7 +14,11 @@ from dpcore._exact.intervals import fraction_up
 from dpcore.accounting import _calibration
 from dpcore.batch.release.answers import Noise, OneColumn, given, laplace_deviation
 from dpcore.batch.release.cells import Declared, OnGrid
+from dpcore.batch.release.draws import Draw
 from dpcore.noise import default_grid
+from dpcore.privacy import Privacy
+from dpcore.selection._plan import argmax_scale
+from dpcore.selection._rows import best_of_rows, noisy_rows, top_of_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -78,9 +82,10 @@ class QuantileAnswer(OneColumn):
         return _backend.code_counts(read[0], self.cells.size + 1, threads=1)[:-1]
 
     def utilities(self, tally: Array, level: Fraction) -> Array:
-        """Utility of each point, times the denominator of the level."""
-        at_or_below = np.cumsum(tally)
-        target, b = level.numerator * int(tally.sum()), level.denominator
+        """Utility of each point, times the denominator of the level; of several groups a row for each."""
+        at_or_below = np.cumsum(tally, axis=-1)
+        # below 2^62, of 2^40 rows and 10^6, the largest denominator
+        target, b = level.numerator * at_or_below[..., -1:], level.denominator
         utilities: Array = np.minimum(0, np.minimum(target - b * (at_or_below - tally), b * at_or_below - target))
         return utilities
 
@@ -93,14 +98,22 @@ class QuantileAnswer(OneColumn):
             for level, sensitivity in zip(_levels(self.section), self.sensitivities, strict=True)
         ]
         values = [self.cells.grid[index] for index in sorted(chosen)]
-        errors = self.rank_errors()
         one = len(values) == 1
-        return {
-            "value": values[0] if one else values,
-            "stderr": None,
-            "interval": None,
-            "rank_error": errors[0] if one else errors,
-        }
+        return {"value": values[0] if one else values, "stderr": None, "interval": None, "rank_error": self._rank_error()}
+
+    def release_of_groups(self, counts: Array, rng: Stream | None) -> dict[str, Any]:
+        """For each key of an answer the list over groups, given the rows of each at each point: as `release` of each group would."""
+        groups, found = len(counts), []
+        for level, sensitivity in zip(_levels(self.section), self.sensitivities, strict=True):
+            scale = argmax_scale(self.epsilon, sensitivity, 1, self.relation, monotone=False)
+            found.append(best_of_rows(self.utilities(counts, level), scale, Draw(rng).of_groups(groups)))
+        grid, chosen = self.cells.grid, np.sort(np.stack(found, axis=1), axis=1)
+        values = [grid[row] for row in chosen[:, 0].tolist()] if len(found) == 1 else [[grid[i] for i in row] for row in chosen.tolist()]
+        return {"value": values, "stderr": [None] * groups, "interval": [None] * groups, "rank_error": [self._rank_error()] * groups}
+
+    def _rank_error(self) -> float | list[float]:
+        errors = self.rank_errors()
+        return errors[0] if len(errors) == 1 else errors
 
     def rank_errors(self) -> list[float]:
         """Rows by which the ranks of all answers miss q·n at most, together, at the query's confidence."""
@@ -126,30 +139,35 @@ def share_of(epsilon: float, parts: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TopAnswer(OneColumn):
-    """The s most frequent candidates, in order of selection."""
+    """The s most frequent candidates, in order of selection.
+
+    Attributes
+    ----------
+    section : TopQuery
+        The query.
+    cells : Declared
+        The candidates.
+    terms : Terms
+        What one group's selection is calibrated for.
+    trial : Selection
+        One on no rows, with the scales.
+    """
 
     section: TopQuery
     cells: Declared
-    sensitivity: int
-    epsilon: float
-    relation: Relation
+    terms: Terms
     trial: selection.Selection
-    moved: int = 1
 
     @classmethod
     def made(cls, section: TopQuery, cells: Declared, bound: Contribution, relation: Relation, groups: int = 0) -> TopAnswer:
-        """Calibrate it by a trial on no rows. Of several groups each has the ε of one row that is added or removed."""
-        apart = groups > 1
-        moved, one = (bound.moved, bound.of_one_row) if apart else (1, bound)
-        relation, epsilon = "add_remove" if apart else relation, share_of(section.epsilon, moved)
-        sensitivity = int(one.count.l1)
-        trial = _top(np.zeros(cells.size, np.int64), section, epsilon, sensitivity, relation, None)
-        return cls(section, cells, sensitivity, epsilon, relation, trial, moved)
+        """Calibrate it by a trial on no rows."""
+        terms = Terms.of_groups(section, bound) if groups > 1 else Terms.of_table(section, bound, relation)
+        return cls(section, cells, terms, _top(np.zeros(cells.size, np.int64), section, terms, None))
 
     @property
     def noise(self) -> tuple[Noise, ...]:
         """The noise that it draws."""
-        values, moved = self.trial.value_scale, self.sensitivity * self.moved
+        values, moved = self.trial.value_scale, self.terms.sensitivity * self.terms.moved
         choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", moved, self.trial.scale)
         return (choice,) if values is None else (choice, Noise("laplace", moved, values))
 
@@ -158,13 +176,14 @@ class TopAnswer(OneColumn):
         """ρ of s picks and values; the theorem of the one-shot method gives none."""
         if self.section.method == "oneshot_laplace":
             return None
-        moves = (1 if self.relation == "add_remove" else 2) * self.moved
+        terms = self.terms
+        moves = (1 if terms.relation == "add_remove" else 2) * terms.moved
         # The same quotient as that of a scale, rounded up: sensitivity over scale is the ε of a use.
-        pick = accounting.laplace_scale(self.trial.scale, moves * self.sensitivity)
+        pick = accounting.laplace_scale(self.trial.scale, moves * terms.sensitivity)
         rho = Fraction(accounting.rho_bounded_range(pick) if self.section.method == "gumbel" else accounting.rho_pure(pick))
         if self.trial.value_scale is not None:
-            value = accounting.laplace_scale(self.trial.value_scale, self.sensitivity * self.moved)
-            rho += Fraction(accounting.rho_laplace(value) if self.moved == 1 else accounting.rho_pure(value))
+            value = accounting.laplace_scale(self.trial.value_scale, terms.sensitivity * terms.moved)
+            rho += Fraction(accounting.rho_pure(value) if terms.is_shared else accounting.rho_laplace(value))
         return fraction_up(self.section.s * rho)
 
     def declared(self) -> dict[str, Any]:
@@ -177,12 +196,24 @@ class TopAnswer(OneColumn):
 
     def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
         """The chosen labels, and their noisy counts if wanted."""
-        found = _top(tally, self.section, self.epsilon, self.sensitivity, self.relation, rng)
+        found = _top(tally, self.section, self.terms, rng)
         labels = self.cells.categories.listed()
         answer: dict[str, Any] = {"value": [labels[index] for index in found.indices], "stderr": None, "interval": None}
         if found.values is None or found.value_scale is None:
             return answer
         return answer | self._counts(found.values, found.value_scale)
+
+    def release_of_groups(self, counts: Array, rng: Stream | None) -> dict[str, Any]:
+        """For each key of an answer the list over groups, given the rows of each candidate: as `release` of each group would."""
+        groups, section, labels = len(counts), self.section, self.cells.categories.listed()
+        chosen = top_of_rows(section.method, counts, self.trial.scale, section.s, Draw(rng).of_groups(groups))
+        answer = {"value": [[labels[i] for i in row] for row in chosen.tolist()]}
+        scale = self.trial.value_scale
+        if scale is None:
+            return {**answer, "stderr": [None] * groups, "interval": [None] * groups}
+        values = noisy_rows(np.take_along_axis(counts, chosen, axis=1).astype(np.float64), scale, Draw(rng).of_groups(groups))
+        said = self._counts(values, scale)
+        return {**answer, "stderr": [said["stderr"]] * groups, "interval": said["interval"], "counts": said["counts"]}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise of a released count."""
@@ -199,10 +230,74 @@ class TopAnswer(OneColumn):
         }
 
 
-def _top(counts: Array, section: TopQuery, epsilon: float, sensitivity: int, relation: Relation, rng: Stream | None) -> selection.Selection:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a selection is calibrated for.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Of one selection.
+    sensitivity : int
+        By how much one step of neighbours moves a count.
+    relation : str
+        Of these neighbours.
+    moved : int
+        Steps that are paid for: each with this ε and δ.
+    is_shared : bool
+        Whether the rows that move can be in several groups, each of which makes its own noise.
+    scale : float or None
+        Of all noise, where composition finds it here.
+    """
+
+    epsilon: float
+    delta: float
+    sensitivity: int
+    relation: Relation
+    moved: int = 1
+    is_shared: bool = False
+    scale: float | None = None
+
+    @classmethod
+    def of_table(cls, section: TopQuery, bound: Contribution, relation: Relation) -> Terms:
+        """Of one selection from the whole table."""
+        return cls(section.epsilon, section.delta, int(bound.count.l1), relation)
+
+    @classmethod
+    def of_groups(cls, section: TopQuery, bound: Contribution) -> Terms:
+        """Of selections from several groups, which a unit's rows can be in; `sensitivity` proves them."""
+        moved, shared = bound.moved, bound.moved > 1
+        if section.delta == 0:
+            return cls(share_of(section.epsilon, moved), 0.0, 1, "add_remove", moved, shared)
+        if section.method == "oneshot_laplace":
+            epsilon = share_of(section.epsilon, moved)
+            return cls(epsilon, _delta_of_one(section, moved), 1, "add_remove", moved, shared)
+        scale = _scale_with_values(section, moved) if section.values and shared else None
+        return cls(section.epsilon, section.delta, moved, "add_remove", 1, shared, scale)
+
+
+def _delta_of_one(section: TopQuery, moved: int) -> float:
+    """The δ of one step such that so many steps of ε/moved have the query's: δ over 1 + e^ε₁ + … + e^((moved − 1)·ε₁), rounded down."""
+    one = section.epsilon / moved
+    # All terms but the first are rounded up by far more than exp and the sum can be wrong.
+    return section.delta / (1 + (1 + 2.0**-40) * math.fsum(math.exp(step * one) for step in range(1, moved))) * (1 - 2.0**-50)
+
+
+def _scale_with_values(section: TopQuery, moved: int) -> float:
+    """The least scale of picks and values: the values of several groups are noised apart, so together they are pure and no more is used."""
+
+    def uses(scale: float) -> list[accounting.Uses]:
+        one, s = accounting.laplace_scale(scale, moved), section.s
+        picks = accounting.Uses("bounded_range" if section.method == "gumbel" else "pure", uses=s, epsilon=one)
+        return [picks, accounting.Uses("pure", uses=s, epsilon=one)]
+
+    return accounting.least_scale(uses, Privacy(section.epsilon, section.delta), start=section.s * moved / section.epsilon).parameter
+
+
+def _top(counts: Array, section: TopQuery, terms: Terms, rng: Stream | None) -> selection.Selection:
     method = section.method
     return selection.top_s(
-        counts, epsilon, sensitivity, s=section.s, delta=section.delta, method=method,
-        scale="calibrated" if method == "peeling" else None, values=section.values, relation=relation,
-        monotone=relation == "add_remove" and method != "oneshot_laplace", rng=rng, threads=1,
+        counts, terms.epsilon, terms.sensitivity, s=section.s, delta=terms.delta, method=method,
+        scale=terms.scale if terms.scale is not None or method != "peeling" else "calibrated", values=section.values,
+        relation=terms.relation, monotone=terms.relation == "add_remove" and method != "oneshot_laplace", rng=rng, threads=1,
     )  # fmt: skip

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcore.rng import resolve
+from dpcore.rng import StreamPosition, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from dpcore.rng import Stream, StreamPosition
+    from dpcore.rng import Stream
 
 APART = 2**40
 """Elements between the draws for one group and those for the next: more than a choice among all cells takes, in every round."""
@@ -30,6 +30,12 @@ class Draw:
         """A stream whose only call begins at an element."""
         return At(self._position._replace(first_element=self._position.first_element + element))
 
+    def of_groups(self, count: int) -> Iterator[StreamPosition]:
+        """Where the draws for each of so many groups begin: where those for other groups cannot reach, so that no random word is shared."""
+        key, nonce, first, secure = self._position
+        for group in range(count):
+            yield StreamPosition(key, nonce, first + group * APART, secure)
+
 
 class At:
     """A stream with a fixed position."""
@@ -45,23 +51,3 @@ class At:
     def position(self) -> StreamPosition:
         """The position of the stream."""
         return self._position
-
-
-class OfGroup:
-    """The stream of one group: each draw begins where those of the same draws for other groups cannot reach.
-
-    So all groups share the key and the nonce of a draw, and no random word.
-    """
-
-    def __init__(self, draws: Sequence[Draw], group: int) -> None:
-        self._draws: Iterator[Draw] = iter(draws)
-        self._secure, self._element = draws[0].secure, group * APART
-
-    @property
-    def secure(self) -> bool:
-        """Whether the words are those of the secure source."""
-        return self._secure
-
-    def position(self) -> StreamPosition:
-        """The position of the group in the next draw."""
-        return next(self._draws).at(self._element).position()

@@ -31,7 +31,6 @@ from dpcore.batch.release.answers import (
     PublicMeanAnswer,
     SumAnswer,
     described,
-    given,
     half_width_of,
     integer_noise,
     rho_of,
@@ -63,7 +62,7 @@ NONE_FOUND = "no power of two has enough rows beyond the noise to show where the
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounded(ABC):
+class Bounded(ABC):
     """Base: the noisy counts of the bins, and what every answer with found bounds says."""
 
     section: Any
@@ -92,8 +91,9 @@ class _Bounded(ABC):
 
     def declared(self) -> dict[str, Any]:
         """What the job says, and what follows from it."""
-        found = {"epsilon": self.section.bounds_epsilon, "threshold": self.threshold}
-        return {**self.widest.declared(), "lower": None, "upper": None, "bounds": found}
+        said = {**self.widest.declared(), "lower": None, "upper": None}
+        said.pop("grid", None)  # thousands of points
+        return {**said, "bounds": {"epsilon": self.section.bounds_epsilon, "threshold": self.threshold}}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """It depends on the bounds."""
@@ -105,9 +105,9 @@ class _Bounded(ABC):
         rest = self.widest.rho
         return None if rest is None else fraction_up(Fraction(rho_of(self.bins)) + Fraction(rest) * (1 + Fraction(1, 2**40)))
 
-    def _ends(self, rows: list[int], rng: Stream | None) -> tuple[int, int] | None:
-        """Places of the released bounds among the ends of bins."""
-        noisy = self.bins.release(np.array(rows, np.int64), rng=rng, threads=1)
+    def ends(self, rows: list[int] | Array, rng: Stream | None) -> tuple[int, int] | None:
+        """Places of the released bounds among the ends of bins, given the rows in each; None if no bin passes."""
+        noisy = self.bins.release(np.asarray(rows, np.int64), rng=rng, threads=1)
         passed = np.flatnonzero(noisy > self.threshold)
         return (int(passed[0]), int(passed[-1]) + 1) if len(passed) else None
 
@@ -138,7 +138,7 @@ class _Bounded(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedNumber(_Bounded):
+class BoundedNumber(Bounded):
     """A sum, a mean, a variance or a standard deviation between found bounds."""
 
     @classmethod
@@ -154,7 +154,7 @@ class BoundedNumber(_Bounded):
 
     def release(self, tally: Octaves, rng: Stream | None) -> dict[str, Any]:
         """Bounds, and the answer between them."""
-        ends = self._ends(tally.rows, rng)
+        ends = self.ends(tally.rows, rng)
         return self._released(ends, None if ends is None else self._between(tally, *ends), rng)
 
     def _between(self, tally: Octaves, low: int, high: int) -> Any:
@@ -180,7 +180,7 @@ class BoundedNumber(_Bounded):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedQuantiles(_Bounded):
+class BoundedQuantiles(Bounded):
     """Quantiles among the points of the powers of two between found bounds."""
 
     grid: tuple[float, ...]
@@ -193,19 +193,13 @@ class BoundedQuantiles(_Bounded):
         made._try()
         return made
 
-    def declared(self) -> dict[str, Any]:
-        """The levels, and how bounds are found; not the thousands of points of the grid."""
-        q = self.section.q
-        found = {"epsilon": self.section.bounds_epsilon, "threshold": self.threshold}
-        return {"q": q[0] if len(q) == 1 else list(q), **given(self.section, "missing"), "lower": None, "upper": None, "bounds": found}
-
     def tally(self, rows: int, read: list[Array]) -> Array:  # noqa: ARG002
         """Rows at each point of the grid."""
         return _backend.code_counts(read[0], len(self.grid) + 1, threads=1)[:-1]
 
     def release(self, tally: Array, rng: Stream | None) -> dict[str, Any]:
         """Bounds, and the quantiles between them."""
-        ends = self._ends(self._bins(tally), rng)
+        ends = self.ends(self._bins(tally), rng)
         if ends is None:
             return self._released(None, None, rng) | {"rank_error": None}
         said = self._released(ends, self._inside(tally, ends), rng)

@@ -8,7 +8,8 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from dpcore.batch.jobfile.fields import Positive, Section
-from dpcore.batch.release.octaves import WIDEST, octave_grid
+from dpcore.batch.release.octaves import FEWEST_POINTS, WIDEST, octave_grid
+from dpcore.batch.release.query_fields import MAX_CELLS, check_cells_of_groups
 
 
 class FoundKeys(Section):
@@ -40,9 +41,18 @@ class FoundKeys(Section):
             )
         return self
 
-    def check_found(self, epsilon: float, *, grouped: bool) -> None:
-        """Raise ValueError unless bounds leave something of ε, and are for the whole table."""
+    def check_found(self, epsilon: float) -> None:
+        """Raise ValueError unless bounds leave something of ε."""
         if self.bounds_epsilon is not None and not self.bounds_epsilon < epsilon:
             raise ValueError(f"bounds_epsilon must be less than epsilon = {epsilon!r}, its whole, got {self.bounds_epsilon!r}")
-        if self.bounds is not None and grouped:
-            raise ValueError('bounds = "private" finds bounds for the whole table, and is not for queries with group_by')
+
+
+def check_points_of_groups(points: int, groups: int, *, found: bool) -> None:
+    """Raise ValueError if a grid of so many points has too many for all groups; one between found bounds may be as coarse as needed."""
+    if not found:
+        check_cells_of_groups("grid", points, groups)
+    elif FEWEST_POINTS * groups > MAX_CELLS:
+        raise ValueError(
+            f'groups must be at most {MAX_CELLS // FEWEST_POINTS} for a quantile with bounds = "private", got {groups}; with a grid of few '
+            "points there may be more"
+        )

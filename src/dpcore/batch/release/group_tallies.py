@@ -23,14 +23,11 @@ from dpcore.batch.release.answers import (
 )
 from dpcore.batch.release.cells import Declared
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
-from dpcore.batch.release.draws import Draw, OfGroup
+from dpcore.batch.release.group_moments import MomentTallies
 from dpcore.batch.release.moments import MomentAnswer
-from dpcore.batch.release.steps import MOST_STEPS, Moments, parts_of
 from dpcore.sums import ExactSum, clamped_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import numpy.typing as npt
 
     from dpcore.batch.release.answers import Answer, IntegerNoise, RealNoise
@@ -236,7 +233,7 @@ class QuantileTallies:
 
     def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
         """The chosen points of each group."""
-        return _listed(self.answer, tally[:-1, :-1], [Draw(rng) for _ in self.answer.section.q])
+        return self.answer.release_of_groups(np.ascontiguousarray(tally[:-1, :-1]), rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,65 +252,4 @@ class TopTallies:
 
     def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
         """The chosen labels of each group."""
-        return _listed(self.answer, tally[:-1, :-1], [Draw(rng) for _ in range(1 + self.answer.section.values)])
-
-
-class MomentsOfGroups:
-    """Exact sums of each group's steps, and of both halves of their products.
-
-    Parameters
-    ----------
-    groups : int
-        How many.
-    parts : int
-        Sums of each.
-    """
-
-    __slots__ = ("totals",)
-
-    def __init__(self, groups: int, parts: int) -> None:
-        self.totals = [np.zeros((groups, 3), np.int64) for _ in range(parts)]
-
-    def __iadd__(self, other: Self) -> Self:
-        for mine, others in zip(self.totals, other.totals, strict=True):
-            _backend.merge_grouped_sums(mine, others)
-        return self
-
-    def each(self) -> Iterator[Moments]:
-        """The moments of the groups, one after the other."""
-        for group in range(len(self.totals[0]) - 1):
-            words = [total[group].tolist() for total in self.totals]
-            yield Moments.of_parts([words[0][2], *((high << 64) + low % 2**64 for low, high, _ in words)])
-
-
-@dataclass(frozen=True, slots=True)
-class MomentTallies:
-    """The sums of each group's steps, and of both halves of their products."""
-
-    answer: MomentAnswer
-
-    def nothing(self, groups: int) -> MomentsOfGroups:
-        """No rows."""
-        return MomentsOfGroups(groups + 1, len(self.answer.steps) + 2)
-
-    def add(self, tally: MomentsOfGroups, codes: Codes, read: list[Array]) -> None:
-        """Add steps and products."""
-        size = len(self.answer.steps)
-        *read, codes = there([*read[:size], codes, *read[size:]], size + 1)
-        columns = [steps.of(each) for steps, each in zip(self.answer.steps, read, strict=True)]
-        for totals, part in zip(tally.totals, parts_of(columns), strict=True):
-            # Integers of at most 31 bits are whole steps of a grid of 1.
-            _backend.add_grouped_sums(totals, part.astype(np.float64), codes, 0.0, MOST_STEPS, 1.0)
-
-    def release(self, tally: MomentsOfGroups, rng: Stream | None) -> dict[str, Any]:
-        """The noisy moments."""
-        return _listed(self.answer, tally.each(), [Draw(rng) for _ in range(len(self.answer.steps) + 2)])
-
-
-def _listed(answer: QuantileAnswer | TopAnswer | MomentAnswer, tallies: Iterable[Any], draws: list[Draw]) -> dict[str, Any]:
-    """The answers to the groups, one after the other."""
-    found: dict[str, list[Any]] = {}
-    for group, tally in enumerate(tallies):
-        for key, value in answer.release(tally, OfGroup(draws, group)).items():
-            found.setdefault(key, []).append(value)
-    return found
+        return self.answer.release_of_groups(np.ascontiguousarray(tally[:-1, :-1]), rng)

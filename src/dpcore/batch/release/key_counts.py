@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 from dpcore.batch.release.answers import HistogramAnswer
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.draws import Draw
+from dpcore.batch.release.group_bounds import BoundedEach
 from dpcore.batch.release.group_fields import MAX_GROUPS
 from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.octaves import FEWEST_POINTS
 from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.private_grouping import PrivateGrouping
 from dpcore.batch.release.private_groups import Keys, KeysAnswer
+from dpcore.batch.release.queries import GridQuery
 from dpcore.batch.release.query_fields import MAX_CELLS
 from dpcore.batch.tables.contributions import PIECE_ROWS, compared, compared_type
 from dpcore.batch.tables.database import Progress, in_database
@@ -150,9 +153,15 @@ def most_keys(answers: Sequence[Answer | GroupedAnswer], grouping: PrivateGroupi
     most = MAX_GROUPS
     for answer in answers:
         if isinstance(answer, GroupedAnswer) and answer.grouping.names == grouping.names:
-            each = answer.each
-            most = min(most, MAX_CELLS // each.cells.size if isinstance(each, HistogramAnswer | QuantileAnswer | TopAnswer) else most)
+            most = min(most, MAX_CELLS // _cells(answer.each))
     return most
+
+
+def _cells(each: Answer) -> int:
+    """How many cells the answer to one group has at least."""
+    if isinstance(each, BoundedEach):
+        return FEWEST_POINTS if isinstance(each.section, GridQuery) else 1
+    return each.cells.size if isinstance(each, HistogramAnswer | QuantileAnswer | TopAnswer) else 1
 
 
 def with_keys(plan: ReleasePlan, tallies: Sequence[Any]) -> ReleasePlan:

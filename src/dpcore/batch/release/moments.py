@@ -169,9 +169,9 @@ class MomentAnswer:
         epsilon, delta, public = section.epsilon, section.delta, bound.n_is_public and not groups
         counting, first, second = PUBLIC_SHARES if public else PRIVATE_SHARES
         steps = tuple(Steps.between(*cells.bounds) for _, cells in columns if isinstance(cells, Reals))
-        each = first / len(columns)
+        each = first / len(steps)
         one = Sensitivity(1.0, 1.0, alone=True)
-        signed = -1.0 if len(columns) > 1 else 0.0
+        signed = -1.0 if len(steps) > 1 else 0.0
         made = cls(
             section,
             columns,
@@ -195,7 +195,7 @@ class MomentAnswer:
     def _try_scales(self) -> None:
         """Draw noise of the smallest and the largest scale that can be needed: what is refused must be refused before anything is spent."""
         for steps in self.steps:
-            noisy_integer(0, Fraction(1), self.means, self._mean_scale(steps), None)
+            noisy_integer(0, Fraction(1), self.means, self.mean_scale(steps), None)
         middle = tuple(steps.most // 2 for steps in self.steps)
         for centres in (middle, (0,) * len(self.steps)):
             noisy_integer(0, Fraction(1), self.product, self._product_scale(centres), None)
@@ -257,7 +257,7 @@ class MomentAnswer:
 
     def _in_one(self, tally: Moments, rng: Stream | None) -> dict[str, Any]:
         """About the exact means, where the number of rows is public."""
-        n, step = tally.n, self._squared_step
+        n, step = tally.n, self.squared_step
         # Integers of very many rows are rounded down to multiples of a power of two, of which the sensitivity is then one as well.
         coarse = 1 << max(0, 2 * (max(steps.most.bit_length() for steps in self.steps) + n.bit_length()) - EXACT_BITS)
         noise = self._whole_noise(n, coarse)
@@ -269,7 +269,7 @@ class MomentAnswer:
 
     def _whole_noise(self, n: int, coarse: int = 1) -> Noise:
         moved = max(n - 1, 1) * self.steps[0].most * self.steps[-1].most
-        sensitivity = multiple_above(moved, coarse) * self._squared_step
+        sensitivity = multiple_above(moved, coarse) * self.squared_step
         return Noise(LAWS[type(self.whole)], fraction_up(sensitivity), fraction_up(Fraction(self.whole.scale) * sensitivity))
 
     # Two releases
@@ -280,12 +280,12 @@ class MomentAnswer:
         drawn = [self._noisy_sum(tally, place, rng) for place in range(len(self.steps))]
         centres = tuple(self._centre(place, total / n) for place, total in enumerate(drawn))
         product = self._noisy_product(tally, centres, beta * (MISS_SHARES[0] + MISS_SHARES[2]), rng)
-        widths = [self._mean_width(steps, beta) / n + steps.unit / 2 for steps in self.steps]
-        deviations = [scale_deviation(self.means, self._mean_scale(steps)) / n for steps in self.steps]
+        widths = [self.mean_width(steps, beta) / n + steps.unit / 2 for steps in self.steps]
+        deviations = [scale_deviation(self.means, self.mean_scale(steps)) / n for steps in self.steps]
         value = (product.value - (n * deviations[0] ** 2 if len(self.steps) == 1 else 0.0)) / n
-        deviation = math.hypot(product.deviation / n, self._second_order(deviations))
+        deviation = math.hypot(product.deviation / n, self.second_order(deviations))
         ends = (product.value - product.width) / n, (product.value + product.width) / n
-        return self._answer(value, deviation, self._widened(ends, widths), (n, n)) | self._said(centres, product, [])
+        return self._answer(value, deviation, self.widened(ends, widths), (n, n)) | self._said(centres, product, [])
 
     def _of_private(self, tally: Moments, rng: Stream | None) -> dict[str, Any]:
         """About noisy means, over a noisy number of rows."""
@@ -302,15 +302,15 @@ class MomentAnswer:
         widths = [self._mean_miss(place, total, counts, centres[place], beta) for place, total in enumerate(drawn)]
         counting = standard_deviation(self.count)
         deviations = [
-            math.hypot(scale_deviation(self.means, self._mean_scale(steps)), (centre - steps.most / 2) * steps.unit * counting) / rows
+            math.hypot(scale_deviation(self.means, self.mean_scale(steps)), (centre - steps.most / 2) * steps.unit * counting) / rows
             for steps, centre in zip(self.steps, centres, strict=True)
         ]
         value = product.value / rows - (deviations[0] ** 2 if len(self.steps) == 1 else 0.0)
-        value = min(max(value, -self._largest), self._largest)
-        deviation = math.hypot(product.deviation / rows, value * counting / rows, self._second_order(deviations))
+        value = min(max(value, -self.largest), self.largest)
+        deviation = math.hypot(product.deviation / rows, value * counting / rows, self.second_order(deviations))
         sums = product.value - product.width, product.value + product.width
         corners = [total / count for total in sums for count in counts]
-        ends = self._widened((min(corners), max(corners)), widths)
+        ends = self.widened((min(corners), max(corners)), widths)
         return self._answer(value, deviation, ends, counts, rows) | self._said(centres, product, [described(self.count)]) | {"count": n}
 
     def _said(self, centres: tuple[int, ...], product: _Product, counted: list[Noise]) -> dict[str, Any]:
@@ -326,7 +326,7 @@ class MomentAnswer:
         """Σ(x − middle), as twice as many half steps."""
         steps = self.steps[place]
         total = 2 * tally.sums[place] - tally.n * steps.most
-        return noisy_integer(total, Fraction(steps.unit) / 2, self.means, self._mean_scale(steps), rng, coarse_for(steps.most))
+        return noisy_integer(total, Fraction(steps.unit) / 2, self.means, self.mean_scale(steps), rng, coarse_for(steps.most))
 
     def _centre(self, place: int, distance: float) -> int:
         """The step nearest to a noisy mean that is so far from the middle of the bounds."""
@@ -336,18 +336,18 @@ class MomentAnswer:
     def _noisy_product(self, tally: Moments, centres: tuple[int, ...], beta: float, rng: Stream | None) -> _Product:
         noise = self._product_noise(centres)
         coarse = coarse_for(max(map(abs, self._terms(centres))))
-        value = noisy_integer(tally.about(centres), self._squared_step, self.product, noise.scale, rng, coarse)
+        value = noisy_integer(tally.about(centres), self.squared_step, self.product, noise.scale, rng, coarse)
         return _Product(value, noise, noise.scale * _unit_width(noise.law, beta), scale_deviation(self.product, noise.scale))
 
     def _terms(self, centres: tuple[int, ...]) -> tuple[int, int]:
         """The least and the largest (k − c)(l − d), in squared steps."""
-        (c, most), (d, other) = ((centre, steps.most) for centre, steps in zip((centres[0], centres[-1]), self._both, strict=True))
+        (c, most), (d, other) = ((centre, steps.most) for centre, steps in zip((centres[0], centres[-1]), self.both, strict=True))
         if len(centres) == 1:
             return 0, max(c, most - c) ** 2
         return -max(c * (other - d), (most - c) * d), max(c * d, (most - c) * (other - d))
 
     @property
-    def _both(self) -> tuple[Steps, Steps]:
+    def both(self) -> tuple[Steps, Steps]:
         """The steps of both factors."""
         return self.steps[0], self.steps[-1]
 
@@ -355,7 +355,7 @@ class MomentAnswer:
         """By what the noise for a sensitivity of 1 is multiplied."""
         low, high = self._terms(centres)
         moved = Fraction(max(-low, high)) if self.groups else Fraction(self.bound.total(low, high).l1)
-        return multiple_above(moved, coarse_for(max(-low, high))) * self._squared_step
+        return multiple_above(moved, coarse_for(max(-low, high))) * self.squared_step
 
     def _product_scale(self, centres: tuple[int, ...]) -> float:
         return fraction_up(Fraction(self.product.scale) * self._product_sensitivity(centres))
@@ -364,25 +364,30 @@ class MomentAnswer:
         moved = Fraction(self.product.sensitivity) * self._product_sensitivity(centres)
         return Noise(LAWS[type(self.product)], fraction_up(moved), self._product_scale(centres))
 
-    def _mean_scale(self, steps: Steps) -> float:
+    def mean_scale(self, steps: Steps) -> float:
+        """The scale of one noisy sum."""
         return fraction_up(Fraction(self.means.scale) * self._farthest(steps))
 
     def _mean_noise(self, steps: Steps) -> Noise:
         sensitivity = fraction_up(Fraction(self.means.sensitivity) * self._farthest(steps))
-        return Noise(LAWS[type(self.means)], sensitivity, self._mean_scale(steps))
+        return Noise(LAWS[type(self.means)], sensitivity, self.mean_scale(steps))
 
     def _farthest(self, steps: Steps) -> Fraction:
         """Half a width, the largest distance from the middle."""
         return multiple_above(steps.most, coarse_for(steps.most)) * Fraction(steps.unit) / 2
 
-    def _mean_width(self, steps: Steps, beta: float) -> float:
+    def mean_width(self, steps: Steps, beta: float) -> float:
         """Half-width of one noisy sum."""
-        return self._mean_scale(steps) * _unit_width(LAWS[type(self.means)], beta * MISS_SHARES[1] / len(self.steps))
+        return self.mean_scale(steps) * _unit_width(LAWS[type(self.means)], beta * MISS_SHARES[1] / len(self.steps))
+
+    def product_unit_width(self, beta: float) -> float:
+        """Half-width of a noisy product over its scale."""
+        return _unit_width(LAWS[type(self.product)], beta)
 
     def _mean_miss(self, place: int, total: float, counts: tuple[float, float], centre: int, beta: float) -> float:
         """How far the true mean is from the centre at most, with a private number of rows."""
         steps = self.steps[place]
-        width = self._mean_width(steps, beta)
+        width = self.mean_width(steps, beta)
         ends = [(total + sign * width) / count + steps.width / 2 for sign in (-1, 1) for count in counts]
         low, high = max(min(ends), 0.0), min(max(ends), steps.width)
         return min(max(centre * steps.unit - low, high - centre * steps.unit, 0.0) + steps.unit / 2, steps.width)
@@ -390,28 +395,29 @@ class MomentAnswer:
     # What is made of noisy numbers
 
     @property
-    def _squared_step(self) -> Fraction:
+    def squared_step(self) -> Fraction:
+        """One step of products."""
         return Fraction(self.steps[0].unit) * Fraction(self.steps[-1].unit)
 
     @property
     def _rounding(self) -> float:
         """By how much rounding to steps moves the moment at most."""
-        one, other = self._both
+        one, other = self.both
         return one.off * other.width + other.off * one.width
 
     @property
-    def _largest(self) -> float:
+    def largest(self) -> float:
         """The largest second moment about the mean that the bounds allow."""
-        one, other = self._both
+        one, other = self.both
         return (one.width + one.unit) * (other.width + other.unit) / 4
 
-    def _second_order(self, deviations: list[float]) -> float:
+    def second_order(self, deviations: list[Any]) -> Any:
         """Standard deviation of the product of the errors of two means, or of the square of one, whose fourth moment is known."""
         if len(deviations) > 1:
             return deviations[0] * deviations[1]
         return math.sqrt(2.0 if isinstance(self.means, Gaussian) else 5.0) * deviations[0] ** 2
 
-    def _widened(self, ends: tuple[float, float], widths: list[float]) -> tuple[float, float]:
+    def widened(self, ends: tuple[Any, Any], widths: list[Any]) -> tuple[Any, Any]:
         """The interval of the moment about the true means, from that about centres that are so near to them."""
         miss = widths[0] * widths[-1]
         return ends[0] - miss - self._rounding, ends[1] + (miss if len(widths) > 1 else 0.0) + self._rounding
@@ -422,7 +428,7 @@ class MomentAnswer:
         """Divide by n − ddof instead of n, clamp to what is possible, and take the root for a standard deviation."""
         factor = self._factor(counts[0] if rows is None else rows)
         fewest, most = map(self._factor, counts)
-        largest = self._largest * (factor if rows is None else self._factor(0))
+        largest = self.largest * (factor if rows is None else self._factor(0))
         least = 0.0 if len(self.steps) == 1 else -largest
         low, high = ends[0] * (most if ends[0] > 0 else fewest), ends[1] * (fewest if ends[1] > 0 else most)
         value, low, high = (min(max(each, least), largest) for each in (value * factor, low, high))
@@ -438,6 +444,6 @@ class MomentAnswer:
         return max(count, ddof + 1) / (max(count, ddof + 1) - ddof)
 
 
-def scale_deviation(noise: RealNoise, scale: float) -> float:
+def scale_deviation(noise: RealNoise, scale: Any) -> Any:
     """Standard deviation of noise of this law at another scale."""
     return scale if isinstance(noise, Gaussian) else laplace_deviation(scale)

@@ -37,7 +37,9 @@ EDGES = (
 """The ends of all bins, in order."""
 WIDEST = EDGES[0], EDGES[-1]
 POINTS = 64
-"""Points of the grid for quantiles in each power of two."""
+"""Points of the grid for quantiles in each power of two; fewer if there are many groups."""
+FEWEST_POINTS = len(EDGES)
+"""Points of the grid with one in each power of two."""
 BLOCK = 1 << 20
 """Rows whose parts are added up as floats, below 2^53."""
 _HALF = 26
@@ -45,11 +47,19 @@ _GRID_BITS = 61
 """Sums are rounded down to 2^-61 of the larger bound; of 2^40 rows they then have 101 bits, which a pair of floats holds."""
 
 
-def octave_grid() -> tuple[float, ...]:
-    """The points among which quantiles are chosen: `POINTS` in each power of two, evenly."""
-    above = [math.ldexp(1 + place / POINTS, exponent) for exponent in range(LEAST, MOST) for place in range(POINTS)]
+def octave_grid(points: int = POINTS) -> tuple[float, ...]:
+    """The points among which quantiles are chosen: so many in each power of two, evenly."""
+    above = [math.ldexp(1 + place / points, exponent) for exponent in range(LEAST, MOST) for place in range(points)]
     above.append(2.0**MOST)
     return (*(-point for point in reversed(above)), 0.0, *above)
+
+
+def rows_of(numbers: Array) -> Array:
+    """Rows in each bin."""
+    found: Array = np.zeros(len(EDGES) - 1, np.int64)
+    for start in range(0, len(numbers), CACHED):
+        found += np.bincount(steps_of(numbers[start : start + CACHED], 0)[0], minlength=len(found))
+    return found
 
 
 def steps_of(numbers: Array, bits: int) -> tuple[Array, Array]:

@@ -16,6 +16,7 @@ from dpcore.batch.release.calibration import calibrated
 from dpcore.batch.release.cells import Declared
 from dpcore.batch.release.composition import composed_by
 from dpcore.batch.release.derivations import derivations_of
+from dpcore.batch.release.group_bounds import finds_bounds
 from dpcore.batch.release.group_cells import ListedGroups
 from dpcore.batch.release.job import ReleaseJob
 from dpcore.batch.release.private_groups import KeysAnswer
@@ -89,8 +90,8 @@ class ReleasePlan(JobPlan):
 
     @property
     def reads_again(self) -> bool:
-        """Whether more than one pass may go over the rows: those before the last choose rows of units, and count the units of keys."""
-        return self.unit_type is not None or any(isinstance(answer, KeysAnswer) for answer in self.answers)
+        """Whether more than one pass goes over the rows: the others choose rows of units, count units of keys, and find bounds."""
+        return self.unit_type is not None or any(isinstance(answer, KeysAnswer) or finds_bounds(answer) for answer in self.answers)
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:

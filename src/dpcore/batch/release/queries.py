@@ -14,7 +14,7 @@ from dpcore._validation import check_real
 from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, Positive, Section, checked
 from dpcore.batch.jobfile.sections import ExpressionText, RowCount
 from dpcore.batch.jobfile.times import sort_of, timed
-from dpcore.batch.release.found_fields import FoundKeys
+from dpcore.batch.release.found_fields import FoundKeys, check_points_of_groups
 from dpcore.batch.release.group_fields import GroupBy, Groups, GroupsDeclared, check_grouping, size_of
 from dpcore.batch.release.people_fields import DistinctKeys, SumKeys
 from dpcore.batch.release.private_fields import PrivateKeys
@@ -37,7 +37,6 @@ from dpcore.batch.release.query_fields import (
     TwoNumbers,
     TwoNumbersOrSkip,
     check_bounds,
-    check_cells_of_groups,
     check_one_sort,
     check_sort_of_kind,
     even_edges,
@@ -242,7 +241,7 @@ class BoundedQuery(FoundKeys, GroupedQuery):
     def _bounds_are_in_order(self) -> Self:
         check_bounds(self.lower, self.upper, self.missing)
         check_sort_of_kind(self.kind, self.lower, getattr(self, "max_sum_per_unit", None))
-        self.check_found(self.epsilon, grouped=self.grouping is not None)
+        self.check_found(self.epsilon)
         return self
 
 
@@ -319,11 +318,11 @@ class GridQuery(FoundKeys, GroupedQuery):
 
     @model_validator(mode="after")
     def _groups_times_grid_fit(self) -> Self:
-        self.check_found(self.epsilon, grouped=self.grouping is not None)
+        self.check_found(self.epsilon)
         check_one_sort(grid=self.grid[0], missing=self.missing)
         groups = 1 if self.groups is None else size_of(self.groups)
         if groups is not None:
-            check_cells_of_groups("grid", len(self.grid), groups)
+            check_points_of_groups(len(self.grid), groups, found=self.bounds is not None)
         return self
 
 
@@ -368,12 +367,6 @@ class TopQuery(GroupedQuery):
             raise ValueError(f"k must be at most {MAX_CELLS}, got {size}")
         if size and self.s > size:
             raise ValueError(f"s must be at most the number of candidates, {size}, got {self.s}")
-        return self
-
-    @model_validator(mode="after")
-    def _groups_have_no_delta(self) -> Self:
-        if self.grouping is not None and self.delta > 0:
-            raise ValueError(f"delta must be 0 for top_s with group_by, which each row costs ε alone, got {self.delta!r}")
         return self
 
 

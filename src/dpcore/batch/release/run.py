@@ -11,7 +11,9 @@ import numpy as np
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch.jobfile.sections import key_of
+from dpcore.batch.release.bounds_pass import BinsOfGroups, counting, with_bounds
 from dpcore.batch.release.cells import read_column
+from dpcore.batch.release.group_bounds import finds_bounds
 from dpcore.batch.release.groups import GroupedAnswer, TalliesOfGroups
 from dpcore.batch.release.key_counts import select_keys, with_keys
 from dpcore.batch.release.people import OfWholeUnits
@@ -155,17 +157,31 @@ def measure(plan: ReleasePlan, output: Room, threads: int, progress: Progress, p
         kept = choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, grouping=grouping)
     keys = select_keys(plan, kept, lambda place: _stream(plan, place), output.spill, threads, progress)
     plan = with_keys(plan, [keys.get(place) for place in range(len(plan.answers))])
+    if any(map(finds_bounds, plan.answers)):
+        progress.begin("finding bounds")
+        bins, _ = _added_up(counting(plan), kept, output, threads, progress, piece_rows)
+        plan = with_bounds(plan, bins, lambda place: _stream(plan, place))
     progress.begin("adding up")
+    tallies, rows = _added_up(plan, kept, output, threads, progress, piece_rows)
+    return [keys.get(place, tally) for place, tally in enumerate(tallies)], rows
+
+
+def _added_up(
+    plan: ReleasePlan, kept: Kept | None, output: Room, threads: int, progress: Progress, piece_rows: int | None
+) -> tuple[list[Any], int]:
+    """The statistic of each answer, and the number of rows, from one pass over the rows."""
     derivation = Derivation() if plan.derivations is None else plan.derivations.adding
-    most = min(piece_rows or piece_rows_for(plan.read_types, is_counted=True), derivation.most_rows)
-    source = read_rows(plan.inputs, plan.read_types, Cut(most, use_threads=threads > 1))
+    read = {*derivation.reads, *(name for answer in plan.answers for name in _names(answer))}
+    types = {name: kind for name, kind in plan.read_types.items() if name in read} or plan.read_types
+    most = min(piece_rows or piece_rows_for(types, is_counted=True), derivation.most_rows)
+    source = read_rows(plan.inputs, types, Cut(most, use_threads=threads > 1))
     with derivation.opened() as deriving:
         tallies = _Tallies(plan, kept, deriving, output.spill)
         Pipeline(source, tallies.of, tallies.add, threads=threads).run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))
     progress.update(tallies.rows, 1.0)
     if kept is not None and tallies.rows != kept.rows:
         raise StorageError(CHANGED)
-    return [keys.get(place, tally) for place, tally in enumerate(tallies.made(threads))], tallies.rows
+    return tallies.made(threads), tallies.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +266,7 @@ class _Tallies:
 
 def _grouping_of(answer: Answer) -> Any:
     """The groups of an answer, if it has some."""
-    return answer.grouping if isinstance(answer, GroupedAnswer | OfWholeUnits) else None
+    return answer.grouping if isinstance(answer, GroupedAnswer | OfWholeUnits | BinsOfGroups) else None
 
 
 def _names(answer: Answer) -> list[str]:

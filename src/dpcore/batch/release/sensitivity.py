@@ -69,7 +69,13 @@ added to group g or removed from it, and let the M_g draw independently. A unit'
 ones put in one by one: k steps under add_remove, k + k' ≤ 2m under replace. Each step adds or removes one row of one group, or of none:
 the data of all other groups stay as they are, their answers keep their laws, and the probability of any joint answer changes by a factor
 of at most e^ε_g. So all groups together are (m·ε_g)-private under add_remove and (2m·ε_g)-private under replace, and ε_g = ε/m or ε/(2m).
-This is never worse than to split ε over the groups that a unit touches, each of which might then hold all m rows. (With one group no row
+This is never worse than to split ε over the groups that a unit touches, each of which might then hold all m rows. With a δ, let κ be the
+number of steps. The top s of each group are s rounds (picks, and then values). In one round a pick of a group is ε₁-bounded-range or
+ε₁-private for one row of it, given the rounds before, and the groups draw independently: of κ_g steps in group g, Σκ_g ≤ κ, the picks of
+all groups together are κ·ε₁-bounded-range or private, since log-ratios and their ranges add up over steps and over independent draws. So s
+rounds of all groups compose as s rounds of one selection of sensitivity κ do, by the same rules. Fresh values are taken as private uses
+only, since Laplace noise that several groups draw apart is not one Laplace draw. The one-shot method is (ε₁, δ₁)-private for one row of a
+group; κ steps make (κ·ε₁, δ₁·Σ_{i<κ} e^(i·ε₁)). (With one group no row
 enters another: it is calibrated like a query without groups, whose bounds do not need that the number of rows is public.)
 """
 

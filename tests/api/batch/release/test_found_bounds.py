@@ -143,7 +143,6 @@ def test_the_answer_does_not_depend_on_how_rows_are_cut(place):
         ({"bounds_epsilon": None}, ["belong together; only bounds was given"]),
         ({"bounds": None}, ["query[0].lower is required"]),
         ({"bounds": "found"}, ["query[0].bounds = 'found'", "'private'"]),
-        ({"group_by": "region", "groups": ["a"]}, ["is not for queries with group_by"]),
         ({"missing": 1e30}, ["missing must be in [lower, upper]"]),
     ],
 )

@@ -145,7 +145,6 @@ TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
         ({**TOP, "k": 5}, ["top_s needs one of candidates", "candidates and k were given"]),
         ({**TOP, "method": "best"}, ["query[0].method = 'best': must be 'gumbel', 'peeling' or 'oneshot_laplace'"]),
         ({**TOP, "method": "oneshot_laplace"}, ["query[0] ('x', top_s): epsilon must be in (0, 0.2)"]),
-        ({**TOP, "group_by": "region", "groups": ["a"], "delta": 1e-9}, ["delta must be 0 for top_s with group_by", "got 1e-09"]),
         (
             ALL_VISITS | {"epsilon": 1e-13},
             ["query[0] ('x', count)", "must give a noise scale"],
