@@ -106,3 +106,39 @@ def test_what_naming_costs_is_for_private_groups(frame):
     key = KeyedRandom(KEY)
     with pytest.raises(ParameterError, match="delta"):
         PrivateTable(frame, **SETTINGS, rng=key).group_by("diagnosis", groups="private").count(epsilon=1.0)
+
+
+DAYS = {"days": None, "months": "strftime(day, '%Y-%m')", "years": "year(day)"}
+
+
+@pytest.mark.parametrize("period", DAYS)
+def test_dates_that_were_found_are_reused(frame, tmp_path, period):
+    """By day, by month and by year: in a batch as in a job, by later queries, and as declared groups."""
+    import pyarrow as pa
+
+    rows, sql, key = len(frame), DAYS[period], {"epsilon": 5.0, "delta": 1e-5}
+    days = pa.array(np.datetime64("2023-12-22") + np.arange(rows) * 20 // rows, pa.date32())
+    table = pa.table({"day": days, "x": np.arange(rows) % 10})
+    view = keyed(table, relation="add_remove")
+    view, name = (view, "day") if sql is None else (view.derive(period=sql), "period")
+    asked = {"lower": 0, "upper": 10, "missing": 0, "epsilon": 20.0}
+    queries = [
+        {"kind": "groups", "name": "keys", "group_by": name, **key},
+        {"kind": "count", "name": "n", "group_by": name, "groups": "private", "epsilon": 20.0},
+        {"kind": "mean", "name": "m", "column": "x", "group_by": name, "groups": "private", **asked},
+    ]
+    derived = {} if sql is None else {"derive": [{"name": name, "sql": sql}]}
+    answers = answers_of_job(tmp_path, table, queries, {"relation": "add_remove"}, **derived)
+    with view.batch(50.0, 1e-4) as batch:
+        groups = batch.group_by(name, groups="private", **key)
+        found = [groups.count(epsilon=20.0, name="n"), groups.mean("x", name="m", **asked)]
+    assert [json.loads(json.dumps(result.document)) for result in found] == answers[1:]
+    groups = PrivateTable(table, relation="add_remove").derive(period=sql or "day").group_by("period", groups="private", **key)
+    first, later = groups.count(epsilon=20.0), groups.mean("x", **asked)
+    keys = answers[0]["value"]
+    assert first.document["groups"] == keys
+    assert later.to_arrow().column(0).to_pylist() == first.to_arrow().column(0).to_pylist()
+    declared = PrivateTable(table, relation="add_remove").derive(period=sql or "day").group_by("period", groups=keys).count(epsilon=20.0)
+    assert np.allclose(first.value, declared.value, atol=5)
+    assert np.allclose(later.document["count"], declared.value, atol=5)
+    assert abs(sum(declared.value) - rows) < 100
