@@ -41,8 +41,13 @@ class FoundKeys(Section):
             )
         return self
 
-    def check_found(self, epsilon: float) -> None:
-        """Raise ValueError unless bounds leave something of ε."""
+    def check_found(self, epsilon: float, weight: float | None) -> None:
+        """Raise ValueError unless bounds leave something of ε, which has to be given."""
+        if self.bounds_epsilon is not None and weight is not None:
+            raise ValueError(
+                'bounds_epsilon is a part of the query\'s epsilon; give epsilon in place of weight with bounds = "private", got '
+                f"weight = {weight!r}"
+            )
         if self.bounds_epsilon is not None and not self.bounds_epsilon < epsilon:
             raise ValueError(f"bounds_epsilon must be less than epsilon = {epsilon!r}, its whole, got {self.bounds_epsilon!r}")
 

@@ -241,7 +241,7 @@ class BoundedQuery(FoundKeys, GroupedQuery):
     def _bounds_are_in_order(self) -> Self:
         check_bounds(self.lower, self.upper, self.missing)
         check_sort_of_kind(self.kind, self.lower, getattr(self, "max_sum_per_unit", None))
-        self.check_found(self.epsilon)
+        self.check_found(self.epsilon, self.weight)
         return self
 
 
@@ -318,7 +318,7 @@ class GridQuery(FoundKeys, GroupedQuery):
 
     @model_validator(mode="after")
     def _groups_times_grid_fit(self) -> Self:
-        self.check_found(self.epsilon)
+        self.check_found(self.epsilon, self.weight)
         check_one_sort(grid=self.grid[0], missing=self.missing)
         groups = 1 if self.groups is None else size_of(self.groups)
         if groups is not None:

@@ -89,6 +89,12 @@ def test_epsilon_or_weight_is_given(place, both):
         parse_release_job(job_of(place, {"q": HISTOGRAM | both}))
 
 
+def test_a_part_of_an_epsilon_needs_the_epsilon(place):
+    query = {"kind": "mean", "column": "cost", "bounds": "private", "bounds_epsilon": 0.25, "missing": "skip", "weight": 2}
+    with pytest.raises(JobError, match='give epsilon in place of weight with bounds = "private", got weight = 2'):
+        parse_release_job(job_of(place, {"q": query}))
+
+
 def test_weights_of_nothing_are_refused(place):
     with pytest.raises(BudgetError, match=r"nothing is left of max_epsilon = 1\.0"):
         parse_release_job(job_of(place, {"q": HISTOGRAM | {"epsilon": 1.0}} | weighted(mean=1)))
