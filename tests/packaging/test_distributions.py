@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ import dpcore
 
 pytestmark = pytest.mark.source_tree
 
+SOURCE = re.compile(r"\.(py|pyi|pyx|pxd|c|h|j2|typed)$")
 INTERPRETERS = ("cp311", "cp312", "cp313", "cp314", "cp314t")
 PLATFORMS = {
     "linux": ("manylinux_x86_64", "manylinux_aarch64", "musllinux_x86_64", "musllinux_aarch64"),
@@ -40,20 +42,44 @@ def sdist(repository, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def wheel(sdist, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
+def built(sdist: Path, folder: Path, repository: Path | None = None) -> Path:
+    """Build a wheel from what an sdist holds; with what the repository has compiled of the same sources, if it is given."""
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     (tree,) = folder.iterdir()
+    if repository is not None and (repository / "build").is_dir():
+        # Times are kept: what is older than its source is compiled again.
+        others = shutil.ignore_patterns("*.py", "*.pyi", "*.j2", "sanitize-*", "bdist*")
+        shutil.copytree(repository / "build", tree / "build", ignore=others)
+        for made in (repository / "src/_kernels").glob("_*.c"):
+            shutil.copy2(made, tree / "src/_kernels" / made.name)
     run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(tree), cwd=folder)
     (path,) = folder.glob("*.whl")
     return path
 
 
-def test_sdist_holds_what_a_build_and_the_tests_need(sdist):
+@pytest.fixture(scope="module")
+def wheel(sdist, repository, tmp_path_factory):
+    return built(sdist, tmp_path_factory.mktemp("wheel"), repository)
+
+
+def names_in(archive: Path) -> set[str]:
+    with zipfile.ZipFile(archive) as opened:
+        return set(opened.namelist())
+
+
+@pytest.mark.long
+def test_an_sdist_alone_makes_the_same_wheel(sdist, wheel, tmp_path):
+    assert names_in(built(sdist, tmp_path)) == names_in(wheel)
+
+
+def test_sdist_holds_what_a_build_and_the_tests_need(sdist, repository):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
+    ours = {path.relative_to(repository).as_posix() for path in (repository / "src").rglob("*") if SOURCE.search(path.name)}
+    made = {path.relative_to(repository).as_posix() for path in (repository / "src/_kernels").glob("_*.c")}
+    assert len(ours) > 300
+    assert ours - made - names == set()
     assert {
         "LICENSE",
         "Makefile",
