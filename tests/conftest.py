@@ -39,8 +39,11 @@ ABSENT = [tests for modules, tests in EXTRAS.items() if any(map(is_absent, modul
 collect_ignore_glob = sorted({test for tests in ABSENT for test in tests.split()})
 
 # A kernel's first call can pay for a thread pool; a deadline per example would time that, and timed tests are banned.
-settings.register_profile("dpcore", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("dpcore")
+for profile, examples in {"default": 40, "long": 200}.items():
+    settings.register_profile(
+        f"dpcore-{profile}", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=examples
+    )
+settings.load_profile("dpcore-default")
 
 
 # A shell without job control starts its background jobs with SIGINT ignored, nohup with SIGHUP, and whoever inherits that ignores it too:
@@ -66,7 +69,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Report by file, in the process that reports."""
+    """Take more examples where long tests run too; report by file, in the process that reports."""
+    if "long" in config.option.markexpr.replace("not long", ""):
+        settings.load_profile("dpcore-long")
     if config.getoption("by_file") and not hasattr(config, "workerinput"):
         from support.by_file import ByFile
 

@@ -231,7 +231,10 @@ def count_steps(steps, case):
     return count
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=NAMES)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(i, id=NAMES[i], marks=pytest.mark.long if CASES[i][1:] == (False, True) else ()) for i in range(len(CASES))],
+)
 def test_a_job_killed_at_some_of_its_steps(steps, folder, number):
     """A step of the commit, which are the last fifteen, another one in each case; of every third case an earlier step too."""
     case = Case(folder, *CASES[number])

@@ -50,7 +50,11 @@ of_each_library_and_unit = pytest.mark.parametrize(
 """Each library with rows or with people, by turns; with both behind `long`."""
 
 
-@pytest.fixture(scope="module", params=SETTINGS)
+OFTEN = ("row", "person, add/remove")
+"""Settings of the default tests: each relation and each kind of unit once."""
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=() if name in OFTEN else pytest.mark.long) for name in SETTINGS])
 def expected(request, tmp_path_factory):
     """The settings, and what a job answers."""
     settings = SETTINGS[request.param]
