@@ -58,16 +58,12 @@ def tallies_of(answer: Answer) -> GroupTallies[Any]:
     match answer:
         case CountAnswer():
             return CountTallies(answer)
-        case HistogramAnswer():
-            return HistogramTallies(answer)
+        case HistogramAnswer() | QuantileAnswer() | TopAnswer():
+            return PairTallies(answer)
         case SumAnswer():
             return SumTallies(answer)
         case PrivateMeanAnswer():
             return MeanTallies(answer)
-        case QuantileAnswer():
-            return QuantileTallies(answer)
-        case TopAnswer():
-            return TopTallies(answer)
         case MomentAnswer():
             return MomentTallies(answer)
     raise AssertionError(type(answer))
@@ -142,28 +138,25 @@ class CountTallies:
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramTallies:
-    """Rows of each group in each cell: one histogram over the pairs of group and cell. Skipped rows are behind the last cell."""
+class PairTallies:
+    """Rows of each group in each cell, point or candidate. Rows that are skipped or of no candidate are behind the last one."""
 
-    answer: HistogramAnswer
+    answer: HistogramAnswer | QuantileAnswer | TopAnswer
 
     def nothing(self, groups: int) -> Counts:
         """No rows."""
         return np.zeros((groups + 1, self.answer.cells.size + 1), np.int64)
 
     def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
-        """Count rows."""
-        _add_pairs(tally, codes, read[0])
+        """Count pairs of a group and a cell."""
+        _backend.add_code_counts(tally.reshape(-1), codes * np.int32(tally.shape[1]) + read[0].astype(np.int32, copy=False))
 
     def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
-        """The noisy numbers, a list for each group."""
+        """The noisy numbers of each group, a list for each; or the points or labels that are chosen."""
         answer, counts = self.answer, np.ascontiguousarray(tally[:-1, :-1])
-        return around(answer.mechanism.release(counts, rng=rng, threads=1), answer.mechanism, answer.section.confidence)
-
-
-def _add_pairs(tally: Counts, codes: Codes, cells: Array) -> None:
-    """Count pairs of a group and a cell."""
-    _backend.add_code_counts(tally.reshape(-1), codes * np.int32(tally.shape[1]) + cells.astype(np.int32, copy=False))
+        if isinstance(answer, HistogramAnswer):
+            return around(answer.mechanism.release(counts, rng=rng, threads=1), answer.mechanism, answer.section.confidence)
+        return answer.release_of_groups(counts, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,41 +208,3 @@ class MeanTallies:
             "interval": np.stack([low, high], axis=-1).tolist(),
             "count": count.tolist(),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class QuantileTallies:
-    """Rows of each group at each point of the grid. Skipped rows are behind the last point."""
-
-    answer: QuantileAnswer
-
-    def nothing(self, groups: int) -> Counts:
-        """No rows."""
-        return np.zeros((groups + 1, self.answer.cells.size + 1), np.int64)
-
-    def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
-        """Count rows."""
-        _add_pairs(tally, codes, read[0])
-
-    def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
-        """The chosen points of each group."""
-        return self.answer.release_of_groups(np.ascontiguousarray(tally[:-1, :-1]), rng)
-
-
-@dataclass(frozen=True, slots=True)
-class TopTallies:
-    """Rows of each group for each candidate, and for all other values."""
-
-    answer: TopAnswer
-
-    def nothing(self, groups: int) -> Counts:
-        """No rows."""
-        return np.zeros((groups + 1, self.answer.cells.size + 1), np.int64)
-
-    def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
-        """Count rows."""
-        _add_pairs(tally, codes, read[0])
-
-    def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
-        """The chosen labels of each group."""
-        return self.answer.release_of_groups(np.ascontiguousarray(tally[:-1, :-1]), rng)
