@@ -21,13 +21,16 @@ C_SOURCES := $(shell find src/_kernels -mindepth 2 \( -name '*.c' -o -name '*.h'
 CYTHON_SOURCES := $(shell find src/_kernels \( -name '*.pyx' -o -name '*.pxd' \))
 
 comma := ,
+# PyTorch's own index has builds without CUDA, which are smaller by gigabytes; a build from elsewhere is as good.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PEER_ENV_opacus := PIP_EXTRA_INDEX_URL="$(TORCH_INDEX)"
 BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"]))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-ft ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
+.PHONY: help demo test test-long test-ft test-interop ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +52,15 @@ ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched
 
 bench: $(VENV_PEERS)/installed-bench  ## time everything beside its peers and bounds; a page of ratios in out/bench.html
 	$(VENV_PEERS)/bin/dpcore bench $(BENCH_ARGS)
+
+# Each tool that dpcore.interop serves has an environment of its own, as some exclude each other. PEER=name runs one of them.
+PEERS := $(shell sed -n 's/^peer-\([a-z0-9]*\) = .*/\1/p' pyproject.toml)
+PEER ?= $(PEERS)
+test-interop: $(PEER:%=test-interop-%)  ## the tests of dpcore.interop, tool by tool; PEER=name for one of them
+
+test-interop-%: .venv-peer-%/installed-interop
+	@echo "== $*"
+	.venv-peer-$*/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile tests/interop $(PYTEST_ARGS)
 
 # The machine should do nothing else meanwhile. SPEED_ARGS=--quick takes four minutes in all, JOBS_ARGS=--full forty minutes more.
 SPEED_ARGS ?= --full
@@ -106,7 +118,7 @@ hooks: $(VENV)/installed-lint  ## run the linters before every commit
 	$(VENV)/bin/pre-commit install
 
 clean:  ## remove everything that make has made
-	rm -rf .venv .venv-peers .venv-sanitize .venv-tsan .venv-ft build dist wheelhouse *.egg-info docs/_build out
+	rm -rf .venv .venv-peers .venv-peer-* .venv-sanitize .venv-tsan .venv-ft build dist wheelhouse *.egg-info docs/_build out
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 	rm -f src/_kernels/_*.c
 	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
@@ -137,6 +149,7 @@ $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
 $(eval $(call install,$(VENV_SANITIZE),sanitize,test,DPCORE_SANITIZE=1))
 $(eval $(call install,$(VENV_TSAN),tsan,test,DPCORE_SANITIZE=thread))
+$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer),interop,batch$(comma)test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
 # The newest release of a package may have no wheel for a free-threaded interpreter; then an older one that has.
 $(eval $(call install,$(VENV_FT),ft-core,test,PIP_PREFER_BINARY=1))
 

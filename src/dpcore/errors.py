@@ -17,11 +17,13 @@ __all__ = [
     "DataError",
     "DpcoreError",
     "EntropyError",
+    "ForeignPatchError",
     "JobError",
     "ParameterError",
     "ParameterTypeError",
     "PublishedError",
     "StorageError",
+    "UntestedVersionWarning",
 ]
 
 
@@ -47,6 +49,14 @@ class BudgetError(DpcoreError):
 
 class EntropyError(DpcoreError, OSError):
     """The operating system gave no randomness."""
+
+
+class ForeignPatchError(DpcoreError, RuntimeError):
+    """Something that `dpcore.interop` would replace or restore was replaced by another library."""
+
+
+class UntestedVersionWarning(UserWarning):
+    """A module of `dpcore.interop` runs on a version of its peer that its tests did not run with."""
 
 
 class JobError(ParameterError):

@@ -39,6 +39,7 @@ Groups for --only:
     threads         several threads, beside one and beside a copy by as many
     start           start-up of Python with dpcore and of the command, beside importing NumPy
     tables          jobs on files and questions about frames, beside pyarrow and DuckDB; only by --only tables
+    interop         dpcore under other tools, beside what they do themselves; only by --only interop
 
 Ctrl-C ends the run early and keeps what is done: the files are complete and say that the run was interrupted.
 

@@ -21,7 +21,7 @@ PIP = {
     "multi_freq_ldpy": "multi-freq-ldpy 'xxhash<4'",
     "pure_ldp": "pure-ldp statsmodels 'xxhash<4'",
     "pydp": "python-dp",
-    "diffprivlib": "diffprivlib 'scikit-learn<1.9'",
+    "diffprivlib": "diffprivlib 'scikit-learn<1.8'",
 }
 """What `pip install` calls a package, with what it needs and does not declare."""
 

@@ -23,7 +23,7 @@ def items_and_seconds(mode: str, groups: tuple[str, ...] = ()) -> tuple[tuple[Be
     mode : {"quick", "full"}
         The kind of run.
     groups : tuple of str, optional
-        Groups. Default: all but tables.
+        Groups. Default: all but tables and interop.
 
     Raises
     ------

@@ -9,7 +9,11 @@ from dpcore.errors import ParameterError
 
 Maker = Callable[[Plan], Iterator[Benchmark]]
 TABLES = "tables"
-"""The group that a run has only if it is named: its tables have 10^8 rows."""
+"""Jobs on tables of 10^8 rows."""
+INTEROP = "interop"
+"""dpcore under other tools."""
+BY_NAME = (TABLES, INTEROP)
+"""Groups that a run has only if they are named."""
 GROUPS: dict[str, str] = {
     "calls": "calls on few values, constructions and estimates, beside the key that a call takes",
     "noise": "noise on large arrays, beside other generators, the keystream and a copy",
@@ -22,13 +26,14 @@ GROUPS: dict[str, str] = {
     "threads": "several threads, beside one and beside a copy by as many",
     "start": "start-up of Python with dpcore and of the command, beside importing NumPy",
     TABLES: "jobs on files and questions about frames, beside pyarrow and DuckDB; only by --only tables",
+    INTEROP: "dpcore under other tools, beside what they do themselves; only by --only interop",
 }
 """What each group measures."""
 
 
 def _makers(group: str) -> tuple[Maker, ...]:
     """What makes the benchmarks of a group; their modules are imported when they are asked for."""
-    from dpcore.bench import calls, curve, distributions, jobs, local, means, minimax, noise, selection, startup
+    from dpcore.bench import calls, curve, distributions, interop, jobs, local, means, minimax, noise, selection, startup
 
     makers: dict[str, tuple[Maker, ...]] = {
         "calls": (calls.call_benchmarks,),
@@ -44,6 +49,7 @@ def _makers(group: str) -> tuple[Maker, ...]:
         ),
         "start": (startup.start_benchmarks,),
         TABLES: (jobs.table_benchmarks,),
+        INTEROP: (interop.interop_benchmarks,),
     }  # fmt: skip
     return makers[group]
 
@@ -56,7 +62,7 @@ def benchmarks(plan: Plan, groups: tuple[str, ...] = ()) -> tuple[Benchmark, ...
     plan : Plan
         How much is measured.
     groups : tuple of str, optional
-        Groups, keys of `GROUPS`. Default: all but tables.
+        Groups, keys of `GROUPS`. Default: all but tables and interop.
 
     Returns
     -------
@@ -81,6 +87,6 @@ def benchmarks(plan: Plan, groups: tuple[str, ...] = ()) -> tuple[Benchmark, ...
     for group in groups:
         if group not in GROUPS:
             raise ParameterError(f"there is no group {group!r} of benchmarks; the groups are {', '.join(GROUPS)}")
-    chosen = groups or tuple(group for group in GROUPS if group != TABLES)
+    chosen = groups or tuple(group for group in GROUPS if group not in BY_NAME)
     every = (item for group in GROUPS if group in chosen for maker in _makers(group) for item in maker(plan))
     return tuple(item for item in every if item.quick or not plan.quick)

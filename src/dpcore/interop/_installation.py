@@ -1,0 +1,213 @@
+"""Replace attributes of a peer's own objects, for the whole process, and restore every one of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+from dpcore.errors import ForeignPatchError, ParameterError
+from dpcore.interop._peers import Peer
+
+Owner = type | ModuleType | MutableMapping[Any, Any]
+_ABSENT = object()
+"""In place of an attribute that the owner inherits or does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One attribute, or one entry of a dict, that is replaced.
+
+    Attributes
+    ----------
+    owner : class, module or dict
+        Where it is.
+    name : str
+        Of the attribute, or the key of the entry.
+    new : object
+        What stands there while the replacement is installed.
+    homes : tuple of str
+        Packages beside the peer that may have defined what stood there, for instance those of a decorator.
+    """
+
+    owner: Owner
+    name: Any
+    new: Any
+    homes: tuple[str, ...] = ()
+
+    def current(self) -> Any:
+        """What the owner itself has under the name, without inheritance and as it is stored."""
+        entries = self.owner if isinstance(self.owner, MutableMapping) else vars(self.owner)
+        return entries.get(self.name, _ABSENT)
+
+    def put(self, value: Any) -> None:
+        """Store a value, or remove the entry."""
+        if isinstance(self.owner, MutableMapping):
+            if value is _ABSENT:
+                del self.owner[self.name]
+            else:
+                self.owner[self.name] = value
+        elif value is _ABSENT:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, value)
+
+    def __str__(self) -> str:
+        where = "a dict" if isinstance(self.owner, MutableMapping) else getattr(self.owner, "__qualname__", self.owner.__name__)
+        return f"{where}.{self.name}"
+
+
+@dataclass(slots=True, eq=False)
+class _Generation:
+    """What is replaced between an `install` and the restoring of what was there."""
+
+    options: dict[str, Any]
+    kept: list[tuple[Replacement, Any]]
+    claims: int = 0
+
+
+class Installation:
+    """The replacements of one peer: in place for the whole process, or not.
+
+    Parameters
+    ----------
+    peer : Peer
+        Whose attributes are replaced.
+    replacements : callable
+        From the options of `install` to the replacements. It runs after the peer was imported.
+    """
+
+    def __init__(self, peer: Peer, replacements: Callable[..., Iterable[Replacement]]) -> None:
+        self._peer = peer
+        self._replacements = replacements
+        self._lock = threading.RLock()
+        self._generation: _Generation | None = None
+        # A fork while another thread installs waits for that thread, so that no child has half of the replacements or a lock for ever.
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release)
+
+    @property
+    def active(self) -> bool:
+        """Whether the replacements are in place."""
+        return self._generation is not None
+
+    def install(self, **options: Any) -> Installed:
+        """Put the replacements in place, unless they are.
+
+        Parameters
+        ----------
+        **options
+            Of the replacements. They must be those of the installation that is in place, if one is.
+
+        Returns
+        -------
+        Installed
+            A context manager: at its end the peer is restored, unless somebody else has installed and not left. Without ``with`` the
+            replacements stay until `uninstall`.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If the peer is absent.
+        ParameterError
+            If the replacements are in place with other options, or the peer is half imported.
+        ForeignPatchError
+            If another library has replaced one of the attributes. Nothing is changed then.
+        """
+        return Installed(self, self.claim(options))
+
+    def claim(self, options: dict[str, Any]) -> _Generation:
+        """Put the replacements in place, unless they are, and count one claim on them."""
+        self._peer.require()
+        with self._lock:
+            found = self._generation
+            if found is None:
+                found = self._generation = _Generation(options, self._apply(options))
+            elif found.options != options:
+                raise ParameterError(
+                    f"{self._peer.module} is served already, with {_words(found.options)}; call uninstall() before installing with "
+                    f"{_words(options)}"
+                )
+            found.claims += 1
+            return found
+
+    def uninstall(self) -> None:
+        """Restore every attribute; do nothing if none is replaced.
+
+        Raises
+        ------
+        ForeignPatchError
+            If another library has replaced an attribute in the meantime: restoring would remove its work. Nothing is changed then.
+        """
+        with self._lock:
+            if self._generation is None:
+                return
+            for item, _ in self._generation.kept:
+                if item.current() is not item.new:
+                    raise ForeignPatchError(f"{item} was replaced again after install(); undo that first, then call uninstall()")
+            for item, original in reversed(self._generation.kept):
+                item.put(original)
+            self._generation = None
+
+    def _apply(self, options: dict[str, Any]) -> list[tuple[Replacement, Any]]:
+        wanted = [(item, item.current()) for item in self._replacements(**options)]
+        for item, original in wanted:
+            home = _home(original)
+            if home is not None and home not in (self._peer.module.partition(".")[0], *item.homes):
+                raise ForeignPatchError(f"{item} is no longer {self._peer.module}'s own: {home} has replaced it; undo that first")
+        done = 0
+        try:
+            for item, _ in wanted:
+                item.put(item.new)
+                done += 1
+        except BaseException:
+            for item, original in reversed(wanted[:done]):
+                item.put(original)
+            raise
+        return wanted
+
+    def release(self, generation: object) -> None:
+        """Give one claim back, and restore the peer after the last one."""
+        with self._lock:
+            found = self._generation
+            if found is None or found is not generation:
+                return
+            found.claims -= 1
+            if found.claims == 0:
+                self.uninstall()
+
+
+class Installed:
+    """A claim on replacements that are in place. As a context manager it is given back at the end."""
+
+    def __init__(self, installation: Installation, generation: _Generation) -> None:
+        self._installation = installation
+        self._options = generation.options
+        self._claims: list[_Generation] = [generation]
+        self._entered = 0
+
+    def __enter__(self) -> Self:
+        self._entered += 1
+        if self._entered > len(self._claims):
+            self._claims.append(self._installation.claim(self._options))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._entered -= 1
+        self._installation.release(self._claims.pop())
+
+
+def _home(value: Any) -> str | None:
+    """The package in which a function or class was defined, even if `functools.wraps` gave it another name. None: it cannot be told."""
+    value = getattr(value, "__func__", value)
+    value = getattr(value, "fget", value)
+    names = getattr(value, "__globals__", None)
+    home = names.get("__name__") if isinstance(names, dict) else getattr(value, "__module__", None)
+    return home.partition(".")[0] if isinstance(home, str) else None
+
+
+def _words(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in options.items()) or "no options"

@@ -1,0 +1,76 @@
+"""The packages that modules of interop work with, and the versions that they were tested with."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from types import ModuleType
+
+from dpcore.errors import ParameterError, UntestedVersionWarning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A package that a module of interop works with.
+
+    Attributes
+    ----------
+    module : str
+        What is imported.
+    distribution : str
+        What pip calls it.
+    tested : tuple of str
+        Versions, or beginnings of versions, that the tests ran with.
+    extra : str
+        The extra of dpcore that installs one of them.
+    """
+
+    module: str
+    distribution: str
+    tested: tuple[str, ...]
+    extra: str
+
+    def require(self) -> ModuleType:
+        """Import the peer, and warn if its version is an untested one.
+
+        Returns
+        -------
+        module
+            The peer.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If it is not installed; the message has the pip line.
+        ParameterError
+            If the caller runs inside the peer's own import, so that the peer is only half there.
+        """
+        module = sys.modules.get(self.module)
+        if module is None and find_spec(self.module.partition(".")[0]) is None:
+            raise ModuleNotFoundError(
+                f"this needs {self.distribution}, which is not installed:\n    pip install 'dpcore[{self.extra}]'", name=self.module
+            )
+        # Another thread that is importing the peer is waited for here; this thread gets what there is so far.
+        module = importlib.import_module(self.module)
+        if getattr(module.__spec__, "_initializing", False):
+            raise ParameterError(
+                f"{self.module} is still being imported by this thread; call this after `import {self.module}` has returned"
+            )
+        self._check_version()
+        return module
+
+    def _check_version(self) -> None:
+        try:
+            version = metadata.version(self.distribution)
+        except metadata.PackageNotFoundError:
+            version = "unknown"
+        if not any(version == known or version.startswith(f"{known}.") for known in self.tested):
+            warnings.warn(
+                f"{self.distribution} {version} was not tested with dpcore; the tests ran with {', '.join(self.tested)}",
+                UntestedVersionWarning,
+                stacklevel=5,
+            )
