@@ -53,6 +53,7 @@ ALLOWED = {
     "bench/rows.py": {"SCHEMA": CONSTANT},
     "bench/selection.py": {"_backend": "a test's hook, for a measurement that runs alone"},
     "noise.py": {"_short_float()": CACHE, "_short_int()": CACHE},
+    "interop/_installation.py": {"_ABSENT": CONSTANT},
     "inference/_lipschitz.py": {"least_sample_size()": CACHE},
     "inference/_sample_size.py": {"_SPLITS": CONSTANT, "least_sample_size()": CACHE},
     "inference/_thresholds.py": {"thresholds()": CACHE},

@@ -170,7 +170,7 @@ class Installation:
         return wanted
 
     def release(self, generation: object) -> None:
-        """Give one claim back, and restore the peer after the last one."""
+        """Return one claim, and restore the peer after the last one."""
         with self._lock:
             found = self._generation
             if found is None or found is not generation:
@@ -201,7 +201,7 @@ class Installed:
 
 
 def _home(value: Any) -> str | None:
-    """The package in which a function or class was defined, even if `functools.wraps` gave it another name. None: it cannot be told."""
+    """The package in which a function or class was defined, even if `functools.wraps` gave it another name. None: unknown."""
     value = getattr(value, "__func__", value)
     value = getattr(value, "fget", value)
     names = getattr(value, "__globals__", None)

@@ -34,7 +34,7 @@ def stream_of(random_state: Any) -> Stream | None:
     ParameterTypeError
         If it is none of these.
     ParameterError
-        If a source of bytes gives another number of bytes than it was asked for.
+        If a source of bytes gives another number of bytes than were requested.
 
     Notes
     -----
@@ -54,7 +54,7 @@ def stream_of(random_state: Any) -> Stream | None:
         )
     drawn = draw(KEY_BYTES)
     if not isinstance(drawn, bytes) or len(drawn) != KEY_BYTES:
-        raise ParameterError(f"random_state was asked for {KEY_BYTES} bytes and gave something else")
+        raise ParameterError(f"random_state gave something else than the {KEY_BYTES} bytes that were requested")
     return KeyedRandom(_key(b"drawn\0" + drawn))
 
 
