@@ -45,6 +45,10 @@ def _reals(probabilities: tuple[Probability, ...], n_limbs: int) -> Any:
     return _response.Reals(np.ascontiguousarray(np.stack(rows).astype(np.uint32)), exact)
 
 
+_ANSWERS = tuple(np.array(answer, np.uint8) for answer in (False, True))
+"""The two answers, as the kernels read them. They are read only."""
+
+
 class _Law:
     """One randomiser: a kind of kernel, its probabilities, and the numbers that the kernel needs."""
 
@@ -159,6 +163,13 @@ def flip_bools(x: Array, p: Probability, position: Position, *, threads: int | N
         _bytes_of(x), result.view(np.uint8), position, size=x.size, is_fresh=out is None, threads=threads, elements_per_unit=16
     )
     return result
+
+
+def flip_answer(answer: bool, p: Probability, position: Position) -> bool:
+    """A single answer, flipped with probability p: the report that `flip_bools` makes of an array of it alone."""
+    result = np.empty((), np.uint8)
+    _law(_response.FLIP, (p,)).run(_ANSWERS[answer], result, position, size=1, is_fresh=True, threads=1, elements_per_unit=16)
+    return bool(result)
 
 
 def flip_packed(

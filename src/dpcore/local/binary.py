@@ -153,6 +153,9 @@ class BinaryResponse(OneBit):
         DataError
             If an integer is neither 0 nor 1 and `unknown` is not set. Nothing is written then.
         """
+        if out is None and (isinstance(records, bool | np.bool_) or (type(records) is int and records in {0, 1})):
+            stream = open_stream(rng, threads)
+            return _backend.flip_answer(bool(records), logistic_complement(self.epsilon), stream.position())
         answers = check_array("records", records, _ANSWERS)
         result = None if out is None else check_out(out, np.bool_, answers.shape)
         stream = open_stream(rng, threads)

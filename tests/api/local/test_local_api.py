@@ -419,3 +419,20 @@ def test_the_projection_is_the_nearest_distribution(raw):
 def test_the_projection_wants_finite_numbers(bad):
     with pytest.raises((ParameterError, ParameterTypeError), match="frequencies must"):
         local.project_to_simplex(bad)
+
+
+@pytest.mark.parametrize("answer", [True, False, 1, 0, np.True_, np.False_, np.int64(1), np.uint8(0)])
+def test_a_single_answer_is_reported_as_in_an_array(answer):
+    for key in range(64):
+        rng = KeyedRandom(bytes([key]) * 32)
+        report = BINARY.privatize(answer, rng=rng.at(0))
+        assert type(report) is bool
+        assert report == BINARY.privatize(np.array([answer], bool), rng=rng.at(0))[0]
+
+
+@pytest.mark.parametrize("answer", [2, -1, 2**70, np.int64(2)])
+def test_a_single_answer_is_checked(answer):
+    with pytest.raises((DataError, ParameterError, ParameterTypeError)):
+        BINARY.privatize(answer)
+    with pytest.raises(ParameterError, match="threads"):
+        BINARY.privatize(True, threads=0)
