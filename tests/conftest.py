@@ -24,6 +24,17 @@ EXTRAS = {
     "clarabel": "api/bench/* api/reproduce/* api/minimax/* */test_minimax_*",
     "dp_accounting": "api/accounting/test_pld*",
     "z3": "kernels/test_address_proof*",
+    # `make test-interop` has an environment for each of these.
+    "pyarrow": "interop/test_arrow* interop/test_polars* interop/test_pandas* interop/test_duckdb*",
+    "polars": "interop/test_polars*",
+    "pandas": "interop/test_pandas*",
+    "duckdb": "interop/test_duckdb*",
+    "diffprivlib": "interop/test_diffprivlib*",
+    "opacus": "interop/test_opacus*",
+    "tmlt.core": "interop/test_tumult*",
+    "opendp": "interop/test_opendp*",
+    "snsql": "interop/test_smartnoise*",
+    "pipeline_dp": "interop/test_pipelinedp*",
 }
 
 
