@@ -251,8 +251,15 @@ main()
 
 
 @posix
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-@pytest.mark.parametrize("target", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    ("target", "number", "code"),
+    [
+        ("parquet", signal.SIGTERM, 143),
+        ("csv", signal.SIGINT, 130),
+        pytest.param("csv", signal.SIGTERM, 143, marks=pytest.mark.long),
+        pytest.param("parquet", signal.SIGINT, 130, marks=pytest.mark.long),
+    ],
+)
 def test_an_interrupted_job_cleans_up(place, target, number, code):
     write_table(pa.concat_tables([people(1000)] * 3000), place.source)
     place.target = place.folder / f"out/private.{target}"

@@ -200,6 +200,12 @@ KINDS = ("parquet", "csv", "arrow", "release", "release with a table", "shards.p
 CASES = [(kind, ledger, overwrite) for kind in KINDS for ledger in (True, False) for overwrite in (False, True)]
 CASES += [(OF_A_DAY, True, overwrite) for overwrite in (False, True)]
 NAMES = [f"{kind}, {'ledger' if ledger else 'no ledger'}{', overwrite' if overwrite else ''}" for kind, ledger, overwrite in CASES]
+OFTEN = {
+    i
+    for i, (kind, ledger, overwrite) in enumerate(CASES)
+    if (overwrite or kind == OF_A_DAY if ledger else kind == KINDS[0] and not overwrite)
+}
+"""Default cases: a paid run over an older one for each kind, and one run that is not paid."""
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +239,7 @@ def count_steps(steps, case):
 
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(i, id=NAMES[i], marks=pytest.mark.long if CASES[i][1:] == (False, True) else ()) for i in range(len(CASES))],
+    [pytest.param(i, id=NAMES[i], marks=() if i in OFTEN else pytest.mark.long) for i in range(len(CASES))],
 )
 def test_a_job_killed_at_some_of_its_steps(steps, folder, number):
     """A step of the commit, which are the last fifteen, another one in each case; of every third case an earlier step too."""

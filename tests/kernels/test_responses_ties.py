@@ -117,7 +117,7 @@ def tilt(u: Fraction, epsilon: float, bits: int = 3000) -> Fraction:
 
 
 @each_limbs
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+@pytest.mark.parametrize("epsilon", [1.0, *(pytest.param(epsilon, marks=pytest.mark.long) for epsilon in (0.01, 50.0))])
 def test_tables_with_endless_expansions(epsilon: float, limbs: int) -> None:
     twin, wrong, rejected, seen = Twin.keyed(), Twin.keyed(ties_below=True), 0, 0
     for element in (*range(400), *range(FARTHEST, FARTHEST + 400)):

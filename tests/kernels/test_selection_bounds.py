@@ -43,15 +43,15 @@ def largest_share(kind: str, scores: Array, scale: float, indices: Array, first:
 
 
 CASES = {
-    "ordinary": (random_scores(1500), 1.0),
-    "large": (random_scores(1500) * 1e300, 3.0),
-    "small noise": (random_scores(1500), 2.0**-900),
-    "large noise": (random_scores(1500), 2.0**900 * 1.7),
-    "zero": (np.zeros(1500), 0.3),
-    "integers": (2**62 + np.random.default_rng(1).integers(-5000, 5000, 1500), 700.0),
-    "integers at the edge": (2**63 - 1 - np.random.default_rng(2).integers(0, 5000, 1500), 0.01),
-    "negative integers": (-(2**63) + np.random.default_rng(3).integers(0, 5000, 1500), 3.0),
-    "odd integers": (2**53 + np.random.default_rng(4).integers(-50, 50, 1500), 1.0),
+    "ordinary": (random_scores(600), 1.0),
+    "large": (random_scores(600) * 1e300, 3.0),
+    "small noise": (random_scores(600), 2.0**-900),
+    "large noise": (random_scores(600), 2.0**900 * 1.7),
+    "zero": (np.zeros(600), 0.3),
+    "integers": (2**62 + np.random.default_rng(1).integers(-5000, 5000, 600), 700.0),
+    "integers at the edge": (2**63 - 1 - np.random.default_rng(2).integers(0, 5000, 600), 0.01),
+    "negative integers": (-(2**63) + np.random.default_rng(3).integers(0, 5000, 600), 3.0),
+    "odd integers": (2**53 + np.random.default_rng(4).integers(-50, 50, 600), 1.0),
 }
 
 

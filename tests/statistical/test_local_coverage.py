@@ -17,7 +17,7 @@ from dpcore.testing import KeyedRandom
 from support.kernels import KEY, Array
 from support.laws import ERROR_RATE, mean_p_value, p_value
 
-COVERAGE_REPLICATES, VARIANCE_REPLICATES = 20_000, 60_000
+COVERAGE_REPLICATES, VARIANCE_REPLICATES = 10_000, 60_000
 K = 8
 F = np.array([0.1, 0.3, 0.25, 0.15, 0.1, 0.05, 0.03, 0.02])
 ORACLES = (
