@@ -97,8 +97,8 @@ def test_signatures_are_those_of_the_contract():
     shown = {
         "noisy_argmax": "(scores, epsilon, sensitivity, *, noise='laplace', labels=None, relation='replace', monotone=False, "
         "rng=None, threads=None)",
-        "exponential_mechanism": "(scores, epsilon, sensitivity, *, draws=None, labels=None, relation='replace', monotone=False, rng=None, "
-        "threads=None)",
+        "exponential_mechanism": "(scores, epsilon, sensitivity, *, draws=None, labels=None, relation='replace', monotone=False, "
+        "measure=None, rng=None, threads=None)",
         "permute_and_flip": "(scores, epsilon, sensitivity, *, labels=None, relation='replace', monotone=False, rng=None, threads=None)",
         "top_s": "(scores, epsilon, sensitivity, *, s, delta=0.0, method='gumbel', scale=None, values=False, value_share=0.5, "
         "labels=None, relation='replace', monotone=False, rng=None, threads=None)",

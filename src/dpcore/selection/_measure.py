@@ -1,0 +1,115 @@
+"""The exponential mechanism with a base measure: proposals from scores that are a little too high, and coins that correct them.
+
+docs/exactness-selection.md derives that the law is exact.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcore import _backend
+from dpcore._validation import REAL_DTYPES, check_array, check_finite
+from dpcore.errors import ParameterError
+from dpcore.rng import Stream, StreamPosition, resolve
+from dpcore.selection._calls import open_selection, select
+
+_LARGEST = 2.0**1000
+_RAISED = 2.0**-46
+"""Proposals are higher by this share of their parts: 16 times what float64 and NumPy's logarithm (4 units in the last place) can lose."""
+_MARGIN = 2.0**-44
+_MORE = 2
+"""The domain of the words after a coin's first, as those of `noise`."""
+
+Reals = npt.NDArray[np.float64]
+
+
+def check_measure(measure: object, size: int) -> npt.NDArray[Any]:
+    """Return the weights of the scores: finite, at least 0, and not all 0."""
+    array = check_array("measure", measure, REAL_DTYPES)
+    if array.shape != (size,):
+        raise ParameterError(f"measure must have one weight for each of the {size} scores, got shape {array.shape}")
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if bad.size:
+        raise ParameterError(f"measure must have finite weights of at least 0; the one at index {int(bad[0])} is not")
+    if not array.any():
+        raise ParameterError("measure must have a positive weight, got only zeros")
+    return array
+
+
+class Tilted:
+    """P(i) ∝ mᵢ·e^(uᵢ/b) by rejection: i is proposed with P ∝ e^(sᵢ/b) and accepted with e^((tᵢ − sᵢ)/b), where tᵢ = uᵢ + b·ln mᵢ ≤ sᵢ.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (d,)
+        Scores u; refused if one is not finite.
+    measure : ndarray, shape (d,)
+        Weights m from `check_measure`.
+    scale : float
+        b.
+    """
+
+    def __init__(self, scores: npt.NDArray[Any], measure: npt.NDArray[Any], scale: float) -> None:
+        check_finite("scores", scores)
+        self._kept = np.flatnonzero(measure)
+        self._scores, self._measure, self._scale = scores[self._kept], measure[self._kept], scale
+        below = _below_largest(self._scores)
+        logs = np.log(self._measure.astype(np.float64)) * scale
+        size = np.abs(below) + np.abs(logs)
+        self._proposed: Reals = np.maximum(below + logs + size * _RAISED, -_LARGEST)
+        with np.errstate(over="ignore"):
+            self._sure: Reals = 1.0 - size / scale * _MARGIN  # a coin below this is accepted, whatever was rounded
+
+    def one(self, rng: Stream | None, threads: int | None) -> int:
+        """One draw."""
+        stream = resolve(rng)
+        while True:
+            place = select("gumbel", self._proposed, self._scale, stream, threads)
+            if self._accepted(np.array([place]), stream.position())[0]:
+                return int(self._kept[place])
+
+    def several(self, count: int, rng: Stream | None, threads: int | None) -> npt.NDArray[np.int64]:
+        """Independent draws."""
+        stream = resolve(rng)
+        found = np.empty(count, np.int64)
+        missing = np.arange(count)
+        while missing.size:
+            places = open_selection("gumbel", self._proposed, self._scale, 1, stream, threads).winners(missing.size)
+            found[missing] = self._kept[places]
+            missing = missing[~self._accepted(places, stream.position())]
+        return found
+
+    def _accepted(self, places: npt.NDArray[np.int64], position: StreamPosition) -> npt.NDArray[np.bool_]:
+        """Whether each proposal is accepted. The coin is a uniform number in (0, 1) of as many bits as it takes."""
+        words = _backend.uniform_words(position, places.size)
+        accepted = ((words >> np.uint64(12)) + np.uint64(1)) * 2.0**-52 <= self._sure[places]
+        for i in np.flatnonzero(~accepted).tolist():
+            accepted[i] = self._decided(int(places[i]), int(words[i]), i, position)
+        return accepted
+
+    def _decided(self, place: int, word: int, coin: int, position: StreamPosition) -> bool:
+        from dpcore._exact.intervals import Interval, exp
+        from dpcore._exact.sampling import Uniform, is_below
+
+        ahead = _clamped(self._scores[place]) - _clamped(self._scores.max()) - Fraction(float(self._proposed[place]))
+        exponent, weight = ahead / Fraction(self._scale), Fraction(self._measure[place].item())
+        more = partial(_backend.call_words(position).more, _MORE, position.first_element + coin, 0)
+        return is_below(Uniform(word, 64, more), lambda p: exp(Interval.of(exponent, p)) * Interval.of(weight, p))
+
+
+def _below_largest(scores: npt.NDArray[Any]) -> Reals:
+    """The scores minus their largest, good to a relative 2^-53 and a clamp at 2^1000; integers beyond 2^53 lose nothing before."""
+    if scores.dtype.kind in "iu":
+        whole = scores.astype(np.int64)
+        return -np.asarray(whole.max().view(np.uint64) - whole.view(np.uint64), np.float64)
+    clamped = np.clip(scores.astype(np.float64), -_LARGEST, _LARGEST)
+    return np.asarray(clamped - clamped.max(), np.float64)
+
+
+def _clamped(score: Any) -> Fraction:
+    return min(max(Fraction(score.item()), -Fraction(_LARGEST)), Fraction(_LARGEST))
