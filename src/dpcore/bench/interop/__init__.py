@@ -7,7 +7,7 @@ from importlib import import_module
 
 from dpcore.bench.benchmark import Benchmark, Plan
 
-PEERS: tuple[str, ...] = ()
+PEERS: tuple[str, ...] = ("opendp",)
 """Modules of this package, in the order of the table."""
 
 

@@ -1,0 +1,487 @@
+"""dpcore.interop.opendp: forms of data, what is refused, names in contexts, and processes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpcore.errors import ForeignPatchError, ParameterError, ParameterTypeError, UntestedVersionWarning
+from dpcore.interop import opendp as fast
+from dpcore.interop._peers import Peer
+from dpcore.interop.opendp import _measurements
+from support.opendp import FEATURES, SUMS, array_space, atoms, dp, features, list_space, number_space, score_space
+
+MAKERS = {"laplace": fast.make_laplace, "gaussian": fast.make_gaussian}
+DTYPES = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "u64": np.uint64, "u32": np.uint32, "usize": np.uint64}
+
+
+@pytest.fixture(autouse=True)
+def enabled():
+    with features(*FEATURES):
+        yield
+
+
+def contexts():
+    return importlib.import_module("opendp.context").constructors
+
+
+# Data
+
+
+@pytest.mark.parametrize("noise", MAKERS)
+@pytest.mark.parametrize("kind", DTYPES)
+def test_answers_have_the_form_and_the_type_of_the_data(noise, kind):
+    make, metric = MAKERS[noise], SUMS[noise](T="f64")
+    value = 1000.0 if kind.startswith("f") else 1000
+    number = make(atoms(kind), dp.absolute_distance(T="f64"), 2.0)(value)
+    assert type(number) is type(value)
+    domain = dp.vector_domain(atoms(kind))
+    for data in ([value] * 3, np.full(3, value, DTYPES[kind]), []):
+        answer = make(domain, metric, 2.0)(data)
+        assert [type(x) for x in answer] == [type(value)] * len(data)
+        array = make(domain, metric, 2.0, as_array=True)(data)
+        assert (array.dtype, array.shape) == (DTYPES[kind], (len(data),))
+    given = np.full((2, 3, 4), value, DTYPES[kind])
+    array = make(dp.numpy.arrayd_domain(shape=(2, 3, 4), T=kind), metric, 2.0)(given)
+    assert (array.dtype, array.shape) == (DTYPES[kind], (2, 3, 4))
+    assert np.all(given == value)
+    assert not np.shares_memory(array, given)
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 2.0**-20])
+def test_noise_that_is_almost_none(kind, scale):
+    given = np.array([[1, 2], [3, 400]], DTYPES[kind])
+    answer = fast.make_laplace(dp.numpy.arrayd_domain(shape=(2, 2), T=kind), dp.l1_distance(T="f64"), scale)(given)
+    assert np.allclose(answer, given, atol=1e-3)
+    assert not np.shares_memory(answer, given)
+    value = given[1, 1].item()
+    assert math.isclose(fast.make_laplace(atoms(kind), dp.absolute_distance(T="f64"), scale)(value), value, abs_tol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["i64", "i32", "u64", "u32", "usize"])
+def test_integers_end_at_the_bounds_of_their_type(kind):
+    low, high = np.iinfo(DTYPES[kind]).min, np.iinfo(DTYPES[kind]).max
+    for end in (low, high):
+        for form in ("number", "list"):
+            if form == "number":
+                measurement = fast.make_laplace(atoms(kind), dp.absolute_distance(T="f64"), 50.0)
+                answers = [measurement(end) for _ in range(60)]
+            else:
+                answers = fast.make_laplace(dp.vector_domain(atoms(kind)), dp.l1_distance(T="f64"), 50.0)([end] * 500)
+            assert all(low <= x <= high for x in answers)
+            assert all(abs(x - end) < 5000 for x in answers)
+            assert 0.2 < answers.count(end) / len(answers) < 0.8  # half of the noise goes beyond
+
+
+@pytest.mark.parametrize("noise", MAKERS)
+def test_values_outside_the_domain_enter_as_in_opendp(noise):
+    make, large = MAKERS[noise], np.finfo(np.float64).max
+    native = {"laplace": dp.m.make_laplace, "gaussian": dp.m.make_gaussian}[noise]
+    for data, enters in [(math.nan, 0.0), (math.inf, large), (-math.inf, -large)]:
+        for maker in (make, native):
+            assert math.isclose(maker(*number_space(), 1.0)(data), enters, abs_tol=60)
+            assert math.isclose(maker(*list_space(noise), 1.0)([1.0, data])[1], enters, abs_tol=60)
+    given = np.array([[1.0, math.nan], [math.inf, 2.0]])
+    answer = make(*array_space((2, 2), noise), 1.0)(given)
+    assert np.allclose(answer[[0, 0, 1], [0, 1, 1]], [1, 0, 2], atol=60)
+    assert answer[1, 0] == large
+    assert math.isnan(given[0, 1])
+
+
+def test_arrays_other_than_the_domain_says_are_refused_without_their_values():
+    measurement = fast.make_laplace(*array_space((2, 2)), 1.0)
+    for data in (np.full((2, 2), 31337, np.int64), np.full((3,), 31337.0), [[31337.0]], None):
+        with pytest.raises(dp.OpenDPException, match=r"must be a numpy array of float64|must have the shape \(2, 2\)") as caught:
+            measurement(data)
+        assert "31337" not in str(caught.value)
+
+
+def test_scores_of_every_type():
+    for kind, dtype in DTYPES.items():
+        scores = np.array([3, 900, 5, 800], dtype)
+        for measure in (dp.max_divergence(), dp.zero_concentrated_divergence()):
+            domain = dp.vector_domain(atoms(kind))
+            space = domain, dp.linf_distance(T="f64")
+            assert fast.make_noisy_max(*space, measure, 1.0)(scores) == 1
+            assert fast.make_noisy_max(*space, measure, 1.0, negate=True)(scores) in (0, 2)
+            assert fast.make_noisy_top_k(*space, measure, 2, 0.0)(scores) == [1, 3]
+            assert fast.make_noisy_top_k(*space, measure, 2, 0.0, negate=True)(scores) == [0, 2]
+            assert sorted(fast.make_noisy_top_k(*space, measure, 9, 1.0)(scores)) == [0, 1, 2, 3]
+            array = dp.numpy.arrayd_domain(shape=(4,), T=kind), dp.linf_distance(T="f64")
+            assert fast.make_noisy_max(*array, measure, 1.0)(scores) == 1
+    ends = [-(2**63), 2**63 - 1]
+    space = score_space("i64")
+    assert fast.make_noisy_max(*space, dp.max_divergence(), 1.0, negate=True)(ends) == 0
+    large = [2**64 - 1, 2**63, 0]
+    assert fast.make_noisy_max(*score_space("u64"), dp.max_divergence(), 1.0)(large) == 0
+    assert fast.make_noisy_max(*score_space("u64"), dp.max_divergence(), 1.0, negate=True)(large) == 2
+    assert fast.make_noisy_max(*score_space(), dp.max_divergence(), 1.0)([math.nan, 900.0, -math.inf]) == 1
+    with pytest.raises(dp.OpenDPException, match="at least one score"):
+        fast.make_noisy_max(*space, dp.max_divergence(), 1.0)([])
+
+
+# Refused
+
+
+@pytest.mark.parametrize("make", [fast.make_laplace, fast.make_gaussian])
+def test_domains_that_are_not_served_are_refused(make):
+    frame = dp.lazyframe_domain([dp.series_domain("x", dp.atom_domain(T="i32"))])
+    for domain, advice in [
+        (dp.atom_domain(T=str), "got AtomDomain"),
+        (dp.option_domain(dp.atom_domain(T=int)), "got OptionDomain"),
+        (dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=int)), "got MapDomain"),
+        (dp.user_domain("mine", lambda _: True), r"dpcore knows dp\.numpy\.arrayd_domain"),
+        (frame, "their noise stays its own"),
+        (dp.atom_domain(T=float), r"nan=False\) does"),
+        (dp.vector_domain(dp.atom_domain(T=float)), r"nan=False\) does"),
+    ]:
+        with pytest.raises(ParameterError, match=advice):
+            make(domain, dp.absolute_distance(T=float), 1.0)
+
+
+def test_metrics_that_do_not_fit_are_refused():
+    for make, right, wrong in [(fast.make_laplace, dp.l1_distance, dp.l2_distance), (fast.make_gaussian, dp.l2_distance, dp.l1_distance)]:
+        domain = dp.vector_domain(atoms())
+        assert make(domain, right(T=float), 1.0)
+        for metric in (wrong(T=float), dp.absolute_distance(T=float), dp.symmetric_distance(), dp.discrete_distance()):
+            with pytest.raises(ParameterError, match=r"input_metric must be L[12]Distance with VectorDomain"):
+                make(domain, metric, 1.0)
+        with pytest.raises(ParameterError, match="input_metric must be AbsoluteDistance"):
+            make(atoms(), right(T=float), 1.0)
+    yes_no = dp.vector_domain(dp.atom_domain(T=bool))
+    for metric in (dp.change_one_distance(), dp.discrete_distance(), dp.symmetric_distance()):  # an order that counts, and as many records
+        with pytest.raises(ParameterError, match="input_metric must be HammingDistance"):
+            fast.make_randomized_response_bool(yes_no, metric, 0.75)
+    with pytest.raises(ParameterError, match="where the domain has no size"):
+        fast.make_ks_exponential(dp.vector_domain(atoms()), dp.symmetric_distance(), 1.0, bounds=(0, 1), draws=1, bins=2)
+
+
+def test_arguments_that_are_nothing_of_opendp_are_refused():
+    with pytest.raises(ParameterTypeError, match="input_domain must be a domain of OpenDP, got int"):
+        fast.make_laplace(3, dp.absolute_distance(T=float), 1.0)
+    with pytest.raises(ParameterTypeError, match="input_metric must be a metric of OpenDP, got str"):
+        fast.make_laplace(atoms(), "l1", 1.0)
+    for scale in (-1.0, math.nan, math.inf, 2.0**961):
+        with pytest.raises(ParameterError, match=r"scale must be in \[0.0, "):
+            fast.make_laplace(*number_space(), scale)
+    for scale in ("1", None, True):
+        with pytest.raises(ParameterTypeError, match="scale must be a real number"):
+            fast.make_gaussian(*number_space(), scale)
+    scores = score_space()
+    with pytest.raises(ParameterError, match=r"output_measure must be max_divergence\(\) or"):
+        fast.make_noisy_max(*scores, dp.approximate(dp.max_divergence()), 1.0)
+    with pytest.raises(ParameterError, match=r"k must be in \[1, "):
+        fast.make_noisy_top_k(*scores, dp.max_divergence(), 0, 1.0)
+    with pytest.raises(ParameterTypeError, match="negate must be a bool"):
+        fast.make_noisy_max(*scores, dp.max_divergence(), 1.0, "yes")
+    with pytest.raises(ParameterError, match="one axis of scores"):
+        fast.make_noisy_max(dp.numpy.arrayd_domain(shape=(2, 2), T=float), dp.linf_distance(T=float), dp.max_divergence(), 1.0)
+
+
+def test_responses_refuse_what_has_no_meaning():
+    one, words = (dp.atom_domain(T=bool), dp.discrete_distance()), (dp.atom_domain(T=str), dp.discrete_distance())
+    for p in (0.3, 0.49, 1.1, math.nan):
+        with pytest.raises(ParameterError, match="prob must be in"):
+            fast.make_randomized_response_bool(*one, p)
+    with pytest.raises(ParameterError, match=r"prob must be in \[1/3, 1\]"):
+        fast.make_randomized_response(*words, ["a", "b", "c"], 0.3)
+    for names in (["a"], ["a", "a"], []):
+        with pytest.raises(ParameterError, match="categories must be two or more, all different"):
+            fast.make_randomized_response(*words, names, 0.9)
+    for names in ("ab", {"a", "b"}, 3):
+        with pytest.raises(ParameterTypeError, match="categories must be a list"):
+            fast.make_randomized_response(*words, names, 0.9)
+    for names in ([1, 2], [True, False], ["a", None]):
+        with pytest.raises(ParameterTypeError, match="categories must hold str"):
+            fast.make_randomized_response(*words, names, 0.9)
+    with pytest.raises(ParameterError, match="categories must hold numbers of"):
+        fast.make_randomized_response(dp.atom_domain(T="u32"), dp.discrete_distance(), [-1, 1], 0.9)
+
+
+def test_bounds_and_bins_are_checked_before_there_are_data():
+    space = dp.vector_domain(atoms()), dp.change_one_distance()
+    for wrong in ({"bounds": (1, 0)}, {"bins": 0}, {"draws": 0}, {"bounds": (0, math.nan)}):
+        with pytest.raises(ParameterError):
+            fast.make_ks_exponential(*space, 1.0, **{"bounds": (0, 1), "draws": 3, "bins": 4} | wrong)
+    with pytest.raises(ParameterError, match="epsilon"):
+        fast.make_ks_exponential(*space, 0.0, bounds=(0, 1), draws=3, bins=4)
+
+
+@pytest.mark.parametrize("enabled_ones", [(), ("contrib",), ("honest-but-curious",)])
+def test_features_are_asked_for_and_never_enabled(enabled_ones):
+    from opendp.mod import GLOBAL_FEATURES
+
+    calls = [
+        lambda: fast.make_laplace(*number_space(), 1.0),
+        lambda: fast.make_gaussian(*number_space(), 1.0),
+        lambda: fast.make_noisy_max(*score_space(), dp.max_divergence(), 1.0),
+        lambda: fast.make_noisy_top_k(*score_space(), dp.max_divergence(), 2, 1.0),
+        lambda: fast.make_randomized_response_bool(dp.atom_domain(T=bool), dp.discrete_distance(), 0.75),
+        lambda: fast.make_randomized_response(dp.atom_domain(T=str), dp.discrete_distance(), ["a", "b"], 0.75),
+        lambda: fast.make_ks_exponential(dp.vector_domain(atoms()), dp.change_one_distance(), 1.0, bounds=(0, 1), draws=3, bins=4),
+        lambda: number_space() >> fast.then_laplace(1.0),
+    ]
+    with features(*enabled_ones):
+        for call in calls:
+            with pytest.raises(ParameterError, match=r"call dp\.enable_features\('contrib', 'honest-but-curious'\) first"):
+                call()
+        with fast.install():
+            pass
+        assert set(enabled_ones) == GLOBAL_FEATURES
+
+
+def test_measurements_are_not_saved():
+    measurement = fast.make_laplace(*number_space(), 1.0)
+    with pytest.raises(ParameterTypeError, match="save the parameters, and make dpcore's measurement again"):
+        dp.serialize(measurement)
+    with pytest.raises(ValueError, match="pointers cannot be pickled"):
+        pickle.dumps(measurement)
+    with pytest.raises(ValueError, match="pointers cannot be pickled"):
+        pickle.dumps(dp.m.make_laplace(*number_space(), 1.0))  # nor are OpenDP's own
+
+
+def test_an_interrupt_ends_the_call_and_not_the_process(monkeypatch):
+    from dpcore import noise
+
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    measurement = fast.make_laplace(*number_space(), 1.0)
+    monkeypatch.setattr(noise, "laplace", interrupted)
+    with pytest.raises(dp.OpenDPException, match="stopped by KeyboardInterrupt"):
+        fast.make_laplace(*number_space(), 1.0)(5.0)
+    monkeypatch.undo()
+    assert isinstance(measurement(5.0), float)
+
+
+# The peer
+
+
+def test_an_untested_version_warns(monkeypatch):
+    other = Peer(module="opendp.prelude", distribution="opendp", tested=("99.1",), extra="peer-opendp")
+    _measurements.peer.cache_clear()
+    monkeypatch.setattr(_measurements, "PEER", other)
+    with pytest.warns(UntestedVersionWarning, match=r"opendp 0\.16\S* was not tested with dpcore"):
+        fast.make_laplace(*number_space(), 1.0)
+    _measurements.peer.cache_clear()
+
+
+def test_an_absent_peer_is_named_with_the_pip_line():
+    program = """
+import sys
+sys.modules["opendp"] = None
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "opendp":
+            raise ModuleNotFoundError(name)
+from dpcore.interop import opendp as fast
+assert "opendp.prelude" not in sys.modules
+import importlib.util
+real = importlib.util.find_spec
+import dpcore.interop._peers as peers
+peers.find_spec = lambda name: None if name == "opendp" else real(name)
+for call in (lambda: fast.make_laplace(None, None, 1.0), lambda: fast.then_laplace(1.0), fast.install):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        assert "pip install 'dpcore[peer-opendp]'" in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+fast.uninstall()
+print("ok")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "ok"
+
+
+def test_importing_the_module_imports_nothing_of_opendp():
+    program = "import sys, dpcore.interop.opendp; print([m for m in sys.modules if m.partition('.')[0] == 'opendp'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "[]"
+
+
+# Names in contexts
+
+NAMES = {
+    *("dpcore_laplace", "dpcore_gaussian", "dpcore_noisy_max", "dpcore_noisy_top_k", "dpcore_randomized_response_bool"),
+    *("dpcore_randomized_response", "dpcore_ks_exponential"),
+}
+
+
+def test_names_come_and_go_and_nothing_else_changes():
+    before = dict(contexts())
+    with fast.install():
+        assert set(contexts()) - set(before) == NAMES
+        fast.install()
+        with fast.install():
+            pass
+        assert contexts().keys() >= NAMES
+        assert all(contexts()[name] is value for name, value in before.items())
+    fast.uninstall()
+    assert contexts() == before
+    assert all(contexts()[name] is value for name, value in before.items())
+    fast.uninstall()
+
+
+def test_two_threads_share_the_names():
+    before, inside = dict(contexts()), threading.Barrier(4)
+
+    def work():
+        with fast.install():
+            inside.wait()
+            found = contexts().keys() >= NAMES
+            inside.wait()
+            return found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(future.result() for future in [pool.submit(work) for _ in range(4)])
+    assert contexts() == before
+
+
+def test_names_of_others_are_left_alone():
+    before = dict(contexts())
+    contexts()["dpcore_gaussian"] = (lambda: None, False)
+    try:
+        with pytest.raises(ForeignPatchError, match="dpcore_gaussian is registered"):
+            fast.install()
+        assert set(contexts()) - set(before) == {"dpcore_gaussian"}
+    finally:
+        del contexts()["dpcore_gaussian"]
+    fast.install()
+    ours = contexts()["dpcore_laplace"]
+    contexts()["dpcore_laplace"] = (lambda: None, False)
+    with pytest.raises(ForeignPatchError, match="replaced again"):
+        fast.uninstall()
+    contexts()["dpcore_laplace"] = ours
+    fast.uninstall()
+    assert contexts() == before
+
+
+def test_without_names_contexts_know_nothing_of_dpcore():
+    session = dp.Context.compositor(
+        data=[1, 2, 3], privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(epsilon=1.0), split_evenly_over=1,
+        domain=dp.vector_domain(dp.atom_domain(T=int)),
+    )  # fmt: skip
+    with pytest.raises(AttributeError, match="dpcore_laplace"):
+        session.query().count().dpcore_laplace()
+
+
+def test_frames_keep_opendp_s_own_noise():
+    import polars as pl
+
+    frame = pl.LazyFrame({"age": [20, 30, 40] * 50})
+    session = dp.Context.compositor(
+        data=frame, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(epsilon=1.0), split_evenly_over=2,
+        margins=[dp.polars.Margin(max_length=200)],
+    )  # fmt: skip
+    with fast.install():
+        assert session.query().select(dp.len(signed=True)).release().collect().shape == (1, 1)
+        with pytest.raises(AttributeError):
+            session.query().select(pl.len()).dpcore_laplace()
+
+
+# Processes and threads
+
+
+def answers(size=4):
+    """What a process draws; its own measurement, because none can be sent."""
+    with features(*FEATURES):
+        return fast.make_laplace(*list_space(), 1.0)([0.0] * size)
+
+
+def send(pipe):
+    pipe.send(answers())
+
+
+def test_a_spawned_process_makes_its_own_measurement():
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    process = spawn.Process(target=send, args=(there,))
+    process.start()
+    drawn = here.recv()
+    process.join(120)
+    assert process.exitcode == 0
+    assert not set(drawn) & set(answers())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_forks_use_a_measurement_of_their_parent_and_draw_other_noise():
+    measurement = fast.make_laplace(*list_space(), 1.0)
+    drawn = [measurement([0.0] * 4)]
+    for _ in range(2):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:  # nothing of pytest may run here
+            os.write(write, json.dumps(measurement([0.0] * 4)).encode())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as answer:
+            drawn.append(json.load(answer))
+        assert os.waitpid(child, 0)[1] == 0
+    drawn.append(measurement([0.0] * 4))
+    flat = [x for row in drawn for x in row]
+    assert len(set(flat)) == len(flat)
+
+
+def test_threads_use_one_measurement():
+    measurement = fast.make_gaussian(*array_space((100, 100), "gaussian"), 1.0)
+    data = np.zeros((100, 100))
+    with ThreadPoolExecutor(8) as pool:
+        drawn = list(pool.map(lambda _: measurement(data), range(64)))
+    assert len({row.tobytes() for row in drawn}) == 64
+    assert all(abs(row.std() - 1) < 0.1 for row in drawn)
+
+
+def test_measurements_outlive_what_they_were_made_of():
+    import gc
+
+    made = [number_space() >> fast.then_laplace(1.0) for _ in range(50)]
+    gc.collect()
+    assert all(isinstance(measurement(0.0), float) for measurement in made)
+    assert {measurement.map(1.0) for measurement in made} == {1.0}
+
+
+def test_large_answers_do_not_pile_up():
+    import gc
+    import weakref
+
+    data = np.zeros((1000, 1000))
+    measurement = fast.make_laplace(*array_space(data.shape), 1.0)
+    gc.disable()  # Python collects by the number of objects, which are few here
+    try:
+        alive = [weakref.ref(measurement(data)) for _ in range(20)]
+    finally:
+        gc.enable()
+    assert sum(reference() is not None for reference in alive) <= 3
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop" / "opendp.md"
+
+
+@pytest.mark.source_tree
+def test_programs_of_the_page_run():
+    programs = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(programs) == 3
+    before, *after = programs
+    for program in (before, "".join(after)):
+        done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True, timeout=300)
+        count, total = (int(line.split()[1]) for line in done.stdout.splitlines()[:2])
+        assert abs(count - 500) < 100
+        assert abs(total - 22250) < 8000
+    lines, more = before.splitlines(), after[0].replace("dpcore_", "").replace(', "honest-but-curious"', "").splitlines()
+    assert [line for line in more if line and line not in lines] == ["from dpcore.interop import opendp", "opendp.install()"]
+    assert re.search(r"\(200, 200\)$", done.stdout.strip())
