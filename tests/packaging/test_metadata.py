@@ -16,6 +16,7 @@ INSTALLED = Path(dpcore.__file__).parent
 PEERS = ("pandas22", "diffprivlib", "opacus", "tumult", "opendp", "smartnoise", "pipelinedp")
 EXTRAS = {
     *("batch", "report", "minimax", "accounting", "spark", "all", "test", "test-tools", "packaging", "docs", "dev", "peers", "proofs"),
+    *("pandas", "polars"),
     *(f"peer-{name}" for name in PEERS),
 }
 
