@@ -1,0 +1,124 @@
+"""Mechanisms on the rows of a DuckDB relation, which is evaluated once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
+from dpcore.interop._peers import Peer
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from dpcore.rng import Stream
+
+__all__ = ["PEER", "release"]
+
+PEER = Peer(module="duckdb", distribution="duckdb", tested=("2.0",), extra="batch")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("26",), extra="batch")
+
+
+def release(
+    relation: duckdb.DuckDBPyRelation,
+    mechanisms: Mapping[str, Any],
+    *,
+    missing: Any = None,
+    dtype: Literal["column", "mechanism"] = "column",
+    keep: Sequence[str] = (),
+    connection: duckdb.DuckDBPyConnection | None = None,
+    rng: Stream | None = None,
+    threads: int | None = None,
+) -> duckdb.DuckDBPyRelation:
+    """Release every value of columns of a relation, once.
+
+    Parameters
+    ----------
+    relation : duckdb.DuckDBPyRelation
+        For example `connection.sql("SELECT …")`. The columns that are named are evaluated once.
+    mechanisms : mapping of str to object
+        Mechanisms of `dpcore.mechanisms` or `dpcore.local` by name of column.
+    missing : "refuse", "keep", or a value; or mapping of str to these
+        What becomes of NULL and NaN, as in `dpcore.interop.arrow.release`. Any column of a relation may have NULL, so it is required
+        unless the mechanism itself has `missing` or `unknown`.
+    dtype : {"column", "mechanism"}, default "column"
+        "column": the type of the column where it can hold the results. "mechanism": DOUBLE, BIGINT, BOOLEAN or codes.
+    keep : sequence of str, optional
+        Columns that the result has as they are. They are not protected. All others are left out.
+    connection : duckdb.DuckDBPyConnection, optional
+        Where the result can be queried beside other tables. Default: that of the module.
+    rng : Stream, optional
+        None is the secure source.
+    threads : int, optional
+        Number of threads; None chooses it by the number of values and of processors.
+
+    Returns
+    -------
+    duckdb.DuckDBPyRelation
+        Over results in memory: querying it again draws nothing.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError, DataError, EntropyError
+        As `dpcore.interop.arrow.release`.
+    ModuleNotFoundError
+        If DuckDB or pyarrow is not installed.
+
+    Notes
+    -----
+    Guarantee: that of the mechanism, for one release.
+
+    Cost: that of the query and of the mechanism; the results are not copied.
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> from dpcore.interop import duckdb as dp
+    >>> from dpcore.mechanisms import DiscreteLaplace
+    >>> counts = duckdb.sql("SELECT i % 2 AS parity, count(*) AS n FROM range(1000) t(i) GROUP BY ALL ORDER BY ALL")
+    >>> released = dp.release(counts, {"n": DiscreteLaplace(epsilon=1.0, sensitivity=1)}, missing="refuse", keep=["parity"])
+    >>> released.columns, [str(kind) for kind in released.types]
+    (['parity', 'n'], ['BIGINT', 'BIGINT'])
+    """
+    PEER.require()
+    ARROW.require()
+    import duckdb
+
+    from dpcore.interop import arrow
+    from dpcore.interop._columns import TableNoise
+
+    if not isinstance(relation, duckdb.DuckDBPyRelation):
+        raise ParameterTypeError(f"relation must be one of DuckDB, for example duckdb.sql('SELECT …'), got {type(relation).__name__}")
+    table = TableNoise.of(mechanisms, missing, dtype, keep, rng, threads)
+    names = table.chosen(relation.columns)
+    for name, each in table.columns.items():
+        each.check_declared(f"the column {name!r}")
+    chosen = relation.select(*map(duckdb.ColumnExpression, names))
+    given = _evaluated(chosen.limit(0)).schema
+    results = table.schema(given)  # raises before the query runs
+    kept = {name: kind for name, kind in zip(names, chosen.types, strict=True) if results.field(name).type == given.field(name).type}
+    for name in table.columns.keys() & kept.keys():
+        _check_enum(name, kept[name], mechanisms[name])
+    found = duckdb.from_arrow(arrow.released(_evaluated(chosen), table), connection=connection or duckdb.default_connection())
+    types = dict(zip(found.columns, found.types, strict=True))
+    columns = {name: duckdb.ColumnExpression(name) for name in names}
+    # Arrow has no integers of 128 bits and no enumerations; what went through it gets its own type back.
+    cast = {name: columns[name].cast(kind).alias(name) for name, kind in kept.items() if types[name] != kind}
+    return found.select(*(columns | cast).values())
+
+
+def _check_enum(name: str, kind: Any, mechanism: Any) -> None:
+    labels = getattr(mechanism, "categories", None)
+    if kind.id == "enum" and labels is not None and not set(labels) <= set(dict(kind.children)["values"]):
+        raise ParameterError(f"the ENUM of the column {name!r} does not have all categories of the mechanism; cast it to VARCHAR first")
+
+
+def _evaluated(relation: Any) -> Any:
+    """The rows of a relation. What DuckDB says about a failure may quote a row, so only its class is shown."""
+    try:
+        return (getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table)()
+    except DpcoreError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    raise ParameterError(f"the relation cannot be evaluated ({kind}); what DuckDB says is not shown")
