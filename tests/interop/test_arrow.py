@@ -14,14 +14,13 @@ import pytest
 pytest.importorskip("pyarrow", reason="make test-interop PEER=pandas22")
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 
 from dpcore import local, mechanisms
 from dpcore.errors import DataError, ParameterError, ParameterTypeError, UntestedVersionWarning
 from dpcore.interop import arrow
 from dpcore.testing import KeyedRandom
-from support.columns import LABELS, MECHANISMS, REALS, SIGNED, UNSIGNED, Case, cases, kinds_of, same
-from support.frames import Stream
+from support.columns import LABELS, MECHANISMS, REALS, SIGNED, UNSIGNED, Case, Stream, cases, kinds_of, same
 from support.jobs import KEY
 
 SECRET = 31337.5
@@ -48,6 +47,7 @@ def _plain(cell):
     return int(cell) if type(cell).__name__ == "Decimal" else cell
 
 
+@settings(max_examples=settings.default.max_examples // 2)
 @given(cases(chunks=2))
 def test_tables_batches_and_readers_give_the_same(case: Case):
     table = pa.table({"x": case.cells, "public": pa.chunked_array([pa.array(range(len(case.cells)), pa.int64())])})

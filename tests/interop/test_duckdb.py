@@ -36,7 +36,7 @@ def connection():
         yield found
 
 
-@settings(max_examples=20)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(
     cases(kinds=(pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.float32(), pa.float64(), pa.decimal128(38, 0), pa.bool_(), pa.string()))
 )

@@ -105,7 +105,7 @@ def _plain(cell):
     return int(cell) if type(cell).__name__ == "Decimal" else cell
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(cases(names=list(LABELLED), kinds=(pa.large_string(),)), st.sampled_from(["category", "string", "object", "str"]))
 def test_columns_of_text(case: Case, dtype):
     (cells,) = one_chunk(case)

@@ -23,7 +23,7 @@ from dpcore.errors import DataError, ForeignPatchError, ParameterError, Paramete
 from dpcore.interop import arrow  # noqa: E402
 from dpcore.interop import polars as dp  # noqa: E402
 from dpcore.testing import KeyedRandom  # noqa: E402
-from support.columns import LABELS, MECHANISMS, Case, cases, same  # noqa: E402
+from support.columns import LABELS, MECHANISMS, Case, Stream, cases, same  # noqa: E402
 from support.jobs import KEY  # noqa: E402
 from support.kernels import Law  # noqa: E402
 from support.laws import ERROR_RATE, binomial_p_value, count, integers_law, p_value, steps_law  # noqa: E402
@@ -35,16 +35,6 @@ EXACT = mechanisms.Laplace(1e9, 1.0)
 SECRET = 31337.5
 
 
-class Column:
-    """A column that polars imports with its chunks."""
-
-    def __init__(self, cells):
-        self.cells = cells
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self.cells.__arrow_c_stream__(requested_schema)
-
-
 @pytest.fixture
 def namespace():
     with dp.install():
@@ -52,10 +42,10 @@ def namespace():
 
 
 def series_of(cells):
-    return pl.Series(Column(cells)).rename("x")
+    return pl.Series(Stream(cells)).rename("x")
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(cases())
 def test_a_series_gets_what_the_mechanism_gives(case: Case):
     column = series_of(case.cells)

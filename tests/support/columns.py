@@ -55,6 +55,16 @@ MECHANISMS = REALS | WHOLES | BITS | ANSWERS | CODED | LABELLED
 
 
 @dataclass(frozen=True)
+class Stream:
+    """A column or a table of a library that nobody knows."""
+
+    data: Any
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.data.__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True)
 class Case:
     """A column, its cells as lists, and what is done with it."""
 

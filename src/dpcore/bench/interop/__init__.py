@@ -7,7 +7,10 @@ from importlib import import_module
 
 from dpcore.bench.benchmark import Benchmark, Plan
 
-PEERS: tuple[str, ...] = ("opendp",)
+PEERS: tuple[str, ...] = (
+    "columns",
+    "opendp",
+)
 """Modules of this package, in the order of the table."""
 
 
