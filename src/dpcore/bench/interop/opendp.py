@@ -16,7 +16,7 @@ from dpcore.interop import opendp
 Array = npt.NDArray[Any]
 Measurement = Any
 SCALE = 2.0
-MOST, FEW = 1_000_000, 2000
+MOST, FEW = 1_000_000, 500
 """Values of one call, and of one call of the peer, which takes some 20 µs for each."""
 
 
@@ -178,7 +178,7 @@ def benchmarks(plan: Plan) -> Iterator[Benchmark]:
     for noise in NOISES:
         for arrays in (True, False):
             yield _noise(noise, n if arrays else min(n, MOST // 10), arrays=arrays)
-    yield _choice(None, min(n, MOST // 10))
-    yield _choice(10, min(n, MOST // 10))
+    yield _choice(None, min(n, MOST // 50))
+    yield _choice(10, min(n, MOST // 50))
     yield _responses(n)
     yield _one_number()
