@@ -56,6 +56,7 @@ ALLOWED = {
     "interop/_installation.py": {"_ABSENT": CONSTANT},
     "interop/opendp/_measurements.py": {"PEER": CONSTANT, "peer()": CACHE},
     "interop/opendp/_registration.py": {"_INSTALLATION": "what install() has replaced, under its own lock"},
+    "interop/_needed.py": {"needed()": "functools.lru_cache locks itself; it keeps that packages are there"},
     "interop/arrow.py": {"PEER": CONSTANT},
     "interop/duckdb.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
     "interop/pandas.py": {"PEER": CONSTANT, "ARROW": CONSTANT},

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
+from dpcore.interop._needed import needed
 from dpcore.interop._peers import Peer
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PEER", "estimate", "release"]
 
-PEER = Peer(module="pyarrow", distribution="pyarrow", tested=("26",), extra="batch")
+PEER = Peer(module="pyarrow", distribution="pyarrow", tested=("25", "26"), extra="batch")
 
 
 def release(
@@ -91,7 +92,7 @@ def release(
     >>> released.schema.names, released["sum"].null_count
     (['region', 'sum'], 1)
     """
-    PEER.require()
+    needed(PEER)
     from dpcore.interop._columns import ColumnNoise, TableNoise
 
     if isinstance(mechanism, Mapping):
@@ -222,7 +223,7 @@ def estimate(reports: Any, mechanism: Any, *, target: Literal["population", "sam
     >>> bool(abs(arrow.estimate(reports, mechanism).value - 0.5) < 0.05)
     True
     """
-    PEER.require()
+    needed(PEER)
     import pyarrow as pa
 
     from dpcore.interop._reports import reports_of

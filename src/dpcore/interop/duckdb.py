@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
+from dpcore.interop._needed import needed
 from dpcore.interop._peers import Peer
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["PEER", "release"]
 
 PEER = Peer(module="duckdb", distribution="duckdb", tested=("2.0",), extra="batch")
-ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("26",), extra="batch")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("25", "26"), extra="batch")
 
 
 def release(
@@ -80,8 +81,7 @@ def release(
     >>> released.columns, [str(kind) for kind in released.types]
     (['parity', 'n'], ['BIGINT', 'BIGINT'])
     """
-    PEER.require()
-    ARROW.require()
+    needed(PEER, ARROW)
     import duckdb
 
     from dpcore.interop import arrow

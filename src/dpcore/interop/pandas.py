@@ -9,6 +9,7 @@ import numpy as np
 
 from dpcore._series import like
 from dpcore.errors import DataError, ParameterTypeError
+from dpcore.interop._needed import needed
 from dpcore.interop._peers import Peer
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PEER", "release"]
 
 PEER = Peer(module="pandas", distribution="pandas", tested=("2.2", "3.1"), extra="pandas")
-ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("26",), extra="batch")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("25", "26"), extra="batch")
 
 
 def release(
@@ -84,8 +85,7 @@ def release(
     >>> list(released.index), released.name, released.dtype
     (['north', 'south'], 'people', dtype('int64'))
     """
-    PEER.require()
-    ARROW.require()
+    needed(PEER, ARROW)
     import pandas as pd
 
     from dpcore.interop._columns import ColumnNoise, TableNoise

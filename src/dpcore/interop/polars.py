@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpcore.errors import ForeignPatchError, ParameterError, ParameterTypeError
 from dpcore.interop._installation import Installation, Installed, Replacement
+from dpcore.interop._needed import needed
 from dpcore.interop._peers import Peer
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PEER", "Namespace", "install", "release", "uninstall"]
 
 PEER = Peer(module="polars", distribution="polars", tested=("2.1",), extra="polars")
-ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("26",), extra="batch")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("25", "26"), extra="batch")
 
 
 def release(
@@ -88,8 +89,7 @@ def release(
     >>> released.columns, released.schema["len"]
     (['clinic', 'len'], Int64)
     """
-    PEER.require()
-    ARROW.require()
+    needed(PEER, ARROW)
     import polars as pl
 
     from dpcore.interop._columns import ColumnNoise, TableNoise
