@@ -62,6 +62,21 @@ def test_answers_have_the_form_and_the_type_of_the_data(noise, kind):
 
 
 @pytest.mark.parametrize("kind", DTYPES)
+def test_arrays_of_any_strides(kind):
+    whole = np.arange(240).reshape(4, 6, 10).astype(DTYPES[kind]) * 1000
+    for given in (whole[:, ::2, ::-1], whole.transpose(2, 0, 1), np.asfortranarray(whole), np.broadcast_to(whole[:1], (3, 6, 10))):
+        before = given.copy()
+        domain = dp.numpy.arrayd_domain(shape=given.shape, T=kind)
+        answer = fast.make_laplace(domain, dp.l1_distance(T="f64"), 2.0)(given)
+        assert np.array_equal(given, before)
+        noise = answer.astype(float) - given.astype(float)
+        assert np.abs(noise).max() < 150
+        assert len(np.unique(noise)) > 3
+    empty = np.zeros(0, DTYPES[kind])
+    assert len(fast.make_laplace(dp.vector_domain(atoms(kind)), dp.l1_distance(T="f64"), 2.0)(empty)) == 0
+
+
+@pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize("scale", [0.0, 1e-300, 2.0**-20])
 def test_noise_that_is_almost_none(kind, scale):
     given = np.array([[1, 2], [3, 400]], DTYPES[kind])
@@ -437,6 +452,22 @@ def test_forks_use_a_measurement_of_their_parent_and_draw_other_noise():
     assert len(set(flat)) == len(flat)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_forks_after_large_arrays_have_threads_of_their_own():
+    data = np.zeros((2000, 1000))
+    measurement = fast.make_laplace(*array_space(data.shape), 1.0)
+    here = float(measurement(data)[0, 0])
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, str(float(measurement(data)[0, 0])).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        assert float(answer.read()) != here
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_threads_use_one_measurement():
     measurement = fast.make_gaussian(*array_space((100, 100), "gaussian"), 1.0)
     data = np.zeros((100, 100))
@@ -455,18 +486,28 @@ def test_measurements_outlive_what_they_were_made_of():
     assert {measurement.map(1.0) for measurement in made} == {1.0}
 
 
-def test_large_answers_do_not_pile_up():
+@pytest.mark.parametrize("make", ["laplace", "noisy_max"])
+def test_large_arrays_do_not_pile_up(make):
     import gc
     import weakref
 
-    data = np.zeros((1000, 1000))
-    measurement = fast.make_laplace(*array_space(data.shape), 1.0)
+    shape = (1_000_000,)
+    if make == "laplace":
+        measurement = fast.make_laplace(*array_space(shape), 1.0)
+    else:
+        scores = dp.numpy.arrayd_domain(shape=shape, T=float), dp.linf_distance(T=float)
+        measurement = fast.make_noisy_max(*scores, dp.max_divergence(), 1.0)
+    alive = []
     gc.disable()  # Python collects by the number of objects, which are few here
     try:
-        alive = [weakref.ref(measurement(data)) for _ in range(20)]
+        for _ in range(20):
+            data = np.zeros(shape)
+            answer = measurement(data)
+            alive += [weakref.ref(data), *([weakref.ref(answer)] if make == "laplace" else [])]
+            del data, answer
     finally:
         gc.enable()
-    assert sum(reference() is not None for reference in alive) <= 3
+    assert sum(reference() is not None for reference in alive) <= 6
 
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop" / "opendp.md"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PEER = Peer(module="opendp.prelude", distribution="opendp", tested=("0.16",), extra="peer-opendp")
 FEATURES = ("contrib", "honest-but-curious")
 MOST_HANDED_ON = 2**24
-"""Bytes of arrays that a measurement hands to OpenDP before Python looks for those that nobody uses any more."""
+"""Bytes of data and answers that a measurement exchanges with OpenDP before Python looks for what nobody uses any more."""
 
 
 @cache
@@ -32,7 +32,7 @@ class Callback:
 
     Only an `Exception` may leave it: OpenDP frees memory twice and aborts the process if a `KeyboardInterrupt` does.
 
-    OpenDP hands answers on by ctypes, whose casts leave each answer in a cycle of references (https://bugs.python.org/issue12836). Python
+    OpenDP hands data and answers on by ctypes, whose casts leave them in cycles of references (https://bugs.python.org/issue12836). Python
     frees those by the number of objects and not by their size, which keeps hundreds of large arrays. So they are collected by size here.
 
     Parameters
@@ -56,7 +56,7 @@ class Callback:
             raise
         except BaseException as error:
             raise RuntimeError(f"stopped by {type(error).__name__}") from None
-        self._handed_on += getattr(answer, "nbytes", 0)
+        self._handed_on += _bytes(argument) + _bytes(answer)
         return answer
 
     @property
@@ -64,6 +64,11 @@ class Callback:
         raise ParameterTypeError(
             "OpenDP saves measurements of its own constructors only; save the parameters, and make dpcore's measurement again from them"
         )
+
+
+def _bytes(value: Any) -> int:
+    """About what a list or an array holds."""
+    return 8 * len(value) if isinstance(value, list) else getattr(value, "nbytes", 0)
 
 
 def check_features() -> None:
