@@ -201,8 +201,16 @@ def test_local_responses_in_a_context():
         domain=dp.atom_domain(T=bool),
     )  # fmt: skip
     query = session.query().dpcore_randomized_response_bool()
-    assert 0.4999999 < query.resolve(bounds=(0.5, 1.0)).map(1) <= 0.5
-    assert query.release(bounds=(0.5, 1.0)) in (True, False)
+    assert query.param() == session.query().randomized_response_bool().param()
+    assert 0.4999999 < query.resolve().map(1) <= 0.5
+    assert query.release() in (True, False)
+    words = dp.Context.compositor(
+        data="b", privacy_unit=dp.unit_of(local=True), privacy_loss=dp.loss_of(epsilon=1.0), split_evenly_over=2,
+        domain=dp.atom_domain(T=str),
+    )  # fmt: skip
+    query = words.query().dpcore_randomized_response(["a", "b", "c"])
+    assert 0.4999999 < query.resolve().map(1) <= 0.5
+    assert query.release() in ("a", "b", "c")
 
 
 def test_arrays_in_a_context():
