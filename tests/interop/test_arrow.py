@@ -241,6 +241,8 @@ def test_a_mechanism_that_knows_what_missing_is_need_not_be_told():
     mechanism = local.LocalLaplace(50.0, 0.0, 1.0, missing=0.5)
     found = arrow.release(pa.array([0.0, None, math.nan]), mechanism).to_numpy()
     assert abs(found - [0, 0.5, 0.5]).max() < 0.5
+    whole = arrow.release(pa.array([0, None], pa.int64()), mechanism).to_numpy()
+    assert abs(whole - [0, 0.5]).max() < 0.5
     assert arrow.release(pa.array([True, None]), local.BinaryResponse(50.0, unknown=False)).to_pylist() == [True, False]
 
 
@@ -378,6 +380,21 @@ def test_estimates_come_from_columns(name):
     assert np.isfinite(found.stderr).all()
     again = arrow.estimate(pa.table({"x": reports.slice(3, 700)})["x"], mechanism, target="sample")
     assert 400 < again.n < 700
+
+
+@pytest.mark.parametrize("name", ["KaryResponse of labels", "UnaryEncoding", "SubsetSelection", "LocalHashing", "HadamardResponse"])
+def test_reports_come_back_from_other_libraries(name):
+    pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    cells = pa.array(["a", "b", None] * 50 if name.endswith("labels") else [1, 0, None] * 50)
+    reports = arrow.release(cells, MECHANISMS[name], missing="keep")
+    expected = arrow.estimate(reports, MECHANISMS[name])
+    with duckdb.connect() as connection:
+        table = pa.table({"x": reports})
+        back = connection.from_arrow(table).to_arrow_table()["x"]
+    for column in (pl.Series(Stream(pa.chunked_array([reports]))), back):
+        found = arrow.estimate(column, MECHANISMS[name])
+        assert (found.value == expected.value).all()
+        assert found.n == 100
 
 
 def test_estimates_of_other_columns_are_refused():

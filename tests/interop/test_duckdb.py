@@ -101,6 +101,13 @@ def test_results_stand_beside_other_tables(connection):
     assert connection.sql("SELECT name FROM released JOIN names USING (g)").fetchall() == [("one",)]
 
 
+def test_names_may_be_anything(connection):
+    names = ["a b", "a.b", "select", "Größe", 'q"q']
+    relation = connection.from_arrow(pa.table(dict.fromkeys(names, pa.array([1, 2]))))
+    found = dp.release(relation, dict.fromkeys(names[:-1], COUNTS), missing="refuse", keep=names[-1:], connection=connection)
+    assert found.columns == names
+
+
 def test_many_chunks(connection):
     relation = connection.sql("SELECT CAST(i AS DOUBLE) AS x, i AS i FROM range(300000) t(i)")
     found = dp.release(relation, {"x": mechanisms.Laplace(1e6, 1.0)}, missing="refuse", keep=["i"], connection=connection)

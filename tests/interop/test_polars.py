@@ -22,8 +22,9 @@ from dpcore import local, mechanisms  # noqa: E402
 from dpcore.errors import DataError, ForeignPatchError, ParameterError, ParameterTypeError, UntestedVersionWarning  # noqa: E402
 from dpcore.interop import arrow  # noqa: E402
 from dpcore.interop import polars as dp  # noqa: E402
+from dpcore.interop._reports import reports_of  # noqa: E402
 from dpcore.testing import KeyedRandom  # noqa: E402
-from support.columns import LABELS, MECHANISMS, Case, Stream, cases, same  # noqa: E402
+from support.columns import LABELS, MECHANISMS, REALS, WHOLES, Case, Stream, cases, same  # noqa: E402
 from support.jobs import KEY  # noqa: E402
 from support.kernels import Law  # noqa: E402
 from support.laws import ERROR_RATE, binomial_p_value, count, integers_law, p_value, steps_law  # noqa: E402
@@ -389,55 +390,66 @@ def test_importing_changes_nothing_and_imports_nothing():
 
 # Laws
 
-N = 200_000
+N = 100_000
 
 
 def through(mechanism, column, **options):
     with dp.install():
-        plan = column.to_frame().lazy().select(pl.col(column.name).dp.release(mechanism, missing="refuse", **options))
-    return plan.collect()[column.name].to_numpy()
+        plan = column.to_frame().lazy().select(pl.col("x").dp.release(mechanism, missing="refuse", rng=KeyedRandom(KEY), **options))
+    return plan.collect()["x"]
 
 
-def reals_p_value(values, kind, scale, grid):
-    # Steps that no released number has room for are counted together.
+def reals_p_value(values, kind, scale):
     coarse = 2.0 ** (math.floor(math.log2(scale)) - 4)
-    law = Law(kind, scale, coarse)
-    return p_value(count(np.rint(values / coarse), 200), steps_law(law, 0.0, 200))
+    return p_value(count(np.rint(values / coarse), 200), steps_law(Law(kind, scale, coarse), 0.0, 200))
 
 
-@pytest.mark.parametrize("mechanism", [mechanisms.Laplace(0.5, 1.0), mechanisms.Gaussian(1.0, 1e-5, 1.0)], ids=["laplace", "gaussian"])
-def test_laws_of_reals(mechanism):
-    kind = "laplace" if isinstance(mechanism, mechanisms.Laplace) else "gaussian"
-    values = through(mechanism, pl.Series("x", np.zeros(N)), rng=KeyedRandom(KEY))
-    assert reals_p_value(values, kind, mechanism.scale, None) > ERROR_RATE
-    assert reals_p_value(values * 1.03, kind, mechanism.scale, None) < ERROR_RATE
+@pytest.mark.parametrize("name", REALS)
+def test_laws_of_reals(name):
+    mechanism = REALS[name]
+    kind = "laplace" if "Laplace" in name else "gaussian"
+    values = through(mechanism, pl.Series("x", np.zeros(N))).to_numpy()
+    assert reals_p_value(values, kind, mechanism.scale) > ERROR_RATE
+    assert reals_p_value(values * 1.04, kind, mechanism.scale) < ERROR_RATE
 
 
-@pytest.mark.parametrize("mechanism", [COUNTS, mechanisms.DiscreteGaussian(1.0, 1e-5, 1)], ids=["laplace", "gaussian"])
-def test_laws_of_integers(mechanism):
-    kind = "discrete_laplace" if isinstance(mechanism, mechanisms.DiscreteLaplace) else "discrete_gaussian"
-    law = integers_law(Law(kind, mechanism.scale, None), 40)
-    values = through(mechanism, pl.Series("x", np.zeros(N, np.int64)), rng=KeyedRandom(KEY))
-    assert p_value(count(values, 40), law) > ERROR_RATE
+@pytest.mark.parametrize("name", WHOLES)
+def test_laws_of_integers(name):
+    mechanism = WHOLES[name]
+    kind = "discrete_laplace" if "Laplace" in name else "discrete_gaussian"
+    reach = math.ceil(40 * mechanism.scale)
+    law = integers_law(Law(kind, mechanism.scale, None), reach)
+    values = through(mechanism, pl.Series("x", np.zeros(N, np.int64))).to_numpy()
+    assert p_value(count(values, reach), law) > ERROR_RATE
     broken = np.where(np.arange(N) % 40 == 0, 0, values)  # one in forty rows without noise
-    assert p_value(count(broken, 40), law) < ERROR_RATE
+    assert p_value(count(broken, reach), law) < ERROR_RATE
 
 
-def test_law_of_answers():
-    mechanism = local.BinaryResponse(1.0)
-    values = through(mechanism, pl.Series("x", np.ones(N, np.bool_)), rng=KeyedRandom(KEY))
-    truth = int(values.sum())
-    assert binomial_p_value(truth, N, mechanism.support.p) > ERROR_RATE
-    assert binomial_p_value(truth, N, mechanism.support.p + 0.01) < ERROR_RATE
+BIT_LAWS = {
+    "BinaryResponse": (local.BinaryResponse(1.0), True, local.BinaryResponse(1.0).support.p),
+    "BoundedMean": (MECHANISMS["BoundedMean"], 4.0, 0.5 + 0.5 * 0.4 / MECHANISMS["BoundedMean"].z0),
+    "BinaryChannel": (MECHANISMS["BinaryChannel"], 3, float(MECHANISMS["BinaryChannel"].channel()[3, 1])),
+}
 
 
-def test_law_of_labels():
-    mechanism = MECHANISMS["KaryResponse of labels"]
-    column = pl.Series("x", ["a"] * N)
-    with dp.install():
-        plan = column.to_frame().lazy().select(pl.col("x").dp.release(mechanism, missing="refuse", rng=KeyedRandom(KEY)))
-    found = dict(plan.collect()["x"].value_counts().iter_rows())
-    law = np.array([mechanism.support.p, *[mechanism.support.q] * 3])
-    assert p_value(np.array([found[label] for label in LABELS]), law) > ERROR_RATE
-    broken = law + np.array([0.01, -0.01, 0, 0])
-    assert p_value(np.array([found[label] for label in LABELS]), broken) < ERROR_RATE
+@pytest.mark.parametrize("name", BIT_LAWS)
+def test_laws_of_bits(name):
+    mechanism, cell, p = BIT_LAWS[name]
+    truth = int(through(mechanism, pl.Series("x", [cell] * N)).sum())
+    assert binomial_p_value(truth, N, p) > ERROR_RATE
+    assert binomial_p_value(truth, N, p + 0.015) < ERROR_RATE
+
+
+@pytest.mark.parametrize(
+    "name", ["KaryResponse", "KaryResponse of labels", "UnaryEncoding", "SubsetSelection", "LocalHashing", "HadamardResponse"]
+)
+def test_laws_of_categories(name):
+    mechanism = MECHANISMS[name]
+    cell = LABELS[1] if name.endswith("labels") else 1
+    reports = through(mechanism, pl.Series("x", [cell] * N), dtype="mechanism")
+    counts = mechanism._support_counts(mechanism.aggregate(reports_of(pa.chunked_array(reports), mechanism)))
+    p, q, _ = mechanism.support
+    assert binomial_p_value(int(counts[1]), N, p) > ERROR_RATE
+    assert binomial_p_value(int(counts[1]), N, p - 0.015) < ERROR_RATE
+    assert binomial_p_value(int(counts[0]), N, q) > ERROR_RATE
+    assert binomial_p_value(int(counts[0]), N, q + 0.015) < ERROR_RATE

@@ -77,7 +77,8 @@ class ColumnNoise:
         found = self.form.result(kind)
         if nullable or kind in cells_of.FLOATS:
             self.check_declared(which)
-        if self.policy == "replace" and type(self.stand_in) is float and kind not in cells_of.FLOATS and not _is_int64(self.stand_in):
+        is_fraction = type(self.stand_in) is float and not _is_int64(self.stand_in)
+        if self.policy == "replace" and is_fraction and kind not in cells_of.FLOATS and not self.form.clamps:
             raise ParameterError(f"missing must be an integer for {which}, which holds integers, got {self.stand_in!r}")
         return found
 
@@ -164,8 +165,9 @@ class ColumnNoise:
 def _filled(values: Array, absent: Mask, stand_in: Any) -> Array:
     """A copy with another value where cells are missing, in memory that is wiped."""
     kind = values.dtype.kind
-    number = int(stand_in) if kind in "iu" else stand_in
-    wide = np.float64 if kind == "f" else np.int64
+    is_whole = kind in "iu" and (type(stand_in) is not float or _is_int64(stand_in))
+    number = int(stand_in) if is_whole else stand_in
+    wide = np.int64 if is_whole else np.float64
     copy = _backend.wiped_copy(values, values.dtype if kind == "b" or _holds(values.dtype, number) else wide)
     np.copyto(copy, number, where=absent, casting="unsafe")
     return copy
@@ -177,7 +179,7 @@ def _holds(dtype: np.dtype[Any], number: Any) -> bool:
         with np.errstate(over="ignore"):
             return bool(dtype.type(number) == number)
     limits = np.iinfo(dtype)
-    return bool(limits.min <= number <= limits.max)
+    return isinstance(number, int) and bool(limits.min <= number <= limits.max)
 
 
 def _is_int64(number: float) -> bool:

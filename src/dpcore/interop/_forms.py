@@ -37,10 +37,13 @@ class Form(ABC):
         Of `dpcore.mechanisms` or `dpcore.local`.
     keeps_type : bool
         Whether results have the type of the column where that can hold them.
+    labels : pyarrow.Array or None
+        Of the categories, if they have some.
     """
 
     mechanism: Any
     keeps_type: bool
+    labels: pa.Array | None
 
     @abstractmethod
     def result(self, kind: pa.DataType) -> pa.DataType:
@@ -58,6 +61,11 @@ class Form(ABC):
     @abstractmethod
     def neutral(self) -> Any:
         """A value without meaning, which is noised where cells stay missing."""
+
+    @property
+    def clamps(self) -> bool:
+        """Whether the mechanism clamps numbers to bounds, so that it takes any conversion of them."""
+        return hasattr(self.mechanism, "lower")
 
     @property
     def own_stand_in(self) -> Any:
@@ -104,7 +112,7 @@ class _OfNumbers(Form):
 
     def prepared(self, numbers: Array) -> Array:
         """Unsigned integers of 64 bits as int64, cut at its end, by which no two come further apart; as floats where they are clamped."""
-        if numbers.dtype == np.uint64 and hasattr(self.mechanism, "lower") and not isinstance(self, Integers):
+        if numbers.dtype == np.uint64 and self.clamps and not isinstance(self, Integers):
             return numbers.astype(np.float64)
         return cells_of.within_int64(numbers)
 
@@ -252,12 +260,6 @@ class Codes(Form):
     __slots__ = ()
 
     @property
-    def labels(self) -> pa.Array | None:
-        """The labels of the categories."""
-        categories = self.mechanism.categories
-        return None if categories is None else pa.array(categories, pa.large_string())
-
-    @property
     def k(self) -> int:
         """How many."""
         return int(self.mechanism.k) if hasattr(self.mechanism, "k") else len(self.mechanism.phi)
@@ -402,7 +404,8 @@ def form_of(mechanism: Any, *, keeps_type: bool) -> Form:
         if isinstance(mechanism, kinds):
             if isinstance(mechanism, local.BinaryChannel) and callable(mechanism.phi):
                 raise ParameterTypeError("a BinaryChannel with a callable phi takes arrays; give it a table, or call its privatize")
-            return form(mechanism, keeps_type)
+            categories = getattr(mechanism, "categories", None)
+            return form(mechanism, keeps_type, None if categories is None else pa.array(categories, pa.large_string()))
     raise ParameterTypeError(
         f"mechanism must be one of dpcore.mechanisms, or a randomiser of single records of dpcore.local, got {type(mechanism).__name__}"
     )

@@ -14,6 +14,9 @@ from dpcore.interop._forms import CategoryReports, PairReports, RowReports, form
 if TYPE_CHECKING:
     from dpcore.interop._cells import Array
 
+VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()} if hasattr(pa, "string_view") else {}
+"""Types as polars has text and bytes, which Arrow cannot filter, and those as which they are read."""
+
 
 def reports_of(cells: pa.ChunkedArray, mechanism: Any) -> Array:
     """The reports of a column without its nulls, and without NaN, which is no report.
@@ -26,7 +29,8 @@ def reports_of(cells: pa.ChunkedArray, mechanism: Any) -> Array:
     form = form_of(mechanism, keeps_type=True)
     if not hasattr(mechanism, "estimate"):
         raise ParameterTypeError(f"mechanism must be a randomiser of dpcore.local, got {type(mechanism).__name__}")
-    column = cells.drop_null().combine_chunks()
+    plain = cells.cast(VIEWS[cells.type]) if cells.type in VIEWS else cells
+    column = plain.drop_null().combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], cells.type)
     if isinstance(form, PairReports):
