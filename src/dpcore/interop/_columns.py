@@ -28,7 +28,6 @@ UNDECLARED = (
     "missing is required, because {which} can hold nulls or NaN: a value that stands for them; "
     '"keep" leaves them where they are, so that their positions are published; "refuse" raises at the first one'
 )
-_TAKEN = "a mechanism of dpcore, or a mapping of column names to mechanisms for a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ class TableNoise:
     def of(cls, mechanisms: Any, missing: Any, dtype: str, keep: Any, rng: Stream | None, threads: int | None) -> TableNoise:
         """Check the arguments of a call on a table."""
         if not isinstance(mechanisms, Mapping):
-            raise ParameterTypeError(f"mechanism must be {_TAKEN}, got {type(mechanisms).__name__} with a table")
+            raise ParameterTypeError(f"a table takes a mapping of column names to mechanisms, got {type(mechanisms).__name__}")
         if isinstance(keep, str) or not isinstance(keep, Sequence) or not all(isinstance(name, str) for name in keep):
             raise ParameterTypeError("keep must be a list of names of columns")
         declared = missing if isinstance(missing, Mapping) else dict.fromkeys(mechanisms, missing)

@@ -158,7 +158,7 @@ def chunked(data: Any) -> pa.ChunkedArray:
         raise ParameterTypeError(f"data must be an array of pyarrow or have __arrow_c_stream__, got {type(data).__name__}")
     cells = _imported(data, pa.chunked_array)
     if pa.types.is_struct(cells.type):
-        raise ParameterTypeError("data is a table: give a mapping of column names to mechanisms")
+        raise ParameterTypeError("data is a table, or a column of structs: a table takes a mapping of column names to mechanisms")
     return cells
 
 
