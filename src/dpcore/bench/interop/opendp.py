@@ -98,15 +98,16 @@ def _noise(noise: Noise, n: int, *, arrays: bool) -> Benchmark:
     )  # fmt: skip
 
 
-def _choice(k: int | None, n: int) -> Benchmark:
+def _choice(k: int | None, n: int, *, arrays: bool) -> Benchmark:
     """One index, or k of them, of n scores of which the last are far above the others."""
 
-    def prepare(constructors: Any, made: tuple[Array]) -> Work:
+    def prepare(constructors: Any, made: tuple[Array], arrays: bool) -> Work:
         dp = _dp()
-        space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
+        domain = dp.numpy.arrayd_domain(shape=(n,), T=float) if arrays else dp.vector_domain(dp.atom_domain(T=float, nan=False))
+        space = domain, dp.linf_distance(T=float), dp.max_divergence()
         if k is None:
-            return partial(constructors.make_noisy_max(*space, dp.max_divergence(), SCALE), made[0])
-        return partial(constructors.make_noisy_top_k(*space, dp.max_divergence(), k, SCALE), made[0])
+            return partial(constructors.make_noisy_max(*space, SCALE), made[0])
+        return partial(constructors.make_noisy_top_k(*space, k, SCALE), made[0])
 
     def check(_made: tuple[Array], chosen: Any) -> None:
         if sorted(np.atleast_1d(chosen)) != list(range(n - (k or 1), n)):
@@ -117,10 +118,13 @@ def _choice(k: int | None, n: int) -> Benchmark:
         values[n - (k or 1) :] += 1e4
         return (values,)
 
+    name = "noisy max" if k is None else f"noisy top {k}"
+    native = Side(
+        name="OpenDP's own, as a list", package="opendp", safe=True, prepare=lambda made: prepare(_dp().m, made, arrays=False), check=check
+    )
     return Benchmark(
-        group="interop", name="OpenDP, noisy max" if k is None else f"OpenDP, noisy top {k}", size=n, unit="score", package="opendp",
-        inputs=scores, ours=partial(prepare, opendp), check=check,
-        sides=(Side(name="OpenDP's own", package="opendp", safe=True, prepare=lambda made: prepare(_dp().m, made), check=check),),
+        group="interop", name=f"OpenDP, {name}, {'an array' if arrays else 'as a list'}", size=n, unit="score", package="opendp",
+        inputs=scores, ours=lambda made: prepare(opendp, made, arrays=arrays), check=check, sides=(native,),
     )  # fmt: skip
 
 
@@ -178,7 +182,8 @@ def benchmarks(plan: Plan) -> Iterator[Benchmark]:
     for noise in NOISES:
         for arrays in (True, False):
             yield _noise(noise, n if arrays else min(n, MOST // 10), arrays=arrays)
-    yield _choice(None, min(n, MOST // 50))
-    yield _choice(10, min(n, MOST // 50))
+    for k in (None, 10):
+        for arrays in (True, False):
+            yield _choice(k, min(n, MOST // 50), arrays=arrays)
     yield _responses(n)
     yield _one_number()

@@ -56,7 +56,7 @@ def make_laplace(input_domain: Domain, input_metric: Metric, scale: float, *, as
     Guarantee: that of `dpcore.noise.laplace` and `discrete_laplace` with ℓ1 sensitivity d, for the numbers released. As in OpenDP, NaN that
     is there in spite of the domain counts as 0, an infinite value as the largest finite one, and integers end at the bounds of their type.
 
-    Cost: some 60 ns a value of a list, all but 3 of them for its way through OpenDP, and 4 ns a value of an array.
+    Cost: some 60 ns a value of a list, all but 3 of them for its way through OpenDP, and 3 to 4 ns a value of an array.
 
     Examples
     --------
