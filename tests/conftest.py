@@ -33,6 +33,7 @@ EXTRAS = {
     "opacus": "interop/test_opacus*",
     "tmlt.core": "interop/test_tumult*",
     "opendp": "interop/test_opendp*",
+    "ray dask daft": "interop/test_recipes*",
     "snsql": "interop/test_smartnoise*",
     "pipeline_dp": "interop/test_pipelinedp*",
 }

@@ -13,7 +13,7 @@ import dpcore
 from dpcore import _version
 
 INSTALLED = Path(dpcore.__file__).parent
-PEERS = ("pandas22", "diffprivlib", "opacus", "tumult", "opendp", "smartnoise", "pipelinedp")
+PEERS = ("pandas22", "recipes", "diffprivlib", "opacus", "tumult", "opendp", "smartnoise", "pipelinedp")
 EXTRAS = {
     *("batch", "report", "minimax", "accounting", "spark", "all", "test", "test-tools", "packaging", "docs", "dev", "peers", "proofs"),
     *("pandas", "polars"),

@@ -40,6 +40,19 @@ def is_text(kind: pa.DataType) -> bool:
     return (kind.value_type if pa.types.is_dictionary(kind) else kind) in TEXTS
 
 
+def without_views(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column; views of text, which polars has and not every version of Arrow exchanges with it, as plain text."""
+    kind = cells.type
+    if kind == VIEW:
+        return pa.chunked_array([each.cast(pa.large_string()) for each in cells.chunks], type=pa.large_string())
+    if not pa.types.is_dictionary(kind) or kind.value_type != VIEW:
+        return cells
+    chunks = [
+        pa.DictionaryArray.from_arrays(each.indices, each.dictionary.cast(pa.large_string()), ordered=kind.ordered) for each in cells.chunks
+    ]
+    return pa.chunked_array(chunks, type=pa.dictionary(kind.index_type, pa.large_string(), kind.ordered))
+
+
 def null_mask(cells: pa.Array) -> Mask | None:
     """Where an array is null; None if nowhere."""
     return cells.is_null().to_numpy(zero_copy_only=False) if cells.null_count else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["PEER", "release"]
 
 PEER = Peer(module="duckdb", distribution="duckdb", tested=("2.0",), extra="batch")
-ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("25", "26"), extra="batch")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("20", "25", "26"), extra="batch")
 
 
 def release(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PEER", "Namespace", "install", "release", "uninstall"]
 
-PEER = Peer(module="polars", distribution="polars", tested=("2.1",), extra="polars")
-ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("25", "26"), extra="batch")
+PEER = Peer(module="polars", distribution="polars", tested=("1.44", "2.1"), extra="polars")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("20", "25", "26"), extra="batch")
 
 
 def release(
@@ -125,9 +125,10 @@ def _series(column: pl.Series, noise: ColumnNoise) -> pl.Series:
     """The reports of a Series."""
     import polars as pl
 
+    from dpcore.interop._cells import without_views
     from dpcore.interop.arrow import chunked
 
-    cells = chunked(column)
+    cells = without_views(chunked(column))
     noise.result(cells.type, which="a Series of polars")
     _check_enum(column, noise)
     found = pl.Series(_Stream(noise.chunked(cells))).rename(column.name)
