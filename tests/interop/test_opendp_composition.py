@@ -162,6 +162,25 @@ def test_gaussian_noise_has_no_pure_loss():
         context(LOSSES["pure"], split_evenly_over=2).query().count().dpcore_gaussian().release()
 
 
+def test_gaussian_noise_at_a_delta_takes_a_smaller_scale():
+    data, domain = [i % 100 / 1.0 for i in range(1200)], dp.vector_domain(dp.atom_domain(bounds=(0.0, 100.0), nan=False), 1200)
+    session = dp.Context.compositor(
+        data=data, privacy_unit=dp.unit_of(contributions=2), privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-6), split_evenly_over=2,
+        domain=domain,
+    )  # fmt: skip
+    query, twin = session.query().mean().dpcore_gaussian(delta=5e-7), session.query().mean().gaussian()
+    epsilon, delta = query.resolve().map(2)
+    assert 0.4999999 < epsilon <= 0.5
+    assert delta == 5e-7
+    assert query.param() < 0.95 * dp.binary_search(lambda b: session.query().mean().gaussian(b).resolve().map(2)[0] <= 0.5, T=float)
+    assert abs(query.release() - 49.5) < 10
+    assert abs(twin.release() - 49.5) < 10
+    fresh = context(LOSSES["approximate"], [1.0] * 9, dp.vector_domain(atoms()), split_evenly_over=2)
+    too_much = fresh.query().clamp((0.0, 1.0)).resize(9, 0.5).sum().dpcore_gaussian(delta=1e-3)
+    with pytest.raises(dp.OpenDPException, match="insufficient budget"):
+        too_much.release()
+
+
 def test_scales_can_be_given_and_are_checked_against_the_budget():
     session = context(LOSSES["pure"], split_evenly_over=2)
     assert abs(session.query().count().dpcore_laplace(2.0).release() - len(AGES)) < 60

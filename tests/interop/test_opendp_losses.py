@@ -10,6 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcore.accounting import gaussian_delta
+from dpcore.errors import ParameterError
 from dpcore.interop import opendp as fast
 from support.opendp import FEATURES, atoms, dp, features, list_space, number_space, score_space
 
@@ -82,6 +84,35 @@ def test_losses_at_the_ends_of_the_range_stay_above_the_truth(noise):
         loss = ours(*number_space(), scale).map(d)
         assert loss > 0
         assert math.isinf(loss) or Fraction(loss) >= exact(noise, d, scale)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.5])
+def test_the_loss_of_gaussian_noise_at_a_delta_is_shown_and_near_the_least(delta):
+    for scale in (0.01, 0.3, 1.0, 3.0, 100.0, 1e6):
+        measurement = fast.make_gaussian(*number_space(), scale, delta=delta)
+        assert str(measurement.output_measure) == "Approximate(MaxDivergence)"
+        for d in (0.5, 1.0, 7.0):
+            epsilon, failure = measurement.map(d)
+            assert failure == delta
+            assert gaussian_delta(epsilon, scale, d) <= delta
+            assert epsilon == 0.0 or gaussian_delta(epsilon * (1 - 1e-8), scale, d) > delta
+            if d / scale > 20:  # OpenDP's conversion overflows
+                continue
+            converted = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*number_space(), scale)), delta)
+            assert epsilon <= converted.map(d)[0]
+
+
+def test_the_loss_at_a_delta_at_the_ends_of_the_range():
+    measurement = fast.make_gaussian(*number_space(), 1.0, delta=1e-6)
+    assert measurement.map(0.0) == (0.0, 1e-6)
+    assert measurement.map(1e-300)[0] == 0.0
+    assert measurement.map(1e200) == (math.inf, 1e-6)
+    assert fast.make_gaussian(*number_space(), 0.0, delta=1e-6).map(1.0) == (math.inf, 1e-6)
+    for delta in (0.0, 1.0, -1.0, math.nan):
+        with pytest.raises(ParameterError, match=r"delta must be in \(0.0, 1.0\)"):
+            fast.make_gaussian(*number_space(), 1.0, delta=delta)
+    with pytest.raises(ParameterError, match="delta must be None for integers"):
+        fast.make_gaussian(*number_space("i32"), 1.0, delta=1e-6)
 
 
 MEASURES = {"pure": dp.max_divergence(), "zcdp": dp.zero_concentrated_divergence()}

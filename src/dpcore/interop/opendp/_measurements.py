@@ -84,7 +84,7 @@ def check_features() -> None:
         )
 
 
-def make(space: Space, measure: Measure, draw: Callable[[Any], Any], privacy_map: Callable[[Any], float], released: str) -> Measurement:
+def make(space: Space, measure: Measure, draw: Callable[[Any], Any], privacy_map: Callable[[Any], Any], released: str) -> Measurement:
     """Make a measurement; `released` is OpenDP's name of the type of its answers."""
     from opendp.measurements import make_user_measurement
 

@@ -12,7 +12,7 @@ import numpy as np
 from dpcore import noise
 from dpcore._validation import check_real
 from dpcore.errors import DataError, ParameterError
-from dpcore.interop.opendp._losses import proportional, quadratic
+from dpcore.interop.opendp._losses import gaussian_loss, proportional, quadratic
 from dpcore.interop.opendp._measurements import check_features, make, peer, then
 from dpcore.interop.opendp._spaces import DTYPES, FLOATS, INTEGER_RANGES, INTEGERS, Space, read_space
 
@@ -103,7 +103,9 @@ def then_laplace(scale: float, *, as_array: bool = False) -> _PartialConstructor
     return then(make_laplace, scale, as_array=as_array)
 
 
-def make_gaussian(input_domain: Domain, input_metric: Metric, scale: float, *, as_array: bool = False) -> Measurement:
+def make_gaussian(
+    input_domain: Domain, input_metric: Metric, scale: float, *, delta: float | None = None, as_array: bool = False
+) -> Measurement:
     r"""Make a measurement that adds Gaussian noise: continuous to floats, discrete to integers.
 
     Parameters
@@ -114,18 +116,22 @@ def make_gaussian(input_domain: Domain, input_metric: Metric, scale: float, *, a
         ``absolute_distance`` for single numbers, else ``l2_distance``; of any type.
     scale : float
         σ, in [0, 2^960]; integers are released with at most 2^40. 0 adds nothing, and has the loss ∞ that OpenDP gives it.
+    delta : float, optional
+        For floats: the δ, in (0, 1), at which the map gives the ε of the noise itself.
     as_array : bool, default False
         Whether the answer to a list is an array of NumPy, which OpenDP passes on without looking into it.
 
     Returns
     -------
     Measurement
-        With OpenDP's `zero_concentrated_divergence`. Its map is d ↦ d²/2σ², rounded up.
+        With OpenDP's `zero_concentrated_divergence`. Its map is d ↦ d²/2σ², rounded up. With `delta`: with
+        ``approximate(max_divergence())`` and the map d ↦ (ε, δ), where Φ(d/2σ − εσ/d) − e^ε·Φ(−d/2σ − εσ/d) ≤ δ. For one release this takes
+        a tenth to a fifth less variance than OpenDP's conversion from ρ; for many, compose ρ.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        If the domain, the metric, the scale does not fit, or a feature of OpenDP is not enabled.
+        If the domain, the metric, the scale or δ does not fit, or a feature of OpenDP is not enabled.
     ModuleNotFoundError
         If OpenDP is not installed.
 
@@ -134,7 +140,7 @@ def make_gaussian(input_domain: Domain, input_metric: Metric, scale: float, *, a
     Guarantee: that of `dpcore.noise.gaussian` and `discrete_gaussian` with ℓ2 sensitivity d, for the numbers released. NaN, infinite values
     and large integers are treated as by `make_laplace`.
 
-    Cost: as `make_laplace`.
+    Cost: as `make_laplace`; with `delta`, a millisecond for each value of the map.
 
     Examples
     --------
@@ -144,16 +150,25 @@ def make_gaussian(input_domain: Domain, input_metric: Metric, scale: float, *, a
     space = _read(input_domain, input_metric, "L2Distance")
     sigma = check_scale(scale)
     sampler = noise.gaussian if space.atom in FLOATS else noise.discrete_gaussian
-    privacy_map = partial(quadratic, scale=sigma, divisor=2)
-    return _make(space, peer().zero_concentrated_divergence(), sampler, sigma, privacy_map, as_array=as_array)
+    dp = peer()
+    if delta is None:
+        privacy_map: Callable[[Any], Any] = partial(quadratic, scale=sigma, divisor=2)
+        return _make(space, dp.zero_concentrated_divergence(), sampler, sigma, privacy_map, as_array=as_array)
+    if space.atom not in FLOATS:
+        raise ParameterError(f"delta must be None for integers, as the δ of discrete noise on several is not known exactly, got {delta!r}")
+    delta = check_real("delta", delta, low=0.0, high=1.0, include_low=False, include_high=False)
+    privacy_map = partial(gaussian_loss, scale=sigma, delta=delta)
+    return _make(space, dp.approximate(dp.max_divergence()), sampler, sigma, privacy_map, as_array=as_array)
 
 
-def then_gaussian(scale: float, *, as_array: bool = False) -> _PartialConstructor:
+def then_gaussian(scale: float, *, delta: float | None = None, as_array: bool = False) -> _PartialConstructor:
     """`make_gaussian` at the end of a chain: ``space >> then_gaussian(scale)``.
 
     Parameters
     ----------
     scale : float
+        As in `make_gaussian`.
+    delta : float, optional
         As in `make_gaussian`.
     as_array : bool, default False
         As in `make_gaussian`.
@@ -176,7 +191,7 @@ def then_gaussian(scale: float, *, as_array: bool = False) -> _PartialConstructo
     --------
     >>> measurement = space >> dp.t.then_sum() >> then_gaussian(10.0)  # doctest: +SKIP
     """
-    return then(make_gaussian, scale, as_array=as_array)
+    return then(make_gaussian, scale, delta=delta, as_array=as_array)
 
 
 def _read(domain: Domain, metric: Metric, norm: str) -> Space:
