@@ -109,6 +109,29 @@ def test_arrays_other_than_the_domain_says_are_refused_without_their_values():
         assert "31337" not in str(caught.value)
 
 
+@pytest.mark.parametrize("p", [0.5, 0.75, 1.0])
+def test_responses_have_the_form_of_the_data(p):
+    one, many = dp.atom_domain(T=bool), dp.vector_domain(dp.atom_domain(T=bool))
+    bools = np.array([[True, False], [False, True]])
+    answers = [
+        (fast.make_randomized_response_bool(one, dp.discrete_distance(), p)(True), True),
+        (fast.make_randomized_response_bool(many, dp.hamming_distance(), p)([True, False]), [True, False]),
+        (fast.make_randomized_response_bool(many, dp.hamming_distance(), p, as_array=True)([True, False]), bools[0]),
+        (fast.make_randomized_response_bool(dp.numpy.arrayd_domain(shape=(2, 2), T=bool), dp.hamming_distance(), p)(bools), bools),
+        (fast.make_randomized_response(dp.atom_domain(T=str), dp.discrete_distance(), ["a", "b"], p)("a"), "a"),
+        (fast.make_randomized_response(dp.vector_domain(atoms("i32")), dp.hamming_distance(), [5, 7], p)([7, 5]), [7, 5]),
+    ]
+    codes = bools.astype(np.int32)
+    array = dp.numpy.arrayd_domain(shape=(2, 2), T="i32"), dp.hamming_distance()
+    answers.append((fast.make_randomized_response(*array, [0, 1], p)(codes), codes))
+    for answer, truth in answers:
+        assert type(answer) is type(truth)
+        assert np.shape(answer) == np.shape(truth)
+        assert np.asarray(answer).dtype == np.asarray(truth).dtype
+        assert p < 1 or np.array_equal(answer, truth)
+        assert not isinstance(answer, np.ndarray) or not np.shares_memory(answer, truth)
+
+
 def test_scores_of_every_type():
     for kind, dtype in DTYPES.items():
         scores = np.array([3, 900, 5, 800], dtype)

@@ -73,9 +73,7 @@ def make_randomized_response_bool(input_domain: Domain, input_metric: Metric, pr
 
     def draw(data: Any) -> Any:
         values = np.array(data) if space.form == "number" else space.elements(data)
-        if p == 1:
-            return data
-        reports = _backend.flip_bools(values, flip, resolve(None).position(), threads=None)
+        reports = values.copy() if p == 1 else _backend.flip_bools(values, flip, resolve(None).position(), threads=None)
         return bool(reports) if space.form == "number" else reports
 
     return make(space, peer().max_divergence(), draw, _map(space, p, 2), space.released("bool", as_array=as_array))
