@@ -346,6 +346,12 @@ def test_forked_processes_draw_other_noise():
     assert len(set(drawn)) == 7
 
 
+@pytest.mark.long
+def test_spawned_processes_draw_other_noise():
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert len({tuple(row) for row in [noisy(), *pool.map(noisy, range(4))]}) == 5
+
+
 def test_threads_draw_other_noise():
     drawn = []
     threads = [threading.Thread(target=lambda: drawn.append(tuple(noisy()))) for _ in range(8)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import math
+import multiprocessing
+import pickle
 import threading
 
 import numpy as np
@@ -160,6 +162,25 @@ def test_threads_draw_other_noise(connection):
     for thread in threads:
         thread.join()
     assert len(set(rows)) == 4
+
+
+def drawn(_=None):
+    with duckdb.connect() as own:
+        relation = own.sql("SELECT 0::DOUBLE AS x FROM range(20)")
+        return tuple(dp.release(relation, {"x": LAPLACE}, missing="refuse", connection=own).fetchall())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", [name for name in ("fork", "spawn") if name in multiprocessing.get_all_start_methods()])
+def test_other_processes_with_connections_of_their_own_draw_other_noise(method):
+    drawn()
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert len({drawn(), *pool.map_async(drawn, range(4)).get(timeout=120)}) == 5
+
+
+def test_results_are_pickled_as_tables(connection):
+    found = dp.release(connection.sql("SELECT 0::DOUBLE AS x"), {"x": LAPLACE}, missing="refuse", connection=connection).to_arrow_table()
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 def test_laws(connection):

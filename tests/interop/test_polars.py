@@ -343,6 +343,13 @@ def test_other_versions_warn(monkeypatch):
         dp.release(pl.Series([1.0]), LAPLACE, missing="refuse")
 
 
+def test_a_half_imported_polars_is_refused(monkeypatch):
+    monkeypatch.setattr(pl.__spec__, "_initializing", True, raising=False)
+    with pytest.raises(ParameterError, match="still being imported"):
+        dp.install()
+    assert not hasattr(pl.Expr, "dp")
+
+
 # Processes
 
 
