@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from dpcore import local, mechanisms
 from dpcore.errors import DataError, ParameterError, ParameterTypeError, UntestedVersionWarning
 from dpcore.interop import arrow
+from dpcore.interop._peers import Peer
 from dpcore.testing import KeyedRandom
 from support.columns import LABELS, MECHANISMS, REALS, SIGNED, UNSIGNED, Case, Stream, cases, kinds_of, same
 from support.jobs import KEY
@@ -246,6 +248,14 @@ def test_a_mechanism_that_knows_what_missing_is_need_not_be_told():
     assert arrow.release(pa.array([True, None]), local.BinaryResponse(50.0, unknown=False)).to_pylist() == [True, False]
 
 
+def test_nan_that_becomes_null_makes_a_field_nullable():
+    table = pa.table({"x": [1.0, math.nan]}, schema=pa.schema([pa.field("x", pa.float64(), nullable=False)]))
+    bits = arrow.release(table, {"x": MECHANISMS["BoundedMean"]}, missing="keep")
+    assert bits.schema.field("x").nullable
+    assert bits["x"].null_count == 1
+    assert not arrow.release(table, {"x": REALS["Laplace"]}, missing="keep").schema.field("x").nullable
+
+
 @pytest.mark.parametrize("cells", [[1.0, None], [1.0, math.nan]], ids=["null", "NaN"])
 def test_refusing_names_a_row_and_no_value(cells):
     data = pa.chunked_array([pa.array([SECRET] * 3), pa.array(cells)])
@@ -309,17 +319,19 @@ def test_a_stream_that_fails_is_not_quoted():
 
 
 def test_other_versions_warn(monkeypatch):
-    monkeypatch.setattr(arrow, "PEER", arrow.PEER.__class__(module="pyarrow", distribution="pyarrow", tested=("1.2",), extra="batch"))
+    monkeypatch.setattr(arrow, "PEER", Peer(module="pyarrow", distribution="pyarrow", tested=("1.2",), extra="batch"))
     with pytest.warns(UntestedVersionWarning, match=r"pyarrow .* was not tested"):
         arrow.release(pa.array([1.0]), REALS["Laplace"], missing="refuse")
 
 
-def test_without_pyarrow_the_error_has_the_pip_line(monkeypatch):
-    monkeypatch.setattr(
-        arrow, "PEER", arrow.PEER.__class__(module="absent_arrow", distribution="absent-arrow", tested=("1",), extra="batch")
-    )
-    with pytest.raises(ModuleNotFoundError, match="pip install"):
-        arrow.release(pa.array([1.0]), REALS["Laplace"], missing="refuse")
+@pytest.mark.parametrize("name", ["arrow", "polars", "pandas", "duckdb"])
+def test_without_a_peer_the_error_has_the_pip_line(monkeypatch, name):
+    module = importlib.import_module(f"dpcore.interop.{name}")
+    extra = module.PEER.extra
+    absent = Peer(module="absent_peer", distribution="absent-peer", tested=("1",), extra=extra)
+    monkeypatch.setattr(module, "PEER", absent)
+    with pytest.raises(ModuleNotFoundError, match=rf"absent-peer.*\n.*pip install 'dpcore\[{extra}\]'"):
+        module.release(None, None)
 
 
 # Randomness

@@ -248,11 +248,13 @@ class TableNoise:
     def _field(self, given: pa.Field) -> pa.Field:
         if given.name not in self.columns:
             return given.remove_metadata()
+        noise = self.columns[given.name]
         try:
-            found = self.columns[given.name].result(given.type, nullable=given.nullable, which=f"the column {given.name!r}")
+            found = noise.result(given.type, nullable=given.nullable, which=f"the column {given.name!r}")
         except ParameterTypeError as error:
             raise ParameterTypeError(f"column {given.name!r}: {error}") from None
-        return pa.field(given.name, found, given.nullable)
+        nan_is_null = noise.policy == "keep" and given.type in cells_of.FLOATS and found not in cells_of.FLOATS
+        return pa.field(given.name, found, given.nullable or nan_is_null)
 
     def column(self, name: str, cells: pa.ChunkedArray) -> pa.ChunkedArray:
         """The reports of a column, or the column itself."""
