@@ -21,7 +21,7 @@ from dpcore.errors import DataError, ParameterError, ParameterTypeError, Unteste
 from dpcore.interop import arrow  # noqa: E402
 from dpcore.interop import duckdb as dp  # noqa: E402
 from dpcore.testing import KeyedRandom  # noqa: E402
-from support.columns import MECHANISMS, Case, cases, same  # noqa: E402
+from support.columns import MECHANISMS, QUIET, Case, cases, near, quiet, same  # noqa: E402
 from support.jobs import KEY  # noqa: E402
 from support.kernels import Law  # noqa: E402
 from support.laws import ERROR_RATE, count, integers_law, p_value, steps_law  # noqa: E402
@@ -52,6 +52,17 @@ def test_a_relation_gets_what_its_table_gets(case: Case):
         shown = duckdb.from_arrow(alone, connection=connection)
         assert found.types[1:] == shown.types[1:]
         assert same([row[0] for row in found.fetchall()], [row[0] for row in shown.fetchall()])
+
+
+@settings(max_examples=settings.default.max_examples // 4)
+@given(cases(names=list(QUIET), kinds=(pa.int16(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string())))
+def test_round_trips(case: Case):
+    with duckdb.connect() as connection:
+        relation = connection.from_arrow(pa.table({"x": case.cells, "row": pa.array(range(len(case.cells)), pa.int64())}))
+        odd = relation.filter("row % 2 = 1").order("row")
+        found = dp.release(odd, {"x": QUIET[case.name]}, missing=case.missing, keep=["row"], connection=connection)
+        assert near([row[0] for row in found.order("row").fetchall()], quiet(case)[1::2])
+        assert found.types == odd.types or case.name == "Laplace"
 
 
 TYPES = {

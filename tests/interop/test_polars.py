@@ -17,6 +17,7 @@ pl = pytest.importorskip("polars", reason="make test runs it")
 pa = pytest.importorskip("pyarrow", reason="make test runs it")
 
 from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 from dpcore import local, mechanisms  # noqa: E402
 from dpcore.errors import DataError, ForeignPatchError, ParameterError, ParameterTypeError, UntestedVersionWarning  # noqa: E402
@@ -24,7 +25,7 @@ from dpcore.interop import arrow  # noqa: E402
 from dpcore.interop import polars as dp  # noqa: E402
 from dpcore.interop._reports import reports_of  # noqa: E402
 from dpcore.testing import KeyedRandom  # noqa: E402
-from support.columns import LABELS, MECHANISMS, REALS, WHOLES, Case, Stream, cases, same  # noqa: E402
+from support.columns import LABELS, MECHANISMS, QUIET, REALS, WHOLES, Case, Stream, cases, near, quiet, same  # noqa: E402
 from support.jobs import KEY  # noqa: E402
 from support.kernels import Law  # noqa: E402
 from support.laws import ERROR_RATE, binomial_p_value, count, integers_law, p_value, steps_law  # noqa: E402
@@ -65,6 +66,29 @@ def test_a_series_gets_what_the_mechanism_gives(case: Case):
 
 def _plain(cell):
     return int(cell) if type(cell).__name__ == "Decimal" else cell
+
+
+@settings(max_examples=settings.default.max_examples // 2)
+@given(cases(names=list(QUIET)), st.sampled_from(["in-memory", "streaming"]), st.integers(0, 4), st.integers(0, 40))
+def test_round_trips_eager_lazy_and_streaming(case: Case, engine, first, size):
+    mechanism, expected = QUIET[case.name], quiet(case)
+    options = {"missing": case.missing, "dtype": "column"}
+    frame = series_of(case.cells).to_frame().with_columns(public=pl.int_range(pl.len()))
+    if case.name == "DiscreteLaplace" and frame.schema["x"].is_unsigned_integer():
+        options["dtype"] = "mechanism"
+    assert near(dp.release(frame["x"], mechanism, **options).to_list(), expected)
+    assert near(dp.release(frame.slice(first, size), {"x": mechanism}, **options)["x"].to_list(), expected[first : first + size])
+    with dp.install():
+        plan = frame.lazy().with_columns(pl.col("x").dp.release(mechanism, **options))
+    found = plan.collect(engine=engine)
+    assert near(found["x"].to_list(), expected)
+    assert found.schema == plan.collect_schema()
+    assert near(plan.slice(first, size).collect(engine=engine)["x"].to_list(), expected[first : first + size])
+    chosen = plan.filter(pl.col("public") % 2 == 1).select("x")
+    assert near(chosen.collect(engine=engine)["x"].to_list(), expected[1::2])
+    once = dp.release(frame.lazy().filter(pl.col("public") % 2 == 1), {"x": mechanism}, keep=["public"], engine=engine, **options)
+    assert near(once["x"].to_list(), expected[1::2])
+    assert once["public"].to_list() == list(range(len(expected)))[1::2]
 
 
 TYPES = {
