@@ -209,10 +209,11 @@ def test_a_group_that_does_not_exist_is_refused():
         benchmarks(SMALL, ("nosie",))
 
 
-def test_every_group_has_benchmarks_and_tables_run_only_if_named(every):
-    assert {item.group for item in every} == set(GROUPS) - {"tables"}
+def test_every_group_has_benchmarks_and_tables_and_interop_run_only_if_named(every):
+    assert {item.group for item in every} == set(GROUPS) - {"tables", "interop"}
     pytest.importorskip("pyarrow")
-    assert {item.group for item in benchmarks(SMALL, ("tables",))} == {"tables"}
+    for group in ("tables", "interop"):
+        assert {item.group for item in benchmarks(SMALL, (group,))} == {group}
 
 
 def test_every_public_randomiser_noise_and_selection_is_there(every):
