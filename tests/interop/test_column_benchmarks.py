@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="make test runs it")
 
-from dpcore.bench import Plan  # noqa: E402
-from dpcore.bench.interop.columns import PATHS, benchmarks  # noqa: E402
+from dpcore.bench import Plan
+from dpcore.bench.interop.columns import PATHS, benchmarks
 
 ITEMS = list(benchmarks(Plan(size=2000, largest=2000, cores=1, quick=True)))
 
