@@ -24,6 +24,9 @@ from dpcore.interop._peers import Peer
 from dpcore.testing import KeyedRandom
 from support.columns import LABELS, MECHANISMS, REALS, SIGNED, UNSIGNED, Case, Stream, cases, kinds_of, same
 from support.jobs import KEY
+from support.versions import only_tested
+
+only_tested(arrow.PEER)
 
 SECRET = 31337.5
 

@@ -25,6 +25,9 @@ from support.columns import MECHANISMS, QUIET, Case, cases, near, quiet, same  #
 from support.jobs import KEY  # noqa: E402
 from support.kernels import Law  # noqa: E402
 from support.laws import ERROR_RATE, count, integers_law, p_value, steps_law  # noqa: E402
+from support.versions import only_tested  # noqa: E402
+
+only_tested(dp.PEER, dp.ARROW)
 
 LAPLACE = mechanisms.Laplace(1.0, 1.0)
 COUNTS = mechanisms.DiscreteLaplace(1.0, 1)

@@ -29,6 +29,9 @@ from support.columns import LABELS, MECHANISMS, QUIET, REALS, WHOLES, Case, Stre
 from support.jobs import KEY  # noqa: E402
 from support.kernels import Law  # noqa: E402
 from support.laws import ERROR_RATE, binomial_p_value, count, integers_law, p_value, steps_law  # noqa: E402
+from support.versions import only_tested  # noqa: E402
+
+only_tested(dp.PEER, dp.ARROW)
 
 LAPLACE = mechanisms.Laplace(1.0, 1.0)
 COUNTS = mechanisms.DiscreteLaplace(1.0, 1)
