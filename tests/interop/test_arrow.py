@@ -71,6 +71,26 @@ def test_tables_batches_and_readers_give_the_same(case: Case):
     assert type(released(batch, {"x": case.mechanism}, **options)) is pa.RecordBatch
 
 
+def test_a_reader_raises_where_it_is_read():
+    table = pa.table({"x": pa.chunked_array([[1.0, 2.0], [SECRET, None]])})
+    reader = arrow.release(table.to_reader(max_chunksize=2), {"x": REALS["Laplace"]}, missing="refuse")
+    assert len(reader.read_next_batch()) == 2
+    with pytest.raises(DataError, match=r"'x'.*row 1"):
+        reader.read_next_batch()
+    with pytest.raises(ParameterTypeError, match="'x'"):
+        arrow.release(pa.table({"x": ["a"]}).to_reader(), {"x": REALS["Laplace"]}, missing="refuse")
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_columns_without_rows(name):
+    for kind in kinds_of(name):
+        options = {"missing": "keep", "dtype": "mechanism"}
+        for cells in (pa.chunked_array([], type=kind), pa.chunked_array([pa.nulls(5, kind).slice(5)])):
+            found = arrow.release(cells, MECHANISMS[name], **options)
+            assert len(found) == 0
+            assert found.type == arrow.release(pa.nulls(2, kind), MECHANISMS[name], **options).type
+
+
 def test_decimals_beyond_64_bits_end_at_the_ends_of_int64():
     cells = pa.array([10**30, -(10**30), 2**63, 5], pa.decimal128(38, 0))
     found = released(cells, mechanisms.DiscreteLaplace(50.0, 1), missing="refuse")
