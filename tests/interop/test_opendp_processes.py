@@ -146,7 +146,6 @@ def test_without_names_contexts_know_nothing_of_dpcore():
 
 
 def test_frames_keep_opendp_s_own_noise():
-    # OpenDP pins a version of polars; where another one is tested, it is absent here.
     pl = pytest.importorskip("polars", reason="pip install 'opendp[polars]'")
     frame = pl.LazyFrame({"age": [20, 30, 40] * 50})
     session = dp.Context.compositor(
