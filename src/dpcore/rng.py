@@ -164,7 +164,8 @@ def resolve(rng: Stream | None) -> Stream:
         return _SECURE
     if type(rng) is SecureRandom or isinstance(rng, _CallStream):  # a subclass may repeat a position
         return rng
-    if isinstance(rng, type) or not isinstance(rng, Stream):
+    # as isinstance(rng, Stream), which takes microseconds
+    if isinstance(rng, type) or not (hasattr(rng, "secure") and callable(getattr(rng, "position", None))):
         _refuse(rng)
     return _CallStream(rng)
 

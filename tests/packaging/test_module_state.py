@@ -58,6 +58,26 @@ ALLOWED = {
     "interop/opendp/_registration.py": {"_INSTALLATION": "what install() has replaced, under its own lock"},
     "interop/_needed.py": {"needed()": "functools.lru_cache locks itself; it keeps that packages are there"},
     "interop/arrow.py": {"PEER": CONSTANT},
+    "interop/diffprivlib/__init__.py": {"PEER": CONSTANT, "_INSTALLATION": "what install() has replaced, under its own lock"},
+    "interop/diffprivlib/_choices.py": {
+        "_lists": "one item a mechanism that its caller holds; made from its lists, compared with them, and never iterated",
+        "_kept": "the same, from its utilities",
+    },
+    "interop/diffprivlib/_draws.py": {"_SECURE": CONSTANT, "float_call()": CACHE, "_int_call()": CACHE},
+    "interop/diffprivlib/_numbers.py": dict.fromkeys(("LAPLACE", "GEOMETRIC", "GAUSSIAN", "ANALYTIC", "DISCRETE"), CONSTANT),
+    "interop/diffprivlib/_scales.py": {
+        f"{name}()": CACHE
+        for name in (
+            "laplace",
+            "geometric",
+            "gaussian",
+            "analytic_gaussian",
+            "discrete_gaussian",
+            "argmax",
+            "bounded_domain",
+            "bounded_noise",
+        )
+    },
     "interop/duckdb.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
     "interop/pandas.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
     "interop/polars.py": {"PEER": CONSTANT, "ARROW": CONSTANT, "_INSTALLATION": "its own lock guards what is installed"},

@@ -5,6 +5,7 @@ docs/exactness-selection.md derives that the law is exact.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -33,12 +34,19 @@ def check_measure(measure: object, size: int) -> npt.NDArray[Any]:
     array = check_array("measure", measure, REAL_DTYPES)
     if array.shape != (size,):
         raise ParameterError(f"measure must have one weight for each of the {size} scores, got shape {array.shape}")
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
-    if bad.size:
+    low, high = array.min(), array.max()  # NaN, if there is one
+    if not 0 <= low <= high < math.inf:
+        bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
         raise ParameterError(f"measure must have finite weights of at least 0; the one at index {int(bad[0])} is not")
-    if not array.any():
+    if high == 0:
         raise ParameterError("measure must have a positive weight, got only zeros")
     return array
+
+
+def check_scores(scores: npt.NDArray[Any]) -> None:
+    """Refuse scores that are not finite."""
+    if not np.isfinite(scores).all():
+        check_finite("scores", scores)
 
 
 class Tilted:
@@ -55,23 +63,26 @@ class Tilted:
     """
 
     def __init__(self, scores: npt.NDArray[Any], measure: npt.NDArray[Any], scale: float) -> None:
-        check_finite("scores", scores)
-        self._kept = np.flatnonzero(measure)
-        self._scores, self._measure, self._scale = scores[self._kept], measure[self._kept], scale
-        below = _below_largest(self._scores)
-        logs = np.log(self._measure.astype(np.float64)) * scale
-        size = np.abs(below) + np.abs(logs)
-        self._proposed: Reals = np.maximum(below + logs + size * _RAISED, -_LARGEST)
-        with np.errstate(over="ignore"):
-            self._sure: Reals = 1.0 - size / scale * _MARGIN  # a coin below this is accepted, whatever was rounded
+        check_scores(scores)
+        self._kept: npt.NDArray[np.int64] | None = None if measure.all() else np.flatnonzero(measure)
+        if self._kept is not None:
+            scores, measure = scores[self._kept], measure[self._kept]
+        self._scores, self._measure, self._scale = scores, measure, scale
+        below = _below_largest(scores)
+        logs = np.log(measure.astype(np.float64, copy=False)) * scale
+        self._size: Reals = np.abs(below) + np.abs(logs)
+        self._proposed: Reals = np.maximum(below + logs + self._size * _RAISED, -_LARGEST)
 
     def one(self, rng: Stream | None, threads: int | None) -> int:
         """One draw."""
         stream = resolve(rng)
         while True:
             place = select("gumbel", self._proposed, self._scale, stream, threads)
-            if self._accepted(np.array([place]), stream.position())[0]:
-                return int(self._kept[place])
+            position = stream.position()
+            word = int(_backend.uniform_words(position, 1)[0])
+            sure = 1.0 - float(self._size[place]) / self._scale * _MARGIN
+            if ((word >> 12) + 1) * 2.0**-52 <= sure or self._decided(place, word, 0, position):
+                return place if self._kept is None else int(self._kept[place])
 
     def several(self, count: int, rng: Stream | None, threads: int | None) -> npt.NDArray[np.int64]:
         """Independent draws."""
@@ -80,14 +91,16 @@ class Tilted:
         missing = np.arange(count)
         while missing.size:
             places = open_selection("gumbel", self._proposed, self._scale, 1, stream, threads).winners(missing.size)
-            found[missing] = self._kept[places]
+            found[missing] = places
             missing = missing[~self._accepted(places, stream.position())]
-        return found
+        return found if self._kept is None else self._kept[found]
 
     def _accepted(self, places: npt.NDArray[np.int64], position: StreamPosition) -> npt.NDArray[np.bool_]:
         """Whether each proposal is accepted. The coin is a uniform number in (0, 1) of as many bits as it takes."""
         words = _backend.uniform_words(position, places.size)
-        accepted = ((words >> np.uint64(12)) + np.uint64(1)) * 2.0**-52 <= self._sure[places]
+        with np.errstate(over="ignore"):
+            sure = 1.0 - self._size[places] / self._scale * _MARGIN  # a coin below this is accepted, whatever was rounded
+        accepted = ((words >> np.uint64(12)) + np.uint64(1)) * 2.0**-52 <= sure
         for i in np.flatnonzero(~accepted).tolist():
             accepted[i] = self._decided(int(places[i]), int(words[i]), i, position)
         return accepted
@@ -107,8 +120,12 @@ def _below_largest(scores: npt.NDArray[Any]) -> Reals:
     if scores.dtype.kind in "iu":
         whole = scores.astype(np.int64)
         return -np.asarray(whole.max().view(np.uint64) - whole.view(np.uint64), np.float64)
-    clamped = np.clip(scores.astype(np.float64), -_LARGEST, _LARGEST)
-    return np.asarray(clamped - clamped.max(), np.float64)
+    clamped = scores.astype(np.float64, copy=False)
+    largest = clamped.max()
+    if largest > _LARGEST or clamped.min() < -_LARGEST:
+        clamped = np.clip(clamped, -_LARGEST, _LARGEST)
+        largest = clamped.max()
+    return np.asarray(clamped - largest, np.float64)
 
 
 def _clamped(score: Any) -> Fraction:

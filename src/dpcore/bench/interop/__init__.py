@@ -9,6 +9,7 @@ from dpcore.bench.benchmark import Benchmark, Plan
 
 PEERS: tuple[str, ...] = (
     "columns",
+    "diffprivlib",
     "opendp",
 )
 """Modules of this package, in the order of the table."""

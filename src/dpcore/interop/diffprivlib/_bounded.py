@@ -1,0 +1,147 @@
+"""`randomise` of the bounded Laplace mechanisms, whose proofs are in docs/interop/diffprivlib.md: noise on a grid, drawn until it fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpcore import noise
+from dpcore.interop.diffprivlib import _scales
+from dpcore.interop.diffprivlib._draws import Array, Reals, float_call, stream_of
+from dpcore.interop.diffprivlib._numbers import Randomise, check_numbers, is_own, one_by_one
+from dpcore.rng import Stream
+
+_SINGLE, _FIRST = 8, 16
+"""Draws for one number that are made one by one, and draws of the first try of several."""
+_MOST = 1 << 18
+"""Draws of one try."""
+
+
+def in_domain(original: Randomise, *, vectorise: bool) -> Randomise:
+    """The method of LaplaceBoundedDomain: a value is clamped to the grid points of the domain, and drawn again until the sum is there."""
+
+    def randomise(self: Any, value: Any) -> Any:
+        if vectorise and type(value) is np.ndarray and value.ndim:
+            self._check_all(check_numbers(value, whole=False))
+            return _domain_array(self, value, original)
+        self._check_all(value)
+        domain = _domain(self)
+        if domain is None:
+            return original(self, value)
+        inside = min(max(float(value), domain.lower), domain.upper)
+        return _domain_draw(inside, domain, stream_of(self)) if math.isfinite(inside) else original(self, value)
+
+    return randomise
+
+
+def _domain(mechanism: Any) -> _scales.Domain | None:
+    if not is_own(mechanism):
+        return None
+    lower, upper = float(mechanism.lower), float(mechanism.upper)
+    domain = _scales.bounded_domain(mechanism.epsilon, mechanism.delta, mechanism.sensitivity, lower, upper)
+    if domain is not None and mechanism._scale != domain.scale:
+        mechanism._scale = domain.scale  # for `bias`, `variance` and `effective_epsilon`
+    return domain
+
+
+def _domain_array(mechanism: Any, values: Array, original: Randomise) -> Array:
+    domain = _domain(mechanism)
+    if domain is None:
+        return one_by_one(mechanism, values, original)
+    inside = np.clip(values.astype(np.float64), domain.lower, domain.upper).ravel()
+    known = np.isfinite(inside)
+    inside[known] = _domain_draws(inside[known], domain, stream_of(mechanism))
+    return inside.reshape(values.shape)
+
+
+def _domain_draw(inside: float, domain: _scales.Domain, stream: Stream) -> np.float64:
+    """One draw: a few times by itself, then several at a time."""
+    release = float_call("laplace", domain.scale, domain.grid).release
+    for _ in range(_SINGLE):
+        if domain.lower <= (drawn := release(inside, stream)) <= domain.upper:
+            return np.float64(drawn)
+    found: np.float64 = _domain_draws(np.array([inside]), domain, stream)[0]
+    return found
+
+
+def _domain_draws(inside: Reals, domain: _scales.Domain, stream: Stream) -> Reals:
+    scale, grid, lower, upper = domain
+
+    def draw(missing: Array, times: int) -> tuple[Reals, Array]:
+        sums = noise.laplace(np.broadcast_to(inside[missing], (times, missing.size)), scale, grid=grid, rng=stream)
+        return sums, (lower <= sums) & (sums <= upper)
+
+    return _first_that_fit(draw, len(inside))
+
+
+def with_bound(original: Randomise, *, vectorise: bool) -> Randomise:
+    """The method of LaplaceBoundedNoise: a value is put on the grid, and gets the first noise that is within the bound."""
+
+    def randomise(self: Any, value: Any) -> Any:
+        if vectorise and type(value) is np.ndarray and value.ndim:
+            self._check_all(check_numbers(value, whole=False))
+            return _cut_array(self, value, original)
+        self._check_all(value)
+        cut = _cut(self)
+        if cut is None or not math.isfinite(value):
+            return original(self, value)
+        number, grid = float(value), cut.grid
+        nearest = round(number / grid) * grid if abs(number) < grid * 2.0**53 else number
+        return np.float64(nearest + _cut_draw(cut, stream_of(self)))
+
+    return randomise
+
+
+def _cut(mechanism: Any) -> _scales.Cut | None:
+    if not is_own(mechanism):
+        return None
+    cut = _scales.bounded_noise(mechanism.epsilon, mechanism.delta, mechanism.sensitivity)
+    if cut is not None:
+        mechanism._scale, mechanism._noise_bound = cut.scale, cut.bound
+    return cut
+
+
+def _cut_array(mechanism: Any, values: Array, original: Randomise) -> Array:
+    cut = _cut(mechanism)
+    if cut is None:
+        return one_by_one(mechanism, values, original)
+    added = _cut_noise(values.size, cut, stream_of(mechanism)).reshape(values.shape)
+    return _on_grid(values.astype(np.float64), cut.grid) + added  # NaN and infinities stay what they are
+
+
+def _on_grid(values: Reals, grid: float) -> Reals:
+    """The nearest multiples of the grid. From 2^53 of its steps on every float64 is one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(np.abs(values) < grid * 2.0**53, np.rint(values / grid) * grid, values)
+
+
+def _cut_draw(cut: _scales.Cut, stream: Stream) -> float:
+    release = float_call("laplace", cut.scale, cut.grid).release
+    for _ in range(_SINGLE):
+        if abs(drawn := release(0.0, stream)) <= cut.bound:
+            return float(drawn)
+    return float(_cut_noise(1, cut, stream)[0])
+
+
+def _cut_noise(size: int, cut: _scales.Cut, stream: Stream) -> Reals:
+    def draw(missing: Array, times: int) -> tuple[Reals, Array]:
+        drawn = noise.laplace(np.zeros((times, missing.size)), cut.scale, grid=cut.grid, rng=stream)
+        return drawn, np.abs(drawn) <= cut.bound
+
+    return _first_that_fit(draw, size)
+
+
+def _first_that_fit(draw: Callable[[Array, int], tuple[Reals, Array]], size: int) -> Reals:
+    """For each place the first of independent draws that fits; as many as it takes, more at a time where it takes many."""
+    out = np.empty(size)
+    missing, times = np.arange(size), _FIRST if size == 1 else 1
+    while missing.size:
+        drawn, fits = draw(missing, times)
+        found = fits.any(axis=0)
+        out[missing[found]] = drawn[fits.argmax(axis=0)[found], np.flatnonzero(found)]
+        missing = missing[~found]
+        times = max(1, min(2 * times, _MOST // max(1, missing.size)))
+    return out
