@@ -222,6 +222,7 @@ def test_choices_without_noise_take_the_largest(served: None) -> None:
             mechanism = kind(utility=[1, 3, 2, 3], **parameters)
             assert set(draws(mechanism, None, 60)) == {1, 3}
     assert peer.ExponentialCategorical(epsilon=math.inf, utility_list=PAIRS).randomise("b") == "b"
+    assert peer.ExponentialCategorical(epsilon=1e250, utility_list=PAIRS).randomise("b") == "b"
     assert peer.ExponentialHierarchical(epsilon=math.inf, hierarchy=["a", "b"]).randomise("b") == "b"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import diffprivlib.mechanisms as peer
@@ -16,7 +17,9 @@ import pytest
 from scipy import special
 
 from dpcore import accounting
+from dpcore._exact.probability import logistic_complement
 from dpcore.interop import diffprivlib as backend
+from dpcore.interop.diffprivlib import _choices, _tables
 from support.kernels import Array
 from support.laws import ERROR_RATE, p_value
 
@@ -265,6 +268,43 @@ def test_choices_have_the_exact_law(name: str) -> None:
     counts = np.array([drawn.count(label) for label in labels])
     assert p_value(counts, law) > ERROR_RATE
     assert p_value(counts, twin) < ERROR_RATE
+
+
+@pytest.mark.parametrize("name", ["ExponentialCategorical", "ExponentialHierarchical"])
+def test_categories_without_a_table_have_the_same_law(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_choices, "_FEW", 0)
+    monkeypatch.setattr(_choices, "table_of", None)
+    test_choices_have_the_exact_law(name)
+
+
+def test_a_table_draws_bits_until_they_decide() -> None:
+    table = _tables.Table((Fraction(0), Fraction(-1), Fraction(-2)))
+    total = 1 + math.exp(-1) + math.exp(-2)
+    bits = [int(2**53 * share) for share in (1 / total, (1 + math.exp(-1)) / total)]
+
+    def index(*numbers: float) -> tuple[int, int]:
+        left = list(numbers)
+        return table.index(lambda: left.pop(0)), len(left)
+
+    assert index(0.0) == (0, 0)
+    assert index(1 - 2.0**-53) == (2, 0)
+    lows, highs = table._first
+    assert lows == highs
+    assert all(abs(found - expected) <= 4 for found, expected in zip(lows, bits, strict=True))
+    for place, threshold in enumerate(lows):
+        assert index((threshold - 1) * 2.0**-53) == (place, 0)
+        assert index((threshold + 1) * 2.0**-53) == (place + 1, 0)
+        assert index(threshold * 2.0**-53, 0.0) == (place, 0)  # the next 53 bits decide
+        assert index(threshold * 2.0**-53, 1 - 2.0**-53) == (place + 1, 0)
+
+
+def test_a_coin_draws_bits_until_they_decide() -> None:
+    p = logistic_complement(1.0)
+    threshold = p.floor(53)
+    for numbers, expected in (([threshold - 1], True), ([threshold + 1], False), ([threshold, 0], True), ([threshold, 2**53 - 1], False)):
+        left = [number * 2.0**-53 for number in numbers]
+        assert _tables.coin(p, lambda left=left: left.pop(0)) is expected  # type: ignore[misc]
+        assert not left
 
 
 def test_categories_of_different_sums_use_the_larger_scale() -> None:

@@ -78,6 +78,7 @@ ALLOWED = {
             "bounded_noise",
         )
     },
+    "interop/diffprivlib/_tables.py": {"table_of": CACHE},
     "interop/duckdb.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
     "interop/pandas.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
     "interop/polars.py": {"PEER": CONSTANT, "ARROW": CONSTANT, "_INSTALLATION": "its own lock guards what is installed"},

@@ -19,7 +19,7 @@ PEER = Peer(module="diffprivlib", distribution="diffprivlib", tested=("0.6.6",),
 
 
 def _replacements(*, vectorise: bool) -> Iterator[Replacement]:
-    from dpcore.interop.diffprivlib import _replaced  # imports the peer
+    from dpcore.interop.diffprivlib import _replaced
 
     return _replaced.replacements(vectorise=vectorise)
 

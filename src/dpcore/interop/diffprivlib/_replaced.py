@@ -1,4 +1,4 @@
-"""What is replaced of diffprivlib, class by class. Importing this imports diffprivlib."""
+"""What is replaced of diffprivlib, class by class."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
-
-import diffprivlib.mechanisms as peer
-from diffprivlib import tools
-from diffprivlib.mechanisms.base import TruncationAndFoldingMixin
-from diffprivlib.tools import histograms, utils
 
 from dpcore.interop._installation import Replacement
 from dpcore.interop.diffprivlib import _bounded, _checks, _choices, _tools
@@ -21,10 +16,13 @@ Make = Callable[[Any], Any]
 
 
 def replacements(*, vectorise: bool) -> Iterator[Replacement]:
-    """Every method, and with `vectorise` every function, that is replaced."""
-    for owner, make in _draws(vectorise=vectorise):
+    """Every method, and with `vectorise` every function, that is replaced. This imports diffprivlib."""
+    from diffprivlib import mechanisms as peer
+    from diffprivlib.mechanisms.base import TruncationAndFoldingMixin
+
+    for owner, make in _draws(peer, vectorise=vectorise):
         yield _method(owner, "randomise", make)
-    for owner, make in _checks_of_classes():
+    for owner, make in _checks_of_classes(peer):
         yield _method(owner, "_check_all", make)
     yield _method(TruncationAndFoldingMixin, "_fold", numbers.folding)
     yield _method(peer.GeometricFolded, "_fold", numbers.folding_to_integers)
@@ -40,7 +38,7 @@ def _method(owner: type, name: str, make: Make) -> Replacement:
     return Replacement(owner, name, method)
 
 
-def _draws(*, vectorise: bool) -> Iterator[tuple[type, Make]]:
+def _draws(peer: Any, *, vectorise: bool) -> Iterator[tuple[type, Make]]:
     added, shaped = partial(numbers.added, vectorise=vectorise), partial(numbers.shaped, vectorise=vectorise)
     truncated = {False: (numbers.truncate, numbers.truncate_array), True: (numbers.truncate_whole, numbers.truncate_array)}
     folded = {False: (numbers.fold, numbers.fold_array), True: (numbers.fold_whole, numbers.fold_array)}
@@ -62,7 +60,7 @@ def _draws(*, vectorise: bool) -> Iterator[tuple[type, Make]]:
     yield peer.ExponentialHierarchical, _choices.categorical
 
 
-def _checks_of_classes() -> Iterator[tuple[type, Make]]:
+def _checks_of_classes(peer: Any) -> Iterator[tuple[type, Make]]:
     for owner in (peer.Laplace, peer.LaplaceTruncated, peer.LaplaceFolded, peer.LaplaceBoundedDomain):
         yield owner, partial(_checks.of_reals, owner, bounded=owner is not peer.Laplace)
     yield peer.LaplaceBoundedNoise, partial(_checks.of_noise_bound, peer.LaplaceBoundedNoise)
@@ -80,6 +78,9 @@ def _checks_of_classes() -> Iterator[tuple[type, Make]]:
 
 
 def _functions() -> Iterator[Replacement]:
+    from diffprivlib import tools
+    from diffprivlib.tools import histograms, utils
+
     counting = _tools.Histograms(histograms)
     for name, function in (("histogram", counting.histogram()), ("histogramdd", counting.histogramdd())):
         yield Replacement(histograms, name, function)
