@@ -19,6 +19,7 @@ from dpcore.noise import DISCRETE_SCALE, FLOAT_SCALE, default_grid
 
 _PRECISION = 320
 _KEPT = 4096
+_ROUNDS = 40
 LEAST_INTEGER_SCALE = math.nextafter(DISCRETE_SCALE[0], 1.0)
 
 
@@ -105,7 +106,7 @@ def bounded_domain(epsilon: float, delta: float, sensitivity: float, lower: floa
     loss = _loss(epsilon, delta)
     bound = loss.lower()
     moved = min(sensitivity, upper - lower)
-    start = _least(lambda b: _spent(b, moved, upper - lower) <= bound, moved / bound)
+    start = _least(lambda b: _spent(b, moved, upper - lower), bound, moved / bound)
     grid = _grid(start, upper - lower, max((abs(end) for end in (lower, upper) if math.isfinite(end)), default=0.0))
     first = _steps(lower, grid, math.ceil)
     last = _steps(upper, grid, math.floor)
@@ -115,7 +116,7 @@ def bounded_domain(epsilon: float, delta: float, sensitivity: float, lower: floa
         )
     width = (last - first + 1) * grid  # exactly, or infinite
     moved = min(sensitivity, width)
-    scale = _least(lambda b: _spent(b, moved, width) <= bound, moved / bound)
+    scale = max(_least(lambda b: _spent(b, moved, width), bound, start * (1 - 2.0**-24), 2.0**-22), moved / bound)
     step = 2.0**-50
     while not _spent_exactly(scale, moved, width).at_most(loss):
         scale, step = scale * (1 + step), 2 * step
@@ -136,7 +137,7 @@ def _spent(scale: float, sensitivity: float, width: float) -> float:
 
 def _spent_exactly(scale: float, moved: float, width: float) -> Interval:
     b = Fraction(scale)
-    precision = _PRECISION + 2 * max(0, math.frexp(scale)[1] - math.frexp(min(width, scale))[1])
+    precision = 128 + 2 * max(0, math.frexp(scale)[1] - math.frexp(min(width, scale))[1])
 
     def left(distance: Fraction) -> Interval:
         return complement_exp(Interval.of(distance / b, precision)) if distance else Interval.of(0, precision)
@@ -146,16 +147,24 @@ def _spent_exactly(scale: float, moved: float, width: float) -> Interval:
     return Interval.of(near / b, precision) + log((left(near) + far) / whole)
 
 
-def _least(enough: Callable[[float], bool], low: float) -> float:
-    """A scale ≥ low that is enough, nearly the least."""
-    if enough(low):
+def _least(spent: Callable[[float], float], bound: float, low: float, step: float = 1.0) -> float:
+    """A scale ≥ low that spends at most the bound, nearly the least: `spent` falls, and is searched by the rule of false position."""
+    above = spent(low) - bound
+    if above <= 0:
         return low
-    high = 2 * low
-    while not enough(high):
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+    high = low + step * low
+    while (below := spent(high) - bound) > 0:
+        low, above, step = high, below, 2 * step
+        high = low + step * low
+    for _ in range(_ROUNDS):
+        middle = min(max((low * below - high * above) / (below - above), low), high)
+        found = spent(middle) - bound
+        if found > 0:
+            low, above, below = middle, found, below / 2  # halved, so that neither end stays for long
+        else:
+            high, below, above = middle, found, above / 2
+        if high - low <= high * 2.0**-40 or not found:
+            break
     return high
 
 
