@@ -196,6 +196,11 @@ def _chosen() -> list[Drawing]:
             by_pairs,
         ),
         Drawing("exponential_mechanism, rounds", lambda n, e, rng: winners(scores, 1.0, 1.0, draws=n, rng=rng), places=False),  # type: ignore[return-value]
+        Drawing(
+            "exponential_mechanism, rounds with a measure",
+            lambda n, e, rng: winners(scores, 1.0, 1.0, draws=n, measure=[1.0, 2.0, 1.0, 0.5, 1.0], rng=rng),  # type: ignore[return-value]
+            places=False,
+        ),
         Drawing("draw_codes", lambda n, e, rng: _choices.draw_codes(weights, n, rng=rng)),
         Drawing("uniform_integers", lambda n, e, rng: _urn.uniform_integers(10**6 + 3, n, rng=rng)),
         Drawing("unit_floats", lambda n, e, rng: _choices.unit_floats((n,), rng=rng)),
