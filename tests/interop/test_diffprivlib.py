@@ -326,6 +326,17 @@ def test_folding_at_one_infinite_bound(bound: float, served: None) -> None:
     assert found.max() <= bound
 
 
+def test_integers_between_infinite_bounds_keep_their_digits(served: None) -> None:
+    values = np.full(2_000, 2**60 + 1)
+    for bounds in ((-math.inf, math.inf), (0, math.inf), (-math.inf, 2**62)):
+        mechanism = peer.GeometricTruncated(epsilon=1.0, lower=bounds[0], upper=bounds[1])
+        found = mechanism.randomise(values)
+        assert found.dtype == np.int64
+        assert set((found - values).tolist()) >= {-2, -1, 0, 1, 2}
+        assert abs(mechanism.randomise(2**60 + 1) - 2**60) < 60
+    assert peer.GeometricTruncated(epsilon=1.0, lower=0, upper=10**30).randomise(values).max() < 2**61
+
+
 # Random states
 
 

@@ -146,7 +146,11 @@ def fold_whole(mechanism: Any, noisy: int) -> int:
 
 def truncate_array(mechanism: Any, noisy: Array) -> Array:
     """An array of sums."""
-    return np.clip(noisy, mechanism.lower, mechanism.upper).astype(noisy.dtype, copy=False)
+    lower, upper = mechanism.lower, mechanism.upper
+    if noisy.dtype.kind == "i":  # bounds may be infinite, and integers must not become floats
+        low, high = _draws.INT64.min, _draws.INT64.max
+        lower, upper = int(min(max(lower, low), high)), int(max(min(upper, high), low))
+    return np.clip(noisy, lower, upper)
 
 
 def fold_array(mechanism: Any, noisy: Array) -> Array:
