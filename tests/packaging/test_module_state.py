@@ -81,6 +81,7 @@ ALLOWED = {
     "interop/diffprivlib/_tables.py": {"table_of": CACHE},
     "interop/duckdb.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
     "interop/pandas.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
+    "interop/tumult.py": {"PEER": CONSTANT, "_INSTALLATION": "what install() has replaced, under its own lock"},
     "interop/polars.py": {"PEER": CONSTANT, "ARROW": CONSTANT, "_INSTALLATION": "its own lock guards what is installed"},
     "inference/_lipschitz.py": {"least_sample_size()": CACHE},
     "inference/_sample_size.py": {"_SPLITS": CONSTANT, "least_sample_size()": CACHE},

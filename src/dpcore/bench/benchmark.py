@@ -22,6 +22,7 @@ PIP = {
     "pure_ldp": "pure-ldp statsmodels 'xxhash<4'",
     "pydp": "python-dp",
     "diffprivlib": "diffprivlib 'scikit-learn<1.8'",
+    "tmlt": "tmlt.core",
 }
 """What `pip install` calls a package, with what it needs and does not declare."""
 

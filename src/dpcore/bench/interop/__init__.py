@@ -11,6 +11,7 @@ PEERS: tuple[str, ...] = (
     "columns",
     "diffprivlib",
     "opendp",
+    "tumult",
 )
 """Modules of this package, in the order of the table."""
 
