@@ -193,7 +193,7 @@ def test_jobs_of_two_threads(spark, installed):
 def test_the_code_on_the_page_runs(spark, repository):
     """The tutorial of Tumult as it is, then with the two lines."""
     page = (repository / "docs/interop/tumult.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    blocks = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
         for block in blocks:
