@@ -271,7 +271,7 @@ def _record(error_rate: float) -> None:
         _running[-1].item.user_properties.append((PROPERTY, error_rate))
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins in sets
 class Summary:
     """A plugin of one session: adds up the error rates of finished tests, under xdist those of all workers."""
 

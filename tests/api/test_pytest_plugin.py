@@ -202,6 +202,15 @@ def test_a_seed_of_the_session_gives_every_call_its_own_key(pytester):
     assert counts(session(pytester, *options)) == counts(first)
 
 
+def test_folders_with_a_conftest_of_their_own(pytester):
+    """pytest sorts the plugins of such folders out by sets of plugins."""
+    for name in ("one", "two"):
+        folder = pytester.mkdir(name)
+        (folder / "conftest.py").write_text("def pytest_runtest_logreport(report): pass")
+        (folder / f"test_{name}.py").write_text("def test_passes(): pass")
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
 def test_a_session_without_audits_says_nothing(pytester):
     pytester.makepyfile("def test_nothing(): pass")
     assert "dpcore" not in str(pytester.runpytest_inprocess("-q", "--no-header", "-p", "no:cacheprovider").stdout)
