@@ -15,7 +15,7 @@ pytestmark = pytest.mark.source_tree
 KERNELS = Path(__file__).resolve().parents[2] / "src" / "_kernels"
 HEADERS = sorted(KERNELS.rglob("*.h"))
 PARTS = sorted(path for path in KERNELS.rglob("*.inc.c") if path.name != "all.inc.c")
-FAMILIES = ("noise", "release", "response", "search", "selection", "sums")
+FAMILIES = ("bitgen", "noise", "release", "response", "search", "selection", "sums")
 
 
 def complaints(path: Path) -> str:

@@ -37,7 +37,8 @@ typedef enum {
     DPK_DOMAIN_MORE_SELECTION = 8, /* further bits of that uniform */
     DPK_DOMAIN_TABLE = 9,          /* one word per element, in groups, for inversions of a table: pairs never read it */
     DPK_DOMAIN_MORE_TABLE = 10,    /* further bits of that word */
-    DPK_DOMAIN_DERIVED = 11        /* keys of the further draws of a call whose stream stands still */
+    DPK_DOMAIN_DERIVED = 11,       /* keys of the further draws of a call whose stream stands still */
+    DPK_DOMAIN_BITS = 12           /* words of a bit generator, in groups */
 } dpk_domain;
 
 typedef struct {

@@ -189,6 +189,28 @@ cdef extern from "dpk_entries.h" nogil:
 
     void dpk_view_coalesce(dpk_view *)
 
+    ctypedef struct dpk_numpy_bits:
+        void *state
+
+    ctypedef struct dpk_secure_bits:
+        const dpk_kernels *kernels
+
+    ctypedef struct dpk_keyed_bits:
+        dpk_stream stream
+        uint64_t base
+        uint32_t has_half
+        uint32_t half
+
+    const uint64_t *dpk_watch_forks()
+    int dpk_numpy_bits_are_unset(const dpk_numpy_bits *)
+    void dpk_secure_bits_start(dpk_secure_bits *, const dpk_kernels *, const uint64_t *now, int cipher, const uint8_t *owned,
+                               const uint8_t *shared)
+    void dpk_secure_bits_serve(dpk_secure_bits *, dpk_numpy_bits *)
+    void dpk_keyed_bits_start(dpk_keyed_bits *, const dpk_kernels *, const uint8_t *key)
+    uint32_t dpk_keyed_bits_used(const dpk_keyed_bits *, uint32_t *has_half, uint32_t *half)
+    void dpk_keyed_bits_seek(dpk_keyed_bits *, uint32_t nonce, uint64_t element)
+    void dpk_keyed_bits_serve(dpk_keyed_bits *, dpk_numpy_bits *)
+
     ctypedef struct dpk_pending:
         int64_t index
         uint64_t element

@@ -2,6 +2,7 @@
 #ifndef DPK_ENTRIES_H
 #define DPK_ENTRIES_H
 
+#include "dpk_bitgen.h"
 #include "dpk_kernels.h"
 #include "dpk_sequential.h"
 

@@ -10,6 +10,7 @@ from dpcore.bench.benchmark import Benchmark, Plan
 PEERS: tuple[str, ...] = (
     "columns",
     "diffprivlib",
+    "numpy",
     "opendp",
     "tumult",
 )
