@@ -275,3 +275,23 @@ def test_programs_of_the_page_run():
     lines, more = before.splitlines(), after[0].replace("dpcore_", "").replace(', "honest-but-curious"', "").splitlines()
     assert [line for line in more if line and line not in lines] == ["from dpcore.interop import opendp", "opendp.install()"]
     assert re.search(r"\(200, 200\)$", done.stdout.strip())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_the_generator_of_opendp_is_replaced_on_request_and_does_not_repeat_after_a_fork():
+    from opendp import _lib
+
+    before = _lib._np_csprng
+    with fast.install(generator=True):
+        generator = _lib.get_np_csprng()
+        generator.normal()
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, str(generator.normal()).encode())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as answer:
+            assert float(answer.read()) != generator.normal()
+        assert os.waitpid(child, 0)[1] == 0
+    assert _lib._np_csprng is before

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from dpcore.errors import ForeignPatchError
 from dpcore.interop._installation import Installation, Installed, Replacement
 from dpcore.interop.opendp._distributions import make_ks_exponential
@@ -23,7 +25,7 @@ CONSTRUCTORS = (
 )
 
 
-def _names() -> Iterator[Replacement]:
+def _replacements(*, generator: bool) -> Iterator[Replacement]:
     from opendp.context import constructors
     from opendp.extras._utilities import to_then
 
@@ -32,13 +34,25 @@ def _names() -> Iterator[Replacement]:
         if name in constructors:
             raise ForeignPatchError(f"{name} is registered in OpenDP's context API already, by another library; remove it first")
         yield Replacement(constructors, name, (to_then(constructor), True))
+    if generator:
+        from opendp import _lib
+
+        from dpcore.interop.numpy import SecureBitGenerator
+
+        yield Replacement(_lib, "_np_csprng", np.random.Generator(SecureBitGenerator()), homes=("numpy",))
 
 
-_INSTALLATION = Installation(PEER, _names)
+_INSTALLATION = Installation(PEER, _replacements)
 
 
-def install() -> Installed:
+def install(*, generator: bool = False) -> Installed:
     """Register the constructors of this package under names in OpenDP's context API: ``context.query().….dpcore_laplace()``.
+
+    Parameters
+    ----------
+    generator : bool, default False
+        Whether `dpcore.interop.numpy.SecureBitGenerator` also replaces the generator of NumPy that OpenDP's ``sklearn`` module draws from.
+        OpenDP's own repeats its numbers in processes that were forked after its first use.
 
     Returns
     -------
@@ -51,11 +65,13 @@ def install() -> Installed:
         If OpenDP is not installed.
     ForeignPatchError
         If another library has registered one of the names. Nothing is changed then.
+    ParameterError
+        If the names are there with another `generator`.
 
     Notes
     -----
     The names are dpcore_laplace, dpcore_gaussian, dpcore_noisy_max, dpcore_noisy_top_k, dpcore_randomized_response_bool,
-    dpcore_randomized_response and dpcore_ks_exponential. Nothing of OpenDP is replaced, and no feature is enabled.
+    dpcore_randomized_response and dpcore_ks_exponential. No measurement of OpenDP is replaced, and no feature is enabled.
 
     Cost: microseconds, after OpenDP was imported.
 
@@ -64,7 +80,7 @@ def install() -> Installed:
     >>> install()  # doctest: +SKIP
     >>> context.query().count().dpcore_laplace().release()  # doctest: +SKIP
     """
-    return _INSTALLATION.install()
+    return _INSTALLATION.install(generator=generator)
 
 
 def uninstall() -> None:
