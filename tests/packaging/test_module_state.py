@@ -82,7 +82,7 @@ ALLOWED = {
     "interop/diffprivlib/_tables.py": {"table_of": CACHE},
     "interop/duckdb.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
     "interop/opacus/__init__.py": {"PEER": CONSTANT, "_INSTALLATION": "what install() has replaced, under its own lock"},
-    "interop/opacus/_bounds.py": {"ROUNDOFF": CONSTANT, "inflation()": CACHE},
+    "interop/opacus/_bounds.py": {"inflation()": CACHE},
     "interop/opacus/_optimizers.py": {"_scale()": CACHE},
     "interop/pandas.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
     "interop/tumult.py": {"PEER": CONSTANT, "_INSTALLATION": "what install() has replaced, under its own lock"},

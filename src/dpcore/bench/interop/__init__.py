@@ -11,6 +11,7 @@ PEERS: tuple[str, ...] = (
     "columns",
     "diffprivlib",
     "numpy",
+    "opacus",
     "opendp",
     "tumult",
 )

@@ -161,7 +161,7 @@ def secure(engine: EngineT, *, sensitivity: Literal["proved", "nominal"] = "prov
 
 
 def _bind(optimizer: Any, options: _optimizers.Options) -> Any:
-    """Give one optimizer the methods that `install` gives the classes."""
+    """Set on one optimizer the methods that `install` gives the classes."""
     methods = {(owner, name): new for owner, name, new in _optimizers.replaced(options)}
     for name in ("pre_step", "clip_and_accumulate", "add_noise"):
         owner = next(kind for kind in type(optimizer).__mro__ if name in vars(kind))
@@ -204,7 +204,7 @@ def sensitivity_factor(parameters: int, samples: int) -> float:
     --------
     >>> from dpcore.interop import opacus
     >>> round(opacus.sensitivity_factor(1_000_000, 256), 5)
-    1.00107
+    1.0022
     """
     parameters = check_integer("parameters", parameters, low=1, high=_bounds.MAX_PARAMETERS)
     samples = check_integer("samples", samples, low=1, high=_bounds.MAX_SAMPLES)

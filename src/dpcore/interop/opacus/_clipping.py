@@ -39,24 +39,29 @@ class Step:
 def check_parameters(parameters: Sequence[Tensor]) -> int:
     """Return how many numbers the parameters have; raise if there is one for which no bound is proved."""
     import torch
-    from torch.distributed.tensor import DTensor
 
     for i, p in enumerate(parameters):
-        where = f"parameter {i} of {len(parameters)}"
-        if isinstance(p, DTensor):
-            raise ParameterError(f"{where} is a DTensor; dpcore serves parameters that are whole on one machine")
-        if p.device.type != "cpu":
-            raise ParameterError(
-                f"{where} is on {p.device}; dpcore serves the CPU, so move the model with .cpu() or leave this run to Opacus"
-            )
-        if p.layout != torch.strided:
-            raise ParameterError(f"{where} has the layout {p.layout}; dpcore serves dense parameters")
-        if p.dtype != torch.float32:
-            raise ParameterError(f"{where} has the dtype {p.dtype}; dpcore serves torch.float32, so convert the model with .float()")
+        if p.is_cpu and p.dtype is torch.float32 and p.layout is torch.strided and type(p) in (torch.nn.Parameter, torch.Tensor):
+            continue
+        _check_parameter(p, f"parameter {i} of {len(parameters)}")
     count = sum(int(p.numel()) for p in parameters)
     if count > MAX_PARAMETERS:
         raise ParameterError(f"the optimizer must have at most {MAX_PARAMETERS} numbers in its parameters, got {count}")
     return count
+
+
+def _check_parameter(p: Tensor, where: str) -> None:
+    import torch
+    from torch.distributed.tensor import DTensor
+
+    if isinstance(p, DTensor):
+        raise ParameterError(f"{where} is a DTensor; dpcore serves parameters that are whole on one machine")
+    if p.device.type != "cpu":
+        raise ParameterError(f"{where} is on {p.device}; dpcore serves the CPU, so move the model with .cpu() or leave this run to Opacus")
+    if p.layout != torch.strided:
+        raise ParameterError(f"{where} has the layout {p.layout}; dpcore serves dense parameters")
+    if p.dtype != torch.float32:
+        raise ParameterError(f"{where} has the dtype {p.dtype}; dpcore serves torch.float32, so convert the model with .float()")
 
 
 def check_radius(radius: float) -> float:

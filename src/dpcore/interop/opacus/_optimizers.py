@@ -1,7 +1,8 @@
-"""What stands in the place of the methods of Opacus' optimizers."""
+"""Methods that replace those of Opacus' optimizers."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class Options:
 
 
 def ours(native: Method, new: Method) -> Method:
-    """Mark a method as one of dpcore, and keep what it stands for."""
+    """Mark a method as one of dpcore, and keep the method that it replaces."""
     new.native = native  # type: ignore[attr-defined]
     new.__name__ = native.__name__
     new.__qualname__ = native.__qualname__
@@ -57,7 +58,7 @@ def ours(native: Method, new: Method) -> Method:
 
 
 def native_of(method: Method) -> Method:
-    """The method of Opacus, whether dpcore stands in its place or not."""
+    """The method of Opacus, whether it is replaced or not."""
     return getattr(method, "native", method)
 
 
@@ -180,7 +181,7 @@ def _factors(optimizer: Optimizer, parameters: list[Any]) -> tuple[tuple[float, 
     if (given := getattr(optimizer, "max_grad_norms", None)) is not None:
         radii = tuple(check_radius(radius) for radius in given)
         each = [joined(own) for own in parts]
-        finite = all(bool(norm.isfinite().all()) for norm in each)
+        finite = all(math.isfinite(float(norm.sum())) for norm in each)
         return radii, [factors(norm, radius) for norm, radius in zip(each, radii, strict=True)], finite
     radius = check_radius(optimizer.max_grad_norm)
     norm = joined([part for own in parts for part in own])
@@ -188,7 +189,7 @@ def _factors(optimizer: Optimizer, parameters: list[Any]) -> tuple[tuple[float, 
     if hasattr(optimizer, "unclipped_num"):  # of adaptive clipping
         optimizer.sample_size += len(common)
         optimizer.unclipped_num += (common >= 1).sum()
-    return (radius,), [common] * len(parts), bool(norm.isfinite().all())
+    return (radius,), [common] * len(parts), math.isfinite(float(norm.sum()))
 
 
 def _note(optimizer: Optimizer, parameters: list[Any], batch: Step, options: Options) -> None:
@@ -266,7 +267,7 @@ def noise_scale(optimizer: Optimizer, options: Options) -> float:
 
 @lru_cache(maxsize=256)
 def _scale(multiplier: float, count: float | None, radii: tuple[float, ...], sizes: tuple[int, int] | None) -> float:
-    """Where a count with noise σ_u is released as well, 1/(σ^-2 − (2σ_u)^-2) takes the place of σ² (Andrew et al. 2021, Theorem 1)."""
+    """Where a count with noise σ_u is released as well, 1/(σ^-2 − (2σ_u)^-2) takes the place of σ² (Andrew et al., 2021, Theorem 1)."""
     square = Fraction(multiplier) ** 2
     if count is not None:
         square = 1 / (1 / square - 1 / (2 * Fraction(count)) ** 2)
