@@ -32,7 +32,7 @@ def page():
 
 
 def test_the_programs_run_and_differ_by_two_lines(page):
-    before, after = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    before, after, _ = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
     assert [line for line in after.splitlines() if line not in before.splitlines()] == [
         "from dpcore.interop import opacus", "opacus.install()",
     ]  # fmt: skip
