@@ -100,6 +100,32 @@ def test_two_threads_install_once():
     assert not errors
 
 
+@pytest.mark.parametrize("first", ["import opacus", "import torch", "pass"])
+def test_installing_inside_the_import_of_another_library(first, tmp_path):
+    (tmp_path / "library.py").write_text("from dpcore.interop import opacus\nopacus.install()\n")
+    code = f"""
+{first}
+import library
+from opacus.optimizers import DPOptimizer
+print(hasattr(DPOptimizer.add_noise, "native"))"""
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert found.stdout == "True\n"
+
+
+def test_installing_inside_the_import_of_opacus_is_refused(tmp_path):
+    code = """
+import sys, importlib.abc
+class Hook(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "opacus.privacy_engine":
+            from dpcore.interop import opacus
+            opacus.install()
+sys.meta_path.insert(0, Hook())
+import opacus"""
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert "ParameterError: opacus is still being imported" in found.stderr
+
+
 def test_what_another_library_has_replaced_is_left_alone(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(optimizers.DPOptimizer, "add_noise", lambda _self: None)

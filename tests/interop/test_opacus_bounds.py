@@ -66,6 +66,47 @@ def test_a_clipped_gradient_is_hardly_longer_than_its_bound(family, shape):
         assert c * exact_norm(row) <= allowed
 
 
+LAYOUTS = {
+    "rows": torch.randn,
+    "columns": lambda n, d: torch.randn(d, n).t(),
+    "part of a row": lambda n, d: torch.randn(n, d + 5)[:, 2 : d + 2],
+    "one row for all": lambda n, d: torch.randn(1, d).expand(n, d),
+}
+
+
+@pytest.fixture
+def threads():
+    """The number of threads as it was."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("d", [1, 2, 17, 1000, 4095, 4096, 4097, 12_288, 20_001])
+def test_no_sample_changes_the_norm_of_another_one(layout, d, threads):
+    """The proof needs it: where norms are rounded differently, all clipped gradients move."""
+
+    def norms(rows):
+        return _clipping.joined(_clipping.block_norms(rows))
+
+    g = LAYOUTS[layout](65, d)
+    threads(1)
+    alone = torch.cat([norms(row[None]) for row in g])
+    for several in (1, 2, 4):
+        threads(several)
+        for n in (1, 2, 3, 16, 64, 65):
+            assert torch.equal(norms(g[:n]), alone[:n])
+            assert torch.equal(norms(g[65 - n :]), alone[65 - n :])
+
+
+def test_in_columns_samples_change_the_norms_of_others():
+    """The twin: what would happen if the layout were left as it comes."""
+    g = torch.randn(1000, 64).t()
+    alone = torch.cat([torch.linalg.vector_norm(row[None].contiguous(), dim=-1) for row in g])  # so is a batch of one laid out
+    assert not torch.equal(torch.linalg.vector_norm(g, dim=-1), alone)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("batches", [1, 3])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("opacus", reason="make test-interop PEER=opacus")
@@ -116,6 +119,26 @@ def test_reduced_precision_is_refused():
             optimizer.step()
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("name", ["ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"])
+def test_reduced_precision_of_the_environment_is_refused(name, monkeypatch):
+    optimizer, _ = optimizer_with([torch.ones(8, 3)])
+    monkeypatch.setenv(name, "BF16")
+    with opacus.install(), pytest.raises(ParameterError, match=f"{name}=bf16.*unset it"):
+        optimizer.step()
+    monkeypatch.setenv(name, "STRICT")
+    with opacus.install():
+        optimizer.step()
+
+
+@pytest.mark.parametrize("setting", ["torch.backends", "torch.backends.mkldnn", "torch.backends.mkldnn.matmul"])
+def test_each_setting_that_reduces_precision_is_seen(setting):
+    code = f"""
+import torch; {setting}.fp32_precision = "tf32" if "{setting}" == "torch.backends" else "bf16"
+from dpcore.interop.opacus import _clipping; _clipping.check_precision()"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "torch multiplies float32 matrices in" in found.stderr
 
 
 def test_autocast_around_a_step_changes_nothing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,12 @@ def check_precision() -> None:
     import torch
 
     precision = torch.backends.mkldnn.matmul.fp32_precision
+    for name in ("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"):
+        if (mode := os.environ.get(name, "").lower()) not in ("", "strict"):
+            raise ParameterError(
+                f"{name}={mode} lets oneDNN multiply float32 matrices in fewer bits, for which no bound is proved; unset it "
+                "before Python starts"
+            )
     if precision not in ("none", "ieee"):
         raise ParameterError(
             f"torch multiplies float32 matrices in {precision}, for which no bound is proved; call "
@@ -85,10 +92,14 @@ def check_precision() -> None:
 
 
 def block_norms(gradients: Tensor) -> list[Tensor]:
-    """The ℓ2 norms of up to 4,096 numbers of each sample's gradient at a time, in float32. Each has a shape (samples, blocks)."""
+    """The ℓ2 norms of up to 4,096 numbers of each sample's gradient at a time, in float32. Each has a shape (samples, blocks).
+
+    Rows are contiguous: torch adds the squares of such a row in an order that depends on its length alone, so that no sample changes the
+    rounding of another one's norm. In another layout the order depends on the number of rows.
+    """
     import torch
 
-    flat = gradients.reshape(len(gradients), gradients.shape[1:].numel())
+    flat = gradients.reshape(len(gradients), gradients.shape[1:].numel()).contiguous()
     whole = flat.shape[1] // COLUMNS * COLUMNS
     parts = [torch.linalg.vector_norm(flat[:, :whole].unflatten(1, (-1, COLUMNS)), dim=-1)] if whole else []
     if whole < flat.shape[1]:
@@ -100,7 +111,7 @@ def joined(parts: list[Tensor]) -> Tensor:
     """The ℓ2 norm of each sample's gradient, in float64, from the norms of its blocks."""
     import torch
 
-    return torch.linalg.vector_norm(torch.cat(parts, dim=1), dim=-1, dtype=torch.float64)
+    return torch.linalg.vector_norm(torch.cat(parts, dim=1).double(), dim=-1)
 
 
 def factors(norm: Tensor, radius: float) -> Tensor:
