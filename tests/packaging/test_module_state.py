@@ -85,6 +85,12 @@ ALLOWED = {
     "interop/opacus/_bounds.py": {"inflation()": CACHE},
     "interop/opacus/_optimizers.py": {"_scale()": CACHE},
     "interop/pandas.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
+    "interop/smartnoise.py": {
+        "PEER": CONSTANT,
+        "_INSTALLATION": "what install() has replaced, under its own lock",
+        "sensitivity_of_sum()": CACHE,
+        "_cell()": CACHE,
+    },
     "interop/tumult.py": {"PEER": CONSTANT, "_INSTALLATION": "what install() has replaced, under its own lock"},
     "interop/polars.py": {"PEER": CONSTANT, "ARROW": CONSTANT, "_INSTALLATION": "its own lock guards what is installed"},
     "inference/_lipschitz.py": {"least_sample_size()": CACHE},

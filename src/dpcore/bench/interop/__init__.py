@@ -13,6 +13,7 @@ PEERS: tuple[str, ...] = (
     "numpy",
     "opacus",
     "opendp",
+    "smartnoise",
     "tumult",
 )
 """Modules of this package, in the order of the table."""
