@@ -138,6 +138,15 @@ def test_other_options_are_refused_and_equal_ones_are_not(peer):
     installation.uninstall()
 
 
+def test_what_a_notebook_shows_names_the_peer_its_options_and_its_state(peer):
+    installation = Installation(peer, replacements(peer))
+    shown = installation.install(vectorise=True)
+    again = installation.install(vectorise=True)  # a cell that is run again
+    assert repr(shown) == repr(again) == f"<Installed in {peer.module}, vectorise=True: 5 attributes replaced>"
+    installation.uninstall()
+    assert repr(shown) == f"<Installed in {peer.module}, vectorise=True: restored>"
+
+
 def test_threads_share_one_installation(peer):
     installation = Installation(peer, replacements(peer))
     inside, seen = threading.Barrier(8), []
@@ -216,6 +225,16 @@ def test_an_untested_version_warns(peer, tested):
     other = Peer(module=peer.module, distribution=peer.distribution, tested=tested, extra=peer.extra)
     with pytest.warns(UntestedVersionWarning, match=r"1\.2\.3 was not tested"):
         Installation(other, replacements(peer)).install().__exit__(None, None, None)
+
+
+def test_an_untested_version_is_reported_at_the_line_that_installs(peer):
+    other = Peer(module=peer.module, distribution=peer.distribution, tested=("2",), extra=peer.extra)
+    program = "def install(call):\n    return call()\n"
+    names = {"__name__": "dpcore.interop.some_peer"}
+    exec(compile(program, "some_peer.py", "exec"), names)  # functions of dpcore's own stand between the user and the warning
+    with pytest.warns(UntestedVersionWarning) as seen:
+        names["install"](Installation(other, replacements(peer)).install).__exit__(None, None, None)
+    assert [one.filename for one in seen] == [__file__]
 
 
 def test_a_half_imported_peer_is_refused(tmp_path, monkeypatch):

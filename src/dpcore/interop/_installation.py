@@ -169,6 +169,12 @@ class Installation:
             raise
         return wanted
 
+    def describe(self, options: dict[str, Any]) -> str:
+        """The peer, the options and how many attributes are replaced now."""
+        found = self._generation
+        state = "restored" if found is None or found.options != options else f"{len(found.kept)} attributes replaced"
+        return f"{self._peer.module}, {_words(options)}: {state}" if options else f"{self._peer.module}: {state}"
+
     def release(self, generation: object) -> None:
         """Return one claim, and restore the peer after the last one."""
         with self._lock:
@@ -188,6 +194,10 @@ class Installed:
         self._options = generation.options
         self._claims: list[_Generation] = [generation]
         self._entered = 0
+
+    def __repr__(self) -> str:
+        """What a notebook shows below a cell that ends with `install()`."""
+        return f"<Installed in {self._installation.describe(self._options)}>"
 
     def __enter__(self) -> Self:
         self._entered += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import warnings
 from dataclasses import dataclass
@@ -72,5 +73,13 @@ class Peer:
             warnings.warn(
                 f"{self.distribution} {version} was not tested with dpcore; the tests ran with {', '.join(self.tested)}",
                 UntestedVersionWarning,
-                stacklevel=5,
+                stacklevel=_callers(),
             )
+
+
+def _callers() -> int:
+    """The level, for `warnings.warn` in the caller, of the first function that is not dpcore's: the user's line is named, not one of ours."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__.partition(".")[0]:
+        frame, level = frame.f_back, level + 1
+    return level
