@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="make test-interop PEER=pandas22")
 
 import pyarrow as pa
+import pyarrow.dataset as dataset
 from hypothesis import given, settings
 
 from dpcore import local, mechanisms
@@ -312,7 +313,11 @@ BAD = {
     "keep of an array": (pa.array([1.0]), REALS["Laplace"], {"keep": ["x"]}, ParameterError, "keep names columns"),
     "a table for one": (pa.table({"x": [1.0]}), REALS["Laplace"], {}, ParameterTypeError, "is a table"),
     "an array for several": (pa.array([1.0]), {"x": REALS["Laplace"]}, {}, ParameterTypeError, "must be a table"),
-    "a list": ([1.0], REALS["Laplace"], {}, ParameterTypeError, "__arrow_c_stream__"),
+    "a list": ([1.0], REALS["Laplace"], {}, ParameterTypeError, "__arrow_c_stream__, got list; numbers.*go to the mechanism itself"),
+    "a number of Arrow": (pa.scalar(SECRET), REALS["Laplace"], {}, ParameterTypeError, r"mechanism\.release\(data\.as_py\(\)\)"),
+    "counts of values": (pa.array(["a", "a"]).value_counts(), {"counts": REALS["Laplace"]}, {}, ParameterTypeError, "from_struct_array"),
+    "a data set": (dataset.dataset(pa.table({"x": [1]})), {"x": REALS["Laplace"]}, {}, ParameterTypeError, r"scanner\(\)\.to_reader"),
+    "another word": (pa.array([1.0]), REALS["Laplace"], {"missing": "drop"}, ParameterTypeError, '"refuse", "keep" or a value that stands'),
     "no column": (pa.table({"x": [1.0]}), {"y": REALS["Laplace"]}, {}, ParameterError, "no column 'y'"),
     "two columns": (pa.Table.from_arrays([[1.0], [2.0]], names=["x", "x"]), {"x": REALS["Laplace"]}, {}, ParameterError, "several columns"),
     "kept and noised": (pa.table({"x": [1.0]}), {"x": REALS["Laplace"]}, {"keep": ["x"]}, ParameterError, "cannot be in keep"),

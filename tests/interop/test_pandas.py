@@ -142,6 +142,22 @@ def test_frames_keep_the_index_and_what_is_named():
     assert found["n"].dtype == np.int64
 
 
+def test_labels_of_columns_may_be_anything_that_pandas_allows():
+    numbered = dp.release(pd.DataFrame(np.zeros((2, 3))), {0: EXACT, 2: LAPLACE}, missing=0, keep=[1])
+    assert numbered.columns.tolist() == [0, 1, 2]
+    assert numbered[1].tolist() == [0, 0]
+    people = pd.DataFrame({"region": ["n", "n", "s"], "sex": ["f", "m", "f"], "cost": [1.0, 2.0, 3.0]})
+    levels = people.groupby("region").agg({"cost": ["sum", "count"]})
+    found = dp.release(levels, {("cost", "sum"): EXACT, ("cost", "count"): COUNTS}, missing="refuse")
+    assert found.columns.equals(levels.columns)
+    assert found.round(3)[("cost", "sum")].tolist() == [3, 3]
+    crossed = pd.crosstab(people["region"], people["sex"])
+    found = dp.release(crossed, {"m": COUNTS}, keep=["f"])
+    assert found.columns.name == "sex"
+    assert found.index.equals(crossed.index)
+    assert found["f"].equals(crossed["f"])
+
+
 def test_subclasses_stay():
     class Frame(pd.DataFrame):
         @property
@@ -230,7 +246,16 @@ def test_nan_is_missing():
 
 
 BAD = {
-    "a list": ([1.0], LAPLACE, ParameterTypeError, "must be a Series"),
+    "a list": ([1.0], LAPLACE, ParameterTypeError, r"must be a Series.*lists.*go to the mechanism itself: mechanism\.release"),
+    "a sum": (np.float64(SECRET), LAPLACE, ParameterTypeError, r"got float64; numbers.*go to the mechanism itself: mechanism\.release"),
+    "a group": (pd.Series([SECRET]).groupby([1]), LAPLACE, ParameterTypeError, "got SeriesGroupBy$"),
+    "numbers as objects": (pd.Series([SECRET], dtype=object), COUNTS, ParameterTypeError, r"objects are read as text.*convert_dtypes\(\)"),
+    "a column of dates": (
+        pd.DataFrame({"x": pd.to_datetime(["2020-01-01"])}),
+        {"x": LAPLACE},
+        ParameterTypeError,
+        "column 'x': no mechanism",
+    ),
     "several for one": (pd.Series([1.0]), {"x": LAPLACE}, ParameterTypeError, "takes one mechanism"),
     "one for a frame": (pd.DataFrame({"x": [1.0]}), LAPLACE, ParameterTypeError, "a mapping of column names"),
     "no column": (pd.DataFrame({"x": [1.0]}), {"y": LAPLACE}, ParameterError, "no column 'y'"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dpcore import _backend
 from dpcore._validation import check_choice, check_threads
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.interop import _cells as cells_of
-from dpcore.interop._forms import Answers, Form, form_of
+from dpcore.interop._forms import Answers, Codes, Form, form_of
 from dpcore.rng import resolve
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ UNDECLARED = (
     "missing is required, because {which} can hold nulls or NaN: a value that stands for them; "
     '"keep" leaves them where they are, so that their positions are published; "refuse" raises at the first one'
 )
+
+MEANT: tuple[tuple[Any, str], ...] = (
+    (
+        (Number, np.generic, np.ndarray, list, tuple),
+        "; numbers, lists and arrays of NumPy go to the mechanism itself: mechanism.release(data)",
+    ),
+    (pa.Scalar, "; a single value goes to the mechanism itself: mechanism.release(data.as_py())"),
+    (pa.StructArray, "; as a table it is pyarrow.RecordBatch.from_struct_array(data)"),
+)
+"""What to do with data that are no columns."""
+
+
+def refused(data: Any, wanted: str) -> ParameterTypeError:
+    """The error for data of a type that a library's `release` does not take, with what the reader may have meant."""
+    hint = next((hint for kinds, hint in MEANT if isinstance(data, kinds)), "")
+    return ParameterTypeError(f"data must be {wanted}, got {type(data).__name__}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,8 @@ class ColumnNoise:
         rng = None if rng is None else resolve(rng)  # pieces of a column never read the same words, even if the stream repeats itself
         if isinstance(missing, str) and missing in POLICIES:
             return cls(form, missing, form.neutral, rng, threads)
+        if isinstance(missing, str) and not isinstance(form, Codes):
+            raise ParameterTypeError(f'missing must be "refuse", "keep" or a value that stands for nulls, got {missing!r}')
         if missing is None and form.own_stand_in is None:
             return cls(form, None, form.neutral, rng, threads)
         return cls(form, "replace", form.stand_in(form.own_stand_in if missing is None else missing), rng, threads)
@@ -205,15 +224,15 @@ class TableNoise:
         Columns that are given as they are.
     """
 
-    columns: dict[str, ColumnNoise]
-    keep: tuple[str, ...]
+    columns: dict[Any, ColumnNoise]
+    keep: tuple[Any, ...]
 
     @classmethod
     def of(cls, mechanisms: Any, missing: Any, dtype: str, keep: Any, rng: Stream | None, threads: int | None) -> TableNoise:
         """Check the arguments of a call on a table."""
         if not isinstance(mechanisms, Mapping):
             raise ParameterTypeError(f"a table takes a mapping of column names to mechanisms, got {type(mechanisms).__name__}")
-        if isinstance(keep, str) or not isinstance(keep, Sequence) or not all(isinstance(name, str) for name in keep):
+        if isinstance(keep, str) or not isinstance(keep, Sequence) or not all(isinstance(name, Hashable) for name in keep):
             raise ParameterTypeError("keep must be a list of names of columns")
         declared = missing if isinstance(missing, Mapping) else dict.fromkeys(mechanisms, missing)
         other = [name for name in declared if name not in mechanisms]
@@ -230,10 +249,10 @@ class TableNoise:
         columns = {name: ColumnNoise.of(each, declared.get(name), dtype, rng, threads) for name, each in mechanisms.items()}
         return cls(columns, tuple(keep))
 
-    def chosen(self, names: Sequence[Any]) -> list[str]:
+    def chosen(self, names: Sequence[Any]) -> list[Any]:
         """The columns of the result, in the order of the table; raises if one is absent or its name is not unique."""
         wanted = {*self.columns, *self.keep}
-        found = [name for name in names if isinstance(name, str) and name in wanted]
+        found = [name for name in names if name in wanted]
         absent = [name for name in (*self.columns, *self.keep) if name not in found]
         if absent:
             raise ParameterError(f"the table has no column {absent[0]!r}")

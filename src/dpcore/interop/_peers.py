@@ -78,7 +78,7 @@ class Peer:
 
 
 def _callers() -> int:
-    """The level, for `warnings.warn` in the caller, of the first function that is not dpcore's: the user's line is named, not one of ours."""
+    """The level, for `warnings.warn` in the caller, of the first function that is not dpcore's, so that the user's line is named."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__.partition(".")[0]:
         frame, level = frame.f_back, level + 1

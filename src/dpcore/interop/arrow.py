@@ -152,10 +152,12 @@ def chunked(data: Any) -> pa.ChunkedArray:
     """A column as Arrow, by its stream."""
     import pyarrow as pa
 
+    from dpcore.interop._columns import refused
+
     if isinstance(data, pa.ChunkedArray):
         return data
     if not hasattr(type(data), "__arrow_c_stream__"):
-        raise ParameterTypeError(f"data must be an array of pyarrow or have __arrow_c_stream__, got {type(data).__name__}")
+        raise refused(data, "an array of pyarrow or have __arrow_c_stream__")
     cells = _imported(data, pa.chunked_array)
     if pa.types.is_struct(cells.type):
         raise ParameterTypeError("data is a table, or a column of structs: a table takes a mapping of column names to mechanisms")
@@ -166,10 +168,14 @@ def table_of(data: Any) -> pa.Table:
     """A table as Arrow, by its stream."""
     import pyarrow as pa
 
+    from dpcore.interop._columns import refused
+
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.Array | pa.ChunkedArray) or not hasattr(type(data), "__arrow_c_stream__"):
-        raise ParameterTypeError(f"data must be a table of pyarrow or have __arrow_c_stream__, got {type(data).__name__} with a mapping")
+        if hasattr(data, "scanner"):
+            raise ParameterTypeError("a dataset is read in batches: give data.scanner().to_reader(), or data.to_table()")
+        raise refused(data, "a table of pyarrow, or have __arrow_c_stream__, where mechanisms are given by column")
     return _imported(data, lambda stream: pa.RecordBatchReader.from_stream(stream).read_all())
 
 

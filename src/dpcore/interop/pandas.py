@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ def release(
     *,
     missing: Any = None,
     dtype: Literal["column", "mechanism"] = "column",
-    keep: Sequence[str] = (),
+    keep: Sequence[Hashable] = (),
     rng: Stream | None = None,
     threads: int | None = None,
 ) -> Any:
@@ -42,15 +42,15 @@ def release(
     ----------
     data : pandas.Series or DataFrame
         A Series, for one mechanism; a frame, for a mapping.
-    mechanism : object, or mapping of str to object
-        Of `dpcore.mechanisms` or `dpcore.local`; or one for each column by its name.
-    missing : "refuse", "keep", or a value; or mapping of str to these
+    mechanism : object, or mapping of labels to object
+        Of `dpcore.mechanisms` or `dpcore.local`; or one for each column by its label, which may be a number, or a tuple of several levels.
+    missing : "refuse", "keep", or a value; or mapping of labels to these
         What becomes of NaN, None and `pandas.NA`, as in `dpcore.interop.arrow.release`. Required for all dtypes but NumPy's integers and
         bool, unless the mechanism itself has `missing` or `unknown`.
     dtype : {"column", "mechanism"}, default "column"
         "column": the dtype of the column where it can hold the results. "mechanism": float64, int64, bool or codes, of the same kind of
         array.
-    keep : sequence of str, optional
+    keep : sequence of labels, optional
         Columns of a frame that the result has as they are. They are not protected. All others are left out.
     rng : Stream, optional
         None is the secure source.
@@ -60,7 +60,7 @@ def release(
     Returns
     -------
     pandas.Series or DataFrame
-        With the index of `data`, which must not depend on the records.
+        With the index of `data`, which must not depend on the records, and the labels of its columns.
 
     Raises
     ------
@@ -88,31 +88,32 @@ def release(
     needed(PEER, ARROW)
     import pandas as pd
 
-    from dpcore.interop._columns import ColumnNoise, TableNoise
+    from dpcore.interop._columns import ColumnNoise, TableNoise, refused
 
     if isinstance(data, pd.Series):
         if isinstance(mechanism, Mapping) or len(keep):
             raise ParameterTypeError("a Series takes one mechanism, and keep is for frames")
         return _series(data, ColumnNoise.of(mechanism, missing, dtype, rng, threads), "the Series")
     if not isinstance(data, pd.DataFrame):
-        raise ParameterTypeError(f"data must be a Series or a DataFrame of pandas, got {type(data).__name__}")
+        raise refused(data, "a Series or a DataFrame of pandas")
     table = TableNoise.of(mechanism, missing, dtype, keep, rng, threads)
     names = table.chosen(list(data.columns))
     for name in names:
         if name in table.columns:
-            _kind(data[name], table.columns[name], f"the column {name!r}")
-    found = {name: _named(name, data[name], table.columns.get(name)) for name in names}
-    make = getattr(data, "_constructor", pd.DataFrame)
-    return make(found, index=data.index, columns=names, copy=False)
+            _named(name, data[name], table.columns[name], _kind)
+    found = [_named(name, data[name], table.columns[name], _series) if name in table.columns else data[name] for name in names]
+    result = getattr(data, "_constructor", pd.DataFrame)(dict(enumerate(found)), index=data.index, copy=False)
+    # The labels of the columns stay what they are: numbers, tuples of several levels, and the name that they have together.
+    wanted = set(names)
+    result.columns = data.columns[[place for place, name in enumerate(data.columns) if name in wanted]]
+    return result
 
 
-def _named(name: str, column: pd.Series, noise: ColumnNoise | None) -> pd.Series:
-    if noise is None:
-        return column
+def _named(name: Hashable, column: pd.Series, noise: ColumnNoise, work: Callable[..., Any]) -> Any:
     try:
-        return _series(column, noise, f"the column {name!r}")
-    except DataError as error:
-        raise DataError(f"column {name!r}: {error}") from None
+        return work(column, noise, f"the column {name!r}")
+    except (DataError, ParameterTypeError) as error:
+        raise type(error)(f"column {name!r}: {error}") from None
 
 
 def _kind(column: pd.Series, noise: ColumnNoise, which: str) -> pa.DataType:
@@ -121,12 +122,16 @@ def _kind(column: pd.Series, noise: ColumnNoise, which: str) -> pa.DataType:
 
     is_numpy = isinstance(column.dtype, np.dtype)
     if is_numpy and column.dtype.kind not in "iufbO":
-        raise ParameterTypeError(f"{which} has the dtype {column.dtype}, which no mechanism takes")
+        raise ParameterTypeError(f"no mechanism takes the dtype {column.dtype}")
     try:
         kind = pa.from_numpy_dtype(column.dtype) if is_numpy and column.dtype.kind != "O" else _arrow(column.iloc[:0]).type
     except (DataError, pa.ArrowNotImplementedError):
-        raise ParameterTypeError(f"{which} has the dtype {column.dtype}, which Arrow does not read") from None
-    noise.result(kind, nullable=not is_numpy or column.dtype.kind == "O", which=which)
+        raise ParameterTypeError(f"Arrow does not read the dtype {column.dtype}") from None
+    try:
+        noise.result(kind, nullable=not is_numpy or column.dtype.kind == "O", which=which)
+    except ParameterTypeError as error:
+        hint = ": objects are read as text; give numbers and truth values a dtype, with convert_dtypes()" if column.dtype == object else ""
+        raise ParameterTypeError(f"{error}{hint}") from None
     return kind
 
 

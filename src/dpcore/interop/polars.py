@@ -92,7 +92,7 @@ def release(
     needed(PEER, ARROW)
     import polars as pl
 
-    from dpcore.interop._columns import ColumnNoise, TableNoise
+    from dpcore.interop._columns import ColumnNoise, TableNoise, refused
 
     if isinstance(data, pl.Series):
         if isinstance(mechanism, Mapping) or len(keep):
@@ -101,7 +101,7 @@ def release(
         noise.check_declared("a Series of polars")
         return _series(data, noise)
     if not isinstance(data, pl.DataFrame | pl.LazyFrame):
-        raise ParameterTypeError(f"data must be a Series, a DataFrame or a LazyFrame of polars, got {type(data).__name__}")
+        raise refused(data, "a Series, a DataFrame or a LazyFrame of polars")
     table = TableNoise.of(mechanism, missing, dtype, keep, rng, threads)
     for name, each in table.columns.items():
         each.check_declared(f"the column {name!r}")
