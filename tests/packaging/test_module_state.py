@@ -91,6 +91,11 @@ ALLOWED = {
         "sensitivity_of_sum()": CACHE,
         "_cell()": CACHE,
     },
+    "interop/pipelinedp.py": {
+        "PEER": CONSTANT,
+        "_INSTALLATION": "what install() has replaced, under its own lock",
+        "_private_scale()": CACHE,
+    },
     "interop/tumult.py": {"PEER": CONSTANT, "_INSTALLATION": "what install() has replaced, under its own lock"},
     "interop/polars.py": {"PEER": CONSTANT, "ARROW": CONSTANT, "_INSTALLATION": "its own lock guards what is installed"},
     "inference/_lipschitz.py": {"least_sample_size()": CACHE},

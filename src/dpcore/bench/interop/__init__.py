@@ -13,6 +13,7 @@ PEERS: tuple[str, ...] = (
     "numpy",
     "opacus",
     "opendp",
+    "pipelinedp",
     "smartnoise",
     "tumult",
 )
