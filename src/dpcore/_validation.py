@@ -268,7 +268,7 @@ def check_out(out: object, dtype: type | np.dtype[Any], shape: tuple[int, ...], 
         raise ParameterError(f"out must have the shape {shape} of the values, got {out.shape}")
     if not out.flags.writeable:
         raise ParameterError("out must be writable, got a read-only array")
-    if 0 in out.strides and any(stride == 0 and n > 1 for stride, n in zip(out.strides, shape, strict=True)):
+    if 0 in out.strides and out.size and any(stride == 0 and n > 1 for stride, n in zip(out.strides, shape, strict=True)):
         raise ParameterError("out must have its own memory for every element, got a broadcast array")
     return out
 

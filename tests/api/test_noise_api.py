@@ -275,6 +275,13 @@ def test_a_wrong_out(function: Callable) -> None:
 
 
 @each
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_an_out_without_elements(function: Callable, shape: tuple[int, ...]) -> None:
+    out = np.empty(shape, dtype_of(function))  # NumPy gives it strides of 0
+    assert function(out, 1.0, out=out) is out
+
+
+@each
 def test_wrong_calls_take_no_nonce(function: Callable) -> None:
     rng = KeyedRandom(KEY)
     for options in ({"threads": 0}, {"out": np.zeros(9)}):

@@ -101,7 +101,7 @@ def with_key(seed):
 @pytest.mark.parametrize("kind", KINDS)
 def test_released_numbers_are_the_sums_with_noise_rounded_once(kind):
     rng = np.random.default_rng(3)
-    each = [torch.from_numpy(rng.normal(size=(70, *shape)).astype(np.float32)) for shape in ((40, 30), (7,))]
+    each = [torch.from_numpy(rng.normal(size=(70, *shape)).astype(np.float32)) for shape in ((40, 3), (70, 60), (7,))]
     with opacus.install():
         optimizer, parameters = optimizer_with(each, kind=kind, seed=11)
         optimizer.clip_and_accumulate()
@@ -109,11 +109,14 @@ def test_released_numbers_are_the_sums_with_noise_rounded_once(kind):
         unclipped = getattr(optimizer, "unclipped_num", None)
         scale = _optimizers.noise_scale(optimizer, _optimizers.Options("proved", None))
         optimizer.add_noise()
-    assert scale == pytest.approx(scale_of(optimizer) * opacus.sensitivity_factor(1207, 167), rel=1e-12)
+    assert scale == pytest.approx(scale_of(optimizer) * opacus.sensitivity_factor(4327, 167), rel=1e-12)
     stream = with_key(11)
-    for p, exact in zip(parameters, sums, strict=True):
+    small = noise.gaussian(np.concatenate([sums[0].ravel(), sums[2]]), scale, rng=stream).astype(np.float32)
+    large = noise.gaussian(sums[1], scale, rng=stream).astype(np.float32)
+    for p, expected in zip(parameters, (small[:120].reshape(40, 3), large, small[120:]), strict=True):
         assert p.grad.dtype == torch.float32
-        assert p.grad.numpy().tobytes() == noise.gaussian(exact, scale, rng=stream).astype(np.float32).tobytes()
+        assert np.array_equal(p.grad.numpy(), expected)
+        assert p.summed_grad.data_ptr() == p.grad.data_ptr()
     if unclipped is not None:
         assert float(optimizer.unclipped_num) == np.float32(noise.gaussian(int(unclipped), 2.0, rng=stream))
 

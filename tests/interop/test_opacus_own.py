@@ -46,7 +46,8 @@ def outcomes(how: str, folder: Path) -> dict[str, str]:
         sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={folder}", "-p", "support.opacus_own", "-p", "no:cacheprovider",
         "-o", "python_files=*_test.py", *(f"--ignore={TESTS / name}" for name in ELSEWHERE), f"--junitxml={report}", str(TESTS),
     ]  # fmt: skip
-    environment = os.environ | {"DPCORE_OPACUS": how, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"DPCORE_OPACUS": how, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"}
     subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True)
     found: dict[str, str] = {}
     for case in ET.parse(report).iter("testcase"):

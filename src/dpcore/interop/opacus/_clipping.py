@@ -12,6 +12,7 @@ from dpcore.interop.opacus._bounds import COLUMNS, MAX_PARAMETERS, RADII, ROWS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import torch
     from torch import Tensor
 
 
@@ -91,19 +92,24 @@ def check_precision() -> None:
         )
 
 
-def block_norms(gradients: Tensor) -> list[Tensor]:
-    """The ℓ2 norms of up to 4,096 numbers of each sample's gradient at a time, in float32. Each has a shape (samples, blocks).
+def rows_of(gradients: Tensor) -> Tensor:
+    """The gradient of each sample as a contiguous row in float32. Gradients of half the width are widened, which is exact.
 
-    Rows are contiguous: torch adds the squares of such a row in an order that depends on its length alone, so that no sample changes the
-    rounding of another one's norm. In another layout the order depends on the number of rows.
+    torch adds the squares of a contiguous row in an order that depends on its length alone, so that no sample changes the rounding of
+    another one's norm. In another layout the order depends on the number of rows.
     """
+    return gradients.reshape(gradients.shape[0], gradients.shape[1:].numel()).float().contiguous()
+
+
+def block_norms(rows: Tensor) -> list[Tensor]:
+    """The ℓ2 norms of up to 4,096 numbers of each row at a time, in float32. Each has a shape (samples, blocks)."""
     import torch
 
-    flat = gradients.reshape(len(gradients), gradients.shape[1:].numel()).contiguous()
-    whole = flat.shape[1] // COLUMNS * COLUMNS
-    parts = [torch.linalg.vector_norm(flat[:, :whole].unflatten(1, (-1, COLUMNS)), dim=-1)] if whole else []
-    if whole < flat.shape[1]:
-        parts.append(torch.linalg.vector_norm(flat[:, whole:], dim=-1, keepdim=True))
+    columns = rows.shape[1]
+    whole = columns // COLUMNS * COLUMNS
+    parts = [torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (-1, COLUMNS)), dim=-1)] if whole else []
+    if not parts or whole < columns:
+        parts.append(torch.linalg.vector_norm(rows[:, whole:], dim=-1, keepdim=True))
     return parts
 
 
@@ -119,9 +125,9 @@ def factors(norm: Tensor, radius: float) -> Tensor:
     return (radius / (norm + 1e-6)).clamp_(max=1.0).float()
 
 
-def add_clipped(before: Tensor | None, factor: Tensor, gradients: Tensor) -> Tensor:
-    """The sum before plus Σ factor·gradient. Batches of one step are added in float64, which is kept beside the rounded sum."""
-    batch = _pairwise(factor, gradients)
+def add_clipped(before: Tensor | None, factor: Tensor, rows: Tensor, shape: torch.Size) -> Tensor:
+    """The sum before plus Σ factor·row. Batches of one step are added in float64, which is kept beside the rounded sum."""
+    batch = _pairwise(factor, rows).view(shape)
     if before is None:
         return batch
     kept: Any = getattr(before, "_dpcore_sum", None)
@@ -131,12 +137,10 @@ def add_clipped(before: Tensor | None, factor: Tensor, gradients: Tensor) -> Ten
     return rounded
 
 
-def _pairwise(factor: Tensor, gradients: Tensor) -> Tensor:
-    """Σ factor·gradient, 64 of them in any order, and such sums in pairs: no term goes through more than 64 + ⌈log2⌈n/64⌉⌉ roundings."""
-    import torch
-
-    samples = len(gradients)
+def _pairwise(factor: Tensor, rows: Tensor) -> Tensor:
+    """Σ factor·row, 64 of them in any order, and such sums in pairs: no term goes through more than 64 + ⌈log2⌈n/64⌉⌉ roundings."""
+    samples = rows.shape[0]
     if samples <= ROWS:
-        return torch.einsum("i,i...", factor, gradients)
+        return factor @ rows
     half = ROWS << ((samples - 1) // ROWS).bit_length() - 1
-    return _pairwise(factor[:half], gradients[:half]).add_(_pairwise(factor[half:], gradients[half:]))
+    return _pairwise(factor[:half], rows[:half]).add_(_pairwise(factor[half:], rows[half:]))

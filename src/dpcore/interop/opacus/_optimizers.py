@@ -24,12 +24,15 @@ from dpcore.interop.opacus._clipping import (
     check_radius,
     factors,
     joined,
+    rows_of,
 )
 from dpcore.rng import Stream
 
 Optimizer: TypeAlias = Any
 """A DPOptimizer; Opacus publishes no types."""
 Method: TypeAlias = Callable[..., Any]
+SMALL = 4096
+"""Numbers of a parameter that gets its noise together with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,22 +165,16 @@ def _clip(optimizer: Optimizer, options: Options) -> None:
     check_precision()
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         radii, factor, finite = _factors(optimizer, parameters)
-        _note(optimizer, parameters, Step(len(factor[0]), radii, count, finite), options)
+        _note(optimizer, parameters, Step(factor[0].shape[0], radii, count, finite), options)
         for p, own in zip(parameters, factor, strict=True):
             _check_processed_flag(p.grad_sample)
-            p.summed_grad = add_clipped(p.summed_grad, own, _gradients(optimizer, p))
+            p.summed_grad = add_clipped(p.summed_grad, own, rows_of(optimizer._get_flat_grad_sample(p)), p.shape)
             _mark_as_processed(p.grad_sample)
-
-
-def _gradients(optimizer: Optimizer, p: Any) -> Any:
-    """The per-sample gradients of a parameter. Those of half the width are widened, which is exact."""
-    gradients = optimizer._get_flat_grad_sample(p)
-    return gradients if gradients.dtype == p.dtype else gradients.to(p.dtype)
 
 
 def _factors(optimizer: Optimizer, parameters: list[Any]) -> tuple[tuple[float, ...], list[Any], bool]:
     """The clipping bounds, what each parameter's gradients are multiplied with, and whether all gradients are known to be finite."""
-    parts = [block_norms(_gradients(optimizer, p)) for p in parameters]
+    parts = [block_norms(rows_of(optimizer._get_flat_grad_sample(p))) for p in parameters]
     if (given := getattr(optimizer, "max_grad_norms", None)) is not None:
         radii = tuple(check_radius(radius) for radius in given)
         each = [joined(own) for own in parts]
@@ -187,7 +184,7 @@ def _factors(optimizer: Optimizer, parameters: list[Any]) -> tuple[tuple[float, 
     norm = joined([part for own in parts for part in own])
     common = factors(norm, radius)
     if hasattr(optimizer, "unclipped_num"):  # of adaptive clipping
-        optimizer.sample_size += len(common)
+        optimizer.sample_size += common.shape[0]
         optimizer.unclipped_num += (common >= 1).sum()
     return (radius,), [common] * len(parts), math.isfinite(float(norm.sum()))
 
@@ -239,16 +236,33 @@ def _add_noise(optimizer: Optimizer, options: Options) -> None:
     if step is None or not step.finite:
         _check_finite(parameters)
     rng = _stream(optimizer)
+    for values in _arrays(parameters):
+        noise.gaussian(values, scale, rng=rng, out=values)
     for p in parameters:
-        # In place: the sum without noise is not needed again, and new memory would cost as much time as the noise.
-        values = p.summed_grad = p.summed_grad.detach().contiguous()
-        array = values.numpy()
-        noise.gaussian(array, scale, rng=rng, out=array)
-        p.grad = values.view_as(p)
-        _mark_as_processed(values)
+        p.grad = p.summed_grad.view_as(p)
+        _mark_as_processed(p.summed_grad)
     optimizer._dpcore_step = None
     if hasattr(optimizer, "unclipped_num"):
         _count_with_noise(optimizer, rng)
+
+
+def _arrays(parameters: list[Any]) -> Iterator[Any]:
+    """Arrays over the memory of the sums: one for each that is large, and one for the others, as a call takes longer than their noise.
+
+    Noise takes the place of the sums: they are not needed again, and new memory would cost as much time as the noise.
+    """
+    import torch
+
+    small = [p for p in parameters if p.numel() <= SMALL]
+    if small:
+        joint = torch.cat([p.summed_grad.detach().flatten() for p in small])
+        for p, part in zip(small, joint.split([p.numel() for p in small]), strict=True):
+            p.summed_grad = part.view(p.shape)
+        yield joint.numpy()
+    for p in parameters:
+        if p.numel() > SMALL:
+            p.summed_grad = p.summed_grad.detach().contiguous()
+            yield p.summed_grad.numpy()
 
 
 def noise_scale(optimizer: Optimizer, options: Options) -> float:
