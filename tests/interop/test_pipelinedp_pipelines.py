@@ -103,6 +103,18 @@ def test_deviations_are_reported_beside_the_noise(installed, accountant):
         assert np.std(answer.noised_value) == pytest.approx(answer.noise_stddev, rel=0.05)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_that_are_put_into_one_array_get_the_same_noise(installed, kind):
+    """The recipe of the page: sensitivities are those of all numbers together, in both forms."""
+    values, params = np.zeros(20_000), {"l0_sensitivity": 3, "linf_sensitivity": 2, "output_noise_stddev": True}
+    params |= {"l1_sensitivity": None, "l2_sensitivity": None}
+    numbers, (array,) = noised(kind, *values.tolist(), **params), noised(kind, values, **params)
+    assert {number.noise_stddev for number in numbers} == {array.noise_stddev}
+    scale = array.noise_stddev / (np.sqrt(2) if kind == "LAPLACE" else 1)
+    assert fit(kind, scale, array.noised_value) > laws.ERROR_RATE
+    assert fit(kind, scale, np.array([number.noised_value for number in numbers])) > laws.ERROR_RATE
+
+
 # Installation
 
 
@@ -112,7 +124,7 @@ def test_every_attribute_is_restored_by_identity():
         assert served()
         assert {name for name, value in attributes() if before.get(name) != value} == {"AdditiveMechanism.add_noise"}
     assert dict(attributes()) == before
-    pipelinedp.install()
+    assert repr(pipelinedp.install()) == "<Installed in pipeline_dp: 1 attribute replaced>"
     pipelinedp.uninstall()
     pipelinedp.uninstall()
     assert dict(attributes()) == before

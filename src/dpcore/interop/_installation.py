@@ -172,7 +172,7 @@ class Installation:
     def describe(self, options: dict[str, Any]) -> str:
         """The peer, the options and how many attributes are replaced now."""
         found = self._generation
-        state = "restored" if found is None or found.options != options else f"{len(found.kept)} attributes replaced"
+        state = "restored" if found is None or found.options != options else f"{_count(len(found.kept))} replaced"
         return f"{self._peer.module}, {_words(options)}: {state}" if options else f"{self._peer.module}: {state}"
 
     def release(self, generation: object) -> None:
@@ -217,6 +217,10 @@ def _home(value: Any) -> str | None:
     names = getattr(value, "__globals__", None)
     home = names.get("__name__") if isinstance(names, dict) else getattr(value, "__module__", None)
     return home.partition(".")[0] if isinstance(home, str) else None
+
+
+def _count(attributes: int) -> str:
+    return "1 attribute" if attributes == 1 else f"{attributes} attributes"
 
 
 def _words(options: dict[str, Any]) -> str:
