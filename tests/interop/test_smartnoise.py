@@ -299,6 +299,7 @@ def test_a_scale_that_smartnoise_does_not_find():
     [
         (math.inf, {}), (1.0, {"sensitivity": 0}), (0.0, {}), (-1.0, {}), (math.nan, {}), (1e-9, {}), (1.0, {"sensitivity": -1}),
         (1.0, {"max_contrib": 0}), (1.0, {"max_contrib": 1.5}), (1.0, {"sensitivity": math.inf}), (1.0, {"sensitivity": None}),
+        (1e6, {"max_contrib": 2**33}),
     ],
 )  # fmt: skip
 def test_what_smartnoise_refuses_is_refused_in_its_words(epsilon, parameters):
@@ -312,6 +313,13 @@ def test_what_smartnoise_refuses_is_refused_in_its_words(epsilon, parameters):
 def test_a_delta_that_is_none_is_smartnoises_to_refuse(delta):
     with pytest.raises(ValueError, match=r"greater than 0|Unable to find|math domain|expected a"):
         ours("gaussian", delta=delta)
+
+
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [(1.0, 1e-300), (1.0, 5e-324), (1e300, 1)])
+def test_scales_below_dpcores_are_left_to_smartnoise(epsilon, sensitivity):
+    found = ours("laplace", epsilon, sensitivity=sensitivity)
+    assert found.scale == native("laplace", epsilon, sensitivity=sensitivity).scale
+    assert found.release([3, 4]) == [3.0, 4.0]
 
 
 def test_a_scale_of_zero_is_left_to_smartnoise(monkeypatch):

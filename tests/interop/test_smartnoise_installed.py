@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpcore.bench.benchmark import Plan
+from dpcore.bench.interop import smartnoise as rows
 from dpcore.errors import ForeignPatchError, ParameterError, ParameterTypeError, UntestedVersionWarning
 from dpcore.interop import smartnoise
 from support import laws
@@ -230,7 +232,19 @@ def test_threads_draw_apart_and_have_the_same_classes(installed):
         assert len(set(pool.map(lambda _: smartnoise.__getattr__("Laplace"), range(64)))) == 1
 
 
-# The page
+# The benchmarks and the page
+
+
+@pytest.mark.parametrize("item", list(rows.benchmarks(Plan(size=1, largest=1, cores=1, quick=True))), ids=lambda item: item.name)
+def test_the_benchmarks_check_their_answers(item):
+    made = item.inputs()
+    for side, check in ((item.ours, item.check), (item.sides[0].prepare, item.sides[0].check)):
+        answer = side(made)()
+        check(made, answer)
+        for wrong in (Laplace(1.0, sensitivity=10), [1000.0], [["n", "years"]]):
+            with pytest.raises((AssertionError, AttributeError, TypeError)):
+                check(made, wrong)
+    assert not served()
 
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop" / "smartnoise.md"

@@ -167,9 +167,9 @@ class ExactNoise:
         return bool(
             0 < self.epsilon < math.inf
             and -math.inf < self.lower < self.upper < math.inf
-            and isinstance(self.max_contrib, int | np.integer)
-            and self.max_contrib >= 1
-            and self.rough_scale() <= LARGEST_SCALE
+            and isinstance(self.max_contrib, WHOLE)
+            and 1 <= self.max_contrib < 2**32
+            and LEAST <= self.rough_scale() <= LARGEST_SCALE
         )
 
     def release(self, vals: Iterable[Any]) -> list[float]:
