@@ -135,7 +135,7 @@ def assert_private(
     claims = _claims(mechanism, privacy)
     for claim in claims:
         _check_power(claim, runs, error_rate / len(claims))
-    run = mechanism if batch is None else _batched(mechanism, check_integer("batch", batch, low=1))
+    run = _single(mechanism) if batch is None else _batched(mechanism, check_integer("batch", batch, low=1))
     keys = _keys(seed, own_randomness=batch is not None or _draws_alone(mechanism))
     confidence = 1 - error_rate / len(claims)
     stated = claims if privacy is not None else [None]
@@ -191,6 +191,20 @@ def _refutable(claim: Privacy, runs: int, error_rate: float) -> bool:
 
 
 # Runs and their randomness
+
+
+def _single(mechanism: Any) -> Any:
+    """The mechanism, unless it is a function of two arguments, which may mean two things."""
+    from dpcore.audit._runs import takes
+    from dpcore.errors import ParameterTypeError
+
+    if _draws_alone(mechanism) and not takes(mechanism, 1) and takes(mechanism, 2):
+        got = getattr(mechanism, "__name__", type(mechanism).__name__)
+        raise ParameterTypeError(
+            f"mechanism must be f(x), f(x, size, rng) or an object of dpcore, got {got} of two arguments; if the second is a number of "
+            "runs, give batch=10_000; if it is a stream of dpcore, give dpcore.audit.repeat(f)"
+        )
+    return mechanism
 
 
 def _batched(mechanism: Any, batch: int) -> Callable[[Any, int, Stream], Any]:

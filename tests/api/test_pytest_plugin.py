@@ -126,6 +126,11 @@ def test_a_seed_repeats_the_result():
         ),
         (ParameterError, {"mechanism": lambda x, n: np.zeros(1), "privacy": Privacy(1.0), "batch": 9}, "one output for each of 9 runs"),
         (ParameterError, {"mechanism": numpys_coin, "privacy": Privacy(1.0), "batch": 0}, "batch must be"),
+        (
+            ParameterTypeError,
+            {"mechanism": lambda x, n: np.full(n, x), "privacy": Privacy(1.0)},
+            r"number of runs, give batch=10_000; if it",
+        ),
     ],
 )
 def test_what_is_refused(error, options, words):

@@ -316,7 +316,8 @@ class Runner:
                 "function that makes one run, write audit(repeat(function), x0, x1)"
             )
         if outputs.dtype.kind not in "biuf" and outputs.dtype.names is None:
-            raise ParameterTypeError(f"mechanism must return numbers or records of numbers, got dtype {outputs.dtype}")
+            hint = "; give labels as numbers, for instance labels.index(answer)" if outputs.dtype.kind in "US" else ""
+            raise ParameterTypeError(f"mechanism must return numbers or records of numbers, got dtype {outputs.dtype}{hint}")
         with self.lock:
             shape = self.shape = self.shape or outputs.shape[1:]
         if outputs.shape[1:] != shape:
