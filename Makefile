@@ -23,7 +23,8 @@ CYTHON_SOURCES := $(shell find src/_kernels \( -name '*.pyx' -o -name '*.pxd' \)
 comma := ,
 # PyTorch's own index has builds without CUDA, which are smaller by gigabytes; a build from elsewhere is as good.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-PEER_ENV_opacus := PIP_EXTRA_INDEX_URL="$(TORCH_INDEX)"
+# With its five retries for each package, pip takes seven minutes where that index cannot be reached.
+PEER_ENV_opacus := PIP_EXTRA_INDEX_URL="$(TORCH_INDEX)" PIP_RETRIES=1
 BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"]))
 
 .DEFAULT_GOAL := help
