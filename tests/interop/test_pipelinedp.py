@@ -115,6 +115,11 @@ def test_a_reported_scale_without_privacy_is_replaced_by_the_least_private_one(i
     assert np.std(made.add_noise(np.zeros(1000))) > 1e-3
 
 
+def test_reported_scales_at_the_ends_of_floats():
+    assert pipelinedp._private_scale(math.inf, EPSILON, DELTA, SENSITIVITY) == math.inf
+    assert pipelinedp._private_scale(0.0, EPSILON, DELTA, SENSITIVITY) == accounting.analytic_gaussian_scale(EPSILON, DELTA, SENSITIVITY)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_scales_beyond_ours_are_pipelinedps(installed, kind):
     made = mechanism(kind, sensitivity=1e-300)
@@ -158,10 +163,12 @@ def test_arrays_of_all_real_types_become_float64_of_the_same_shape(installed, ki
 
 def test_fractions_of_float32_are_kept(installed):
     """PipelineDP cuts them off: its float32 arrays become integers with integer noise."""
+    assert mechanism("LAPLACE", epsilon=1e6).add_noise(np.array([0.75, 1.9], np.float32)) == pytest.approx([0.75, 1.9], abs=1e-3)
     (answer,) = noised("LAPLACE", np.full(400_000, 0.75, np.float32))
     assert fit("LAPLACE", SENSITIVITY / EPSILON, answer - 0.75) > laws.ERROR_RATE
     pipelinedp.uninstall()
-    assert mechanism("LAPLACE").add_noise(np.full(3, 0.75, np.float32)).dtype == np.int64
+    native = mechanism("LAPLACE", epsilon=1e6).add_noise(np.array([0.75, 1.9], np.float32))
+    assert (native.dtype, native.tolist()) == (np.int64, [0, 1])
 
 
 def test_arrays_on_disk_are_served(installed, tmp_path):

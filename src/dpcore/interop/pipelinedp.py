@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,7 @@ def gaussian_scale(mechanism: Any) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def _private_scale(reported: float, epsilon: float, delta: float, sensitivity: float) -> float:
-    if accounting.gaussian_delta(epsilon, reported, sensitivity) <= delta:
+    if reported == math.inf or (reported > 0 and accounting.gaussian_delta(epsilon, reported, sensitivity) <= delta):
         return reported
     return accounting.analytic_gaussian_scale(epsilon, delta, sensitivity)
 
