@@ -9,7 +9,11 @@ import pytest
 
 pytest.importorskip("opendp", reason="make test-interop PEER=opendp")
 
+from dpcore.interop import opendp
 from support.tutorials import said
+from support.versions import only_tested
+
+only_tested(opendp.PEER)
 
 LINES = ("from dpcore.interop import opendp", "opendp.install()")
 FEATURE = {'"contrib"': '"contrib", "honest-but-curious"'}
