@@ -54,7 +54,7 @@ def install(*, vectorise: bool = False) -> Installed:
     -----
     Guarantee: that of each mechanism of diffprivlib, for real numbers as for the floats that it returns. Sensitivities are diffprivlib's.
 
-    Cost: some milliseconds.
+    Cost: 0.1 s the first time, for imports, and then some milliseconds.
 
     Examples
     --------
