@@ -182,7 +182,10 @@ class Namespace:
     - polars supposes that functions give the same result for the same input. An expression that is written twice, also under two names or
       in a filter and a selection, may be evaluated twice, with different noise, or once. Put it into `with_columns`, collect, and go on
       with the result.
-    - A literal, or another value that polars computes once and repeats, gets one draw, and every row has the same noise.
+    - A value that polars repeats over rows is not drawn for each of them: a literal, or an answer such as a sum in ``with_columns``, beside
+      a column in ``select``, or in ``over``. The in-memory engine draws it once. The streaming engine draws for each piece, or each row,
+      and the average of many noisings of one answer has no noise. Both draw an answer once in a ``select`` of nothing but aggregates, and
+      once for each group in ``group_by(…).agg(…)``.
     - polars evaluates a column in pieces, in any order and on several threads: with a keyed `rng` the same plan can give other numbers.
 
     What it does promise: the expression is declared elementwise, so that the streaming engine evaluates each piece once, and every value
