@@ -247,6 +247,12 @@ def test_the_benchmarks_check_their_answers(item):
     assert not served()
 
 
+def test_a_benchmark_of_groups_finds_an_answer_without_noise():
+    exact = [["area", "n", "years"], *[[0, 5, 200]] * rows.FEW]
+    with pytest.raises(AssertionError, match="standard deviation 0"):
+        rows._check_answer(None, exact, rows=rows.FEW)
+
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop" / "smartnoise.md"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
+from dpcore.bench.interop._methods import method_of
 from dpcore.interop import pipelinedp
 
 EPSILON, DELTA, SENSITIVITY = 1.0, 1e-6, 1.0
@@ -43,12 +44,7 @@ def method(*, served: bool) -> Callable[[Any, Any], Any]:
         Whether dpcore's is wanted.
     """
     owner = import_module(pipelinedp.MECHANISMS).AdditiveMechanism
-    if not served:
-        own: Callable[[Any, Any], Any] = owner.add_noise
-        return own
-    with pipelinedp.install():
-        ours: Callable[[Any, Any], Any] = owner.add_noise
-        return ours
+    return method_of(owner, "add_noise", pipelinedp.install, served=served)
 
 
 def pipeline(kind: str, *, served: bool) -> dict[int, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
+from dpcore.bench.interop._methods import method_of
 from dpcore.interop import tumult
 
 PARAMETER = 3
@@ -41,13 +42,7 @@ def method(name: str, *, served: bool) -> Callable[[Any, Any], Any]:
     served : bool
         Whether dpcore's is wanted.
     """
-    owner = getattr(import_module(tumult.MECHANISMS), name)
-    if not served:
-        own: Callable[[Any, Any], Any] = owner.__call__
-        return own
-    with tumult.install():
-        ours: Callable[[Any, Any], Any] = owner.__call__
-        return ours
+    return method_of(getattr(import_module(tumult.MECHANISMS), name), "__call__", tumult.install, served=served)
 
 
 def _is_whole(name: str) -> bool:
