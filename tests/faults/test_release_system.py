@@ -368,7 +368,8 @@ def test_an_input_that_changes_between_the_two_passes(place, monkeypatch, change
     texts = {"grows": row * 103, "shrinks": row * 90, "other": "2,1.5\n" * 100, "replaced": "2,1.5\n" * 100}
     place.source.write_text("person,n\n" + row * 100)
     place.write_release({"x": {"kind": "sum", "column": "n", "lower": 0, "upper": 2}}, privacy={"unit": "person", "max_rows_per_unit": 2})
-    choose_rows = release.choose_rows
+    passes = importlib.import_module("dpcore.batch.release.local_passes")
+    choose_rows = passes.choose_rows
 
     def choose_and_change(*arguments, **options):
         kept = choose_rows(*arguments, **options)
@@ -377,7 +378,7 @@ def test_an_input_that_changes_between_the_two_passes(place, monkeypatch, change
         target.replace(place.source)
         return kept
 
-    monkeypatch.setattr(release, "choose_rows", choose_and_change)
+    monkeypatch.setattr(passes, "choose_rows", choose_and_change)
     done = place.release()
     assert done.code == 4, done.said
     assert "the input changed while it was read" in done.err

@@ -26,8 +26,8 @@ from dpcore.testing import KeyedRandom
 from support.jobs import KEY, Workplace, job_text, read_table, write_table
 from support.releases import release_text
 
-release = importlib.import_module("dpcore.batch.release.run")
-"""The module: the package has its function under the name."""
+KEYED = [engine, *(importlib.import_module(f"dpcore.batch.release.{name}") for name in ("streams", "local_passes", "tallying"))]
+"""The modules that ask a job for its test key."""
 
 ROWS, PLACE = 40, 17
 """Rows of a table, and the place of the record that differs."""
@@ -306,7 +306,7 @@ class Observer:
     def __init__(self, folder: Path, capsys: Any, monkeypatch: Any) -> None:
         self.folder, self._place = folder, Workplace(folder, capsys)
         monkeypatch.chdir(folder)
-        for module in (engine, release):
+        for module in KEYED:
             monkeypatch.setattr(module, "key_of", lambda _testing: KeyedRandom(KEY))
 
     def job(self, oracle: Oracle, source: Path) -> str:

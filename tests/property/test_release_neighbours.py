@@ -17,6 +17,7 @@ import pytest
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.batch.release import key_counts
 from dpcore.batch.release.answers import CountAnswer, HistogramAnswer, SumAnswer
+from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.people import OfWholeUnits, UnitSumAnswer
 from dpcore.batch.release.run import measure
 from dpcore.batch.release.sensitivity import contribution
@@ -131,7 +132,7 @@ def plan_of(folder, table, bounds, relation, queries, delta=0.0, **changed):
 
 def measured(plan, folder):
     """The exact statistics of a plan."""
-    return measure(plan, Room(folder / "spill"), 2, shown_by(None))[0]
+    return measure(plan, LocalPasses(Room(folder / "spill"), 2, shown_by(None)))[0]
 
 
 def parts_of(answer, tally):

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from dpcore.batch.release.cells import read_column
 from dpcore.batch.release.groups import GroupedAnswer
-from dpcore.batch.release.key_counts import with_keys
 from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.plan import ReleasePlan
 from dpcore.batch.release.private_grouping import PrivateGrouping
 from dpcore.batch.release.private_groups import Keys, KeysAnswer
+from dpcore.batch.release.released_keys import with_keys
 from dpcore.batch.tables.derivation import Derivation, Passing
 from dpcore.batch.tables.rows import Part, Rows
 from dpcore.batch.tables.whole_units import Gathered

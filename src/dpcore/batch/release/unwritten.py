@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore._backend import default_threads
 from dpcore._signals import Deferred
 from dpcore._validation import check_integer
+from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.plan import declared_reads, planned
 from dpcore.batch.release.run import document_of, measure
 from dpcore.batch.tables.charge import Charge
@@ -21,14 +22,16 @@ from dpcore.batch.tables.publication import Publication
 from dpcore.errors import StorageError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dpcore._sealed_files import SealedFile
     from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.release.local_passes import Room
+    from dpcore.batch.release.passes import Passes
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.charge import Spend
     from dpcore.batch.tables.inputs import Inputs
-    from dpcore.batch.tables.progress import Shown
+    from dpcore.batch.tables.progress import Progress, Shown
 
 NOWHERE = os.devnull
 """The output of a job that writes no file."""
@@ -100,11 +103,16 @@ def answers(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = 
     """Run a plan of `make_unwritten_plan`; the document is that of `run`, and is not written."""
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = shown_by(progress)
+    return answered(plan, lambda room: LocalPasses(room, threads, shown, piece_rows), shown)
+
+
+def answered(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Progress) -> dict[str, Any]:
+    """Charge a plan of `make_unwritten_plan`, run it on an engine, and return the document of its answers."""
     with plan.publication as publication, _room() as folder:
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
-        tallies, rows = measure(plan, _Folder(Path(folder) / "spill"), threads, shown, piece_rows)
-        document = document_of(plan, tallies, rows, {}, shown)
+        tallies, rows = measure(plan, passes(_Folder(Path(folder) / "spill")))
+        document = document_of(plan, tallies, rows, {}, progress)
         publication.publish(())
     return document
 

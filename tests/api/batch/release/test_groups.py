@@ -13,6 +13,7 @@ import pytest
 
 from dpcore.batch.release.group_words import GroupNames
 from dpcore.batch.release.job import load_release_job
+from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.plan import make_release_plan
 from dpcore.batch.release.run import measure
 from support.jobs import FORMATS, refused, write_table
@@ -157,7 +158,7 @@ def measured(place, table, queries, privacy=None, ending="parquet", threads=2, p
     place.source = write_table(table, place.folder / f"in.{ending}", row_group_rows=131)
     place.write_release(queries, privacy=privacy or {})
     plan = make_release_plan(load_release_job(place.job), overwrite=True)
-    tallies, rows = measure(plan, Room(place.folder / "spill"), threads, Quiet(), piece_rows)
+    tallies, rows = measure(plan, LocalPasses(Room(place.folder / "spill"), threads, Quiet(), piece_rows))
     assert rows == len(table)
     return plan, dict(zip(queries, tallies, strict=True))
 
@@ -234,7 +235,7 @@ def test_pieces_and_threads_do_not_matter(place):
     for threads, piece_rows in ((1, None), (2, 10), (3, 77)):
         plan, tallies = measured(place, people(), queries, privacy, threads=threads, piece_rows=piece_rows)
         from dpcore.batch.jobfile.sections import key_of
-        from dpcore.batch.release.run import QueryDraws
+        from dpcore.batch.release.streams import QueryDraws
 
         key = key_of(plan.job.testing)
         assert key is not None

@@ -13,7 +13,7 @@ import pytest
 
 from dpcore import selection
 from dpcore.batch import make_release_plan, parse_release_job, release
-from dpcore.batch.release import key_counts
+from dpcore.batch.release import key_counts, released_keys
 from dpcore.errors import JobError, StorageError
 from dpcore.testing import KeyedRandom
 from support.jobs import FORMATS, write_table
@@ -205,7 +205,7 @@ def test_counts_of_units_by_private_groups(tmp_path):
 
 def test_more_keys_than_an_answer_takes(tmp_path, monkeypatch):
     table = pa.table({"key": [f"{i:03}" for i in range(50)] * 2, "x": np.zeros(100)})
-    monkeypatch.setattr(key_counts, "MAX_CELLS", 30)
+    monkeypatch.setattr(released_keys, "MAX_CELLS", 30)
     median = {"name": "q", "kind": "median", "column": "x", "grid": [0, 1, 2], "missing": 0, "group_by": "key", "groups": "private"}
     document = Place(tmp_path, table).run([keys_query("key"), {**median, "epsilon": 1.0}])
     keys, medians = document["queries"]

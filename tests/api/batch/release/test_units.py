@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch.release.job import load_release_job, parse_release_job
+from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.plan import make_release_plan
 from dpcore.batch.release.run import measure
 from dpcore.batch.release.sensitivity import SQRT2_UP, Contribution, contribution
@@ -257,7 +258,7 @@ QUERIES = {
 def tallies(place, table, privacy):
     """The exact statistics under a fixed key, as vectors."""
     plan = planned(place, table, QUERIES, privacy)
-    found, _ = measure(plan, Room(place.folder / "spill"), 2, Quiet())
+    found, _ = measure(plan, LocalPasses(Room(place.folder / "spill"), 2, Quiet()))
     by_name = dict(zip(QUERIES, found, strict=True))
     quantile = plan.answers[list(QUERIES).index("median")]
     return plan, {
@@ -343,7 +344,7 @@ def losses(place, privacy, tables):
     found = []
     for table in tables:
         plan = planned(place, table, MOMENTS, privacy)
-        tallies, _ = measure(plan, Room(place.folder / "spill"), 2, Quiet())
+        tallies, _ = measure(plan, LocalPasses(Room(place.folder / "spill"), 2, Quiet()))
         found.append(dict(zip(MOMENTS, tallies, strict=True)))
     answers = dict(zip(MOMENTS, plan.answers, strict=True))
     one, other = found

@@ -1,0 +1,44 @@
+"""The random words of a release: which stream each query of a job draws from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpcore.batch.jobfile.sections import key_of
+from dpcore.batch.release.queries import MAX_QUERIES
+
+if TYPE_CHECKING:
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.rng import StreamPosition
+    from dpcore.testing import KeyedRandom
+
+DRAWS = MAX_QUERIES
+"""Nonces between one draw of a query and its next."""
+WORD_DRAW = 2**20 - 2
+"""The draw of the words by which units choose among their values: no query has so many draws, and those of units come behind it."""
+
+
+class QueryDraws:
+    """The keyed stream of one query: its position in the job is the nonce of its first draw.
+
+    Each further draw takes a separate nonce, that of the draw before plus `DRAWS`.
+    """
+
+    def __init__(self, key: KeyedRandom, query: int) -> None:
+        self._key, self._next = key, query
+
+    @property
+    def secure(self) -> bool:
+        """Always False."""
+        return False
+
+    def position(self) -> StreamPosition:
+        """The position of the next draw."""
+        nonce, self._next = self._next, self._next + DRAWS
+        return self._key.at(nonce).position()
+
+
+def stream_of(plan: ReleasePlan, place: int) -> QueryDraws | None:
+    """The stream of a query; None is the secure source."""
+    key = key_of(plan.job.testing)
+    return None if key is None else QueryDraws(key, place if plan.positions is None else plan.positions[place])
