@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
-from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, Self, runtime_checkable
 
 from dpcore._backend import Key, derived_key, fresh_key
 from dpcore._validation import check_integer
 from dpcore.errors import EntropyError, ParameterError, ParameterTypeError
 
-__all__ = ["STREAM_VERSION", "SecureRandom", "Stream", "StreamPosition"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+
+__all__ = ["STREAM_VERSION", "CarriedKey", "JobKey", "SecureRandom", "Stream", "StreamPosition"]
 
 KEY_BYTES = 32
 STREAM_VERSION = 2
@@ -153,6 +158,196 @@ def _checked(position: object, *, secure: bool) -> StreamPosition:
 
 def _derived(position: StreamPosition, draw: int) -> StreamPosition:
     return StreamPosition(derived_key(position, draw), position.nonce, secure=position.secure)
+
+
+class CarriedKey:
+    """The key of one job, in a form that can be sent to the processes that work for the job.
+
+    `JobKey.carried` makes it. A pickle holds the key, so it may only go where the data of the job go: never into a setting, a log or a
+    file that outlives the job.
+
+    Parameters
+    ----------
+    key : bytes or Key
+        32 bytes.
+    secure : bool
+        Whether they come from the operating system.
+
+    Raises
+    ------
+    ParameterTypeError, ParameterError
+        If `key` is not bytes, or not 32 of them.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> from dpcore.rng import JobKey
+    >>> sent = JobKey().carried()
+    >>> pickle.loads(pickle.dumps(sent)).derived("noise", [b"batch"]) == sent.derived("noise", [b"batch"])
+    True
+    """
+
+    __slots__ = ("_key", "_secure")
+
+    def __init__(self, key: bytes | Key, *, secure: bool) -> None:
+        if not isinstance(key, bytes | Key):
+            raise ParameterTypeError(f"key must be bytes, got {type(key).__name__}")
+        if isinstance(key, bytes) and len(key) != KEY_BYTES:
+            raise ParameterError(f"key must have {KEY_BYTES} bytes, got {len(key)}")
+        self._key = Key(key)
+        self._secure = secure
+
+    @property
+    def secure(self) -> bool:
+        """Whether the key comes from the operating system's randomness."""
+        return self._secure
+
+    def derived(self, purpose: str, parts: Iterable[bytes | memoryview]) -> Key:
+        """Return the key of one piece of work: BLAKE2b-256 under this key of the purpose and the parts.
+
+        Parameters
+        ----------
+        purpose : str
+            What the key is for; different purposes have independent keys.
+        parts : iterable of bytes
+            What the key depends on. `framed` writes them down injectively.
+
+        Returns
+        -------
+        Key
+            32 bytes, which are wiped with their last reference.
+
+        Notes
+        -----
+        Guarantee: equal arguments give equal keys, in any process. Keys of different arguments are those of a pseudorandom function:
+        nothing tells them from independent ones without the key of the job.
+
+        Cost: one pass over the parts, about 1 GB/s.
+
+        Source: BLAKE2b with a key, RFC 7693, section 2.9.
+        """
+        state = hashlib.blake2b(key=self._key, digest_size=KEY_BYTES, person=_PERSON)
+        for piece in framed([purpose.encode(), *parts]):
+            state.update(piece)
+        derived: Key = fresh_key(lambda _: state.digest())
+        return derived
+
+    def __reduce__(self) -> tuple[object, tuple[bytes, bool]]:
+        return _carried, (bytes(self._key), self._secure)
+
+    def __repr__(self) -> str:
+        return f"CarriedKey(<key>, secure={self._secure})"
+
+
+_PERSON = b"dpcore-job-key-1"
+
+
+def _carried(key: bytes, secure: bool) -> CarriedKey:  # a pickle calls it
+    return CarriedKey(key, secure=secure)
+
+
+def framed(parts: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Write parts down one after the other, each behind its length in 8 bytes, and their number at the end.
+
+    Two different sequences of parts have different bytes: read from the front, a length says where its part ends.
+    """
+    count = 0
+    for part in parts:
+        view = memoryview(part)
+        view = view.cast("B") if view.nbytes else memoryview(b"")
+        yield len(view).to_bytes(8, "little")
+        yield view
+        count += 1
+    yield count.to_bytes(8, "little")
+
+
+class JobKey:
+    """The key of one job whose pieces run in many processes: 32 bytes of the operating system, made once, where the job starts.
+
+    A piece of work draws from a key that is derived from this one and from the piece (`derived`). A second attempt at the same piece
+    therefore draws the same noise, and every other piece draws independent noise. The key is overwritten when the last reference to it
+    goes: call `wipe`, or use the object in a `with` statement. It has no pickle, so that it gets into no other process by accident;
+    `carried` makes the copy that is sent.
+
+    Attributes
+    ----------
+    secure : bool
+        True, but for the twin in `dpcore.testing`.
+
+    Raises
+    ------
+    EntropyError
+        If the operating system gives no randomness.
+
+    Examples
+    --------
+    >>> from dpcore.rng import JobKey
+    >>> with JobKey() as key:
+    ...     one, same = (key.derived("noise", [b"batch 1"]) for _ in range(2))
+    ...     other = key.derived("noise", [b"batch 2"])
+    >>> one == same, one == other
+    (True, False)
+    """
+
+    __slots__ = ("_carried",)
+
+    def __init__(self) -> None:
+        self._carried: CarriedKey | None = CarriedKey(_os_key(), secure=True)
+
+    @property
+    def secure(self) -> bool:
+        """Whether the key comes from the operating system's randomness."""
+        return self.carried().secure
+
+    def carried(self) -> CarriedKey:
+        """Return the form that can be sent to the processes of the job.
+
+        Returns
+        -------
+        CarriedKey
+            Its pickle holds the key.
+
+        Raises
+        ------
+        ParameterError
+            If the key has been wiped.
+        """
+        if self._carried is None:
+            raise ParameterError("the key of the job has been wiped: its noise is published, and cannot be drawn again; start another job")
+        return self._carried
+
+    def derived(self, purpose: str, parts: Iterable[bytes | memoryview]) -> Key:
+        """Return the key of one piece of work: see `CarriedKey.derived`.
+
+        Parameters
+        ----------
+        purpose : str
+            What the key is for.
+        parts : iterable of bytes
+            What it depends on.
+
+        Returns
+        -------
+        Key
+            32 bytes.
+        """
+        return self.carried().derived(purpose, parts)
+
+    def wipe(self) -> None:
+        """Forget the key. What is still in use keeps its own reference."""
+        self._carried = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.wipe()
+
+    def __reduce__(self) -> NoReturn:
+        raise ParameterTypeError("a JobKey is not copied or pickled, so that no other process gets it by accident; send `.carried()`")
+
+    def __repr__(self) -> str:
+        return "JobKey(<wiped>)" if self._carried is None else f"{type(self).__name__}(<key>)"
 
 
 def resolve(rng: Stream | None) -> Stream:

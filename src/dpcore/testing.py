@@ -8,9 +8,9 @@ from typing import NoReturn
 from dpcore._backend import Key
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.rng import KEY_BYTES, StreamPosition
+from dpcore.rng import KEY_BYTES, CarriedKey, JobKey, StreamPosition
 
-__all__ = ["KeyedRandom", "PositionedRandom"]
+__all__ = ["KeyedJobKey", "KeyedRandom", "PositionedRandom"]
 
 
 class KeyedRandom:
@@ -146,6 +146,31 @@ class PositionedRandom:
 
     def __repr__(self) -> str:
         return f"PositionedRandom(<key>, nonce={self._position.nonce}, element={self._position.first_element})"
+
+
+class KeyedJobKey(JobKey):
+    """A `dpcore.rng.JobKey` that is known: the noise of a job under it can be repeated, and is not private.
+
+    Parameters
+    ----------
+    key : bytes
+        32 bytes.
+
+    Raises
+    ------
+    ParameterTypeError, ParameterError
+        If `key` is not bytes, or not 32 of them.
+
+    Examples
+    --------
+    >>> KeyedJobKey(bytes(32)).derived("noise", [b"batch"]) == KeyedJobKey(bytes(32)).derived("noise", [b"batch"])
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, key: bytes) -> None:
+        self._carried = CarriedKey(key, secure=False)
 
 
 def __dir__() -> list[str]:

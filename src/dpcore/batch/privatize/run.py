@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.batch.tables.units import Kept
-    from dpcore.testing import KeyedRandom
+    from dpcore.rng import Stream
+
+
+class Addressed(Protocol):
+    """Streams by the number of a column and the position of a row."""
+
+    def at(self, nonce: int, element: int = 0) -> Stream:
+        """Return the stream of one column from one row on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,7 @@ def privatize_rows(
     columns: tuple[NoisyColumn, ...],
     schema: pa.Schema,
     batch: pa.RecordBatch,
-    key: KeyedRandom | None,
+    key: Addressed | None,
     first: int,
     suppressed: npt.NDArray[np.bool_] | None = None,
 ) -> pa.RecordBatch:
@@ -161,7 +168,7 @@ def privatize_rows(
         Of the result; its other columns are copied.
     batch : pyarrow.RecordBatch
         Holds all of them.
-    key : KeyedRandom or None
+    key : KeyedRandom, another object with its method `at`, or None
         None is the secure source, with a separate key for each column of each batch.
     first : int
         Position of the batch's first row in the whole input. A keyed job addresses its noise by column and row, so its output does

@@ -1,0 +1,1 @@
+"""Jobs on Spark: the same jobs as on one machine, published once."""
