@@ -14,6 +14,7 @@ VENV_PEERS := .venv-peers
 VENV_SANITIZE := .venv-sanitize
 VENV_TSAN := .venv-tsan
 VENV_FT := .venv-ft
+VENV_SPARK35 := .venv-spark35
 
 # Folders are listed too, so that a deleted file counts as a change. Cython writes its C beside the .pyx; that is not a source.
 SOURCES := pyproject.toml setup.py $(shell find src \( -name __pycache__ -o -path 'src/_kernels/_*.c' -o -name '*.so' \) -prune -o -print)
@@ -27,14 +28,16 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PEER_ENV_opacus := PIP_EXTRA_INDEX_URL="$(TORCH_INDEX)" PIP_RETRIES=1
 BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"]))
 
+SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-ft test-interop ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
+.PHONY: help demo test test-long test-ft test-interop test-spark test-spark4 test-spark35 ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/installed-demo  ## privatise the sample data, estimate from the result, compare with the truth
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python examples/demo.py
@@ -62,6 +65,15 @@ test-interop: $(PEER:%=test-interop-%)  ## the tests of dpcore.interop, tool by 
 test-interop-%: .venv-peer-%/installed-interop
 	@echo "== $*"
 	.venv-peer-$*/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile tests/interop $(PYTEST_ARGS)
+
+# One process: the tests share a cluster of two workers. Both versions of Spark run all of them.
+test-spark: test-spark4 test-spark35  ## the tests of dpcore.spark with pyspark 4 and pyspark 3.5; Java comes from PyPI
+
+test-spark4: $(VENV)/installed-test  ## the tests of dpcore.spark with pyspark 4 alone
+	$(VENV)/bin/python -m pytest -m "long or not long" -n 0 $(SPARK_TESTS) $(PYTEST_ARGS)
+
+test-spark35: $(VENV_SPARK35)/installed-spark35  ## the tests of dpcore.spark with pyspark 3.5 and Java 17 alone
+	$(VENV_SPARK35)/bin/python -m pytest -m "long or not long" -n 0 $(SPARK_TESTS) $(PYTEST_ARGS)
 
 # The machine should do nothing else meanwhile. SPEED_ARGS=--quick takes four minutes in all, JOBS_ARGS=--full forty minutes more.
 SPEED_ARGS ?= --full
@@ -119,7 +131,7 @@ hooks: $(VENV)/installed-lint  ## run the linters before every commit
 	$(VENV)/bin/pre-commit install
 
 clean:  ## remove everything that make has made
-	rm -rf .venv .venv-peers .venv-peer-* .venv-sanitize .venv-tsan .venv-ft build dist wheelhouse *.egg-info docs/_build out
+	rm -rf .venv .venv-peers .venv-peer-* .venv-sanitize .venv-tsan .venv-ft .venv-spark35 build dist wheelhouse *.egg-info docs/_build out
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 	rm -f src/_kernels/_*.c
 	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
@@ -144,7 +156,8 @@ $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
 endef
 
 $(eval $(call install,$(VENV),demo,batch))
-$(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)test$(comma)proofs$(comma)packaging))
+$(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)spark$(comma)test$(comma)proofs$(comma)packaging))
+$(eval $(call install,$(VENV_SPARK35),spark35,batch$(comma)spark35$(comma)test-tools))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))

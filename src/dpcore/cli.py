@@ -283,12 +283,12 @@ def command_group() -> click.Group:
     @dpcore.command()
     @form_option
     def info(*, as_json: bool | None) -> None:
-        """Print version, CPU level, random source and build."""
+        """Print version, CPU level, random source and build, and which Spark and Java are found."""
         with Deferred():
-            from dpcore import _backend
+            from dpcore import _backend, _java
             from dpcore._terminal import wants_json
             from dpcore.rng import STREAM_VERSION
-        facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info()}
+        facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info(), **_java.facts()}
         click.echo(json.dumps(facts, indent=2) if wants_json(as_json) else _lines(facts))
 
     for command in (init, privatize, estimate, release, ledger, reproduce, bench, completion):

@@ -1,1 +1,39 @@
-"""Jobs on Spark: the same jobs as on one machine, published once."""
+"""The same jobs on Apache Spark, for tables that outgrow one machine: each record published once, with one noise. Needs the extra `spark`.
+
+>>> from dpcore.spark import make_session
+>>> spark = make_session("local[2]")  # doctest: +SKIP
+
+Names are imported when they are first used, so that Spark is not loaded by programs that only look.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpcore._extras import require
+
+require("dpcore.spark", "batch")  # that pyspark is absent is said where a session starts
+
+if TYPE_CHECKING:
+    from dpcore.spark.session import make_session
+else:
+
+    def __getattr__(name):  # noqa: ANN001, ANN202
+        """Import a public name when it is first used."""
+        import importlib
+
+        if name not in _ROOMS:
+            raise AttributeError(f"module 'dpcore.spark' has no attribute {name!r}")
+        found = getattr(importlib.import_module(f"dpcore.spark.{_ROOMS[name]}"), name)
+        globals()[name] = found
+        return found
+
+
+_ROOMS = {"make_session": "session"}
+"""The module of each public name."""
+
+__all__ = ["make_session"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,164 @@
+"""A Spark session for dpcore: the one that runs, or a new one with encryption on and the Java that fits."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dpcore._java import chosen, home_for, spark_version
+from dpcore.errors import JobError, StorageError
+from dpcore.spark.settings import EXPRESSIONS, SECRET, USUAL, check, check_conf, conf_of, has_executors, required
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+ALONE = "local[*]"
+"""The master where nothing names one: this machine."""
+PYTHON = "PYSPARK_PYTHON"
+"""The Python of the executors."""
+BAR = "spark.ui.showConsoleProgress"
+"""Spark's own bar of progress, which a shell of Python has unless the setting is there before Java starts."""
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit, which has started Java already."""
+
+
+def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: Mapping[str, Any] | None = None) -> SparkSession:
+    """Return the Spark session that runs in this process, or start one as dpcore needs it.
+
+    Parameters
+    ----------
+    master : str, optional
+        Where Spark runs: "local[4]", "spark://host:7077", "yarn", "k8s://…". Default: what `spark-submit` or `spark-defaults.conf` say, and
+        otherwise this machine.
+    app_name : str, default "dpcore"
+        The name that Spark shows.
+    conf : mapping, optional
+        Further settings of Spark.
+
+    Returns
+    -------
+    pyspark.sql.SparkSession
+        A session with encrypted spills, and encrypted connections to executors; adaptive execution is off.
+
+    Raises
+    ------
+    JobError
+        If pyspark is absent or too old, if no Java fits, if a setting contradicts what dpcore needs, or if a session runs and another was
+        wanted.
+    StorageError
+        If Spark does not start.
+
+    Notes
+    -----
+    Guarantee: none; a session reads nothing. A secret of the network that Spark must be given, as with "local-cluster", is new for each
+    session. It is neither on a command line nor in a log, and Spark shows it as redacted.
+
+    Cost: some seconds to start Java.
+
+    Examples
+    --------
+    >>> from dpcore.spark import make_session
+    >>> spark = make_session("local[2]", conf={"spark.driver.memory": "4g"})  # doctest: +SKIP
+    """
+    running = _running()
+    if running is not None:
+        if master is not None or conf:
+            where = running.sparkContext.master
+            raise JobError(f"a Spark session runs already, on {where}; use it without master and conf, or call stop() on it first")
+        check(running)
+        return running
+    given = conf_of(conf or {})
+    if master is not None and given.setdefault("spark.master", master) != master:
+        raise JobError(f"master is {master!r} and conf has spark.master = {given['spark.master']!r}; name one of them")
+    check_conf(given, given.get("spark.master", ALONE))
+    given.setdefault(BAR, "false")
+    return _started(given, app_name)
+
+
+def _running() -> SparkSession | None:
+    """The session of this process, if there is one."""
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 - whether one runs has no public name
+        return None
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def _started(given: dict[str, str], app_name: str) -> SparkSession:
+    """Start Java, settle the settings with what Spark's own files say, and start Spark."""
+    if SUBMITTED not in os.environ:
+        java, spark = chosen(), spark_version()
+        os.environ["JAVA_HOME"] = str(home_for(java, spark or (0, 0)))
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    # Java's command line is public on its machine: the secret is added when Java runs.
+    public = SparkConf(loadDefaults=False).setAll([(name, value) for name, value in given.items() if name != SECRET])
+    try:
+        gateway = SparkContext._gateway or launch_gateway(public)  # noqa: SLF001 - stays after stop(), and cannot be had otherwise
+    except (RuntimeError, OSError) as error:
+        raise StorageError(f"Java did not start Spark ({type(error).__name__}); what it printed is above") from None
+    settled = SparkConf(_jvm=gateway.jvm)
+    _settle(settled, given, app_name)
+    try:
+        context = SparkContext(conf=settled, gateway=gateway)
+    except Exception as error:
+        raise StorageError(f"Spark did not start on {settled.get('spark.master')}{_reason(error)}") from None
+    return SparkSession(context)
+
+
+def _settle(settled: SparkConf, given: Mapping[str, str], app_name: str) -> None:
+    """Complete the settings: those of the call, those of Spark's files, and for the rest those of dpcore."""
+    settled.setAll(list(given.items()))
+    if not settled.contains("spark.app.name") or settled.get("spark.app.name") == "pyspark-shell":
+        settled.setAppName(app_name)
+    settled.setIfMissing("spark.master", ALONE)
+    master = settled.get("spark.master")
+    check_conf(dict(settled.getAll()), master)
+    for setting in (*required(master), *EXPRESSIONS):
+        settled.setIfMissing(setting.name, setting.value)
+    for name, value in USUAL.items():
+        settled.setIfMissing(name, value)
+    if master.startswith("local"):
+        if PYTHON not in os.environ:
+            settled.setIfMissing("spark.pyspark.python", sys.executable)
+        for name in ("spark.driver.host", "spark.driver.bindAddress"):
+            settled.setIfMissing(name, "127.0.0.1")
+    if settled.contains("spark.pyspark.python"):
+        os.environ[PYTHON] = settled.get("spark.pyspark.python")  # pyspark itself reads the variable alone
+    _add_secret(settled, master)
+
+
+def _add_secret(settled: SparkConf, master: str) -> None:
+    """Make a secret for a cluster that lives in this process; Spark makes one on YARN and Kubernetes, and other clusters have their own."""
+    if not has_executors(master) or settled.get("spark.authenticate") != "true" or settled.contains(SECRET):
+        return
+    if master.startswith("local-cluster"):
+        settled.set(SECRET, secrets.token_hex(32))
+    elif master.startswith("spark://"):
+        raise JobError(
+            f"{SECRET} is not set: a standalone cluster has one secret, which its master, its workers and every job must have. Write it "
+            "into conf/spark-defaults.conf, readable by you alone; docs/cluster.md shows how"
+        )
+
+
+def _reason(error: BaseException) -> str:
+    """Why Spark did not start, where the words are those of a known cause; others may quote a setting."""
+    text = str(error)
+    known = {
+        "Could not parse Master URL": "it is no master that Spark knows, such as local[4], spark://host:7077, yarn or k8s://https://host",
+        "All masters are unresponsive": "no master answers there, or it has another secret",
+        "secret": "the secret of the network is not the cluster's",
+        "UnknownHostException": "the host is not known",
+        "BindException": "its address cannot be used on this machine",
+    }
+    return next((f": {words}" for sign, words in known.items() if sign in text), f" ({type(error).__name__})")

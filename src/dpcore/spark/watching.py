@@ -1,0 +1,146 @@
+"""Runs actions of Spark so that the calling thread shows their progress and can end them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dpcore.batch.tables.progress import Progress, Shown, shown_by
+from dpcore.spark.failures import from_spark
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+SECONDS = 0.2
+"""Between two looks at Spark's status."""
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+UNFINISHED = 0.999
+"""The most that is shown before an action has returned."""
+
+
+def watched(spark: SparkSession, action: Callable[[], Result], progress: Shown = None, stage: str = "") -> Result:
+    """Run an action of Spark, show its progress on the calling thread, and cancel it if that thread is interrupted.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        The session of the action.
+    action : callable
+        Runs one or several jobs of Spark, one after another, and returns their result. It runs on a thread of its own.
+    progress : callable or Progress, optional
+        Where the progress is shown; see `dpcore.batch.tables.progress`.
+    stage : str, default ""
+        The stage that begins here; empty if the caller has begun one.
+
+    Returns
+    -------
+    object
+        What `action` returned.
+
+    Raises
+    ------
+    DpcoreError
+        What a task of dpcore raised, or a `StorageError` for any other failure of Spark.
+    """
+    shown = shown_by(progress)
+    if stage:
+        shown.begin(stage)
+    run = _Run(spark.sparkContext, action)
+    run.start()
+    try:
+        _show(run, shown)
+    except BaseException:
+        run.cancel()  # an interrupt: the cluster must not work on for a job that is over
+        raise
+    if run.error is not None:
+        raise from_spark(run.error) from None
+    shown.update(0, 1.0)
+    return run.result  # type: ignore[no-any-return]
+
+
+class _Run:
+    """An action on a thread of its own, all of whose jobs have one group."""
+
+    def __init__(self, context: SparkContext, action: Callable[[], Any]) -> None:
+        from pyspark import InheritableThread
+
+        self.context, self.group = context, f"dpcore-{secrets.token_hex(8)}"
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._action = action
+        self._thread = InheritableThread(target=self._act)
+        self._thread.daemon = True
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the action has ended, at the latest after so many seconds."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """Cancel its jobs; the thread ends when Spark has answered."""
+        try:
+            self.context.cancelJobGroup(self.group)
+        except Exception:
+            return
+        self.wait(10)
+
+    def _act(self) -> None:
+        try:
+            with _unlogged():
+                self.context.setJobGroup(self.group, "dpcore", interruptOnCancel=True)
+                self.result = self._action()
+        except BaseException as error:
+            self.error = error
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep pyspark from logging the errors of this thread: their messages may quote cells."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # before pyspark 4, which logs none
+        yield
+        return
+    thread = threading.get_ident()
+    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
+
+    def is_foreign(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    for logger in loggers:
+        logger.addFilter(is_foreign)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_foreign)
+
+
+def _show(run: _Run, shown: Progress) -> None:
+    """Look at Spark's status until the action has ended."""
+    reached = 0.0
+    while not run.wait(SECONDS):
+        reached = max(reached, min(_fraction(run.context, run.group), UNFINISHED))
+        shown.update(0, reached)
+
+
+def _fraction(context: SparkContext, group: str) -> float:
+    """The share of the tasks that are done, among the stages that Spark has begun."""
+    tracker = context.statusTracker()
+    done = total = 0
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage in () if info is None else info.stageIds:
+            each = tracker.getStageInfo(stage)
+            if each is not None:
+                done, total = done + each.numCompletedTasks, total + each.numTasks
+    return done / total if total else 0.0

@@ -1,0 +1,119 @@
+"""The Python of the executors: whether each has the dpcore of the driver, asked before a job spends anything."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpcore import _backend
+from dpcore._version import __version__
+from dpcore.errors import JobError
+from dpcore.rng import STREAM_VERSION
+from dpcore.spark.failures import INSTALL, from_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Report = tuple[str, str, int, str, str]
+"""Host, version of dpcore, version of its stream, CPU level and Python; without dpcore the second is empty and the fourth says why."""
+MOST_TASKS = 10_000
+PAUSE = 0.02
+"""Seconds that a report takes, so that no executor answers for its neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What an executor must agree on with the driver, to be pickled into tasks.
+
+    Attributes
+    ----------
+    version : str
+        Of dpcore.
+    stream : int
+        Version of the stream: what a key produces.
+    """
+
+    version: str
+    stream: int
+
+    def check(self) -> None:
+        """Raise `JobError` in a worker whose dpcore is another one, such as that of an executor that came late."""
+        if (self.version, self.stream) != (__version__, STREAM_VERSION):
+            raise JobError(
+                f"an executor on {platform.node()} has dpcore {__version__} (stream {STREAM_VERSION}), the driver {self.version} "
+                f"(stream {self.stream}); {INSTALL}"
+            )
+
+
+def stamp() -> Stamp:
+    """The driver's own."""
+    return Stamp(__version__, STREAM_VERSION)
+
+
+def check_workers(spark: SparkSession) -> dict[str, int]:
+    """Ask the executors for their dpcore; call it before anything is spent.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        A running session.
+
+    Returns
+    -------
+    dict
+        How many tasks answered for each CPU level. Levels may differ: all give the same bits.
+
+    Raises
+    ------
+    JobError
+        If an executor has no dpcore, another version of it, or one that cannot be loaded. The message names the hosts.
+
+    Notes
+    -----
+    Tasks are spread over the executors that are there. One that comes later is found by `Stamp.check`, which every task of a job calls.
+    """
+    tasks = min(MOST_TASKS, 2 * max(2, spark.sparkContext.defaultParallelism))
+    try:
+        reports = spark.range(0, tasks, 1, tasks).rdd.mapPartitions(_reporter(PAUSE)).collect()
+    except Exception as error:
+        raise from_spark(error) from None
+    judge(reports)
+    levels = [level for _, _, _, level, _ in reports]
+    return {level: levels.count(level) for level in dict.fromkeys(levels)}
+
+
+def judge(reports: Iterable[Report]) -> None:
+    """Raise `JobError` if a report does not agree with the driver."""
+    problems: dict[str, str] = {}
+    for host, version, stream, level, python in reports:
+        if not version:
+            problems[host] = f"{host}: dpcore cannot be imported by its Python {python} ({level})"
+        elif (version, stream) != (__version__, STREAM_VERSION):
+            problems[host] = f"{host}: dpcore {version} (stream {stream}), and Python {python}"
+    if problems:
+        own = f"the driver has dpcore {__version__} (stream {STREAM_VERSION}, CPU level {_backend.selected_level()})"
+        shown = [f"    {line}" for line in list(problems.values())[:8]] + (["    …"] if len(problems) > 8 else [])
+        raise JobError("\n".join([f"executors do not have the dpcore of the driver: {own}", *shown, f"    {INSTALL}"]))
+
+
+def _reporter(pause: float) -> Callable[[Iterator[object]], list[Report]]:
+    """A function for executors, which may have no dpcore: it is pickled by value, as it belongs to no module."""
+
+    def report(_: Iterator[object]) -> list[tuple[str, str, int, str, str]]:
+        import platform
+        import time
+
+        time.sleep(pause)
+        python = platform.python_version()
+        try:
+            import dpcore
+            from dpcore import _backend
+            from dpcore.rng import STREAM_VERSION
+
+            return [(platform.node(), dpcore.__version__, STREAM_VERSION, _backend.selected_level(), python)]
+        except Exception as error:
+            return [(platform.node(), "", 0, type(error).__name__, python)]
+
+    return report
