@@ -15,7 +15,22 @@ from dpcore import _version
 INSTALLED = Path(dpcore.__file__).parent
 PEERS = ("pandas22", "recipes", "diffprivlib", "opacus", "tumult", "opendp", "smartnoise", "pipelinedp")
 EXTRAS = {
-    *("batch", "report", "minimax", "accounting", "spark", "spark35", "all", "test", "test-tools", "packaging", "docs", "dev", "peers", "proofs"),
+    *(
+        "batch",
+        "report",
+        "minimax",
+        "accounting",
+        "spark",
+        "spark35",
+        "all",
+        "test",
+        "test-tools",
+        "packaging",
+        "docs",
+        "dev",
+        "peers",
+        "proofs",
+    ),
     *("pandas", "polars"),
     *(f"peer-{name}" for name in PEERS),
 }
