@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dpcore.batch.tables.pieces import Cut
+    from dpcore.batch.tables.sources import InputFile
     from dpcore.frames.source import Source
 
 DIGEST_ROWS = 1 << 16
@@ -90,7 +91,7 @@ class FrameInput(Inputs):
         """1: there is one part, and progress counts its rows."""
         return (1,)
 
-    def inspect(self, path: Path) -> FileInfo:
+    def inspect(self, path: InputFile) -> FileInfo:
         """The schema of the frame."""
         try:
             return self.source.info()
@@ -98,7 +99,7 @@ class FrameInput(Inputs):
             failed = _told(error, path)
         raise failed  # Outside of the handler: what the library said may quote a row, and is not the context of this error.
 
-    def pieces(self, path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+    def pieces(self, path: InputFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns in `types`, in pieces of bounded rows and bytes."""
         failed = None
         try:
@@ -135,7 +136,7 @@ def _digest(source: Source, names: Sequence[str]) -> int:
     return found
 
 
-def _told(error: Exception, path: Path) -> Exception:
+def _told(error: Exception, path: InputFile) -> Exception:
     """The error to report: the message of another library may quote a row, so only its class is in it, if Python or Arrow define that."""
     if isinstance(error, DpcoreError | MemoryError):
         return error

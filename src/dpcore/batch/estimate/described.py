@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from dpcore._files import digest_of
 from dpcore.batch.jobfile.columns import COLUMN_SECTIONS
 from dpcore.batch.jobfile.fields import Section
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.columns import column_of
 from dpcore.batch.tables.shards import named_shards
-from dpcore.batch.tables.sources import version_of
+from dpcore.batch.tables.sources import bytes_of, digest_of_file, exists, place_of, size_of, version_of
 from dpcore.errors import DataError, JobError, ParameterError, ParameterTypeError, StorageError, reason
 from dpcore.pages.printable import UNPRINTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
-    from pathlib import Path
 
     from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.pieces import FileInfo
+    from dpcore.batch.tables.sources import InputFile
 
 
 MANY_CATEGORIES, CATEGORIES_PER_BYTE = 2**20, 64
@@ -64,7 +63,7 @@ class Described:
 
     Attributes
     ----------
-    path : Path
+    path : Path, Address or Partitioned
         Where it is.
     info : FileInfo
         Its columns.
@@ -78,7 +77,7 @@ class Described:
         Name of the manifest, if it was one.
     """
 
-    path: Path
+    path: InputFile
     info: FileInfo
     whole: Whole
     fields: dict[str, dict[str, Any]]
@@ -98,14 +97,20 @@ def describe(inputs: Inputs) -> list[Described]:
     StorageError
         If one cannot be read.
     """
-    said = {shard.path: (Table(bytes=shard.size, sha256=shard.sha256), file.name) for file, shard in named_shards(inputs.paths)}
+    said = {
+        shard.path: (Table(bytes=shard.size, sha256=shard.sha256), file.name) for file, shard in named_shards(map(place_of, inputs.paths))
+    }
     found = [_describe(inputs, path) for path in inputs.paths]
-    found = [file if file.path not in said else replace(file, table=said[file.path][0], manifest=said[file.path][1]) for file in found]
+    found = [file if place_of(file.path) not in said else _in_shards(file, *said[place_of(file.path)]) for file in found]
     for file, size in zip(found, inputs.sizes, strict=True):
         _check_claims(file, size)
     for other in found[1:]:
         _check_agreement(found[0], other)
     return found
+
+
+def _in_shards(file: Described, table: Table, manifest: str) -> Described:
+    return replace(file, table=table, manifest=manifest)
 
 
 def column_described(described: Described, name: str) -> NoisyColumn:
@@ -156,13 +161,13 @@ def _check_claims(described: Described, size: int) -> None:
             raise DataError(f"{described.path}: the name of column {name!r} holds control characters, which dpcore does not write")
 
 
-def _describe(inputs: Inputs, path: Path) -> Described:
+def _describe(inputs: Inputs, path: InputFile) -> Described:
     info, sidecar = inputs.inspect(path), None
     if info.schema is None:
         sidecar = _sidecar(path)
         whole, fields = sidecar.get("schema"), sidecar.get("fields")
         if not isinstance(fields, dict):
-            raise DataError(f"{metadata.sidecar_path(path)}: not the metadata that dpcore writes beside a CSV file")
+            raise DataError(f"{metadata.sidecar_path(place_of(path))}: not the metadata that dpcore writes beside a CSV file")
     else:
         whole = _said(path, "the file", info.schema.metadata)
         fields = {field.name: _said(path, f"column {field.name!r}", field.metadata) for field in info.schema if metadata.is_noisy(field)}
@@ -182,7 +187,7 @@ def _describe(inputs: Inputs, path: Path) -> Described:
     return Described(path, info, _whole(path, whole), fields, None if sidecar is None else _table(path, sidecar))
 
 
-def _table(path: Path, sidecar: dict[str, Any]) -> Table | None:
+def _table(path: InputFile, sidecar: dict[str, Any]) -> Table | None:
     """The table that a sidecar was written for; the sidecars of the first stream did not name it."""
     said, whole = sidecar.get("table"), sidecar.get("schema")
     if said is None and isinstance(whole, dict) and whole.get("stream_version") == 1:
@@ -190,7 +195,9 @@ def _table(path: Path, sidecar: dict[str, Any]) -> Table | None:
     try:
         return Table.model_validate(said)
     except ValidationError:
-        raise DataError(f"{metadata.sidecar_path(path)}: the metadata do not say which table they are for, so they are damaged") from None
+        raise DataError(
+            f"{metadata.sidecar_path(place_of(path))}: the metadata do not say which table they are for, so they are damaged"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -208,7 +215,7 @@ def tables_checked(described: Sequence[Described]) -> Iterator[None]:
         if _size(file.path) != table.bytes:
             raise _mismatch(file)
     with ThreadPoolExecutor(1, thread_name_prefix="dpcore-digest") as worker:
-        digests = [worker.submit(digest_of, file.path, stop) for file, _ in named]
+        digests = [worker.submit(digest_of_file, place_of(file.path), stop) for file, _ in named]
         try:
             yield
         except BaseException:
@@ -219,9 +226,11 @@ def tables_checked(described: Sequence[Described]) -> Iterator[None]:
                 raise _mismatch(file)
 
 
-def _size(path: Path) -> int:
+def _size(path: InputFile) -> int | None:
     try:
-        return path.stat().st_size
+        return size_of(place_of(path))
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"{path}: cannot be read{reason(error)}") from None
 
@@ -229,28 +238,30 @@ def _size(path: Path) -> int:
 def _result(file: Described, digest: Future[str]) -> str:
     try:
         return digest.result()
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"{file.path}: cannot be read{reason(error)}") from None
 
 
 def _mismatch(file: Described) -> DataError:
-    sidecar = file.manifest or metadata.sidecar_path(file.path).name
+    sidecar = file.manifest or metadata.sidecar_path(place_of(file.path)).name
     return DataError(
         f"{file.path}: this is not the table that {sidecar} was written for (its size or its SHA-256 differs): "
         "the table was changed, or the two files come from different runs"
     )
 
 
-def _sidecar(path: Path) -> dict[str, Any]:
-    sidecar = metadata.sidecar_path(path)
+def _sidecar(path: InputFile) -> dict[str, Any]:
+    sidecar = metadata.sidecar_path(place_of(path))
     try:
-        if sidecar.exists():
+        if exists(sidecar):
             version_of(sidecar)  # a pipe under this name would never end
-        document = json.loads(sidecar.read_bytes())
-    except StorageError:
-        raise
+        document = json.loads(bytes_of(sidecar))
     except FileNotFoundError:
         raise DataError(f"{path}: its metadata are missing: {sidecar.name} must be beside it, where `dpcore privatize` wrote it") from None
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"{sidecar}: cannot be read{reason(error)}") from None
     except JobError:
@@ -262,7 +273,7 @@ def _sidecar(path: Path) -> dict[str, Any]:
     return document
 
 
-def _said(path: Path, place: str, stored: dict[bytes, bytes] | None) -> Any:
+def _said(path: InputFile, place: str, stored: dict[bytes, bytes] | None) -> Any:
     if stored is None or metadata.KEY not in stored:
         return None
     try:
@@ -271,7 +282,7 @@ def _said(path: Path, place: str, stored: dict[bytes, bytes] | None) -> Any:
         raise DataError(f"{path}: the dpcore metadata of {place} are damaged: not JSON") from None
 
 
-def _whole(path: Path, said: Any) -> Whole:
+def _whole(path: InputFile, said: Any) -> Whole:
     try:
         return TypeAdapter(Whole).validate_python(said)
     except ValidationError as error:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.progress import Progress, Shown
+    from dpcore.batch.tables.sources import InputFile
 
 FORMAT = 1
 TARGETS = ("population", "sample")
@@ -141,7 +142,7 @@ class Estimates:
     ----------
     path : str
         As the caller gave it.
-    files : tuple of Path
+    files : tuple of Path, Address or Partitioned
         The files that were read.
     whole : Whole
         The privacy metadata of the files.
@@ -156,7 +157,7 @@ class Estimates:
     """
 
     path: str
-    files: tuple[Path, ...]
+    files: tuple[InputFile, ...]
     whole: Whole
     secure: bool
     rows: int

@@ -22,6 +22,7 @@ from dpcore.batch.tables.checks import (
 from dpcore.batch.tables.columns import NoisyColumn, fitted, ready
 from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.kept import kept
+from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
 from dpcore.batch.tables.publication import Publication
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place
+    from dpcore.batch.tables.sources import InputFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,8 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
     """
     check_is("job", job, Job, "load_job or parse_job")
     check_curator(job, curator=curator)
-    inputs = discover(job.input.path, job.input.format)
+    inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.column))
+    _check_folders(job, inputs)
     check_inputs_are_tables(job, inputs.paths, others)
     columns = tuple(ready(position, column) for position, column in enumerate(job.column))
     output = output_place(job.output.path, "output.path")
@@ -158,6 +161,18 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
         publication=Publication([path for _, path in files], charge, overwrite=overwrite),
         curator=curator,
     )
+
+
+def _check_folders(job: Job, inputs: Inputs) -> None:
+    """Raise `JobError` if a folder's column is neither in the output nor noised: the order of the rows would tell it unnoticed."""
+    said = {*job.keep, job.privacy.unit, *(column.name for column in job.column)}
+    for name in inputs.folder_columns:
+        if name not in said:
+            raise JobError(
+                f"input.path = {job.input.path!r}: its folders are a column, {name!r}, that the job does not name. The output has the rows "
+                "in the order of the folders, so how many rows each folder has would be public unnoticed. Add it to keep if its values may "
+                "be public as they are, add a [[column]] that gives it noise, or name the files of one folder"
+            )
 
 
 def _shard_count(job: Job, inputs: Inputs) -> int | None:
@@ -202,14 +217,14 @@ def _check_declared(job: Job, info: FileInfo, columns: tuple[NoisyColumn, ...]) 
             )
 
 
-def _fitted(job: Job, info: FileInfo, path: Path, columns: tuple[NoisyColumn, ...]) -> tuple[NoisyColumn, ...]:
+def _fitted(job: Job, info: FileInfo, path: InputFile, columns: tuple[NoisyColumn, ...]) -> tuple[NoisyColumn, ...]:
     """The columns for the types of the first file, which the others' must resemble."""
     textual = job.output.resolved_format == "csv"
     kinds = [None if info.types is None else _noisy_type(info, path, column) for column in columns]
     return tuple(fitted(i, column, kind, textual=textual) for i, (column, kind) in enumerate(zip(columns, kinds, strict=True)))
 
 
-def _noisy_type(info: FileInfo, path: Path, column: NoisyColumn) -> pa.DataType:
+def _noisy_type(info: FileInfo, path: InputFile, column: NoisyColumn) -> pa.DataType:
     """Type of a column in one file whose format has types, checked."""
     kind, mechanism = (info.types or {})[column.name], column.section.mechanism
     if not column.values.accepts(kind):

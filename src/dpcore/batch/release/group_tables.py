@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
+    from dpcore.batch.tables.sources import InputFile
 
 PIECE_ROWS = 1 << 16
 
@@ -84,7 +85,7 @@ def _read(path: str, names: Sequence[str]) -> list[pa.Array]:
     return [pa.chunked_array(found[name], kinds[name]).combine_chunks() for name in names]
 
 
-def _kept_as(path: Path, name: str, kind: pa.DataType) -> pa.DataType:
+def _kept_as(path: InputFile, name: str, kind: pa.DataType) -> pa.DataType:
     """Text or integers, whichever the column holds."""
     kind = value_type(kind)
     if kind == pa.binary() or kind in TEXT_TYPES:
@@ -94,7 +95,7 @@ def _kept_as(path: Path, name: str, kind: pa.DataType) -> pa.DataType:
     raise JobError(f"{path}: column {name!r} of the groups has type {kind}; it must be a string or an integer type")
 
 
-def _column(path: Path, name: str, cells: pa.Array, kind: pa.DataType) -> pa.Array:
+def _column(path: InputFile, name: str, cells: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cells of a piece; of a format without types an empty one, or one of the words for it, is a null."""
     try:
         if cells.type == pa.binary():

@@ -33,7 +33,8 @@ from dpcore.batch.tables.checks import (
     check_is,
     undeclared,
 )
-from dpcore.batch.tables.inputs import Inputs, discover
+from dpcore.batch.tables.inputs import Inputs, discover, narrowest
+from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.batch.tables.publication import Publication
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.queries import Grouped
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
+    from dpcore.batch.tables.sources import InputFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,7 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     """
     check_is("job", job, ReleaseJob, "load_release_job or parse_release_job")
     check_curator(job, curator=curator)
-    inputs = discover(job.input.path, job.input.format)
+    inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
     check_inputs_are_tables(job, inputs.paths, others)
     reads = declared_reads(job)
     output = output_place(job.output.path, "output.path")
@@ -274,7 +276,7 @@ def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
                 raise undeclared(f"query[{position}] ({query.name!r}, {query.kind}), column {name!r}", keys)
 
 
-def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: Path) -> None:
+def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: InputFile) -> None:
     for query, read in zip(job.query, found.reads, strict=True):
         for name, cells in read.columns():
             if name not in types:
@@ -293,22 +295,9 @@ def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], 
 def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
     """Some column, for a job that only counts rows: readers hand over rows of columns."""
     info = inputs.inspect(inputs.paths[0])
-    if not info.names:
-        raise JobError(f"{inputs.paths[0]}: it has no columns, and so no rows that can be counted")
-    if job.privacy.unit != "row":
-        name = job.privacy.unit
-    elif info.types is None:
-        name = info.names[0]
-    else:
-        name = min(info.names, key=lambda each: _bits(info.types[each]) if info.types else 0)
-    return {name: pa.binary() if info.types is None else info.types[name]}
-
-
-def _bits(kind: pa.DataType) -> int:
-    try:
-        return int(kind.bit_width)
-    except ValueError:
-        return 1 << 20
+    if job.privacy.unit == "row":
+        return narrowest(inputs.paths[0], info)
+    return {job.privacy.unit: pa.binary() if info.types is None else info.types[job.privacy.unit]}
 
 
 def _files_of(job: ReleaseJob, output: Path) -> list[Place]:

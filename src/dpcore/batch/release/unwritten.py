@@ -17,6 +17,7 @@ from dpcore.batch.release.run import document_of, measure
 from dpcore.batch.tables.charge import Charge
 from dpcore.batch.tables.checks import check_inputs_are_tables
 from dpcore.batch.tables.inputs import discover
+from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.batch.tables.progress import shown_by
 from dpcore.batch.tables.publication import Publication
 from dpcore.errors import StorageError, reason
@@ -90,7 +91,7 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: M
         For `answers`.
     """
     if inputs is None:
-        inputs = discover(job.input.path, job.input.format)
+        inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
         check_inputs_are_tables(job, inputs.paths, ())
 
     def publication(spend: Spend) -> Unwritten:

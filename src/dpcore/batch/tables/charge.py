@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from dpcore._files import digest_of
+from dpcore._stores import is_address
 from dpcore.accounting import Ledger
 from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.tables.ledger_state import ledger_summary
@@ -263,7 +264,8 @@ def run_id(job: JobFile) -> str:
     settings = settings_of(job)
     for section in ("input", "output", "ledger"):
         if settings.get(section):
-            settings[section]["path"] = str(Path(settings[section]["path"]).absolute())
+            path = settings[section]["path"]
+            settings[section]["path"] = path if is_address(path) else str(Path(path).absolute())
     if settings.get("output", {}).get("shards", 0) is None:
         del settings["output"]["shards"]  # Runs of versions without shards keep their ids.
     for section in (settings, *settings.get("query", [])):

@@ -14,14 +14,17 @@ from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import declared_files, settings_of
 from dpcore.batch.tables.places import LOG, REPORT, check_distinct, ledger_places
 from dpcore.batch.tables.plain import unit_type
+from dpcore.batch.tables.sources import exists, place_of
 from dpcore.errors import JobError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place
+    from dpcore.batch.tables.sources import InputFile
 
 Wanted = TypeVar("Wanted")
 LISTED_FOR_CURATORS = "With --curator, who may see the data, the columns are listed"
@@ -34,42 +37,42 @@ def check_is(name: str, value: object, kind: type[Wanted], made_by: str) -> Want
     return value
 
 
-def check_inputs_are_tables(job: JobFile, inputs: Iterable[Path], others: Sequence[Place]) -> None:
+def check_inputs_are_tables(job: JobFile, inputs: Iterable[InputFile], others: Sequence[Place]) -> None:
     """Raise `JobError` if a file of the input is also another one that the command reads.
 
     It comes before a file of categories is read: messages about that quote it, and what is made of it costs nothing.
     """
-    check_distinct([("input.path", path) for path in inputs], _read_beside(job, others))
+    check_distinct([("input.path", place_of(path)) for path in inputs], _read_beside(job, others))
 
 
-def check_places(job: JobFile, inputs: Iterable[Path], written: Sequence[Place], others: Sequence[Place]) -> None:
+def check_places(job: JobFile, inputs: Iterable[InputFile], written: Sequence[Place], others: Sequence[Place]) -> None:
     """Raise `JobError` if a file that the job writes is also another one of the command."""
     reports = [place for place in others if place[0] == REPORT]
     logs = [place for place in others if place[0] == LOG]
-    check_distinct([*written, *reports, *logs], [*(("input.path", path) for path in inputs), *_read_beside(job, others)])
+    check_distinct([*written, *reports, *logs], [*(("input.path", place_of(path)) for path in inputs), *_read_beside(job, others)])
 
 
 def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
     """The files that a command reads beside its input."""
-    read = [("a file of categories or a look-up", Path(path)) for path in declared_files(settings_of(job))]
+    read: list[Place] = [("a file of categories or a look-up", Path(path)) for path in declared_files(settings_of(job))]
     if job.ledger is not None:
         read += ledger_places(job.ledger.path)
     return [*read, *(place for place in others if place[0] not in (LOG, REPORT))]
 
 
-def check_output_is_free(output: Path, *, overwrite: bool, key: str = "output.path") -> None:
+def check_output_is_free(output: Location, *, overwrite: bool, key: str = "output.path") -> None:
     """Raise `JobError` if the output exists already."""
-    if not overwrite and output.exists():
+    if not overwrite and exists(output):
         raise JobError(
             f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
             "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
         )
     sidecar = metadata.sidecar_path(output)
-    if output.suffix.lower() == ".csv" and not overwrite and sidecar.exists() and not metadata.is_sidecar(sidecar):
+    if output.suffix.lower() == ".csv" and not overwrite and exists(sidecar) and not metadata.is_sidecar(sidecar):
         raise JobError(f"{str(sidecar)!r} exists, where the metadata of {key} belong, and is something else; move it, or use --overwrite")
 
 
-def check_names(info: FileInfo, path: Path, wanted: Iterable[str], *, curator: bool = False) -> None:
+def check_names(info: FileInfo, path: InputFile, wanted: Iterable[str], *, curator: bool = False) -> None:
     """Raise `JobError` if the file lacks one of these columns, or two have one name.
 
     The first line of a CSV that has no header is a record. A message therefore quotes from it only names that are nearly the one that the
@@ -91,7 +94,7 @@ def check_names(info: FileInfo, path: Path, wanted: Iterable[str], *, curator: b
             raise JobError(f"{path}: there is no column {name!r}.{guess} The columns are: {listed}")
 
 
-def type_of_unit(info: FileInfo, path: Path, unit: str, before: pa.DataType | None) -> pa.DataType:
+def type_of_unit(info: FileInfo, path: InputFile, unit: str, before: pa.DataType | None) -> pa.DataType:
     """Type of the unit, decoded; units are counted by equality, which floats do not have."""
     if info.types is None:
         return pa.binary()

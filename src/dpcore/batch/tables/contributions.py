@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.rows import Rows
+    from dpcore.batch.tables.sources import InputFile
 
 
 Answer = TypeVar("Answer")
@@ -63,7 +64,7 @@ class _StoppedError(Exception):
 class Reading:
     """How far a pass over the unit column and the choice after it have come; each is half of the work."""
 
-    starts: dict[Path, int] = field(default_factory=dict)
+    starts: dict[InputFile, int] = field(default_factory=dict)
     rows: int = 0
     done: float = 0.0
     stopped: bool = False

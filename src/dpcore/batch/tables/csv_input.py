@@ -17,11 +17,10 @@ from dpcore.errors import DataError, JobError, StorageError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     import numpy.typing as npt
 
-    from dpcore.batch.tables.sources import Source
+    from dpcore.batch.tables.sources import InputFile, Source
 
 BLOCK_BYTES = 4 << 20
 """Bytes read at a time, at least."""
@@ -148,7 +147,7 @@ def _cells(rows: int, offsets: npt.NDArray[np.int32], content: npt.NDArray[np.ui
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(content)], null_count=0)
 
 
-def _typed(path: Path, first: int, name: str, kind: pa.DataType, cells: pa.Array) -> pa.Array:
+def _typed(path: InputFile, first: int, name: str, kind: pa.DataType, cells: pa.Array) -> pa.Array:
     """Cells as values of a type."""
     if kind == pa.binary():
         return cells

@@ -5,26 +5,32 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dpcore.batch.jobfile.local_paths import check_local
+import pyarrow as pa
+
+from dpcore._stores import Address
+from dpcore.batch.jobfile.local_paths import address_of, check_local
 from dpcore.batch.jobfile.sections import SUFFIXES
 from dpcore.batch.tables import arrow_input, csv_input, parquet_input
+from dpcore.batch.tables.logs import check_no_log
+from dpcore.batch.tables.objects import named_objects, pattern_of
+from dpcore.batch.tables.partitions import is_hidden, partitioned, without_values
 from dpcore.batch.tables.pieces import slices
 from dpcore.batch.tables.shards import is_manifest, named_shards, shards_of
-from dpcore.batch.tables.sources import opened, version_of
+from dpcore.batch.tables.sources import opened, place_of, version_of
 from dpcore.errors import JobError, StorageError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    import pyarrow as pa
-
+    from dpcore._stores import ObjectVersion
     from dpcore.batch.jobfile.sections import Format, InputSection
+    from dpcore.batch.tables.partitions import Columns, Found
     from dpcore.batch.tables.pieces import Cut, FileInfo, Piece
-    from dpcore.batch.tables.sources import Source, Version
+    from dpcore.batch.tables.sources import InputFile, Source, Version
 
 
 class Reader(Protocol):
@@ -48,47 +54,92 @@ class Inputs:
     ----------
     format : Format
         Of all of them.
-    paths : tuple of Path
+    paths : tuple of Path, Address or Partitioned
         Their names, each file once.
-    found : dict of Path to Version
+    found : dict
         What each was when the job was planned; a file that is another when it is read, or becomes another, ends the job.
+    columns : Columns or None
+        The columns that the names of the folders hold; None if they hold none.
     """
 
     format: Format
-    paths: tuple[Path, ...]
-    found: dict[Path, Version]
+    paths: tuple[InputFile, ...]
+    found: dict[InputFile, Version | ObjectVersion]
+    columns: Columns | None = field(default=None, kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of the files in bytes."""
         return tuple(self.found[path].size for path in self.paths)
 
-    def inspect(self, path: Path) -> FileInfo:
-        """The schema of one of the files."""
-        with opened(path, self.found[path]) as source:
-            return READERS[self.format].inspect(source)
+    @property
+    def folder_columns(self) -> tuple[str, ...]:
+        """The columns that the names of the folders hold."""
+        return () if self.columns is None else tuple(self.columns.types)
 
-    def pieces(self, path: Path, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+    def inspect(self, path: InputFile) -> FileInfo:
+        """The schema of one of the files, with the columns of its folders."""
+        with opened(path, self.found[path]) as source:
+            info = READERS[self.format].inspect(source)
+        return info if self.columns is None else self.columns.described(path, info)
+
+    def pieces(self, path: InputFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns in `types` of one of the files, in pieces of bounded rows and bytes."""
         with opened(path, self.found[path]) as source:
-            for whole in READERS[self.format].pieces(source, types, cut):
-                yield from slices(whole, cut.rows)
+            own = {name: kind for name, kind in types.items() if name not in self.folder_columns}
+            for whole in READERS[self.format].pieces(source, own or self._counted(source), cut):
+                yield from slices(whole if len(own) == len(types) else self._completed(path, whole, types), cut.rows)
+
+    def _counted(self, source: Source) -> dict[str, pa.DataType]:
+        """Some column of a file, whose rows are counted: readers hand over rows of columns."""
+        return narrowest(source.path, READERS[self.format].inspect(source))
+
+    def _completed(self, path: InputFile, piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
+        """A piece with the columns of its folders."""
+        if self.columns is None:
+            raise AssertionError("there are no such columns")
+        columns = [
+            self.columns.column(path, name, len(piece.batch), kind) if name in self.columns.types else piece.batch.column(name)
+            for name, kind in types.items()
+        ]
+        return replace(piece, batch=pa.RecordBatch.from_arrays(columns, list(types)))
 
 
-def discover(path: str, given: Format | None = None, key: str = "input.path") -> Inputs:
+def narrowest(path: InputFile, info: FileInfo) -> dict[str, pa.DataType]:
+    """The column of a file that takes the least to read; raises `JobError` if there is none."""
+    if not info.names:
+        raise JobError(f"{path}: it has no columns, and so no rows that can be counted")
+    if info.types is None:
+        return {info.names[0]: pa.binary()}
+    types = info.types
+    name = min(info.names, key=lambda each: _bits(types[each]))
+    return {name: types[name]}
+
+
+def _bits(kind: pa.DataType) -> int:
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        return 1 << 20
+
+
+def discover(path: str, given: Format | None = None, key: str = "input.path", declared: Mapping[str, str] | None = None) -> Inputs:
     """Find files: one, every file of a folder and its subfolders, what a glob matches, or the shards that a manifest names.
 
     Names that start with "." or "_" inside a folder are not data (they are what Spark and others leave there). Unless the format is
-    given the endings decide, and they must agree. Links are followed, and each file is read once.
+    given the endings decide, and they must agree. Links are followed, and each file is read once. Folders named `column=value` below what
+    the path names are columns. An address of a store names an object, all below a prefix, or what a glob matches.
 
     Parameters
     ----------
     path : str
-        A file, a folder, a glob or a manifest.
+        A file, a folder, a glob or a manifest, or such an address.
     given : Format, optional
         Of all files.
     key : str, default "input.path"
         What messages call the path.
+    declared : mapping of str to str, optional
+        What a job says of the values of columns, "text" or "integer", for those that are names of folders.
 
     Raises
     ------
@@ -99,19 +150,28 @@ def discover(path: str, given: Format | None = None, key: str = "input.path") ->
     StorageError
         If there is nothing to read.
     """
-    check_local(key, path)
-    paths = _named(path, given, key)
-    if not paths:
+    address = address_of(key, path)
+    found = _named(path, given, key) if address is None else _objects(address, given, key)
+    if not found:
         raise StorageError(f"{key} = {path!r}: no {given or 'parquet, csv or arrow'} file found")
-    found = tuple(map(version_of, paths))
-    for _ in named_shards(paths):
+    names, columns = partitioned(found, declared or {})
+    versions = tuple(map(version_of, names))
+    for _ in named_shards(map(place_of, names)):
         pass  # Every table in shards is complete.
-    _check_read_once(paths, found)
-    check_no_log(paths)
-    return Inputs(given or _common_format(path, key, paths), tuple(paths), dict(zip(paths, found, strict=True)))
+    _check_read_once(names, versions)
+    check_no_log(place for place in map(place_of, names) if isinstance(place, Path))
+    files = [name for name, _, _ in found]
+    return Inputs(given or _common_format(path, key, files), tuple(names), dict(zip(names, versions, strict=True)), columns=columns)
 
 
-def _named(path: str, given: Format | None, key: str) -> list[Path]:
+def _objects(address: Address, given: Format | None, key: str) -> list[Found]:
+    """The objects that an address names, in their order."""
+    if is_manifest(address.name):
+        return [(shard.path, (), str(address.parent)) for shard in shards_of(address)]
+    return named_objects(address, key, () if given else tuple(SUFFIXES))
+
+
+def _named(path: str, given: Format | None, key: str) -> list[Found]:
     """The files that a path names, in their order."""
     root = Path(path)
     try:
@@ -119,14 +179,17 @@ def _named(path: str, given: Format | None, key: str) -> list[Path]:
     except (OSError, ValueError) as error:  # A ValueError is how a name with a zero in it is refused.
         raise StorageError(f"{key} = {path!r}: cannot be read{reason(error)}") from None
     if folder:
-        return _files_below(root, given)
+        return [(file, file.relative_to(root).parts[:-1], str(root)) for file in _files_below(root, given)]
     if there:
-        return [shard.path for shard in shards_of(root)] if is_manifest(root) else [root]
+        return [(each, (), str(root.parent)) for each in ([shard.path for shard in shards_of(root)] if is_manifest(root) else [root])]
     if not glob.has_magic(path):
         raise StorageError(f"{key} = {path!r}: no such file or folder")
     # Path.glob takes no absolute pattern. "**" may find one name more than once.
     names = {os.path.normpath(name) for name in glob.iglob(path, recursive=True)}  # noqa: PTH207
-    return sorted(found for found in map(Path, names) if not found.is_dir())
+    parts = Path(os.path.normpath(path)).parts
+    fixed = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+    files = sorted(found for found in map(Path, names) if not found.is_dir())
+    return [(file, file.parts[fixed:-1], str(Path(*parts[:fixed]))) for file in files]
 
 
 def _files_below(root: Path, wanted: Format | None) -> list[Path]:
@@ -136,17 +199,18 @@ def _files_below(root: Path, wanted: Format | None) -> list[Path]:
         state = Path(folder).stat()
         before = seen.setdefault((state.st_dev, state.st_ino), folder)
         if before != folder:
-            raise JobError(f"{folder} and {before} are one folder, whose rows would be read twice; remove the link, or name what to read")
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith((".", "_")))
+            one, two = (Path(root, *without_values(Path(each).relative_to(root).parts)) for each in (folder, before))
+            raise JobError(f"{one} and {two} are one folder, whose rows would be read twice; remove the link, or name what to read")
+        subfolders[:] = sorted(name for name in subfolders if not is_hidden(name))
         found += [Path(folder, name) for name in names if not name.startswith((".", "_"))]
     if wanted is None:
         found = [path for path in found if path.suffix.lower() in SUFFIXES]
     return sorted(found)
 
 
-def _check_read_once(paths: list[Path], found: tuple[Version, ...]) -> None:
+def _check_read_once(paths: list[InputFile], found: tuple[Version | ObjectVersion, ...]) -> None:
     """Raise `JobError` if two names are of one file: each of its rows would be in the output twice, at the price of once."""
-    seen: dict[tuple[int, int], Path] = {}
+    seen: dict[object, InputFile] = {}
     for path, version in zip(paths, found, strict=True):
         before = seen.setdefault(version.identity, path)
         if before != path:
@@ -165,36 +229,18 @@ def discover_one(path: str, key: str) -> Inputs:
     StorageError
         If there is nothing to read.
     """
+    check_local(key, path)
     found = discover(path, None, key)
     if found.paths != (Path(path),):
         raise JobError(f"{key} = {path!r} must be one file by its own name, and no folder, glob or manifest")
     return found
 
 
-def check_no_log(paths: Iterable[Path]) -> None:
-    """Raise `JobError` for files of a table whose log says which of them still count: reading all would bring removed rows back."""
-    for folder in sorted({parent for path in paths for name in (path.absolute(), path.resolve()) for parent in name.parents}):
-        kind = _kind_of_log(folder)
-        if kind is not None:
-            raise JobError(
-                f"{folder} is a table of {kind}, whose log says which files and rows still count, and dpcore does not read it; "
-                "export the table, and read the export"
-            )
-
-
-def _kind_of_log(folder: Path) -> str | None:
-    if (folder / "_delta_log").is_dir():
-        return "Delta Lake"
-    if (folder / ".hoodie").is_dir():
-        return "Hudi"
-    return "Iceberg" if any(folder.glob("metadata/*.metadata.json*")) else None
-
-
 def _refuse_folder(error: OSError) -> None:
     raise StorageError(f"cannot read the folder {error.filename}: {error.strerror}")
 
 
-def _common_format(path: str, key: str, paths: list[Path]) -> Format:
+def _common_format(path: str, key: str, paths: list[Path | Address]) -> Format:
     endings = sorted({file.suffix.lower() for file in paths})
     if len(endings) > 1 or endings[0] not in SUFFIXES:
         remedy = f"; set input.format to one of {', '.join(map(repr, SUFFIXES.values()))}" if key == "input.path" else ""
@@ -205,12 +251,23 @@ def _common_format(path: str, key: str, paths: list[Path]) -> Format:
     return SUFFIXES[endings[0]]
 
 
-def check_output_is_outside(output: Path, section: InputSection, key: str = "output.path") -> None:
+def check_output_is_outside(output: Path | Address, section: InputSection, key: str = "output.path") -> None:
     """Raise `JobError` if the next run would read `output` as a part of its input."""
-    root = Path(section.path)
-    below = root.is_dir() and output.resolve().is_relative_to(root.resolve())
-    if below or (glob.has_magic(section.path) and not root.exists() and _glob_matches(section.path, output)):
+    read = address_of("input.path", section.path)
+    if read is not None or isinstance(output, Address):
+        inside = read is not None and isinstance(output, Address) and _is_in_store(output, read)
+    else:
+        root = Path(section.path)
+        below = root.is_dir() and output.resolve().is_relative_to(root.resolve())
+        inside = below or (glob.has_magic(section.path) and not root.exists() and _glob_matches(section.path, output))
+    if inside:
         raise JobError(f"{key} = {str(output)!r} is inside the input (input.path = {section.path!r}); write it somewhere else")
+
+
+def _is_in_store(output: Address, read: Address) -> bool:
+    """Whether an object would be below a prefix that is read, or match a glob."""
+    same = (output.scheme, output.bucket) == (read.scheme, read.bucket)
+    return same and ((output.is_relative_to(read) and output != read) or pattern_of(read.key.split("/")).fullmatch(output.key) is not None)
 
 
 def _glob_matches(pattern: str, path: Path) -> bool:

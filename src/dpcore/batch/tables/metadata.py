@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._version import __version__
 from dpcore.batch.tables.shards import manifest_path, shard_paths
+from dpcore.batch.tables.sources import Where, bytes_of
 from dpcore.rng import STREAM_VERSION
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
+    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import Format, JobFile
     from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.privacy import Privacy
@@ -74,29 +74,29 @@ def encode(metadata: dict[str, Any]) -> dict[bytes, bytes]:
     return {KEY: json.dumps(metadata, ensure_ascii=False).encode()}
 
 
-def sidecar_path(output: Path) -> Path:
+def sidecar_path(output: Where) -> Where:
     """Path of the metadata file beside a CSV file."""
     return output.with_name(f"{output.name}{SIDECAR}")
 
 
-def table_of(sidecar: Path) -> Path:
+def table_of(sidecar: Where) -> Where:
     """The table of a sidecar."""
     return sidecar.with_name(sidecar.name.removesuffix(SIDECAR))
 
 
-def is_sidecar(path: Path) -> bool:
+def is_sidecar(path: Location) -> bool:
     """Whether a file is what dpcore writes beside a CSV file."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(bytes_of(path))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(document, dict) and document.keys() >= {"schema", "fields"}
 
 
-def output_files(output: Path, output_format: Format, shards: int | None = None) -> tuple[Path, ...]:
+def output_files(output: Where, output_format: Format, shards: int | None = None) -> tuple[Where, ...]:
     """The files of a table, in the order in which they appear: a sidecar before its table, and shards before their manifest."""
     if shards is not None:
-        return (*shard_paths(output, shards), manifest_path(output))
+        return shard_paths(output, shards) + (manifest_path(output),)  # noqa: RUF005  # whose type mypy knows
     return (sidecar_path(output), output) if output_format == "csv" else (output,)
 
 

@@ -22,6 +22,8 @@ READ_AHEAD_BYTES = 32 << 20
 """Read-ahead of all columns together."""
 PIECES_AT_ONCE = 2
 """Pieces of many columns of numbers that are read at once."""
+FETCHED_BYTES = 512 << 20
+"""Largest row group, decoded, whose columns are fetched from a store at once."""
 PIECE_BYTES = 8 << 20
 """Decoded size of a piece with long values."""
 FEW_ROWS = 1 << 10
@@ -116,7 +118,8 @@ def _batches_of_run(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of several row groups, their text in dictionaries."""
     texts = [name for name, kind in types.items() if kind in TEXTS]
-    reading = _reader(source, readers, len(types), [*_labels(types), *texts]) if texts else file
+    footer = _footer(source, file, run[0])
+    reading = file if footer is None and not texts else _reader(source, readers, len(types), [*_labels(types), *texts], footer)
     rows = cut.rows if any(map(varies, types.values())) else _rows_at_once(types, cut.rows)
     for batch in reading.iter_batches(rows, row_groups=list(run), columns=list(types), use_threads=cut.use_threads):
         yield checked(batch, types)
@@ -127,15 +130,19 @@ def _rows_at_once(types: Mapping[str, pa.DataType], rows: int) -> int:
     return rows * PIECES_AT_ONCE if len(types) >= MANY_COLUMNS else rows
 
 
-def _opened(source: Source, columns: int, encoded: list[str] | None = None) -> pq.ParquetFile:
-    """Open the file; text of the columns in `encoded` stays in dictionaries."""
-    # Buffered and not pre-buffered: whole column chunks would otherwise be held in memory.
+def _opened(source: Source, columns: int, encoded: list[str] | None = None, footer: Any = None) -> pq.ParquetFile:
+    """Open the file; text of the columns in `encoded` stays in dictionaries.
+
+    It is buffered: whole column chunks would otherwise be held in memory. With its `footer`, which is then not read again, the chunks of a
+    row group are fetched at the same time: of a store, each read is a request, and waiting for it takes far longer than reading.
+    """
     ahead = min(max(READ_AHEAD_BYTES // columns, 1 << 14), 1 << 20)
     try:
         source.file.seek(0)
         file = pq.ParquetFile(
             source.file,
-            pre_buffer=False,
+            pre_buffer=footer is not None,
+            metadata=footer,
             buffer_size=ahead,
             page_checksum_verification=True,
             read_dictionary=encoded,
@@ -172,6 +179,9 @@ def _way_to_read(
 ) -> tuple[pq.ParquetFile, int]:
     """The file, opened so that text stays small, and the rows of a piece, at most `rows`."""
     varying = [name for name, kind in types.items() if varies(kind) and not pa.types.is_dictionary(kind)]
+    footer = _footer(source, file, group)
+    if footer is not None:
+        file = _reader(source, readers, len(types), _labels(types), footer)
     if not varying:
         return file, _rows_at_once(types, rows)
     # The first row comes before any look at the chunks: of a damaged chunk pyarrow's reader raises, its metadata object ends the process.
@@ -182,7 +192,12 @@ def _way_to_read(
     rows = min(rows, _rows_per_piece(file, group, chunks))
     labelled = [name for name in varying if pa.types.is_dictionary(first.column(name).type) and all(map(_is_labelled, chunks[name]))]
     kept = [name for name in labelled if all(map(_has_few_labels, chunks[name])) or _longest(first.column(name)) * rows > LABEL_BYTES]
-    return (_reader(source, readers, len(types), [*_labels(types), *kept]) if kept else file), rows
+    return (_reader(source, readers, len(types), [*_labels(types), *kept], footer) if kept else file), rows
+
+
+def _footer(source: Source, file: pq.ParquetFile, group: int) -> Any:
+    """The footer of a file whose row group is fetched at once; None of one on this machine, or if the group is too large for that."""
+    return file.metadata if source.is_remote and file.metadata.row_group(group).total_byte_size <= FETCHED_BYTES else None
 
 
 def _labels(types: Mapping[str, pa.DataType]) -> list[str]:
@@ -193,11 +208,11 @@ def _labels(types: Mapping[str, pa.DataType]) -> list[str]:
     return [name for name, kind in types.items() if pa.types.is_dictionary(kind) and kind.value_type in TEXTS]
 
 
-def _reader(source: Source, readers: Readers, columns: int, encoded: list[str]) -> pq.ParquetFile:
+def _reader(source: Source, readers: Readers, columns: int, encoded: list[str], footer: Any = None) -> pq.ParquetFile:
     """The file, opened once for each choice of columns whose text stays in dictionaries: its footer may list thousands of groups."""
-    key: tuple[int | str, ...] = (columns, *encoded)
+    key: tuple[int | str, ...] = (columns, footer is not None, *encoded)
     if key not in readers:
-        readers[key] = _opened(source, columns, encoded)
+        readers[key] = _opened(source, columns, encoded, footer)
     return readers[key]
 
 

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpcore._stores import Address, Location
 from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.errors import JobError, StorageError, reason
 
@@ -25,7 +26,7 @@ REPORT = "a file of --report"
 """Name of report files in messages."""
 LOG = "--log"
 """Name of the log in messages."""
-Place = tuple[str, Path]
+Place = tuple[str, Location]
 """The name of a file in messages, and its path."""
 
 
@@ -91,8 +92,10 @@ def check_distinct(written: Iterable[Place], read: Iterable[Place]) -> None:
         seen |= dict.fromkeys(_marks(path), (key, path))
 
 
-def _marks(path: Path) -> list[object]:
+def _marks(path: Location) -> list[object]:
     """Marks that two names of one file share."""
+    if isinstance(path, Address):
+        return [path]
     try:
         marks: list[object] = [str(path.resolve())]
     except (OSError, RuntimeError):  # a circle of links

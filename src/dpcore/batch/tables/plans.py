@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place
     from dpcore.batch.tables.publication import Publication
+    from dpcore.batch.tables.sources import InputFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class Schemas:
     rows: int | None = 0
     unit_type: pa.DataType | None = None
 
-    def inspected(self, names: Sequence[str], *, curator: bool) -> Iterator[tuple[Path, FileInfo]]:
+    def inspected(self, names: Sequence[str], *, curator: bool) -> Iterator[tuple[InputFile, FileInfo]]:
         """Yield each file with its schema, which has these columns; then note its rows and the type of its unit."""
         unit = [] if self.unit == "row" else [self.unit]
         for path in self.inputs.paths:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from dpcore._files import AtomicFile, remove_stale
@@ -24,10 +25,10 @@ from dpcore.errors import JobError, PublishedError, StorageError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     from dpcore._sealed_files import SealedFile
+    from dpcore._stores import Location
     from dpcore.batch.tables.charge import Charge
 
 State = Literal["planned", "reserved", "sealed", "published", "done"]
@@ -53,8 +54,9 @@ class Publication:
         How far the job is.
     """
 
-    def __init__(self, names: Sequence[Path], charge: Charge, *, overwrite: bool) -> None:
-        self.names, self.charge, self.overwrite = tuple(names), charge, overwrite
+    def __init__(self, names: Sequence[Location], charge: Charge, *, overwrite: bool) -> None:
+        self.names = tuple(name for name in names if isinstance(name, Path))
+        self.charge, self.overwrite = charge, overwrite
         self.state: State = "planned"
         self._locks: list[NameLock] = []
         self._files: list[AtomicFile] = []

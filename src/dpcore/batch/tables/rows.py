@@ -15,13 +15,13 @@ from dpcore.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import numpy as np
     import numpy.typing as npt
 
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.pieces import Cut
+    from dpcore.batch.tables.sources import InputFile
     from dpcore.batch.tables.values import CellError
 
 ROWS_BYTES, WIDE_BYTES = 8 << 20, 24 << 20
@@ -39,7 +39,7 @@ class Part:
     """Rows of a batch that come from one file: where they begin in the batch, the file, and their position in it."""
 
     start: int
-    path: Path
+    path: InputFile
     row: int
 
 
@@ -67,7 +67,7 @@ class Rows:
     done: float
     taken: npt.NDArray[np.intp] | None = None
 
-    def place(self, row: int) -> tuple[Path, int]:
+    def place(self, row: int) -> tuple[InputFile, int]:
         """File of a row of the batch, and position in it."""
         row = row if self.taken is None else int(self.taken[row])
         part = self.parts[bisect_right(self.parts, row, key=lambda each: each.start) - 1]

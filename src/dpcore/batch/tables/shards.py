@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpcore import _stores
+from dpcore._stores import Address, Location
 from dpcore.batch.jobfile.sections import MOST_SHARDS
+from dpcore.batch.tables.sources import Where, bytes_of, size_of
 from dpcore.errors import DataError, StorageError, reason
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class Shard:
 
     Attributes
     ----------
-    path : Path
+    path : Path or Address
         Where it is.
     rows, size : int
         Its rows, and its bytes.
@@ -38,7 +41,7 @@ class Shard:
         Its digest.
     """
 
-    path: Path
+    path: Location
     rows: int
     size: int
     sha256: str
@@ -49,12 +52,12 @@ def automatic(rows: int | None) -> int:
     return AUTO_UNKNOWN if rows is None else min(max(-(-rows // AUTO_ROWS), 1), AUTO_MOST)
 
 
-def manifest_path(output: Path) -> Path:
+def manifest_path(output: Where) -> Where:
     """The manifest of a table that is named like this."""
     return output.with_name(f"{output.stem}{ENDING}")
 
 
-def shard_paths(output: Path, shards: int) -> tuple[Path, ...]:
+def shard_paths(output: Where, shards: int) -> tuple[Where, ...]:
     """The files of a table: out.parquet is in out-1-of-3.parquet and so on, in an order that sorts."""
     width = len(str(shards))
     return tuple(output.with_name(f"{output.stem}-{place:0{width}}-of-{shards}{output.suffix}") for place in range(1, shards + 1))
@@ -79,7 +82,7 @@ def manifest_content(said: dict[str, Any], shards: Sequence[Shard]) -> bytes:
     return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def read_manifest(path: Path) -> list[Shard]:
+def read_manifest(path: Location) -> list[Shard]:
     """The shards that a manifest names, which lie beside it.
 
     Raises
@@ -90,9 +93,11 @@ def read_manifest(path: Path) -> list[Shard]:
         If it cannot be read.
     """
     try:
-        if path.stat().st_size > MOST_BYTES:
+        if (size_of(path) or 0) > MOST_BYTES:
             raise DataError(f"{path}: more than {MOST_BYTES} bytes, which no manifest has")
-        document = json.loads(path.read_bytes())
+        document = json.loads(bytes_of(path))
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"{path}: cannot be read{reason(error)}") from None
     except (ValueError, RecursionError):
@@ -103,7 +108,7 @@ def read_manifest(path: Path) -> list[Shard]:
     return [_shard(path, each) for each in listed]
 
 
-def _shard(manifest: Path, said: object) -> Shard:
+def _shard(manifest: Location, said: object) -> Shard:
     wanted = {"name": str, "rows": int, "bytes": int, "sha256": str}
     if not isinstance(said, dict) or any(type(said.get(key)) is not kind for key, kind in wanted.items()):
         raise DataError(f"{manifest}: an entry of the manifest is damaged")
@@ -113,7 +118,7 @@ def _shard(manifest: Path, said: object) -> Shard:
     return Shard(manifest.with_name(name), said["rows"], said["bytes"], said["sha256"])
 
 
-def shards_of(manifest: Path) -> list[Shard]:
+def shards_of(manifest: Location) -> list[Shard]:
     """The shards of a table, all of them in their places.
 
     Raises
@@ -124,11 +129,13 @@ def shards_of(manifest: Path) -> list[Shard]:
     found = read_manifest(manifest)
     for shard in found:
         try:
-            size = shard.path.stat().st_size
-        except FileNotFoundError:
-            raise DataError(f"{manifest}: the shard {shard.path.name} is missing: the table is not complete without it") from None
+            size = size_of(shard.path)
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError(f"{shard.path}: cannot be read{reason(error)}") from None
+        if size is None:
+            raise DataError(f"{manifest}: the shard {shard.path.name} is missing: the table is not complete without it")
         if size != shard.size:
             raise DataError(
                 f"{shard.path}: {size} bytes, and {manifest.name} says {shard.size}: the shard is of another run, or was changed"
@@ -136,16 +143,23 @@ def shards_of(manifest: Path) -> list[Shard]:
     return found
 
 
-def named_shards(paths: Iterable[Path]) -> Iterator[tuple[Path, Shard]]:
+def named_shards(paths: Iterable[Location]) -> Iterator[tuple[Location, Shard]]:
     """The shards among some files, each with the manifest beside it that names it, after a check that the table is complete."""
     wanted = set(paths)
     for folder in sorted({path.parent for path in wanted}):
-        for manifest in sorted(folder.glob(f"*{ENDING}")):
+        for manifest in _manifests_in(folder):
             if any(shard.path in wanted for shard in _named(manifest)):
                 yield from ((manifest, shard) for shard in shards_of(manifest) if shard.path in wanted)
 
 
-def _named(manifest: Path) -> list[Shard]:
+def _manifests_in(folder: Location) -> list[Location]:
+    """What has the ending of a manifest in a folder."""
+    if isinstance(folder, Address):
+        return [each for each in _stores.listed(folder, recursive=False) if is_manifest(each.name)]
+    return sorted(folder.glob(f"*{ENDING}"))
+
+
+def _named(manifest: Location) -> list[Shard]:
     """What a file with the ending of a manifest names; nothing if it is something else, such as a file of another program."""
     try:
         return read_manifest(manifest)

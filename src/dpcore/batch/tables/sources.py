@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from dpcore import _stores
+from dpcore._files import digest_of
+from dpcore._stores import Address, Location, ObjectVersion
 from dpcore.errors import JobError, StorageError, reason
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
-    from pathlib import Path
 
+Where = TypeVar("Where", Path, Address, Location)
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder"}
 
 
@@ -38,26 +44,57 @@ class Version(NamedTuple):
         return self.device, self.inode
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Partitioned:
+    """A file of a folder whose subfolders are named after values of its rows: messages do not show those.
+
+    Attributes
+    ----------
+    file : Path or Address
+        Where it is.
+    shown : str
+        Its name in messages.
+    """
+
+    file: Location
+    shown: str
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+InputFile = Location | Partitioned
+"""The name of a file of an input."""
+
+
+def place_of(name: InputFile) -> Location:
+    """Where a file of an input is."""
+    return name.file if isinstance(name, Partitioned) else name
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """An open file.
 
     Attributes
     ----------
-    path : Path
+    path : Path, Address or Partitioned
         Its name, for messages; nothing opens it again.
-    file : pyarrow.OSFile
+    file : pyarrow.NativeFile
         Where it is read from.
     size : int
         Bytes when it was opened.
+    is_remote : bool
+        Whether each read is a request to a store.
     """
 
-    path: Path
-    file: pa.OSFile
+    path: InputFile
+    file: pa.NativeFile
     size: int
+    is_remote: bool = False
 
 
-def version_of(path: Path) -> Version:
+def version_of(path: InputFile) -> Version | ObjectVersion:
     """Read the version of a file without opening it.
 
     Raises
@@ -67,8 +104,11 @@ def version_of(path: Path) -> Version:
     StorageError
         If there is none.
     """
+    place = place_of(path)
+    if isinstance(place, Address):
+        return _stores.version(place)
     try:
-        state = path.stat()
+        state = place.stat()
     except (OSError, ValueError) as error:
         raise StorageError(f"{path}: cannot be read{reason(error)}") from None
     if not stat.S_ISREG(state.st_mode):
@@ -78,15 +118,49 @@ def version_of(path: Path) -> Version:
     return Version.of(state)
 
 
+def size_of(place: Location) -> int | None:
+    """The size of a file or an object; None if there is none. Raises OSError if that cannot be found out."""
+    try:
+        return _stores.version(place).size if isinstance(place, Address) else place.stat().st_size
+    except FileNotFoundError:
+        return None
+    except _stores.StoreError as error:
+        if error.is_absence:
+            return None
+        raise
+
+
+def exists(place: Location) -> bool:
+    """Whether something has this name; raises StorageError if a store does not say."""
+    return size_of(place) is not None if isinstance(place, Address) else place.exists()
+
+
+def bytes_of(place: Location) -> bytes:
+    """The content of a small file or object; raises OSError if it cannot be read."""
+    if not isinstance(place, Address):
+        return place.read_bytes()
+    try:
+        return _stores.content(place)
+    except _stores.StoreError as error:
+        if error.is_absence:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place)) from None
+        raise
+
+
+def digest_of_file(place: Location, stop: threading.Event | None = None) -> str:
+    """SHA-256 of a file or an object, or of a part of it if `stop` is set meanwhile; raises OSError if it cannot be read."""
+    return _stores.digest(place, stop) if isinstance(place, Address) else digest_of(place, stop)
+
+
 @contextlib.contextmanager
-def opened(path: Path, found: Version | None = None) -> Iterator[Source]:
+def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Iterator[Source]:
     """Open a file for one pass over it.
 
     Parameters
     ----------
-    path : Path
+    path : Path, Address or Partitioned
         The file.
-    found : Version, optional
+    found : Version or ObjectVersion, optional
         What it was when the job was planned; by default, what it is now.
 
     Raises
@@ -96,24 +170,45 @@ def opened(path: Path, found: Version | None = None) -> Iterator[Source]:
         worth nothing, so this replaces any other error of the pass.
     """
     found = found or version_of(path)
-    version_of(path)
-    try:
-        file = pa.OSFile(str(path), "rb")
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: cannot be read{reason(error)}") from None
+    place = place_of(path)
+    file, now = _stores.opened_object(place) if isinstance(place, Address) else _opened_file(path, place)
     with file:
-        # Of the open file, not of its name: what has taken its place since is not what is read.
-        _check_unchanged(path, file, found)
         try:
-            yield Source(path, file, found.size)
+            _check_same(path, now, found)  # Of the open file, not of its name: what has taken its place since is not what is read.
+            yield Source(path, file, found.size, isinstance(place, Address))
         except Exception:
             _check_unchanged(path, file, found)
             raise
         _check_unchanged(path, file, found)
 
 
-def _check_unchanged(path: Path, file: pa.OSFile, found: Version) -> None:
-    if Version.of(os.fstat(file.fileno())) != found:
+def _opened_file(path: InputFile, place: Path) -> tuple[pa.NativeFile, Version]:
+    version_of(path)
+    try:
+        file = pa.OSFile(str(place), "rb")
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: cannot be read{reason(error)}") from None
+    return file, Version.of(os.fstat(file.fileno()))
+
+
+def _check_unchanged(path: InputFile, file: pa.NativeFile, found: Version | ObjectVersion) -> None:
+    """Raise `StorageError` if a file is another now. An object is asked for by its name: a store has no open files."""
+    place = place_of(path)
+    _check_same(path, _version_now(place) if isinstance(place, Address) else Version.of(os.fstat(file.fileno())), found)
+
+
+def _version_now(place: Address) -> ObjectVersion | None:
+    """The version of an object; None if it was removed."""
+    try:
+        return _stores.version(place)
+    except _stores.StoreError as error:
+        if error.is_absence:
+            return None
+        raise
+
+
+def _check_same(path: InputFile, now: Version | ObjectVersion | None, found: Version | ObjectVersion) -> None:
+    if now != found:
         raise StorageError(
             f"{path}: the input changed while it was read, so the result would mix two tables; try again when nothing writes to it"
         )

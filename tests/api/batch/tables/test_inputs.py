@@ -153,7 +153,7 @@ def test_a_folder_that_is_called_metadata_is_none(place, folder):
     assert place.privatize().code == 0
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/in.parquet", "file:///etc/passwd.csv", "https://example.org/a.csv", "gs:/x.arrow"])
+@pytest.mark.parametrize("path", ["hdfs://host/in.parquet", "file:///etc/passwd.csv", "https://example.org/a.csv", "gs:/x.arrow"])
 def test_addresses_are_refused(place, path):
     place.source = path
     place.write_job(JOB)

@@ -1,0 +1,373 @@
+"""Object stores: addresses such as `s3://bucket/key`, and what jobs do with the objects that they name.
+
+Everything goes through `pyarrow.fs`, which takes credentials, region and endpoint from the environment. An object is read as it was found:
+its version is compared before and after. One that is written is visible when it is complete, and not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import functools
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpcore.errors import JobError, StorageError
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+SCHEMES = ("s3", "gs", "abfs", "abfss")
+"""Of the stores that pyarrow knows: Amazon's and those with its interface, Google's, and Azure's."""
+ATTEMPTS = 5
+"""Requests of S3 that are made before one counts as failed; `AWS_MAX_ATTEMPTS` replaces it."""
+RETRY_SECONDS = 60
+"""Time after which a request of Google's store counts as failed."""
+PART_BYTES = 8 << 20
+_ADDRESS = re.compile(r"(?P<scheme>[a-z0-9]+)://(?P<bucket>[^/]*)(?:/(?P<key>.*))?", re.DOTALL)
+_S3_CODES = re.compile(r"AWS Error ([A-Z_]{3,40}|UNKNOWN \(HTTP status \d{3}\)) during ([A-Za-z]{3,40}) operation")
+_GS_CODES = re.compile(r"google::cloud::Status\(([A-Z_]{3,40}):")
+CAUSES = {
+    "ACCESS_DENIED": "access is denied",
+    "PERMISSION_DENIED": "access is denied",
+    "UNAUTHENTICATED": "the credentials are missing or wrong",
+    "INVALID_ACCESS_KEY_ID": "the access key is unknown",
+    "SIGNATURE_DOES_NOT_MATCH": "the secret key is wrong",
+    "INVALID_CLIENT_TOKEN_ID": "the credentials are wrong",
+    "EXPIRED_TOKEN": "the credentials have expired",
+    "NO_SUCH_BUCKET": "there is no such bucket",
+    "NO_SUCH_KEY": "there is no such object any more",
+    "NO_SUCH_UPLOAD": "the upload was aborted",
+    "NOT_FOUND": "there is no such object or bucket",
+    "RESOURCE_NOT_FOUND": "there is no such object or bucket",
+    "NETWORK_CONNECTION": "the connection failed or was lost",
+    "REQUEST_TIMEOUT": "the store did not answer in time",
+    "DEADLINE_EXCEEDED": "the store did not answer in time",
+    "INTERNAL_FAILURE": "the store failed",
+    "INTERNAL": "the store failed",
+    "SERVICE_UNAVAILABLE": "the store is not available",
+    "UNAVAILABLE": "the store is not available",
+    "SLOW_DOWN": "the store takes fewer requests",
+    "THROTTLING": "the store takes fewer requests",
+    "RESOURCE_EXHAUSTED": "the store takes fewer requests",
+    "FAILED_PRECONDITION": "the object was changed meanwhile",
+    "INVALID_ARGUMENT": "the store refused the request",
+}
+"""What the codes of stores mean. No other word of a store's message is shown: it may hold anything."""
+NO_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role is given (AWS_SKIP_SIGNATURE=true reads "
+    "public objects without)",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login",
+}
+
+
+class StoreError(StorageError):
+    """A store refused or failed.
+
+    Attributes
+    ----------
+    why : str
+        The cause in words, without any text of the store.
+    """
+
+    def __init__(self, message: str, why: str = "") -> None:
+        super().__init__(f"{message}{f': {why}' if why else ''}")
+        self.why = why
+
+    @property
+    def is_absence(self) -> bool:
+        """Whether the object is not there."""
+        return self.why in {CAUSES["NO_SUCH_KEY"], CAUSES["NOT_FOUND"]}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """The name of an object, or of all that begin with it and a slash.
+
+    It has the pure methods of a path, and none that would look for a file.
+
+    Attributes
+    ----------
+    scheme, bucket, key : str
+        `scheme://bucket/key`.
+    """
+
+    scheme: str
+    bucket: str
+    key: str
+
+    @classmethod
+    def of(cls, text: str, name: str = "path") -> Address:
+        """Read an address; raises `JobError` for one that no store has."""
+        found = _ADDRESS.fullmatch(text)
+        if found is None or found["scheme"] not in SCHEMES:
+            raise JobError(f"{name} = {text!r} must be an address like s3://bucket/key; stores are {', '.join(SCHEMES)}")
+        scheme, bucket, key = found["scheme"], found["bucket"], (found["key"] or "").rstrip("/")
+        if ":" in bucket or ("@" in bucket and not scheme.startswith("abfs")):
+            # The address is printed, and recorded in ledgers.
+            raise JobError(f"{name}: an address holds no keys; give them in the environment: {_advice(scheme)}")
+        if not bucket or any(part in {"", ".", ".."} for part in key.split("/") if key):
+            raise JobError(f"{name} = {text!r} must name a bucket and, if more, parts between single slashes that are not . or ..")
+        return cls(scheme, bucket, key)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}/{self.key}" if self.key else f"{self.scheme}://{self.bucket}"
+
+    @property
+    def inner(self) -> str:
+        """The path that pyarrow takes."""
+        bucket = self.bucket.partition("@")[0]
+        return f"{bucket}/{self.key}" if self.key else bucket
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name, with its dot."""
+        stem, dot, ending = self.name.rpartition(".")
+        return f".{ending}" if dot and stem and ending else ""
+
+    @property
+    def stem(self) -> str:
+        """The name without its ending."""
+        return self.name.removesuffix(self.suffix)
+
+    @property
+    def parent(self) -> Address:
+        """What comes before the name."""
+        return Address(self.scheme, self.bucket, self.key.rpartition("/")[0])
+
+    @property
+    def parents(self) -> tuple[Address, ...]:
+        """All of those, the nearest first."""
+        return (self.parent, *self.parent.parents) if self.key else ()
+
+    def with_name(self, name: str) -> Address:
+        """The address beside this one."""
+        return self.parent.below(name)
+
+    def below(self, name: str) -> Address:
+        """The address of a name inside this one."""
+        return Address(self.scheme, self.bucket, f"{self.key}/{name}" if self.key else name)
+
+    def is_relative_to(self, other: Address) -> bool:
+        """Whether it is this one, or below it."""
+        return self == other or other in self.parents
+
+    def absolute(self) -> Address:
+        """The address itself."""
+        return self
+
+
+Location = Path | Address
+"""Where a file is: on this machine, or in a store."""
+
+
+class ObjectVersion(NamedTuple):
+    """What an object was: another value for one that was replaced.
+
+    `tag` is the store's name for the content (ETag, generation), and with the number of a version where the bucket keeps them.
+    """
+
+    address: str
+    size: int
+    time: str
+    tag: str
+
+    @property
+    def identity(self) -> str:
+        """Equal for all names of one object, which has one."""
+        return self.address
+
+
+def is_address(path: object) -> bool:
+    """Whether a text names an object of a store."""
+    return isinstance(path, str) and path.partition("://")[0] in SCHEMES and "://" in path
+
+
+# Requests
+
+
+def cause(error: BaseException) -> str:
+    """The cause of an error of pyarrow in words, as far as it is one of a store; else an empty text."""
+    text = str(error)
+    for pattern in (_S3_CODES, _GS_CODES):
+        found = pattern.search(text)
+        if found is not None:
+            return CAUSES.get(found[1], "the store refused or failed")
+    return ""
+
+
+@contextlib.contextmanager
+def _refusals(address: Address, what: str) -> Iterator[None]:
+    try:
+        yield
+    except StorageError:
+        raise
+    except (OSError, ValueError) as error:
+        why = CAUSES["NOT_FOUND"] if isinstance(error, FileNotFoundError) else cause(error)
+        if why in {CAUSES["ACCESS_DENIED"], CAUSES["UNAUTHENTICATED"]} and not _has_credentials(address.scheme):
+            why = f"there are no credentials; {_advice(address.scheme)}"
+        raise StoreError(f"{address}: {what}", why) from None
+
+
+def _advice(scheme: str) -> str:
+    return NO_CREDENTIALS.get(scheme, "set AZURE_STORAGE_ACCOUNT_KEY or another variable that Azure's identity library takes")
+
+
+def _has_credentials(scheme: str) -> bool:
+    """Whether the environment names some credentials; those of a machine's role are not seen."""
+    prefix = {"s3": "AWS_", "gs": "GOOGLE_"}.get(scheme, "AZURE_")
+    words = (
+        "ACCESS_KEY_ID",
+        "PROFILE",
+        "WEB_IDENTITY_TOKEN_FILE",
+        "CONTAINER_CREDENTIALS",
+        "APPLICATION_CREDENTIALS",
+        "STORAGE",
+        "CLIENT_ID",
+    )
+    return any(name.startswith(prefix) and any(word in name for word in words) for name in os.environ)
+
+
+SETTINGS = (
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_SKIP_SIGNATURE",
+    "AWS_MAX_ATTEMPTS",
+    "AWS_CA_BUNDLE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "STORAGE_EMULATOR_HOST",
+)
+"""Names in the environment that this module reads, or whose change asks for another connection."""
+
+
+def _system(address: Address) -> Any:
+    """The file system of pyarrow that has an object."""
+    with _refusals(address, "the store cannot be used"):
+        return _connected(address.scheme, address.bucket, tuple(os.environ.get(name) for name in SETTINGS))
+
+
+@functools.lru_cache(maxsize=16)
+def _connected(scheme: str, bucket: str, values: tuple[str | None, ...]) -> Any:
+    from pyarrow import fs
+
+    said = {name: value for name, value in zip(SETTINGS, values, strict=True) if value}
+    if scheme == "s3":
+        return fs.S3FileSystem(**_for_s3(bucket, said))
+    if scheme == "gs":
+        host = said.get("STORAGE_EMULATOR_HOST")
+        limit = dt.timedelta(seconds=RETRY_SECONDS)
+        if host is None:
+            return fs.GcsFileSystem(retry_time_limit=limit)
+        inner = host.rpartition("://")[2].rstrip("/")
+        return fs.GcsFileSystem(anonymous=True, endpoint_override=inner, scheme=host.partition("://")[0] or "http", retry_time_limit=limit)
+    if not hasattr(fs, "AzureFileSystem"):
+        raise JobError(f"{scheme}://{bucket}: this build of pyarrow has no Azure store; install a newer one")
+    return fs.FileSystem.from_uri(f"{scheme}://{bucket}/")[0]
+
+
+def _for_s3(bucket: str, said: dict[str, str]) -> dict[str, Any]:
+    from pyarrow import fs
+
+    attempts = said.get("AWS_MAX_ATTEMPTS", "")
+    strategy = fs.AwsStandardS3RetryStrategy(max_attempts=int(attempts) if attempts.isdigit() and int(attempts) else ATTEMPTS)
+    chosen: dict[str, Any] = {"retry_strategy": strategy, "background_writes": False}
+    endpoint = said.get("AWS_ENDPOINT_URL_S3") or said.get("AWS_ENDPOINT_URL")
+    region = said.get("AWS_REGION") or said.get("AWS_DEFAULT_REGION")
+    if endpoint is not None:
+        chosen["endpoint_override"] = endpoint
+    elif region is None:
+        with contextlib.suppress(OSError):  # a bucket that does not tell; then pyarrow looks into the user's settings
+            region = fs.resolve_s3_region(bucket)
+    if region is not None:
+        chosen["region"] = region
+    if "AWS_CA_BUNDLE" in said:
+        chosen["tls_ca_file_path"] = said["AWS_CA_BUNDLE"]
+    if said.get("AWS_SKIP_SIGNATURE", "").lower() in {"1", "true"}:
+        chosen["anonymous"] = True
+    return chosen
+
+
+# Reading
+
+
+def opened_object(address: Address) -> tuple[Any, ObjectVersion]:
+    """Open an object for reading, and return it with its version.
+
+    Raises
+    ------
+    StorageError
+        If there is none, or the store refuses or fails.
+    """
+    with _refusals(address, "cannot be read"):
+        file = _system(address).open_input_file(address.inner)
+        said = {key: value.decode(errors="replace") for key, value in (file.metadata() or {}).items()}
+        tag = "/".join(said[key] for key in ("ETag", "etag", "generation", "VersionId") if key in said)
+        time = said.get("Last-Modified") or said.get("updated") or said.get("timeUpdated") or ""
+        return file, ObjectVersion(str(address), int(file.size()), time, tag)
+
+
+def version(address: Address) -> ObjectVersion:
+    """The version of an object that is there; raises like `opened_object`."""
+    file, found = opened_object(address)
+    file.close()
+    return found
+
+
+def kind(address: Address) -> str:
+    """What an address names: "object", "folder" or "nothing"."""
+    from pyarrow import fs
+
+    with _refusals(address, "cannot be read"):
+        found = _system(address).get_file_info([address.inner])[0].type
+    return {fs.FileType.File: "object", fs.FileType.Directory: "folder"}.get(found, "nothing")
+
+
+def listed(folder: Address, *, recursive: bool = True) -> list[Address]:
+    """The objects below an address, sorted."""
+    from pyarrow import fs
+
+    with _refusals(folder, "cannot be listed"):
+        found = _system(folder).get_file_info(fs.FileSelector(folder.inner, allow_not_found=True, recursive=recursive))
+    start = len(folder.bucket.partition("@")[0]) + 1
+    return sorted(Address(folder.scheme, folder.bucket, each.path[start:]) for each in found if each.type == fs.FileType.File)
+
+
+def content(address: Address, most: int | None = None) -> bytes:
+    """The whole of a small object."""
+    file, found = opened_object(address)
+    with file, _refusals(address, "cannot be read"):
+        if most is not None and found.size > most:
+            raise StoreError(f"{address}: more than {most} bytes")
+        data: bytes = file.read()
+        if len(data) != found.size:
+            raise StoreError(f"{address}: cannot be read", CAUSES["NETWORK_CONNECTION"])
+        return data
+
+
+def digest(address: Address, stop: threading.Event | None = None) -> str:
+    """SHA-256 of the content of an object, or of a part of it if `stop` is set meanwhile."""
+    file, found = opened_object(address)
+    said, size = hashlib.sha256(), 0
+    with file, _refusals(address, "cannot be read"):
+        while not (stop is not None and stop.is_set()) and (part := file.read(PART_BYTES)):
+            said.update(part)
+            size += len(part)
+    if size != found.size and not (stop is not None and stop.is_set()):
+        raise StoreError(f"{address}: cannot be read", CAUSES["NETWORK_CONNECTION"])
+    return said.hexdigest()

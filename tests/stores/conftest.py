@@ -1,0 +1,46 @@
+"""Stores on the loopback device. Imports wait: without the extra `test-stores` these tests are left out."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint():
+    """The address of a server with the interface of S3."""
+    from support.stores import s3_server
+
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def s3(s3_endpoint, monkeypatch):
+    """An empty bucket, and an environment that names its server."""
+    from support.stores import S3_SETTINGS, Store, s3_system
+
+    for name, value in {**S3_SETTINGS, "AWS_ENDPOINT_URL": s3_endpoint}.items():
+        monkeypatch.setenv(name, value)
+    system, bucket = s3_system(s3_endpoint), f"bucket-{next(NUMBERS)}"
+    system.create_dir(bucket)
+    return Store("s3", bucket, system)
+
+
+@pytest.fixture
+def place(tmp_path, capsys):
+    """What privatises a table."""
+    from support.jobs import Workplace
+
+    return Workplace(tmp_path, capsys)
+
+
+@pytest.fixture
+def counter(tmp_path, capsys):
+    """What counts in a table."""
+    from support.releases import Counter
+
+    return Counter(tmp_path, capsys)
