@@ -25,9 +25,7 @@ ALLOWED = {
     "accounting/_calibration.py": dict.fromkeys(
         ("analytic_gaussian_scale()", "exact_discrete_gaussian_scale()", "gaussian_ratio()", "zcdp_discrete_gaussian_scale()"), CACHE
     ),
-    "_stores.py": {
-        "_connected()": "functools.lru_cache locks itself; keys are a bucket and the environment's settings; pyarrow's stores are shared by threads"
-    },
+    "_stores.py": {"_connected()": "functools.lru_cache locks itself; keys are a bucket and settings; threads share what it keeps"},
     "_exact/elementary.py": {"_TABLE": CONSTANT, "_even_bernoulli()": CACHE},
     "_exact/sampling.py": {"_laplace_offset()": CACHE, "acceptance_terms()": CACHE, "gaussian_thresholds()": CACHE},
     "_exact/probability.py": {"HALF": CONSTANT}
