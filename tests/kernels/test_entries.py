@@ -15,7 +15,7 @@ import pytest
 
 from dpcore import local, testing
 from dpcore._backend import Testing, available_levels
-from dpcore._kernels import _counts, _dispatch, _memory, _noise, _release, _response, _search, _selection, _sums
+from dpcore._kernels import _counts, _dispatch, _hash, _memory, _noise, _release, _response, _search, _selection, _sums
 from support.environments import HOSTILE, current_control, environment, on_x86_linux
 from support.kernels import KEY, at_level
 
@@ -282,6 +282,8 @@ def runs() -> dict[str, Run]:
         "below_brackets": into(1024, np.uint8, lambda out: _release.below_brackets(w.view(np.int64), w, thresholds, thresholds, 2, out)),
         "cosines": into(7, np.int64, lambda out: _release.cosines(x, out)),
         "band_rows": run_band(),
+        "hash_rows": into(50, np.uint64, lambda out: _hash.add_rows(KEY[:16], rows, None, out)),
+        "hash_texts": into(49, np.uint64, lambda out: _hash.add_texts(KEY[:16], np.arange(50) * 7, rows.ravel(), None, out)),
         "weigh_bits": into(50, np.int64, lambda out: _release.weigh_bits(rows, planes, out)),
     }
 

@@ -18,6 +18,9 @@ cdef extern from "dpk_entries.h" nogil:
         DPK_REAL_DEPTH
 
     enum:
+        DPK_HASH_KEY
+
+    enum:
         DPK_CHACHA20
         DPK_AES256
 
@@ -246,6 +249,10 @@ cdef extern from "dpk_entries.h" nogil:
     int64_t dpk_first_outside "dpk_entry_first_outside"(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop)
     int64_t dpk_first_nan "dpk_entry_first_nan"(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
     int64_t dpk_subset_words(int64_t w)
+    void dpk_hash_rows "dpk_entry_hash_rows"(const uint8_t *key, const uint8_t *rows, size_t width, const uint8_t *taken, size_t n,
+                                             uint64_t *sums)
+    void dpk_hash_texts "dpk_entry_hash_texts"(const uint8_t *key, const int64_t *ends, const uint8_t *text, const uint8_t *taken, size_t n,
+                                               uint64_t *sums)
     int64_t dpk_first_nonfinite "dpk_entry_first_nonfinite"(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
 
     ctypedef struct dpk_response:

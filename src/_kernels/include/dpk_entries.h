@@ -3,6 +3,7 @@
 #define DPK_ENTRIES_H
 
 #include "dpk_bitgen.h"
+#include "dpk_hash.h"
 #include "dpk_kernels.h"
 #include "dpk_sequential.h"
 

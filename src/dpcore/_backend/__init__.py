@@ -15,6 +15,7 @@ from dpcore._backend.counts import (
     support_counts,
     walsh_hadamard,
 )
+from dpcore._backend.hash import HASH_KEY_BYTES, add_row_hashes, add_text_hashes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
 from dpcore._backend.memory import Key, contiguous, fresh_key, separate, wiped_copy, wiped_empty
@@ -60,6 +61,7 @@ __all__ = [
     "GROUP",
     "HADAMARD_REPORT",
     "HASHING_REPORT",
+    "HASH_KEY_BYTES",
     "HASH_PRIME",
     "INSIDE_QUOTES",
     "NOISES",
@@ -75,6 +77,8 @@ __all__ = [
     "TextRecords",
     "add_code_counts",
     "add_grouped_sums",
+    "add_row_hashes",
+    "add_text_hashes",
     "available_levels",
     "band_paths",
     "below_brackets",

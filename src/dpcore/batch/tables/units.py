@@ -6,6 +6,8 @@ this step, in the rows of that unit alone, at most so many of them. Groups are c
 unit's first row in it: groups with many and with few rows are equally likely. (Two equal words, one pair in 2^64, are ordered by their
 position.) One pass puts rows into parts by a hash of their unit; a part fits into memory, and only its units with too many rows are sorted.
 One bit for each row remains.
+
+Under a test key a release takes words that follow from what rows hold (`row_words.py`), so that the order of rows decides nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from dpcore import _backend
 from dpcore.batch.tables.by_unit import NAMELESS, PARTS, ByUnit, Numbering
 from dpcore.batch.tables.contributions import Reading, compared_type, in_background, place_of, unit_batches
+from dpcore.batch.tables.row_hash import types_of_rows
+from dpcore.batch.tables.row_words import RowValues, RowWords
 from dpcore.errors import DataError, StorageError, reason
-from dpcore.rng import SecureRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 
     from dpcore.batch.tables.contributions import Planned
     from dpcore.batch.tables.rows import Rows
-    from dpcore.rng import Stream
     from dpcore.testing import KeyedRandom
 
 ROW_NONCE, GROUP_NONCE = 2**32 - 1, 2**32 - 2
@@ -132,6 +134,7 @@ def choose_rows(
     *,
     grouping: Groups | None = None,
     refuse: bool = False,
+    by_value: bool = False,
 ) -> Kept:
     """Read the unit column once, and choose the rows of each unit that take part.
 
@@ -151,6 +154,8 @@ def choose_rows(
         The groups of which each unit takes part in `max_groups_per_unit` only.
     refuse : bool, default False
         Whether a unit with too many rows is an error.
+    by_value : bool, default False
+        Whether a key chooses by what rows hold, and not by where they lie. All columns are read then.
 
     Raises
     ------
@@ -159,7 +164,7 @@ def choose_rows(
     StorageError
         If there is no room.
     """
-    choice = _Choice(plan, key, spill, grouping=grouping, refuse=refuse)
+    choice = _Choice(plan, key, spill, grouping=grouping, refuse=refuse, by_value=by_value)
     kept = in_background(plan, choice.reading, spill, update, lambda: choice.made(min(threads, CHOOSING_THREADS)))
     if refuse and kept.first_over is not None:
         raise DataError(
@@ -172,20 +177,27 @@ def choose_rows(
 class _Choice:
     """A pass over the units of a plan, and a choice among the rows of each part of them."""
 
-    def __init__(self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: Groups | None, refuse: bool) -> None:
+    def __init__(
+        self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: Groups | None, refuse: bool, by_value: bool
+    ) -> None:
         self.reading = Reading()
         self._plan, self._spill, self._grouping, self._refuse = plan, spill, grouping, refuse
         self._privacy = plan.job.privacy
         self._words, self._further = RowWords(key, ROW_NONCE), RowWords(key, GROUP_NONCE)
+        self._values: RowValues | None = None
+        if by_value and key is not None:
+            self._values = RowValues.keyed(key, ROW_NONCE, self._privacy.unit, types_of_rows(plan.inputs))
         self._most_rows = plan.job.privacy.rows_per_unit
         self._most_groups = getattr(plan.job.privacy, "max_groups_per_unit", None) or self._most_rows
         fields = [("unit", compared_type(plan.unit_type)), ("row", pa.int64()), ("word", pa.uint64())]
-        self._schema = pa.schema(fields + ([] if grouping is None else [("group", grouping.key_type), ("group word", pa.uint64())]))
+        fields += [] if grouping is None else [("group", grouping.key_type), ("group word", pa.uint64())]
+        self._schema = pa.schema(fields + ([] if self._values is None else [("marks", pa.uint64())]))
 
     def made(self, threads: int) -> Kept:
         """Read all rows, and choose."""
         names = () if self._grouping is None else self._grouping.names
         columns = {name: self._plan.read_types[name] for name in names if name in self._plan.read_types}
+        columns |= {} if self._values is None else self._values.types
         with ByUnit(self._spill / "units", self._schema) as parts:
             for batch in unit_batches(self._plan, self.reading, self._schema, self._drawn, columns):
                 parts.add(batch)
@@ -204,30 +216,59 @@ class _Choice:
     def _drawn(self, rows: Rows) -> list[pa.Array]:
         """The columns beside the unit: position and word of each row, its group, and the word of that, if the row is the first in it."""
         positions = np.arange(rows.first, rows.first + len(rows.batch))
+        groups = None if self._grouping is None else self._grouping.keyed(rows.batch)
+        if self._values is not None:
+            hashes, marks = self._values.of(rows.batch)
+            of_groups = [] if groups is None else [groups, pa.array(self._values.of_groups(rows.batch, groups))]
+            return [pa.array(positions), pa.array(hashes), *of_groups, pa.array(marks)]
         # Who refuses does not draw: the rows that are too many are those that come last.
-        columns = [pa.array(positions), pa.array(positions.astype(np.uint64)) if self._refuse else self._words.of(rows)]
-        if self._grouping is not None:
-            columns += [self._grouping.keyed(rows.batch), self._further.of(rows)]
-        return columns
+        words = pa.array(positions.astype(np.uint64)) if self._refuse else self._words.of(rows)
+        return [pa.array(positions), words, *([] if groups is None else [groups, self._further.of(rows)])]
 
     def _chosen(self, parts: ByUnit, part: int, kept: Kept) -> None:
         """Drop the rows of a part that do not take part."""
         pieces = _Numbered(parts, part)
-        refused = None if self._grouping is None else self._refused(pieces)
-        before: list[npt.NDArray[Any]] | None = None
-        for unit, row, word, *rest in pieces:
-            self.reading.check()
-            columns = [unit, row, word]
-            if refused is not None and len(refused):
-                out = np.isin(self._pairs(unit, rest[0]), refused)
-                kept.drop_over(row[out])
-                columns = [column[~out] for column in columns]
+        rows = self._within_groups(pieces, kept)
+        before: tuple[list[npt.NDArray[Any]], npt.NDArray[np.bool_]] | None = None
+        for columns in rows if self._values is None else self._with_words(rows, self._values, part):
             if before is not None:
-                columns = [np.concatenate(both) for both in zip(before, columns, strict=True)]
+                # A row that is too many among some of its unit's is too many among all.
+                columns = [np.concatenate([one[~before[1]], other]) for one, other in zip(before[0], columns, strict=True)]  # noqa: PLW2901
             over = beyond(columns[0], columns[1], columns[2], self._most_rows)
             kept.drop_over(columns[1][over])
-            # A row that is too many among some of its unit's is too many among all.
-            before = [column[~over] for column in columns] if pieces.more else None
+            before = columns, over
+
+    def _within_groups(self, pieces: _Numbered, kept: Kept) -> Iterator[list[npt.NDArray[Any]]]:
+        """Unit, row and word of the rows of a part, and further columns, without those in groups in which their unit takes no part."""
+        refused = None if self._grouping is None else self._refused(pieces)
+        for columns in pieces:
+            self.reading.check()
+            if refused is None or not len(refused):
+                yield columns
+                continue
+            out = np.isin(self._pairs(columns[0], columns[3]), refused)
+            kept.drop_over(columns[1][out])
+            yield [column[~out] for column in columns]
+
+    def _with_words(self, pieces: Iterator[list[npt.NDArray[Any]]], values: RowValues, part: int) -> Iterator[list[npt.NDArray[Any]]]:
+        """Unit, row and word of rows of which there are hashes: all rows with equal hashes come at once, so that they can be numbered."""
+        first, second = next(pieces, None), next(pieces, None)
+        if first is None:
+            return
+        if second is None:
+            over = np.bincount(first[0])[first[0]] > self._most_rows
+            unit, row, hashes, *_, marks = (column[over] for column in first)
+            yield [unit, row, values.words(unit, hashes, marks, row)]
+            return
+        schema = pa.schema([("hash", pa.int64()), ("unit", pa.int64()), ("row", pa.int64()), ("marks", pa.uint64())])
+        with ByUnit(self._spill / f"hashes-{part}", schema) as parts:
+            for unit, row, hashes, *_, marks in chain([first, second], pieces):
+                parts.add(pa.RecordBatch.from_arrays(list(map(pa.array, (hashes.view(np.int64), unit, row, marks))), schema=schema))
+            parts.finish()
+            for each in range(PARTS):
+                found = pa.Table.from_batches(parts.pieces(each), schema)
+                hashes, unit, row, marks = (column.to_numpy() for column in found.columns)
+                yield [unit, row, values.words(unit, hashes.view(np.uint64), marks, row)]
 
     def _pairs(self, unit: npt.NDArray[np.int64], group: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """One number for a unit and a group of it."""
@@ -236,7 +277,7 @@ class _Choice:
     def _refused(self, pieces: _Numbered) -> npt.NDArray[np.int64]:
         """Pairs of units and groups beyond the groups in which the unit takes part, by the word of its first row in each."""
         pairs, words = np.empty(0, np.int64), np.empty(0, np.uint64)
-        for unit, _, _, group, word in pieces:
+        for unit, _, _, group, word, *_ in pieces:
             self.reading.check()
             # A row of no group (-1) is in none that could be too many, nor can few rows be in many groups.
             some = group >= 0
@@ -247,19 +288,6 @@ class _Choice:
             firsts = first_places(pairs)
             pairs, words = pairs[firsts], words[firsts]
         return pairs[beyond(pairs // MOST_GROUPS, pairs % MOST_GROUPS, words, self._most_groups)]
-
-
-class RowWords:
-    """A random word for each row, by its position in the input, so that it does not matter how rows are cut."""
-
-    def __init__(self, key: KeyedRandom | None, nonce: int) -> None:
-        source: Stream = SecureRandom() if key is None else key.at(nonce)
-        self._position = source.position()
-
-    def of(self, rows: Rows) -> pa.Array:
-        """The words of some rows."""
-        position = self._position._replace(first_element=rows.first)
-        return pa.array(_backend.uniform_words(position, len(rows.batch)))
 
 
 class _Numbered:

@@ -1,0 +1,6 @@
+from typing import Any
+
+KEY_BYTES: int
+
+def add_rows(key: Any, rows: Any, taken: Any, sums: Any) -> None: ...
+def add_texts(key: Any, ends: Any, text: Any, taken: Any, sums: Any) -> None: ...
