@@ -61,11 +61,11 @@ class LocalPasses:
         self._kept: Kept | None = None
 
     def choose_rows(self, plan: ReleasePlan) -> None:
-        """Choose them now, in a pass over the column of units; see `tables.units`."""
+        """Choose them now, in a pass over the column of units, or under a test key over all columns; see `tables.units`."""
         self._progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
         key, spill = key_of(plan.job.testing), self._room.spill
-        self._kept = choose_rows(plan, key, spill, self.threads, self._progress.update, grouping=grouping)
+        self._kept = choose_rows(plan, key, spill, self.threads, self._progress.update, grouping=grouping, by_value=True)
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
         """Count them in a database."""

@@ -14,7 +14,7 @@ from dpcore.batch.release.groups import GroupedAnswer, TalliesOfGroups
 from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.streams import DRAWS, WORD_DRAW
 from dpcore.batch.tables.derivation import Passing
-from dpcore.batch.tables.units import RowWords
+from dpcore.batch.tables.row_words import RowWords, ValueWords
 from dpcore.batch.tables.whole_units import Gathered
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Tallies:
         self._total = [self._begun(place, answer, spill) for place, answer in enumerate(plan.answers)]
         self._of_groups = TalliesOfGroups(plan.answers)
         self._words = {
-            place: RowWords(key_of(plan.job.testing), place + WORD_DRAW * DRAWS)
+            place: _words_for(plan, place)
             for place, answer in enumerate(plan.answers)
             if isinstance(answer, OfWholeUnits) and answer.draws_words
         }
@@ -80,7 +80,7 @@ class Tallies:
                 read = [read_column(part.rows, name, cells, curator=self._plan.curator) for name, cells in answer.reads]
                 grouping = _grouping_of(answer)
                 read += [] if grouping is None else [groups.of(grouping, part.rows)]
-                read += [self._words_of(place, rows, part.rows)] if place in self._words else []
+                read += [self._words_of(place, rows, part.rows, read)] if place in self._words else []
                 if isinstance(answer, GroupedAnswer):
                     answer.add(of_groups[place], [part.taking_part(each) for each in read])
                 elif isinstance(answer, OfWholeUnits) and not answer.of_kept_rows:
@@ -89,10 +89,14 @@ class Tallies:
                     tallies.append(answer.tally(part.n, [part.taking_part(each) for each in read]))
         return Part(tallies, n, rows.done)
 
-    def _words_of(self, place: int, rows: Rows, some: Rows) -> Any:
-        """The random words of some of the rows, by which the units of a query choose."""
-        words = self._words[place].of(rows).to_numpy()
-        return words if some.taken is None else words[some.taken]
+    def _words_of(self, place: int, rows: Rows, some: Rows, read: list[Any]) -> Any:
+        """The random words of some of the rows, of which this was read, by which the units of a query choose."""
+        drawn = self._words[place]
+        if isinstance(drawn, RowWords):
+            words = drawn.of(rows).to_numpy()
+            return words if some.taken is None else words[some.taken]
+        _, values, *groups = read
+        return drawn.of(some.batch, values if isinstance(values, np.ndarray) else None, *groups)
 
     def made(self, threads: int) -> list[Any]:
         """The statistics of all rows; those of whole units are made now."""
@@ -105,6 +109,15 @@ class Tallies:
             self._total[place] += tally  # in place, where the statistic is long
         self.rows += part.rows
         self.done = part.done
+
+
+def _words_for(plan: ReleasePlan, place: int) -> RowWords | ValueWords:
+    """The words by which the units of a query choose among their values: under a test key they follow from those."""
+    key = key_of(plan.job.testing)
+    if key is None:
+        return RowWords(None, place)
+    position = place if plan.positions is None else plan.positions[place]
+    return ValueWords.keyed(key, position + WORD_DRAW * DRAWS, plan.job.privacy.unit, str(plan.job.query[place].column))
 
 
 def _grouping_of(answer: Answer) -> Any:

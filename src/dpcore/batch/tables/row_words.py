@@ -1,8 +1,8 @@
 """Random words of rows, by which units choose: from a row's position, or under a test key from what the row holds.
 
-Words by value choose the same rows of a table in whatever order they lie, on one machine and on many. Equal rows of a unit are numbered,
-and each number has a word of its own, as if it were drawn: of three rows a, a and b of which a unit keeps one, a stays with probability
-2/3. Which of equal rows has which number is no question, since nobody can tell them apart.
+Words by value choose the same rows of a table in any order, on one machine and on many. Equal rows of a unit are numbered, and each number
+has a word of its own, as if it were drawn: of three rows a, a and b of which a unit keeps one, a stays with probability 2/3. Which of equal
+rows has which number changes nothing.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ ROUNDED = {"down": math.floor, "up": math.ceil, "nearest": lambda number: math.f
 DATA = random.Random(16)
 CENTS = [None if place % 11 == 5 else DATA.choice([1, -1]) * DATA.randrange(10 ** DATA.randrange(1, 8)) for place in range(700)]
 OTHER = [DATA.randrange(-500, 500) for _ in CENTS]
-PERSON = [DATA.randrange(90) for _ in CENTS]
+PERSON = DATA.sample([row // 3 for row in range(len(CENTS))], len(CENTS))
+"""Nobody has more rows than jobs let take part: which of more those would be follows from what the rows hold."""
 REGION = [DATA.choice("ab") for _ in CENTS]
 
 
