@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -49,14 +50,16 @@ def start(master: str, folder: Path, **conf: str):
 
 def close(spark) -> None:
     """Stop a session and the Java that ran it, which pyspark leaves running until the process ends."""
+    import pyspark
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
+    gateway, application = SparkContext._gateway, spark.sparkContext.applicationId
     spark.stop()
     gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
     gateway.proc.stdin.close()
     gateway.proc.wait(SECONDS)
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
 
 
 def executors(spark) -> list[int]:

@@ -1,0 +1,147 @@
+"""Sessions on other clusters: a standalone one with two machines, workers that die, and secrets that Spark does not show."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from dpcore.errors import StorageError
+from dpcore.spark.watching import watched
+from support.spark import CONF, Standalone, executors, kill_executor, run_alone
+
+SPECULATES = """
+import json, os, sys, time
+from dpcore.spark import make_session
+from dpcore.spark.watching import watched
+from dpcore.spark.workers import check_workers
+url, conf = sys.argv[1], json.loads(sys.argv[2])
+spark = make_session(url, conf=conf)
+levels = check_workers(spark)
+folder = sys.argv[3]
+
+def slow_once(batches):
+    from pyspark import TaskContext
+    context = TaskContext.get()
+    name = os.path.join(folder, f"{context.partitionId()}-{context.attemptNumber()}-{os.getpid()}")
+    open(name, "w").close()
+    if context.partitionId() == 0 and context.attemptNumber() == 0:
+        for _ in range(600):
+            time.sleep(0.1)
+    yield from batches
+
+frame = spark.range(0, 800, 1, 8)
+rows = watched(spark, lambda: frame.mapInArrow(slow_once, frame.schema).count())
+spark.stop()
+print(json.dumps({"rows": rows, "answers": sum(levels.values())}))
+"""
+SHOWN = """
+import json, sys, urllib.request
+from pathlib import Path
+from dpcore.spark import make_session
+folder = sys.argv[1]
+conf = json.loads(sys.argv[2]) | {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.log.level": "INFO"}
+conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.compress": "false"}
+spark = make_session("local-cluster[2,1,1024]", conf=conf)
+secret = spark.sparkContext.getConf().get("spark.authenticate.secret")
+rows = spark.range(0, 10, 1, 2).count()
+pages = []
+for page in ("environment/", "jobs/", "executors/", "stages/", f"api/v1/applications/{spark.sparkContext.applicationId}/environment"):
+    with urllib.request.urlopen(f"{spark.sparkContext.uiWebUrl}/{page}", timeout=60) as answer:
+        pages.append(answer.read().decode())
+listed = str(spark.sql("SET -v").collect()) + str(spark.sql("SET").collect())
+commands = []
+for path in Path("/proc").glob("[0-9]*/cmdline"):
+    try:
+        commands.append(path.read_bytes().decode(errors="replace"))
+    except OSError:
+        pass
+spark.stop()
+events = [path.read_text(errors="replace") for path in Path(folder).rglob("*") if path.is_file()]
+print(json.dumps({"secret": secret, "pages": pages, "listed": listed, "commands": commands, "events": events}))
+"""
+
+
+def last_line(done: subprocess.CompletedProcess) -> dict:
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_standalone_cluster_of_two_machines_speculates(tmp_path):
+    with Standalone(tmp_path / "cluster") as cluster:
+        conf = CONF | cluster.conf | {
+            "spark.speculation": "true",
+            "spark.speculation.interval": "200ms",
+            "spark.speculation.multiplier": "1.5",
+            "spark.speculation.quantile": "0.5",
+            "spark.local.dir": str(tmp_path / "local"),
+        }  # fmt: skip
+        (tmp_path / "attempts").mkdir()
+        found = last_line(run_alone(SPECULATES, cluster.url, json.dumps(conf), str(tmp_path / "attempts")))
+    assert found["rows"] == 800
+    assert found["answers"] >= 4
+    names = [path.name for path in (tmp_path / "attempts").iterdir()]
+    attempts = sorted(name.split("-")[:2] for name in names)
+    assert ["0", "0"] in attempts
+    assert ["0", "1"] in attempts, "there was no speculative attempt"
+
+
+def test_a_standalone_cluster_needs_its_secret(tmp_path):
+    program = "import sys\nfrom dpcore.spark import make_session\nmake_session(sys.argv[1], conf={'spark.driver.memory': '512m'})"
+    done = run_alone(program, "spark://127.0.0.1:1", check=False)
+    assert "JobError: spark.authenticate.secret is not set: a standalone cluster has one secret" in done.stderr
+
+
+def test_a_killed_executor_is_replaced_and_the_job_goes_on(spark, tmp_path):
+    folder = str(tmp_path)
+    victims = []
+
+    def marked(batches):
+        import pathlib
+        import time
+
+        from pyspark import TaskContext
+
+        pathlib.Path(folder, str(TaskContext.get().partitionId())).touch()
+        time.sleep(0.3)
+        yield from batches
+
+    def kill_when_it_runs(done, total):
+        if not victims and list(tmp_path.iterdir()):
+            victims.append(kill_executor(spark))
+
+    frame = spark.range(0, 1200, 1, 12)
+    assert watched(spark, lambda: frame.mapInArrow(marked, frame.schema).count(), kill_when_it_runs) == 1200
+    assert victims
+    assert victims[0] not in executors(spark)
+
+
+def test_a_worker_that_dies_for_good_ends_the_job_in_words(spark):
+    def die(batches):
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield from batches
+
+    frame = spark.range(0, 100, 1, 2)
+    with pytest.raises(StorageError, match=r"the Python of an executor ended unexpectedly, too often; the logs of the workers say why"):
+        watched(spark, lambda: frame.mapInArrow(die, frame.schema).count())
+
+
+def test_the_secret_of_the_network_is_shown_nowhere(tmp_path):
+    (tmp_path / "events").mkdir()
+    conf = CONF | {"spark.local.dir": str(tmp_path / "local")}
+    done = run_alone(SHOWN, str(tmp_path / "events"), json.dumps(conf))
+    found = last_line(done)
+    secret = found.pop("secret")
+    assert re.fullmatch("[0-9a-f]{64}", secret)
+    assert len(found["events"]) >= 1
+    assert "spark.io.encryption.enabled" in found["pages"][0]
+    assert secret not in json.dumps(found) + done.stderr + "".join(done.stdout.splitlines()[:-1])
+    work = Path(pyspark.__file__).parent / "work"
+    logs = [path for path in work.rglob("std*") if path.is_file()] if work.exists() else []
+    assert not any(secret in path.read_text(errors="replace") for path in logs)
