@@ -1,0 +1,230 @@
+"""Sessions that are set otherwise than the protocol needs are refused with the setting, its value and what to set. No Java runs here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from dpcore._version import __version__
+from dpcore.errors import JobError, ParameterTypeError
+from dpcore.rng import STREAM_VERSION
+from dpcore.spark import settings, workers
+from dpcore.spark.failures import from_spark
+from dpcore.spark.workers import Stamp, judge, stamp
+
+RIGHT = {
+    "spark.io.encryption.enabled": "true",
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+}
+RUNTIME = {"spark.sql.adaptive.enabled": "false", "spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+
+
+class Conf(dict):
+    """Settings, static ones as `getAll` and the others as `get`."""
+
+    def getAll(self):  # noqa: N802 - Spark's name
+        return list(self.items())
+
+
+def session(master="local-cluster[2,1,1024]", version="4.3.0", module="pyspark.sql.session", runtime=(), **conf):
+    """What looks like a session."""
+    static = Conf(RIGHT | {name.replace("_", "."): value for name, value in conf.items()})
+    context = type("SparkContext", (), {"master": master, "getConf": lambda self: static})()
+    kind = type("SparkSession", (), {"__module__": module})
+    made = kind()
+    made.sparkContext, made.version, made.conf = context, version, Conf(RUNTIME | dict(runtime))
+    return made
+
+
+def refusal(made, **options) -> str:
+    with pytest.raises(JobError) as caught:
+        settings.check(made, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("master", ["local[*]", "local-cluster[2,1,1024]", "yarn", "k8s://https://host", "spark://host:7077"])
+def test_what_is_set_right_is_accepted(master):
+    settings.check(session(master), expressions=True)
+
+
+@pytest.mark.parametrize("name", [*RIGHT, "spark.sql.adaptive.enabled"])
+def test_each_setting_is_needed(name):
+    made = session(runtime={name: "true"} if "sql" in name else {}, **{name: "false"})
+    said = refusal(made)
+    wanted = "false" if "sql" in name else "true"
+    assert f"{name} is '{'true' if 'sql' in name else 'false'}': it must be '{wanted}', because" in said
+
+
+def test_settings_that_nobody_set_have_the_values_of_spark():
+    made = session()
+    made.sparkContext.getConf().clear()
+    made.conf.clear()
+    said = refusal(made)
+    for name in (*RIGHT, "spark.sql.adaptive.enabled"):
+        assert name in said
+    assert "algorithm.version" not in said
+
+
+def test_one_machine_needs_no_encrypted_network():
+    made = session("local[4]", spark_network_crypto_enabled="false", spark_authenticate="false")
+    settings.check(made)
+
+
+def test_tls_is_as_good():
+    settings.check(session(spark_network_crypto_enabled="false", spark_ssl_rpc_enabled="true"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.sql.files.ignoreMissingFiles", "true"),
+        ("spark.sql.files.ignoreCorruptFiles", "true"),
+    ],
+)
+def test_files_must_not_be_left_out_silently(name, value):
+    assert name in refusal(session(runtime={name: value}))
+
+
+def test_a_committer_that_shows_unfinished_files_is_refused():
+    name = "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version"
+    assert f"{name} is '2'" in refusal(session(**{name: "2"}))
+
+
+def test_a_pattern_that_shows_secrets_is_refused():
+    assert "spark.redaction.regex" in refusal(session(**{"spark.redaction.regex": "(?i)password"}))
+    assert "spark.redaction.regex" in refusal(session(**{"spark.redaction.regex": "("}))
+    settings.check(session(**{"spark.redaction.regex": "(?i)secret|password"}))
+
+
+def test_settings_of_a_running_session_come_with_the_call_that_sets_them():
+    said = refusal(session(runtime={"spark.sql.adaptive.enabled": "true"}))
+    assert said.endswith('spark.conf.set("spark.sql.adaptive.enabled", "false")')
+
+
+def test_expressions_need_ansi_and_utc():
+    made = session(runtime={"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"})
+    settings.check(made)
+    assert "spark.sql.ansi.enabled is 'false'" in refusal(made, expressions=True)
+    assert "spark.sql.session.timeZone is 'Asia/Tokyo'" in refusal(made, expressions=True)
+
+
+def test_an_old_spark_is_refused():
+    assert refusal(session(version="3.4.1")) == "Spark 3.4 is too old: dpcore runs on Spark 3.5 or later"
+    settings.check(session(version="3.5.9-amzn-1"))
+
+
+def test_other_objects_are_refused():
+    with pytest.raises(ParameterTypeError, match="must be a pyspark.sql.SparkSession, got dict"):
+        settings.check({})
+    with pytest.raises(ParameterTypeError, match="Spark Connect"):
+        settings.check(session(module="pyspark.sql.connect.session"))
+
+
+@pytest.mark.parametrize("conf", [{"spark.submit.deployMode": "cluster"}, {"spark.kubernetes.submitInDriver": "true"}])
+def test_a_ledger_needs_a_disk_that_stays(conf):
+    with pytest.raises(JobError, match=r"^\[ledger\] path is 'a.ledger': the driver runs in the cluster"):
+        settings.check_durable(session(**conf), "a.ledger")
+    settings.check_durable(session(**conf, **{settings.DURABLE: "true"}), "a.ledger")
+    settings.check_durable(session(**{"spark.submit.deployMode": "client"}), "a.ledger")
+
+
+def test_settings_for_a_new_session_must_not_contradict():
+    with pytest.raises(JobError, match=r"spark.io.encryption.enabled is 'false'"):
+        settings.check_conf({"spark.io.encryption.enabled": "false"}, "local[2]")
+    settings.check_conf({"spark.network.crypto.enabled": "false"}, "local[2]")
+    with pytest.raises(JobError, match=r"spark.network.crypto.enabled"):
+        settings.check_conf({"spark.network.crypto.enabled": "false"}, "yarn")
+
+
+# Workers
+
+
+def report(host, version=__version__, stream=STREAM_VERSION):
+    return (host, version, stream, "baseline" if version else "ModuleNotFoundError", "3.11.7")
+
+
+def test_workers_that_agree_are_accepted():
+    judge([report("a"), report("b")])
+    stamp().check()
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (report("b", ""), r"b: dpcore cannot be imported by its Python 3\.11\.7 \(ModuleNotFoundError\)"),
+        (report("b", "0.0.1"), r"b: dpcore 0\.0\.1 \(stream"),
+        (report("b", __version__, STREAM_VERSION + 1), rf"b: dpcore {__version__} \(stream {STREAM_VERSION + 1}\)"),
+    ],
+)
+def test_one_that_does_not_agree_stops_the_job(other, words):
+    with pytest.raises(JobError, match=words) as caught:
+        judge([report("a"), other, other])
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_many_hosts_are_not_all_named():
+    with pytest.raises(JobError) as caught:
+        judge([report(f"host{number}", "") for number in range(100)])
+    assert len(str(caught.value).splitlines()) == 11
+
+
+def test_a_late_executor_is_found_by_its_task():
+    with pytest.raises(JobError, match=r"has dpcore .* the driver 0\.0\.0"):
+        Stamp("0.0.0", 1).check()
+
+
+WITHOUT = """
+import pickle, sys
+sys.modules["dpcore"] = None
+print(pickle.load(sys.stdin.buffer)(iter(())))
+"""
+
+
+def test_the_function_that_asks_needs_no_dpcore():
+    cloudpickle = pytest.importorskip("cloudpickle")
+    sent = cloudpickle.dumps(workers._reporter(0.0))
+    done = subprocess.run([sys.executable, "-c", WITHOUT], input=sent, capture_output=True, check=True)
+    assert b", '', 0, 'ModuleNotFoundError', '3." in done.stdout
+    assert workers._reporter(0.0)(iter(()))[0][1:3] == (__version__, STREAM_VERSION)
+
+
+# Failures
+
+
+class Failure(Exception):
+    """As Spark raises."""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x\ndpcore.errors.DataError: column 'age': row 5\n SQLSTATE: 38000\n\tat org", "^column 'age': row 5$"),
+        ("x\ndpcore.batch.tables.values.CellError: column 'age'\n\tat org", "^column 'age'$"),
+        ("ModuleNotFoundError: No module named 'dpcore'", "the Python of an executor has no dpcore"),
+        ("java.io.IOException: No space left on device", "a disk of the cluster is full"),
+        ("ExecutorLostFailure (executor 3 exited", "an executor was lost too often"),
+        ("[CAST_INVALID_INPUT] The value 'secret'", r"\(CAST_INVALID_INPUT\)"),
+        ("something that quotes 'secret'", r"\(Failure\)"),
+    ],
+)
+def test_failures_have_words_and_no_cells(text, words):
+    with pytest.raises(Exception, match=words) as caught:
+        raise from_spark(Failure(text))
+    assert "secret" not in str(caught.value)
+    assert type(caught.value).__module__ == "dpcore.errors"
+
+
+def test_errors_of_dpcore_stay_as_they_are():
+    error = JobError("as it is")
+    assert from_spark(error) is error
+
+
+def test_java_that_is_gone_is_said():
+    class Gone(Exception):
+        def __str__(self):
+            raise ConnectionRefusedError
+
+    assert "its Java has ended" in str(from_spark(Gone()))
