@@ -25,7 +25,7 @@ RUNTIME = {"spark.sql.adaptive.enabled": "false", "spark.sql.ansi.enabled": "tru
 class Conf(dict):
     """Settings, static ones as `getAll` and the others as `get`."""
 
-    def getAll(self):  # noqa: N802 - Spark's name
+    def getAll(self):
         return list(self.items())
 
 
@@ -117,7 +117,7 @@ def test_an_old_spark_is_refused():
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(ParameterTypeError, match="must be a pyspark.sql.SparkSession, got dict"):
+    with pytest.raises(ParameterTypeError, match=r"must be a pyspark\.sql\.SparkSession, got dict"):
         settings.check({})
     with pytest.raises(ParameterTypeError, match="Spark Connect"):
         settings.check(session(module="pyspark.sql.connect.session"))
@@ -194,7 +194,7 @@ def test_the_function_that_asks_needs_no_dpcore():
 # Failures
 
 
-class Failure(Exception):
+class FailureError(Exception):
     """As Spark raises."""
 
 
@@ -207,12 +207,12 @@ class Failure(Exception):
         ("java.io.IOException: No space left on device", "a disk of the cluster is full"),
         ("ExecutorLostFailure (executor 3 exited", "an executor was lost too often"),
         ("[CAST_INVALID_INPUT] The value 'secret'", r"\(CAST_INVALID_INPUT\)"),
-        ("something that quotes 'secret'", r"\(Failure\)"),
+        ("something that quotes 'secret'", r"\(FailureError\)"),
     ],
 )
 def test_failures_have_words_and_no_cells(text, words):
     with pytest.raises(Exception, match=words) as caught:
-        raise from_spark(Failure(text))
+        raise from_spark(FailureError(text))
     assert "secret" not in str(caught.value)
     assert type(caught.value).__module__ == "dpcore.errors"
 
@@ -223,8 +223,8 @@ def test_errors_of_dpcore_stay_as_they_are():
 
 
 def test_java_that_is_gone_is_said():
-    class Gone(Exception):
+    class GoneError(Exception):
         def __str__(self):
             raise ConnectionRefusedError
 
-    assert "its Java has ended" in str(from_spark(Gone()))
+    assert "its Java has ended" in str(from_spark(GoneError()))
