@@ -22,15 +22,10 @@ from dpcore.batch.tables import by_unit, contributions, row_words
 from dpcore.batch.tables.units import choose_rows
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
-from dpcore.testing import KeyedRandom
 from support.laws import ERROR_RATE, binomial_p_value, p_value
 
 GROUPS = ["east", "west", "north"]
 Row = tuple[str | None, str, int]
-
-
-def key_of(number: int) -> KeyedRandom:
-    return KeyedRandom(number.to_bytes(32, "big"))
 
 
 def kept(folder: Path, rows: list[Row], key: int, limit: int, groups: int | None = None) -> list[bool]:
@@ -43,11 +38,12 @@ def kept(folder: Path, rows: list[Row], key: int, limit: int, groups: int | None
         "input": {"path": "frame"},
         "output": {"path": "answers.json"},
         "privacy": {"max_epsilon": 9.0, "unit": "unit", "max_rows_per_unit": limit, **bound},
+        "testing": {"key_hex": key.to_bytes(32, "big").hex()},
         "query": [{"name": "n", "kind": "sum", "column": "x", "lower": 0, "upper": 9, "missing": 0, "epsilon": 1.0, **grouped}],
     }
     plan = make_unwritten_plan(parse_release_job(job), FrameInput.of(ArrowSource(table, "table")))
     grouping = None if groups is None else plan.grouping
-    chosen = choose_rows(plan, key_of(key), folder / "spill", 1, lambda *_: None, grouping=grouping, by_value=True)
+    chosen = choose_rows(plan, None, folder / "spill", 1, lambda *_: None, grouping=grouping, by_value=plan.by_value)
     return list(map(bool, chosen.mask(0, len(rows))))
 
 

@@ -65,7 +65,7 @@ class LocalPasses:
         self._progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
         key, spill = key_of(plan.job.testing), self._room.spill
-        self._kept = choose_rows(plan, key, spill, self.threads, self._progress.update, grouping=grouping, by_value=True)
+        self._kept = choose_rows(plan, key, spill, self.threads, self._progress.update, grouping=grouping, by_value=plan.by_value)
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
         """Count them in a database."""

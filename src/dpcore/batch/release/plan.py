@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.batch.jobfile.sections import OutputSection
+from dpcore.batch.jobfile.sections import OutputSection, key_of
 from dpcore.batch.release.answers import (
     Answer,
 )
@@ -38,6 +38,7 @@ from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.batch.tables.publication import Publication
+from dpcore.batch.tables.row_words import ByValue
 from dpcore.errors import JobError
 from dpcore.privacy import Privacy
 
@@ -82,6 +83,8 @@ class ReleasePlan(JobPlan):
         Conditions, derived columns and look-ups; None if the job has none.
     positions : tuple of int or None
         Position of each query in the stream of a test key. Default: its position in the job.
+    by_value : ByValue or None
+        How units choose rows, groups and values by what rows hold, which they do under a test key. None: by random words of positions.
     """
 
     job: ReleaseJob
@@ -89,6 +92,7 @@ class ReleasePlan(JobPlan):
     grouping: Grouping | PrivateGrouping | None
     derivations: Derivations | None
     positions: tuple[int, ...] | None = None
+    by_value: ByValue | None = None
 
     @property
     def reads_again(self) -> bool:
@@ -204,6 +208,7 @@ def planned(
         publication=publication(_spend(job, answers)),
         curator=curator,
         derivations=found.derivations,
+        by_value=found.by_value,
     )
 
 
@@ -229,6 +234,7 @@ class _Found:
     schemas: Schemas
     integers: dict[str, bool] = field(default_factory=dict)
     derivations: Derivations | None = None
+    by_value: ByValue | None = None
 
     @property
     def derived(self) -> dict[str, pa.DataType]:
@@ -242,7 +248,10 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job), tables))
     named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
     inspected = list(schemas.inspected(named, curator=curator))
-    fitting = with_values([info for _, info in inspected], named)
+    infos = [info for _, info in inspected]
+    fitting = with_values(infos, named)
+    key = key_of(job.testing)
+    found.by_value = None if key is None or job.privacy.unit == "row" else ByValue.keyed(key, infos)
     found.reads = _with_one_grouping(job, [read.fitted(fitting, found.derived) for read in reads])
     for path, info in inspected:
         if path is inputs.paths[0]:

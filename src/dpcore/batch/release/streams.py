@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 DRAWS = MAX_QUERIES
 """Nonces between one draw of a query and its next."""
-WORD_DRAW = 2**20 - 2
-"""The draw of the words by which units choose among their values: no query has so many draws, and those of units come behind it."""
 
 
 class QueryDraws:

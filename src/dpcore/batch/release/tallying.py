@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.batch.jobfile.sections import key_of
 from dpcore.batch.release.bounds_pass import BinsOfGroups
 from dpcore.batch.release.cells import read_column
 from dpcore.batch.release.groups import GroupedAnswer, TalliesOfGroups
 from dpcore.batch.release.people import OfWholeUnits
-from dpcore.batch.release.streams import DRAWS, WORD_DRAW
 from dpcore.batch.tables.derivation import Passing
-from dpcore.batch.tables.row_words import RowWords, ValueWords
+from dpcore.batch.tables.row_words import RowWords
 from dpcore.batch.tables.whole_units import Gathered
 
 if TYPE_CHECKING:
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.derivation import Deriving
+    from dpcore.batch.tables.row_words import ValueWords
     from dpcore.batch.tables.rows import Rows
     from dpcore.batch.tables.units import Kept
 
@@ -112,12 +111,11 @@ class Tallies:
 
 
 def _words_for(plan: ReleasePlan, place: int) -> RowWords | ValueWords:
-    """The words by which the units of a query choose among their values: under a test key they follow from those."""
-    key = key_of(plan.job.testing)
-    if key is None:
+    """The words by which the units of a query choose among their values."""
+    if plan.by_value is None:
         return RowWords(None, place)
     position = place if plan.positions is None else plan.positions[place]
-    return ValueWords.keyed(key, position + WORD_DRAW * DRAWS, plan.job.privacy.unit, str(plan.job.query[place].column))
+    return plan.by_value.values(position, plan.job.privacy.unit, str(plan.job.query[place].column))
 
 
 def _grouping_of(answer: Answer) -> Any:

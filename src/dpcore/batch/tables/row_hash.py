@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.batch.tables.inputs import Inputs
+    from dpcore.batch.tables.pieces import FileInfo
     from dpcore.rng import StreamPosition
 
     Array = npt.NDArray[Any]
@@ -71,11 +71,10 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(plain or pa.types.is_fixed_size_binary(kind) or kind in VIEWS)
 
 
-def types_of_rows(inputs: Inputs) -> dict[str, pa.DataType]:
+def types_of_rows(infos: Iterable[FileInfo]) -> dict[str, pa.DataType]:
     """The columns of an input whose cells are hashed, with their types: those that every file has once, of a type that `is_hashed`."""
     found: dict[str, pa.DataType] | None = None
-    for path in inputs.paths:
-        info = inputs.inspect(path)
+    for info in infos:
         times = Counter(info.names)
         types = {name: pa.binary() if info.types is None else info.types[name] for name in info.names if times[name] == 1}
         known = {name: kind for name, kind in types.items() if is_hashed(kind)}

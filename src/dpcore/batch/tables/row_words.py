@@ -7,20 +7,22 @@ rows has which number changes nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
-from dpcore.batch.tables.row_hash import RowHash, derived, hash_key, hash_of_groups, is_hashed
+from dpcore.batch.tables.row_hash import RowHash, derived, hash_key, hash_of_groups, types_of_rows
 from dpcore.rng import SecureRandom
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
+    from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.rows import Rows
     from dpcore.rng import Stream
     from dpcore.testing import KeyedRandom
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Words = npt.NDArray[np.uint64]
 
+ROW_NONCE, GROUP_NONCE = 2**32 - 1, 2**32 - 2
+"""Nonces of the words of a keyed job: beyond those of all queries."""
 ROWS, UNITS, GROUPS, VALUES = b"rows", b"units", b"groups", b"values"
 """What the keys of hashes are for."""
 
@@ -45,28 +49,54 @@ class RowWords:
         return pa.array(_backend.uniform_words(position, len(rows.batch)))
 
 
+@dataclass(frozen=True, slots=True)
+class ByValue:
+    """A choice of rows, groups and values of units that follows from what rows hold.
+
+    Whichever process has all rows of a unit makes the same choice among them, in every pass over them and at every attempt. So an engine
+    with many processes pickles it into its tasks, and gives them the columns of `types` beside those that queries read.
+
+    Attributes
+    ----------
+    key : bytes
+        16 bytes. Of a job without a test key they come from the operating system.
+    types : dict
+        The columns that are hashed, with their types; how those are stored changes nothing.
+    """
+
+    key: bytes = field(repr=False)
+    types: dict[str, pa.DataType]
+
+    @classmethod
+    def keyed(cls, key: KeyedRandom, infos: Iterable[FileInfo]) -> ByValue:
+        """Under a test key, for the columns of some files."""
+        return cls(hash_key(key.at(ROW_NONCE).position()), types_of_rows(infos))
+
+    def rows(self, unit: str) -> RowValues:
+        """For the rows of the units in a column."""
+        return RowValues(self.key, unit, self.types)
+
+    def values(self, query: int, unit: str, column: str) -> ValueWords:
+        """For the values of a column that a query counts."""
+        return ValueWords(derived(self.key, b"query %d" % query), unit, column)
+
+
 class RowValues:
     """What words by value are made of: the hash and the marks of each row, and words of the groups of its unit.
 
     Parameters
     ----------
     key : bytes
-        16 bytes: `row_hash.hash_key` makes them.
+        16 bytes.
     unit : str
         The column that holds the unit.
-    types : mapping
-        Types of the columns of a row; those that `is_hashed` take part, whatever the others are.
+    names : iterable of str
+        The columns of a row.
     """
 
-    def __init__(self, key: bytes, unit: str, types: Mapping[str, pa.DataType]) -> None:
-        self.types = {name: kind for name, kind in types.items() if is_hashed(kind)}
+    def __init__(self, key: bytes, unit: str, names: Iterable[str]) -> None:
         self._key = key
-        self._row, self._unit = RowHash(derived(key, ROWS), self.types), RowHash(derived(key, UNITS), (unit,))
-
-    @classmethod
-    def keyed(cls, key: KeyedRandom, nonce: int, unit: str, types: Mapping[str, pa.DataType]) -> RowValues:
-        """Under a test key."""
-        return cls(hash_key(key.at(nonce).position()), unit, types)
+        self._row, self._unit = RowHash(derived(key, ROWS), names), RowHash(derived(key, UNITS), (unit,))
 
     def of(self, batch: pa.RecordBatch) -> tuple[Words, Words]:
         """The hash and the marks of each row."""
@@ -96,11 +126,6 @@ class ValueWords:
     def __init__(self, key: bytes, unit: str, column: str) -> None:
         self._key, self._column = derived(key, b"of values"), column
         self._unit, self._value = RowHash(derived(key, UNITS), (unit,)), RowHash(derived(key, VALUES), (column,), exactly=True)
-
-    @classmethod
-    def keyed(cls, key: KeyedRandom, nonce: int, unit: str, column: str) -> ValueWords:
-        """Under a test key."""
-        return cls(hash_key(key.at(nonce).position()), unit, column)
 
     def of(self, batch: pa.RecordBatch, codes: Array | None, groups: Array | None = None) -> Words:
         """The words of rows; values are the cells of the column, or the codes of declared ones if there are some."""

@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from dpcore.batch.tables.by_unit import NAMELESS, PARTS, ByUnit, Numbering
 from dpcore.batch.tables.contributions import Reading, compared_type, in_background, place_of, unit_batches
-from dpcore.batch.tables.row_hash import types_of_rows
-from dpcore.batch.tables.row_words import RowValues, RowWords
+from dpcore.batch.tables.row_words import GROUP_NONCE, ROW_NONCE, RowWords
 from dpcore.errors import DataError, StorageError, reason
 
 if TYPE_CHECKING:
@@ -34,11 +33,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.batch.tables.contributions import Planned
+    from dpcore.batch.tables.row_words import ByValue, RowValues
     from dpcore.batch.tables.rows import Rows
     from dpcore.testing import KeyedRandom
 
-ROW_NONCE, GROUP_NONCE = 2**32 - 1, 2**32 - 2
-"""Nonces of the words of a keyed job: beyond those of all queries."""
 CHOOSING_THREADS = 4
 """Parts of the rows that lie in memory at a time."""
 WRITTEN_BYTES = 1 << 20
@@ -134,7 +132,7 @@ def choose_rows(
     *,
     grouping: Groups | None = None,
     refuse: bool = False,
-    by_value: bool = False,
+    by_value: ByValue | None = None,
 ) -> Kept:
     """Read the unit column once, and choose the rows of each unit that take part.
 
@@ -154,8 +152,8 @@ def choose_rows(
         The groups of which each unit takes part in `max_groups_per_unit` only.
     refuse : bool, default False
         Whether a unit with too many rows is an error.
-    by_value : bool, default False
-        Whether a key chooses by what rows hold, and not by where they lie. All columns are read then.
+    by_value : ByValue, optional
+        How rows are chosen by what they hold, and not by where they lie; its columns are read for it.
 
     Raises
     ------
@@ -178,15 +176,14 @@ class _Choice:
     """A pass over the units of a plan, and a choice among the rows of each part of them."""
 
     def __init__(
-        self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: Groups | None, refuse: bool, by_value: bool
+        self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: Groups | None, refuse: bool, by_value: ByValue | None
     ) -> None:
         self.reading = Reading()
         self._plan, self._spill, self._grouping, self._refuse = plan, spill, grouping, refuse
         self._privacy = plan.job.privacy
         self._words, self._further = RowWords(key, ROW_NONCE), RowWords(key, GROUP_NONCE)
-        self._values: RowValues | None = None
-        if by_value and key is not None:
-            self._values = RowValues.keyed(key, ROW_NONCE, self._privacy.unit, types_of_rows(plan.inputs))
+        self._read = {} if by_value is None else by_value.types
+        self._values = None if by_value is None else by_value.rows(self._privacy.unit)
         self._most_rows = plan.job.privacy.rows_per_unit
         self._most_groups = getattr(plan.job.privacy, "max_groups_per_unit", None) or self._most_rows
         fields = [("unit", compared_type(plan.unit_type)), ("row", pa.int64()), ("word", pa.uint64())]
@@ -196,8 +193,7 @@ class _Choice:
     def made(self, threads: int) -> Kept:
         """Read all rows, and choose."""
         names = () if self._grouping is None else self._grouping.names
-        columns = {name: self._plan.read_types[name] for name in names if name in self._plan.read_types}
-        columns |= {} if self._values is None else self._values.types
+        columns = self._read | {name: self._plan.read_types[name] for name in names if name in self._plan.read_types}
         with ByUnit(self._spill / "units", self._schema) as parts:
             for batch in unit_batches(self._plan, self.reading, self._schema, self._drawn, columns):
                 parts.add(batch)

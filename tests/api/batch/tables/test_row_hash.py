@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.tables.row_hash import Cells, RowHash, derived, is_hashed
+from dpcore.batch.tables.pieces import FileInfo
+from dpcore.batch.tables.row_hash import Cells, RowHash, derived, is_hashed, types_of_rows
 from dpcore.batch.tables.row_words import RowValues, ValueWords, repeats
 
 KEY = bytes(range(16))
@@ -143,7 +144,17 @@ def test_nested_columns_and_those_of_other_packages_are_left_out() -> None:
     assert not any(map(is_hashed, (pa.list_(pa.int8()), pa.struct([]), pa.map_(pa.int8(), pa.int8()), pa.month_day_nano_interval())))
     assert not is_hashed(pa.dictionary(pa.int8(), pa.list_(pa.int8())))
     assert all(is_hashed(cells.type) for arrays in SAME.values() for cells in arrays)
-    assert list(RowValues(KEY, "a", {"a": pa.int8(), "b": pa.list_(pa.int8())}).types) == ["a"]
+    info = FileInfo(
+        ("a", "b", "c", "c"), pa.schema([("a", pa.int8()), ("b", pa.list_(pa.int8())), ("c", pa.int8()), ("c", pa.int8())]), None
+    )
+    assert types_of_rows([info]) == {"a": pa.int8()}
+
+
+def test_columns_that_some_file_does_not_have_are_left_out() -> None:
+    typed = FileInfo(("a", "b"), pa.schema([("a", pa.int8()), ("b", pa.string())]), None)
+    assert types_of_rows([typed, FileInfo(("b", "c"), None, None)]) == {"b": pa.string()}
+    assert types_of_rows([FileInfo(("b", "c"), None, None), typed]) == {"b": pa.binary()}
+    assert types_of_rows([]) == {}
 
 
 def test_equal_rows_of_a_unit_are_numbered() -> None:
@@ -160,7 +171,7 @@ def test_the_order_of_rows_changes_no_word() -> None:
     batch = pa.record_batch(
         {"unit": source.integers(0, 4, 200), "x": source.integers(0, 5, 200).astype(str), "g": source.integers(0, 2, 200)}
     )
-    values, order = RowValues(KEY, "unit", dict(zip(batch.schema.names, batch.schema.types, strict=True))), source.permutation(200)
+    values, order = RowValues(KEY, "unit", batch.schema.names), source.permutation(200)
 
     def words(rows: pa.RecordBatch) -> tuple[list[int], list[int]]:
         chosen = values.words(rows.column("unit").to_numpy(), *values.of(rows), np.arange(200))
