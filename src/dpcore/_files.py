@@ -13,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from dpcore._locks import OPEN_FILES_MOVE, is_same_file, remove_if_unlocked, try_lock
-from dpcore._sealed_files import SealedFile, sync_folder
+from dpcore._sealed_files import SealedFile, folder_digest, sync_folder
 from dpcore.errors import StorageError, reason
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Mapping
     from pathlib import Path
 
 READ_BYTES = 1 << 20
@@ -140,6 +141,81 @@ class AtomicFile:
         shutil.rmtree(self.spill, ignore_errors=True)
         if self._digest is not None:
             self._digest.stop()
+        if self._lock >= 0:
+            descriptor, self._lock = self._lock, -1
+            os.close(descriptor)
+
+
+class AtomicFolder:
+    """A hidden temporary folder beside `path`, which becomes it when all its files are complete.
+
+    It is locked while its process runs, as the temporary file of an `AtomicFile` is.
+
+    Parameters
+    ----------
+    path : Path
+        The final name. Its folder exists.
+
+    Attributes
+    ----------
+    path, temporary : Path
+        The final name, and the hidden one.
+    spill : Path
+        A hidden folder for attempts, which never gets the name.
+
+    Raises
+    ------
+    StorageError
+        If the folder cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
+        self.spill = _spill_folder(self.temporary)
+        self._lock = -1
+        try:
+            self.temporary.mkdir()
+            if OPEN_FILES_MOVE:
+                self._lock = os.open(self.temporary, os.O_RDONLY)
+                try_lock(self._lock)
+            self.spill.mkdir()
+        except OSError as error:
+            self.abort()
+            raise StorageError(f"cannot write into {path.parent}{reason(error)}") from None
+
+    def seal(self, files: Mapping[str, str]) -> SealedFile:
+        """Make the names of the files durable, and return the folder with its digest.
+
+        Parameters
+        ----------
+        files : mapping of str to str
+            The files in the folder, which are complete and on the disk, with the SHA-256 of each.
+
+        Returns
+        -------
+        SealedFile
+            The folder, which has its temporary name.
+        """
+        try:
+            found = sorted(entry.name for entry in self.temporary.iterdir())
+            if found != sorted(files):
+                raise StorageError(f"cannot complete {self.path}: a file of it is missing, or there is another")
+            sync_folder(self.temporary)
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError(f"cannot complete {self.path}{reason(error)}") from None
+        return SealedFile(self.temporary.absolute(), self.path.absolute(), folder_digest(files))
+
+    def abort(self) -> None:
+        """Remove the temporary folder, if it is still there."""
+        self.release()
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def release(self) -> None:
+        """Release the lock and keep the folder, which is sealed or has its name."""
+        shutil.rmtree(self.spill, ignore_errors=True)
         if self._lock >= 0:
             descriptor, self._lock = self._lock, -1
             os.close(descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ def try_lock(descriptor: int) -> bool:
 
 
 def remove_if_unlocked(entry: Path) -> bool:
-    """Remove a file whose process has died, and return whether it was removed."""
+    """Remove a file or a folder whose process has died, and return whether it was removed."""
     try:
+        if entry.is_dir() and not entry.is_symlink():
+            return _remove_folder_if_unlocked(entry)
         if fcntl is None:
             entry.unlink()
             return True
@@ -44,6 +47,19 @@ def remove_if_unlocked(entry: Path) -> bool:
             entry.unlink()
     except OSError:
         return False
+    return True
+
+
+def _remove_folder_if_unlocked(entry: Path) -> bool:
+    if os.name == "nt":  # An open folder cannot be locked there.
+        return False
+    descriptor = os.open(entry, os.O_RDONLY)
+    try:
+        if not try_lock(descriptor):
+            return False
+        shutil.rmtree(entry)
+    finally:
+        os.close(descriptor)
     return True
 
 

@@ -1,7 +1,8 @@
 """Sealed files: complete outputs that wait, under temporary names, for their final ones.
 
-A sealed run has written its outputs to temporary files and recorded their digests in the ledger. A running process holds a lock (flock) on
-its temporary files. If the process dies, the next process that opens the ledger gives the files their names.
+An output is a file, or a folder of files that gets its name as a whole. A sealed run has written its outputs to temporary files and
+recorded their digests in the ledger. A running process holds a lock (flock) on its temporary files. If the process dies, the next process
+that opens the ledger gives the files their names.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import errno
 import hashlib
 import os
 import re
+import secrets
+import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +23,7 @@ from dpcore._locks import OPEN_FILES_MOVE, try_lock
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOTSUP}
@@ -36,11 +39,11 @@ class SealedFile:
     Parameters
     ----------
     temporary : Path
-        File that holds the content, synced to disk. Absolute, and in the folder of `path`.
+        File that holds the content, synced to disk, or a folder of such files. Absolute, and in the folder of `path`.
     path : Path
         Final name of the file. Absolute.
     sha256 : str
-        SHA-256 of the content, as 64 lowercase hexadecimal digits.
+        SHA-256 of the content, as 64 lowercase hexadecimal digits; of a folder that of its listing, see `folder_digest`.
 
     Raises
     ------
@@ -87,6 +90,8 @@ def move_into_place(file: SealedFile, *, overwrite: bool) -> None:
     """
     try:
         if overwrite:
+            if _is_folder(file.path):
+                remove_output(file.path)
             file.temporary.replace(file.path)
         else:
             _link(file)
@@ -115,6 +120,21 @@ def _link(file: SealedFile) -> None:
 def _is_same(one: Path, other: Path) -> bool:
     """Whether two names are links to one file, which a process leaves that dies between the two steps of a move."""
     return os.path.samestat(one.lstat(), other.lstat())
+
+
+def remove_output(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it: the name of a folder is gone before its files are."""
+    if not _is_folder(path):
+        path.unlink(missing_ok=True)
+        return
+    hidden = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
+    path.rename(hidden)
+    sync_folder(path.parent)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -213,7 +233,7 @@ def _settle_all(pairs: Sequence[tuple[SealedFile, str | None]]) -> None:
     """
     for file, replaces in reversed(pairs):
         if replaces is not None and os.path.lexists(file.temporary) and identity(file.path) == replaces:
-            file.path.unlink()
+            remove_output(file.path)
             sync_folder(file.path.parent)
     for file, _ in pairs:
         _settle(file)
@@ -223,7 +243,7 @@ def _settle(file: SealedFile) -> None:
     if not os.path.lexists(file.temporary):
         sync_folder(file.path.parent)
     elif os.path.lexists(file.path) and not _is_same(file.temporary, file.path) and _has_content(file):
-        file.temporary.unlink()  # the same content came to the name in another way
+        remove_output(file.temporary)  # the same content came to the name in another way
         sync_folder(file.path.parent)
     else:
         move_into_place(file, overwrite=False)
@@ -231,18 +251,61 @@ def _settle(file: SealedFile) -> None:
 
 def _has_content(file: SealedFile) -> bool:
     """Whether the name has the sealed content."""
+    return content_digest(file.path) == file.sha256
+
+
+def content_digest(path: Path) -> str | None:
+    """Return the digest of a file or of a folder of files; None if there is neither, or it cannot be read."""
     try:
-        descriptor = os.open(file.path, _OPEN)
+        descriptor = os.open(path, _OPEN)
     except OSError:
-        return False
+        return None
     try:
-        return _digest(descriptor) == file.sha256
+        return _digest(descriptor)
     finally:
         os.close(descriptor)
 
 
+def folder_digest(files: Mapping[str, str]) -> str:
+    """Return the digest of a folder: SHA-256 of its listing, which has a line for each file in the order of their names.
+
+    Parameters
+    ----------
+    files : mapping of str to str
+        The digest of each file, by its name.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    lines = (f"{digest} {len(os.fsencode(name))} ".encode() + os.fsencode(name) + b"\n" for name, digest in sorted(files.items()))
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
 def _digest(descriptor: int) -> str | None:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode) and os.listdir in os.supports_fd:
+        return _digest_of_folder(descriptor)
+    if not stat.S_ISREG(mode):
         return None
     with open(descriptor, "rb", closefd=False) as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _digest_of_folder(folder: int) -> str | None:
+    """The digest of a folder that holds files only."""
+    found: dict[str, str] = {}
+    for name in os.listdir(folder):  # an open folder, which no path names
+        try:
+            descriptor = os.open(name, _OPEN, dir_fd=folder)
+        except OSError:
+            return None
+        try:
+            digest = _digest(descriptor) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+        finally:
+            os.close(descriptor)
+        if digest is None:
+            return None
+        found[name] = digest
+    return folder_digest(found)

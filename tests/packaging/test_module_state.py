@@ -132,6 +132,7 @@ ALLOWED = {
     "spark/session.py": {"os": "variables of the process that pyspark reads when it starts Java, once"},
     "spark/settings.py": dict.fromkeys(("ADAPTIVE", "COMMIT", "SPILLS"), CONSTANT),
     "rng.py": {"_SECURE": "holds nothing: every call reads its own entropy"},
+    "spark/file_tasks.py": {"ANSWER": CONSTANT},
 }
 
 

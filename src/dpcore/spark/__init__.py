@@ -15,6 +15,9 @@ from dpcore._extras import require
 require("dpcore.spark", "batch")  # that pyspark is absent is said where a session starts
 
 if TYPE_CHECKING:
+    from dpcore.spark.estimating import estimate
+    from dpcore.spark.noise_plans import Written
+    from dpcore.spark.privatising import PendingWrite, privatize
     from dpcore.spark.session import make_session
 else:
 
@@ -29,10 +32,16 @@ else:
         return found
 
 
-_ROOMS = {"make_session": "session"}
+_ROOMS = {
+    "PendingWrite": "privatising",
+    "Written": "noise_plans",
+    "estimate": "estimating",
+    "make_session": "session",
+    "privatize": "privatising",
+}
 """The module of each public name."""
 
-__all__ = ["make_session"]
+__all__ = ["PendingWrite", "Written", "estimate", "make_session", "privatize"]
 
 
 def __dir__() -> list[str]:

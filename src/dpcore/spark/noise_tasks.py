@@ -13,7 +13,7 @@ from dpcore.batch.privatize.run import privatize_rows
 from dpcore.spark.noise_keys import BatchNoise, Identity, mechanism_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -85,6 +85,18 @@ class NoiseTask:
         cells = [batch.column(column.name) for column in self.columns]
         streams = BatchNoise(self.key, cells, self.mechanisms, identity, hidden)
         return privatize_rows(self.columns, self.schema, batch, streams, first, hidden)
+
+
+def typed(batches: Iterable[pa.RecordBatch], types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in the types that the job was planned for: Spark chooses between the sizes of text by a setting."""
+    for batch in batches:
+        names, before = batch.schema.names, batch.schema.types
+        kinds = [types.get(name, kind) for name, kind in zip(names, before, strict=True)]
+        if kinds == before:
+            yield batch
+            continue
+        arrays = [column.cast(kind) for column, kind in zip(batch.columns, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names)
 
 
 def cut(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -169,8 +169,9 @@ def _describe(inputs: Inputs, path: InputFile) -> Described:
         if not isinstance(fields, dict):
             raise DataError(f"{metadata.sidecar_path(place_of(path))}: not the metadata that dpcore writes beside a CSV file")
     else:
-        whole = _said(path, "the file", info.schema.metadata)
-        fields = {field.name: _said(path, f"column {field.name!r}", field.metadata) for field in info.schema if metadata.is_noisy(field)}
+        schema = metadata.as_written(info.schema)
+        whole = _said(path, "the file", schema.metadata)
+        fields = {field.name: _said(path, f"column {field.name!r}", field.metadata) for field in schema if metadata.is_noisy(field)}
     if whole is None and not fields:
         raise DataError(
             f"{path}: no dpcore metadata, so it is unknown how its numbers were made. It is not an output of `dpcore privatize`, "

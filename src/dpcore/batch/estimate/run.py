@@ -27,7 +27,7 @@ from dpcore.errors import DataError, JobError
 from dpcore.pages.numbers import plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.progress import Progress, Shown
     from dpcore.batch.tables.sources import InputFile
+
+    Counted = tuple[list[local.Aggregate], int]
 
 FORMAT = 1
 TARGETS = ("population", "sample")
@@ -260,16 +262,40 @@ def estimate(
     >>> found.columns[0].summary, found.rows
     ('share of true', 1000)
     """
+    threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
+
+    def count_here(inputs: Inputs, chosen: list[NoisyColumn]) -> Counted:
+        shown = shown_by(progress)
+        shown.begin("counting")
+        return count(inputs, chosen, threads, shown)
+
+    return estimate_with(count_here, path, confidence=confidence, target=target, columns=columns)
+
+
+def estimate_with(
+    counting: Callable[[Inputs, list[NoisyColumn]], Counted],
+    path: str | Path,
+    *,
+    confidence: float,
+    target: str,
+    columns: Iterable[str] | None,
+) -> Estimates:
+    """Estimate from files whose reports an engine counts.
+
+    Parameters
+    ----------
+    counting : callable
+        Returns the aggregate of each column and the number of rows. Aggregates are exact, so it does not matter how they are added up.
+    path, confidence, target, columns
+        As of `estimate`.
+    """
     confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
     check_choice("target", target, TARGETS)
-    threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     inputs = discover(str(path), key="PATH")
     described = describe(inputs)
     chosen = _chosen(described, columns)
-    shown = shown_by(progress)
-    shown.begin("counting")
     with tables_checked(described):
-        counted, rows = _count(inputs, chosen, threads, shown)
+        counted, rows = counting(inputs, chosen)
     if rows == 0:
         raise DataError(f"{path}: no rows, so there is nothing to estimate from")
     found = (
@@ -319,8 +345,8 @@ def _check_types(file: Described, column: NoisyColumn) -> None:
     )
 
 
-def _count(inputs: Inputs, columns: list[NoisyColumn], threads: int, progress: Progress) -> tuple[list[local.Aggregate], int]:
-    """The aggregate of the reports of all files, and the number of rows."""
+def count(inputs: Inputs, columns: list[NoisyColumn], threads: int, progress: Progress) -> Counted:
+    """Count the reports of all files: the aggregate of each column, and the number of rows."""
     stored = [list(column.reports.types(column.name)) for column in columns]
     types = {name: kind for column in columns for name, kind in column.reports.types(column.name).items()}
     totals: list[local.Aggregate] = []

@@ -17,6 +17,7 @@ from dpcore.batch.tables.checks import (
     check_curator,
     check_inputs_are_tables,
     check_is,
+    check_names,
     undeclared,
 )
 from dpcore.batch.tables.columns import NoisyColumn, fitted, ready
@@ -144,7 +145,7 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
     shards = _shard_count(job, inputs)
     files = [("output.path", path) for path in metadata.output_files(output, job.output.resolved_format, shards)]
     check_files(job, inputs, files, others)
-    charge = Charge(job, Spend(_what(job), job.total), overwrite=overwrite)
+    charge = Charge(job, spend_of(job), overwrite=overwrite)
     check_files_are_free(files, charge, overwrite=overwrite)
     schemas = Schemas(inputs, job.privacy.unit)
     columns = _inspected(job, schemas, columns, curator=curator)
@@ -183,9 +184,41 @@ def _shard_count(job: Job, inputs: Inputs) -> int | None:
     return automatic(None if None in rows else sum(each or 0 for each in rows))
 
 
-def _what(job: Job) -> str:
+def spend_of(job: Job) -> Spend:
+    """The cost of a job, and its description for the ledger."""
     count = len(job.column)
-    return f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}"
+    return Spend(f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}", job.total)
+
+
+def planned_for(job: Job, info: FileInfo, place: Path) -> tuple[tuple[NoisyColumn, ...], dict[str, pa.DataType], pa.Schema]:
+    """Check a job against the columns of one table.
+
+    Parameters
+    ----------
+    job : Job
+        The job.
+    info : FileInfo
+        Names and types of the table.
+    place : Path
+        What messages call the table.
+
+    Returns
+    -------
+    tuple
+        The columns that get noise, the types of all that are read, and the schema of the output.
+
+    Raises
+    ------
+    JobError
+        If a column is missing, of a type its mechanism does not take, or lacks a declaration that the job needs.
+    """
+    columns = tuple(ready(position, column) for position, column in enumerate(job.column))
+    check_names(info, place, [*job.keep, *(column.name for column in columns)])
+    columns = _fitted(job, info, place, columns)
+    types = {name: (info.types or {})[name] for name in job.keep}
+    types |= {column.name: _noisy_type(info, place, column) for column in columns}
+    _check_declared(job, info, columns)
+    return columns, types, _output_schema(job, columns, types)
 
 
 def _inspected(job: Job, schemas: Schemas, columns: tuple[NoisyColumn, ...], *, curator: bool) -> tuple[NoisyColumn, ...]:

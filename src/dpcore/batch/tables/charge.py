@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from dpcore._files import digest_of
+from dpcore._sealed_files import content_digest
 from dpcore._stores import is_address
 from dpcore.accounting import Ledger
 from dpcore.batch.jobfile.local_paths import check_local
@@ -317,7 +317,7 @@ def _completing(ledger: str | Path) -> str:
 
 def _is_output_of(entry: Entry) -> bool:
     """Whether the files of a run still have the contents that it sealed."""
-    return all(file.path.is_file() and digest_of(file.path) == file.sha256 for file in entry.files)
+    return all(content_digest(file.path.resolve()) == file.sha256 for file in entry.files)
 
 
 def _words(part: Budget) -> str:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from dpcore.privacy import Privacy
 
 KEY = b"dpcore"
+TABLE = "dpcore_table"
+"""Key of the metadata of the whole table where Spark wrote it: Spark has metadata of columns only."""
+SPARK = b"org.apache.spark.sql.parquet.row.metadata"
+"""Where files of Spark have them."""
 SIDECAR = ".dpcore.json"
 """Ending of what lies beside a CSV file."""
 FORMAT = 1
@@ -72,6 +76,23 @@ def spent(privacy: Privacy, unit: str, *, secure: bool) -> dict[str, Any]:
 def encode(metadata: dict[str, Any]) -> dict[bytes, bytes]:
     """Arrow's key-value form of one metadata object."""
     return {KEY: json.dumps(metadata, ensure_ascii=False).encode()}
+
+
+def as_written(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of a file with dpcore's metadata where dpcore puts them, also if Spark has written the file."""
+    said = (schema.metadata or {}).get(SPARK)
+    if said is None or any(map(is_noisy, schema)):
+        return schema
+    try:
+        listed = {field["name"]: field["metadata"] for field in json.loads(said)["fields"]}
+        noisy = {name: each for name, each in listed.items() if isinstance(each.get(KEY.decode()), str)}
+        whole = {each[TABLE] for each in noisy.values()}
+    except (ValueError, KeyError, TypeError, AttributeError):  # of another program
+        return schema
+    for position, field in enumerate(schema):
+        if field.name in noisy:
+            schema = schema.set(position, field.with_metadata({KEY: noisy[field.name][KEY.decode()].encode()}))
+    return schema.with_metadata({KEY: whole.pop().encode()}) if len(whole) == 1 else schema
 
 
 def sidecar_path(output: Where) -> Where:

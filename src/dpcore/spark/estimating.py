@@ -1,0 +1,104 @@
+"""Estimates on Spark: the reports of each file are counted where there is room, and the exact counts are added up."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from dpcore.batch.estimate.run import Estimates, count, estimate_with
+from dpcore.batch.tables.inputs import Inputs
+from dpcore.batch.tables.progress import shown_by
+from dpcore.spark import settings
+from dpcore.spark.session import make_session
+from dpcore.spark.watching import watched
+from dpcore.spark.workers import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from dpcore import local
+    from dpcore.batch.tables.columns import NoisyColumn
+    from dpcore.batch.tables.progress import Shown
+
+
+def estimate(
+    path: str | Path,
+    *,
+    confidence: float = 0.95,
+    target: str = "population",
+    columns: Iterable[str] | None = None,
+    session: SparkSession | None = None,
+    progress: Shown = None,
+) -> Estimates:
+    """Estimate means and shares from tables that `privatize` wrote, on Spark.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, a folder or a glob, on a file system that all executors see; the rows of all files are taken together.
+    confidence : float, default 0.95
+        Coverage of each interval, in (0, 1).
+    target : {"population", "sample"}, default "population"
+        Whether intervals are for the population that the rows were drawn from, or for these rows.
+    columns : iterable of str, optional
+        Only these.
+    session : pyspark.sql.SparkSession, optional
+        Default: the one that runs, or a new one on this machine.
+    progress : callable or Progress, optional
+        Called as `progress(done, total)`, a few times a second.
+
+    Returns
+    -------
+    Estimates
+        Those that `dpcore.batch.estimate` gives for the same files, to the last bit.
+
+    Raises
+    ------
+    DataError
+        If files have no metadata or damaged ones, hold no row, or hold a cell that is no report.
+    JobError
+        If files do not belong together, or a column holds no reports.
+    StorageError
+        If something cannot be read.
+
+    Notes
+    -----
+    Guarantee: this spends nothing; results computed from private reports alone are as private as the reports.
+
+    Cost: one pass over the columns of reports, a task for each file.
+
+    Examples
+    --------
+    >>> from dpcore.spark import estimate
+    >>> estimate("private").columns[0].estimate  # doctest: +SKIP
+    """
+    spark = make_session() if session is None else session
+    settings.check(spark)
+
+    def count_there(inputs: Inputs, chosen: list[NoisyColumn]) -> tuple[list[local.Aggregate], int]:
+        files = spark.sparkContext.parallelize(list(inputs.paths), len(inputs.paths))
+        counted = files.mapPartitions(_counter(inputs, chosen))
+        parts = watched(spark, counted.collect, progress, "counting")
+        there = [part for part, rows in parts if rows]
+        return (reduce(_added, there) if there else []), sum(rows for _, rows in parts)
+
+    return estimate_with(count_there, path, confidence=confidence, target=target, columns=columns)
+
+
+def _counter(inputs: Inputs, chosen: list[NoisyColumn]) -> Callable[[Iterable[Path]], Iterator[Any]]:
+    """What a task does with the files that it is given."""
+    there = stamp()
+
+    def counts(paths: Iterable[Path]) -> Iterator[Any]:
+        there.check()
+        for path in paths:
+            yield count(Inputs(inputs.format, (path,), inputs.found), chosen, 1, shown_by(None))
+
+    return counts
+
+
+def _added(one: list[local.Aggregate], other: list[local.Aggregate]) -> list[local.Aggregate]:
+    return [first + second for first, second in zip(one, other, strict=True)]

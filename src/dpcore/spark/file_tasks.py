@@ -1,0 +1,146 @@
+"""What a worker writes: one file for each attempt at a partition, under a name of its own, in a hidden folder.
+
+A file counts when the driver has accepted the attempt's answer, which names it: Spark accepts one answer for each partition, however many
+attempts there are. Files of other attempts never get a name in the output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpcore._files import digest_of
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.values import CellError
+from dpcore.batch.tables.writers import open_writer
+from dpcore.errors import DataError, DpcoreError, StorageError, reason
+from dpcore.spark.noise_tasks import typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dpcore.batch.jobfile.sections import Format
+    from dpcore.spark.noise_tasks import NoiseTask
+    from dpcore.spark.workers import Stamp
+
+ANSWER = pa.schema([("partition", pa.int32()), ("name", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("sha256", pa.string())])
+"""Of an attempt: its partition, and of the file that it wrote the name, the rows, the size and the digest; no name without a row."""
+ANSWER_DDL = "partition int, name string, rows bigint, bytes bigint, sha256 string"
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """A partition's work: rows in, one file, and its name out.
+
+    Attributes
+    ----------
+    noise : NoiseTask
+        What is done to the rows.
+    types : dict
+        Types of the columns that are read, as the job was planned for them.
+    folder : str
+        Where attempts write, on a disk that the driver sees as well.
+    format, compression : str
+        How the file is written.
+    sidecar : dict
+        What goes beside a CSV file.
+    stamp : Stamp
+        The driver's dpcore.
+    """
+
+    noise: NoiseTask
+    types: dict[str, pa.DataType]
+    folder: str
+    format: Format
+    compression: str
+    sidecar: dict[str, Any]
+    stamp: Stamp
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Work as an attempt that Spark has started."""
+        from pyspark import TaskContext
+
+        self.stamp.check()
+        context = TaskContext.get()
+        if context is None:
+            raise AssertionError("no task of Spark")
+        yield self.answer(batches, context.partitionId())
+
+    def answer(self, batches: Iterable[pa.RecordBatch], partition: int) -> pa.RecordBatch:
+        """Write the rows of a partition into a file, and return what the driver needs to know about it.
+
+        Raises
+        ------
+        DataError
+            If a cell is missing or unknown and its column declares nothing for it.
+        StorageError
+            If the file cannot be written. No message quotes a cell.
+        """
+        path = Path(self.folder, f"{partition:05}-{secrets.token_hex(8)}.{self.format}")
+        try:
+            rows = self._written(path, batches, partition)
+            return _answer(partition, *((path.name, rows, path.stat().st_size, digest_of(path)) if rows else (None, 0, 0, None)))
+        except CellError as error:
+            _remove(path)
+            raise DataError(f"column {error.column!r}: {error.problem}") from None
+        except DpcoreError:
+            _remove(path)
+            raise
+        except (OSError, pa.ArrowException) as error:
+            _remove(path)
+            said = reason(error) if isinstance(error, OSError) else f" ({type(error).__name__})"
+            raise StorageError(f"cannot write a part of the output{said}") from None
+
+    def _written(self, path: Path, batches: Iterable[pa.RecordBatch], partition: int) -> int:
+        """Write all rows, and return their number; without a row there is no file."""
+        rows = 0
+        with contextlib.ExitStack() as opened:
+            writer = None
+            for batch in self.noise.noised(typed(batches, self.types), partition):
+                if writer is None:
+                    sink = opened.enter_context(pa.OSFile(str(path), "wb"))
+                    writer = open_writer(self.format, sink, self.noise.schema, self.compression)
+                writer.write(batch)
+                rows += len(batch)
+            if writer is not None:
+                writer.close()
+        if rows:
+            _synced(path)
+        return rows
+
+
+def empty_file(path: Path, schema: pa.Schema, output_format: Format, compression: str) -> str:
+    """Write a table without rows, and return its digest."""
+    with pa.OSFile(str(path), "wb") as sink:
+        open_writer(output_format, sink, schema, compression).close()
+    _synced(path)
+    return digest_of(path)
+
+
+def sidecar_of(said: dict[str, Any], size: int, digest: str) -> bytes:
+    """What lies beside a CSV file of this size and digest."""
+    return metadata.sidecar_content(said | {"table": {"bytes": size, "sha256": digest}})
+
+
+def _answer(*values: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([value], field.type) for value, field in zip(values, ANSWER, strict=True)], schema=ANSWER)
+
+
+def _synced(path: Path) -> None:
+    import os
+
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,151 @@
+"""The publication of a folder: written under a hidden name by many processes, and shown by one rename."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpcore._files import AtomicFolder
+from dpcore._sealed_files import move_into_place
+from dpcore._signals import Deferred
+from dpcore.batch.jobfile.sections import SUFFIXES
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.publication import Publication
+from dpcore.errors import JobError, StorageError, reason
+from dpcore.spark.file_tasks import empty_file, sidecar_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+
+    from dpcore._sealed_files import SealedFile
+    from dpcore.batch.jobfile.sections import Format
+
+LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_", ".")
+"""Beginnings of names that Spark leaves in a folder of a table."""
+
+
+class FolderPublication(Publication):
+    """One folder as the output of a job: nothing has its name before the job is complete."""
+
+    def open_folder(self) -> AtomicFolder:
+        """The hidden folder; it goes at the end, unless it is published."""
+        with Deferred():
+            folder = AtomicFolder(self.names[0])
+            self._files.append(folder)  # type: ignore[arg-type]  # released and aborted alike
+        return folder
+
+    def _check_place(self, name: Path) -> None:
+        check_folder(name, overwrite=self.overwrite)
+
+    def _show(self, files: Sequence[SealedFile]) -> None:
+        for file in files:
+            move_into_place(file, overwrite=self.overwrite)
+
+
+def check_folder(path: Path, *, overwrite: bool) -> None:
+    """Raise `JobError` unless a folder of this name may be written.
+
+    An existing folder is replaced only if all that is in it looks like files of a table: it goes as a whole.
+    """
+    if path.is_symlink():
+        raise JobError(f"path = {str(path)!r} is a symbolic link; name the folder itself")
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise JobError(f"path = {str(path)!r} is a file, and a job on Spark writes a folder; name another")
+    if not overwrite:
+        raise JobError(
+            f"path = {str(path)!r} exists. Running the job again would spend its privacy budget a second time: two outputs of one table "
+            "together protect it only at the sum of both. If that is intended, use overwrite=True"
+        )
+    try:
+        foreign = [entry for entry in path.iterdir() if not _is_of_a_table(entry)]
+    except OSError as error:
+        raise StorageError(f"cannot read the folder {path}{reason(error)}") from None
+    if foreign:
+        raise JobError(
+            f"path = {str(path)!r} holds {foreign[0].name!r}, which is no file of a table, so the folder is not replaced; move it"
+        )
+
+
+def _is_of_a_table(entry: Path) -> bool:
+    is_data = entry.suffix.lower() in SUFFIXES or entry.name.endswith((metadata.SIDECAR, ".crc"))
+    return entry.is_file() and not entry.is_symlink() and (is_data or entry.name.startswith(LEFT_BY_SPARK))
+
+
+class Answers:
+    """The answers of the attempts that Spark accepted, one for each partition.
+
+    Parameters
+    ----------
+    rows : iterable
+        What Spark collected: partition, name, rows, bytes and sha256 of each file.
+
+    Raises
+    ------
+    StorageError
+        If a partition has two answers.
+    """
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self.rows = 0
+        self._named: dict[int, Any] = {}
+        partitions: set[int] = set()
+        for row in rows:
+            if row["partition"] in partitions:
+                raise StorageError("a partition has two answers; nothing was published")
+            partitions.add(row["partition"])
+            self.rows += row["rows"]
+            if row["name"] is not None:
+                self._named[row["partition"]] = row
+
+    def gathered(
+        self, folder: AtomicFolder, schema: pa.Schema, output_format: Format, compression: str, sidecar: dict[str, Any]
+    ) -> dict[str, str]:
+        """Move the files of these attempts into the hidden folder of the output, and return the digest of each.
+
+        Raises
+        ------
+        StorageError
+            If a file is not there, or has another size than its attempt said: the folder is on no disk that all executors share.
+        """
+        files: dict[str, str] = {}
+        try:
+            for partition, row in sorted(self._named.items()):
+                source, target = folder.spill / row["name"], folder.temporary / f"part-{partition:05}.{output_format}"
+                if source.stat().st_size != row["bytes"]:
+                    raise StorageError(f"a part of {folder.path} has another size than its task has written; nothing was published")
+                source.rename(target)
+                files[target.name] = row["sha256"]
+            if not files:
+                target = folder.temporary / f"part-00000.{output_format}"
+                files[target.name] = empty_file(target, schema, output_format, compression)
+            if output_format == "csv":
+                files |= _sidecars(folder.temporary, files, sidecar)
+        except FileNotFoundError:
+            raise StorageError(
+                f"a part of {folder.path} is not there: the executors do not write to a disk that the driver sees. Name a folder on a file "
+                "system that all machines share, or an address that Spark can write"
+            ) from None
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError(f"cannot complete {folder.path}{reason(error)}") from None
+        return files
+
+
+def _sidecars(folder: Path, files: dict[str, str], said: dict[str, Any]) -> dict[str, str]:
+    """Write the metadata beside each CSV file, and return the digests of what was written."""
+    import hashlib
+
+    found = {}
+    for name, digest in files.items():
+        place = metadata.sidecar_path(folder / name)
+        content = sidecar_of(said, (folder / name).stat().st_size, digest)
+        with contextlib.closing(place.open("wb")) as file:
+            file.write(content)
+        found[place.name] = hashlib.sha256(content).hexdigest()
+    return found

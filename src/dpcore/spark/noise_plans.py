@@ -1,0 +1,119 @@
+"""A planned job of local privacy on Spark: what is read, what is done to it, and what was written."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpcore.batch.privatize.plan import planned_for
+from dpcore.batch.tables.pieces import FileInfo
+from dpcore.errors import JobError
+from dpcore.rng import JobKey
+from dpcore.spark.noise_tasks import NoiseTask
+from dpcore.spark.snapshots import with_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from dpcore.batch.privatize.job import Job
+    from dpcore.batch.tables.columns import NoisyColumn
+    from dpcore.privacy import Privacy
+
+FRAME = "a Spark frame"
+"""Stands for the path of the input where a job names none, and in messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The result of a finished write.
+
+    Attributes
+    ----------
+    path : str
+        The folder.
+    rows, files : int or None
+        Rows of the output, and the files that hold them; None where only Spark knows them.
+    privacy : Privacy
+        What the job guarantees each unit.
+    secure : bool
+        Whether the noise comes from the operating system's randomness.
+    covers_attempts : bool
+        Whether the source names its rows, so that not even an observer of discarded attempts learns anything from which of them share
+        their noise.
+    entry : int or None
+        Number of the entry in the ledger.
+    """
+
+    path: str
+    rows: int | None
+    files: int | None
+    privacy: Privacy
+    secure: bool
+    covers_attempts: bool
+    entry: int | None
+
+
+class NoisePlan:
+    """A job that is checked for a frame.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        What is read, without noise.
+    job : Job
+        The job.
+
+    Attributes
+    ----------
+    frame, job
+        As given.
+    session : pyspark.sql.SparkSession
+        That of the frame.
+    columns : tuple of NoisyColumn
+        In the order of the job.
+    types : dict
+        Types of the columns that are read.
+    schema : pyarrow.Schema
+        Of the output.
+    """
+
+    def __init__(self, frame: DataFrame, job: Job) -> None:
+        self.frame, self.job = frame, job
+        self.session: SparkSession = frame.sparkSession
+        found = arrow_schema(frame)
+        self.columns: tuple[NoisyColumn, ...]
+        self.columns, self.types, self.schema = planned_for(job, FileInfo(tuple(found.names), found, None), Path(FRAME))
+
+    def key(self) -> JobKey:
+        """A key for one run: of a job with a test key its twin."""
+        if self.job.testing is None:
+            return JobKey()
+        from dpcore.testing import KeyedJobKey  # Only a keyed job may hold the class whose output is not private.
+
+        return KeyedJobKey(bytes.fromhex(self.job.testing.key_hex))
+
+    def noise(self, key: JobKey) -> NoiseTask:
+        """What the workers do to the rows."""
+        return NoiseTask(self.columns, self.schema, key.carried())
+
+    def rows(self) -> tuple[DataFrame, bool]:
+        """The columns that the workers read, and whether the rows have names."""
+        return with_names(self.frame, list(self.types))
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The types in which a frame's columns come to the workers."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    wanted: dict[str, Any] = {}
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:
+        wanted["timezone"] = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    try:
+        return to_arrow_schema(frame.schema, **wanted)
+    except Exception as error:
+        raise JobError(
+            f"frame has a column of a type that Arrow does not have ({type(error).__name__}); select the columns first"
+        ) from None

@@ -1,0 +1,73 @@
+"""Outputs in dpcore's own files, on a file system that all machines of the job share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpcore.batch.privatize.plan import spend_of
+from dpcore.batch.tables import metadata
+from dpcore.batch.tables.charge import Charge
+from dpcore.spark import settings
+from dpcore.spark.file_tasks import ANSWER_DDL, FileTask
+from dpcore.spark.folders import Answers, FolderPublication, check_folder
+from dpcore.spark.noise_plans import NoisePlan, Written
+from dpcore.spark.snapshots import pinned
+from dpcore.spark.watching import watched
+from dpcore.spark.workers import check_workers, stamp
+
+if TYPE_CHECKING:
+    from dpcore.batch.tables.progress import Shown
+    from dpcore.rng import JobKey
+    from dpcore.spark.sinks import Sink
+
+
+def write_files(plan: NoisePlan, sink: Sink, progress: Shown) -> Written:
+    """Run a job whose tasks write one file each; the folder gets its name when all of them are accepted.
+
+    Raises
+    ------
+    JobError
+        If the output exists, or the ledger has this run already.
+    BudgetError
+        If the ledger does not have what the job spends.
+    DataError
+        If a cell is missing or unknown, and the job declares nothing for it.
+    StorageError
+        If the input changes or the output cannot be written. Nothing has the final name then.
+    """
+    job, place = sink.job, Path(sink.path)
+    charge = charged(plan, sink)
+    if charge.earlier is None:
+        check_folder(place, overwrite=sink.overwrite)
+    check_workers(plan.session)
+    snapshot = pinned(plan.frame)
+    publication = FolderPublication([place], charge, overwrite=sink.overwrite)
+    said = metadata.sidecar(job, plan.columns)
+    with publication.truth(), publication, plan.key() as key:
+        folder = publication.open_folder()
+        publication.reserve()
+        answers, named = _run(plan, sink, key, str(folder.spill.absolute()), said, progress)
+        snapshot.check(plan.frame)
+        files = answers.gathered(folder, plan.schema, sink.format, sink.compression, said)
+        publication.publish([folder.seal(files)])
+    count = sum(not name.endswith(metadata.SIDECAR) for name in files)
+    return Written(str(place), answers.rows, count, job.total, job.secure, named, charge.entry)
+
+
+def charged(plan: NoisePlan, sink: Sink, *, is_repeatable: bool = True) -> Charge:
+    """The charge of a write to the ledger of its job, whose disk must outlive the driver."""
+    if sink.job.ledger is not None:
+        settings.check_durable(plan.session, sink.job.ledger.path)
+    return Charge(sink.job, spend_of(sink.job), overwrite=sink.overwrite, is_repeatable=is_repeatable)
+
+
+def _run(plan: NoisePlan, sink: Sink, key: JobKey, folder: str, said: dict[str, Any], progress: Shown) -> tuple[Answers, bool]:
+    task = FileTask(plan.noise(key), plan.types, folder, sink.format, sink.compression, said, stamp())
+    rows, named = plan.rows()
+
+    def work(batches: Any) -> Any:
+        return task(batches)
+
+    found = watched(plan.session, lambda: rows.mapInArrow(work, ANSWER_DDL).collect(), progress, "privatising")
+    return Answers(found), named

@@ -1,0 +1,52 @@
+"""What a worker does where Spark itself writes: rows in, and rows with noise out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpcore.batch.tables.values import CellError
+from dpcore.errors import DataError, StorageError
+from dpcore.spark.noise_tasks import typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dpcore.spark.noise_tasks import NoiseTask
+    from dpcore.spark.workers import Stamp
+
+
+@dataclass(frozen=True)
+class RowsTask:
+    """A partition's work.
+
+    Attributes
+    ----------
+    noise : NoiseTask
+        What is done to the rows.
+    types : dict
+        Types of the columns that are read, as the job was planned for them.
+    stamp : Stamp
+        The driver's dpcore.
+    """
+
+    noise: NoiseTask
+    types: dict[str, pa.DataType]
+    stamp: Stamp
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Work as an attempt that Spark has started; no message quotes a cell."""
+        from pyspark import TaskContext
+
+        self.stamp.check()
+        context = TaskContext.get()
+        if context is None:
+            raise AssertionError("no task of Spark")
+        try:
+            yield from self.noise.noised(typed(batches, self.types), context.partitionId())
+        except CellError as error:
+            raise DataError(f"column {error.column!r}: {error.problem}") from None
+        except pa.ArrowException as error:
+            raise StorageError(f"the rows of a partition cannot be read ({type(error).__name__})") from None

@@ -1,0 +1,103 @@
+"""The files that a frame reads, pinned: which version of each the job began with, and names of their rows that no value decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpcore.errors import StorageError
+from dpcore.spark.noise_tasks import FILE, INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+METADATA = "_metadata"
+"""The hidden column in which Spark says where a row comes from."""
+NAMES = {
+    FILE: f"xxhash64({METADATA}.file_path, {METADATA}.file_size, {METADATA}.file_modification_time)",
+    INDEX: f"{METADATA}.row_index",
+}
+"""The version of a file, as a number, and the position of a row in it. Two files may share a number: see `dpcore.spark.noise_keys`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of a frame, each with its size and the time of its last change.
+
+    Attributes
+    ----------
+    files : dict
+        Size and time by path; empty if the frame reads no files, or none that Spark can list.
+    """
+
+    files: dict[str, tuple[int, int]]
+
+    def check(self, frame: DataFrame) -> None:
+        """Raise `StorageError` if a file has changed or is gone."""
+        try:
+            now = pinned(frame).files
+        except StorageError:
+            now = {}
+        if now != self.files:
+            raise StorageError(
+                "the input changed while it was read: a file of it has another size or time than when the job began, or is gone; "
+                "nothing was published"
+            )
+
+
+def pinned(frame: DataFrame) -> Snapshot:
+    """The files of a frame as they are now.
+
+    Raises
+    ------
+    StorageError
+        If one is gone.
+    """
+    context = frame.sparkSession.sparkContext
+    jvm: Any = context._jvm  # noqa: SLF001 - the files' sizes and times have no public name in Python
+    conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
+    files: dict[str, tuple[int, int]] = {}
+    for name in frame.inputFiles():
+        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
+        try:
+            status = path.getFileSystem(conf).getFileStatus(path)
+        except Exception:
+            raise StorageError("a file of the input is gone, or cannot be inspected") from None
+        files[name] = (status.getLen(), status.getModificationTime())
+    return Snapshot(files)
+
+
+def with_names(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, bool]:
+    """Select columns, with the file and the position of each row where the source knows them.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        What is read.
+    columns : sequence of str
+        The columns of the job.
+
+    Returns
+    -------
+    tuple of (DataFrame, bool)
+        The selection, and whether its rows have names.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions
+
+    wanted = [functions.col(quoted(name)) for name in columns]
+    if METADATA not in frame.columns:
+        try:
+            named = frame.select(*wanted, *(functions.expr(text).alias(name) for name, text in NAMES.items()))
+        except PySparkException:  # the source has no such column, or several sources are joined
+            pass
+        else:
+            return named, True
+    return frame.select(*wanted), False
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it literally."""
+    return f"`{name.replace('`', '``')}`"
