@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from dpcore.batch.release.job import parse_release_job
 from dpcore.batch.release.unwritten import make_unwritten_plan
 from dpcore.batch.tables import by_unit, contributions, row_words
-from dpcore.batch.tables.units import choose_rows
+from dpcore.batch.tables.units import beyond, choose_rows
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
 from support.laws import ERROR_RATE, binomial_p_value, p_value
@@ -101,6 +102,20 @@ def test_no_unit_keeps_more_than_it_may_nor_less_than_it_could(tmp_path_factory,
     assert not any(row[0] is None for row in found)
 
 
+@PERSONS
+@given(case=CASE, parts=st.integers(2, 4), data=st.data())
+def test_parts_with_all_rows_of_their_units_choose_what_one_machine_chooses(tmp_path_factory, case, parts, data):
+    """As the tasks of a cluster do, each for the rows that it was given, in the order in which they came."""
+    rows, *bounds = case
+    folder = tmp_path_factory.mktemp("choice")
+    task_of = {unit: data.draw(st.integers(0, parts - 1)) for unit in "abc"}
+    found: Counter[Row] = Counter()
+    for part in range(parts):
+        mine = [row for place, row in enumerate(rows) if task_of.get(row[0] or "", place % parts) == part]
+        found += content(folder, data.draw(st.permutations(mine)), *bounds) if mine else Counter()
+    assert found == content(folder, rows, *bounds)
+
+
 @pytest.mark.parametrize("piece_rows", [1 << 20, 3])
 def test_what_is_held_in_memory_changes_nothing(tmp_path, monkeypatch, piece_rows):
     rows = [(f"p{i % 5}", GROUPS[i % 3], i * i % 4) for i in range(120)]
@@ -109,6 +124,33 @@ def test_what_is_held_in_memory_changes_nothing(tmp_path, monkeypatch, piece_row
     for name, value in (("HELD_BYTES", 0), ("RUN_BYTES", 1), ("PIECE_ROWS", piece_rows)):
         monkeypatch.setattr(by_unit, name, value)
     assert [content(tmp_path, rows, 1, 4, groups) for groups in (None, 1, 2)] == expected
+
+
+# The law, exactly: over all orders of the words
+
+
+@pytest.mark.parametrize(("rows", "limit"), [([0, 0, 1], 1), ([0, 0, 1], 2), ([0, 0, 1, 1], 2), ([0, 0, 0, 1, 2], 2), ([0, 1, 2, 3], 3)])
+def test_over_all_orders_of_words_every_choice_of_places_has_the_same_weight(rows, limit):
+    """Words of a row and its number among equals are a random function's: each order of them is as likely as any other."""
+    hashes, units, places = np.array(rows, np.uint64), np.zeros(len(rows), np.int64), np.arange(len(rows))
+    law = Counter(tuple(sorted(each)) for each in itertools.combinations(rows, limit))
+
+    def chosen(numbers: np.ndarray) -> Counter[tuple[int, ...]]:
+        things = sorted(set(zip(rows, numbers.tolist(), strict=True)))
+        found: Counter[tuple[int, ...]] = Counter()
+        for order in itertools.permutations(range(len(things))):
+            word = dict(zip(things, order, strict=True))
+            words = np.array([word[thing] for thing in zip(rows, numbers.tolist(), strict=True)], np.uint64)
+            over = beyond(units, places, words, limit)
+            found[tuple(sorted(np.array(rows)[~over].tolist()))] += 1
+        return found
+
+    def weights(found: Counter[tuple[int, ...]]) -> dict[tuple[int, ...], Fraction]:
+        return {rows: Fraction(count, found.total()) for rows, count in found.items()}
+
+    assert weights(chosen(row_words.repeats(units, hashes, np.zeros_like(hashes), places))) == weights(law)
+    if len(set(rows)) < len(rows):
+        assert weights(chosen(np.zeros(len(rows), np.int64))) != weights(law)
 
 
 # The law, over units: their names are part of what their rows hold
