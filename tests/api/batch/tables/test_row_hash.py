@@ -124,6 +124,29 @@ def test_the_hash_of_a_cell_depends_on_that_cell_alone(name: str, exactly: bool)
         assert of(cells[:0], exactly=exactly) == []
 
 
+FAR = pa.array([2**63 - 1, -(2**63), 0, None], pa.int64())
+HOSTILE = [
+    *(FAR.view(kind) for kind in (pa.timestamp("s"), pa.timestamp("ns", "No/Where"), pa.duration("s"), pa.date64(), pa.time64("ns"))),
+    pa.array([decimal.Decimal(10**75), None, decimal.Decimal(-1)], pa.decimal256(76, 0)),
+    pa.array([decimal.Decimal(120), None], pa.decimal128(5, -1)),
+    pa.array(np.array([1.5, np.nan, np.inf], np.float16)),
+    pa.array([b"", None], pa.binary(0)),
+    pa.array(["x" * 10**6, "1" * 1000]),
+    pa.array([b"1e9999", b"-0", b".", b"\xd9\xa1", b"+.5", b"0x1"]),
+    pa.array([b"25:00", b"PT", b"9999-12-31", b"0000-00-00", b"2020-01-01T00:00:00+99:00", b"P" + b"9" * 50 + b"D", b"2020-01-01\xff"]),
+    pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.uint64()), pa.array([None, "a"])),
+    pa.DictionaryArray.from_arrays(pa.array([], pa.int8()), pa.array([], pa.string_view())),
+]
+
+
+@pytest.mark.parametrize("cells", HOSTILE, ids=lambda cells: str(cells.type))
+@pytest.mark.parametrize("exactly", [False, True])
+def test_no_cell_is_refused(cells: pa.Array, exactly: bool) -> None:
+    assert is_hashed(cells.type)
+    assert of(cells, exactly=exactly) == of(cells, exactly=exactly)
+    assert len(of(cells, exactly=exactly)) == len(cells)
+
+
 def test_a_row_is_the_sum_of_its_columns_whatever_their_order() -> None:
     batch = pa.record_batch({"a": [1, 2, 1], "b": ["x", "x", None], "c": [0.5, 0.5, 0.5]})
     hashes, _ = RowHash(KEY, ["a", "b", "c"]).of(batch)
