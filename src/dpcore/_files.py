@@ -10,16 +10,19 @@ import re
 import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpcore._locks import OPEN_FILES_MOVE, is_same_file, remove_if_unlocked, try_lock
-from dpcore._sealed_files import SealedFile, folder_digest, sync_folder
+from dpcore._sealed_files import SealedFile, folder_digest, move_into_place, sync_folder
+from dpcore._stores import Address
 from dpcore.errors import StorageError, reason
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from dpcore._stores import Location
 
 READ_BYTES = 1 << 20
 NO_DIGEST = "0" * 64
@@ -36,8 +39,10 @@ class AtomicFile:
 
     Parameters
     ----------
-    path : Path
+    path : Path or Address
         The final name. Its folder exists.
+    beside : Path, optional
+        The name beside which the temporary file is; required for an address, to which the file is uploaded when it is complete.
 
     Raises
     ------
@@ -45,13 +50,14 @@ class AtomicFile:
         If the folder cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location, beside: Path | None = None) -> None:
         self.path = path
         self._digest: _Digest | None = None
+        beside = beside or Path(str(path))
         try:
-            self.temporary, self._lock = _create_locked(path)
+            self.temporary, self._lock = _create_locked(beside)
         except OSError as error:
-            raise StorageError(f"cannot write into {path.parent}{reason(error)}") from None
+            raise StorageError(f"cannot write into {beside.parent}{reason(error)}") from None
 
     @property
     def spill(self) -> Path:
@@ -119,13 +125,18 @@ class AtomicFile:
         return SealedFile(self.temporary.absolute(), self.path.absolute(), found)
 
     def commit(self) -> None:
-        """Make the content durable, rename the file to its final name, and make the name durable."""
+        """Make the content durable, rename the file to its final name or upload it, and make the name durable."""
         try:
             os.fsync(self._lock)
-            if not OPEN_FILES_MOVE:
-                self.release()
-            self.temporary.replace(self.path)
-            sync_folder(self.path.parent)
+            if isinstance(self.path, Address):
+                move_into_place(self.seal(), overwrite=True)
+            else:
+                if not OPEN_FILES_MOVE:
+                    self.release()
+                self.temporary.replace(self.path)
+                sync_folder(self.path.parent)
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError(f"cannot complete {self.path}{reason(error)}") from None
         self.release()

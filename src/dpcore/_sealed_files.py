@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpcore import _stores
 from dpcore._locks import OPEN_FILES_MOVE, try_lock
+from dpcore._stores import Address, Location
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -39,9 +41,9 @@ class SealedFile:
     Parameters
     ----------
     temporary : Path
-        File that holds the content, synced to disk, or a folder of such files. Absolute, and in the folder of `path`.
-    path : Path
-        Final name of the file. Absolute.
+        File that holds the content, synced to disk, or a folder of such files. Absolute, and in the folder of `path` if that is a file.
+    path : Path or Address
+        Final name of the file. Absolute, or the address of an object.
     sha256 : str
         SHA-256 of the content, as 64 lowercase hexadecimal digits; of a folder that of its listing, see `folder_digest`.
 
@@ -52,17 +54,19 @@ class SealedFile:
     """
 
     temporary: Path
-    path: Path
+    path: Location
     sha256: str
 
     def __post_init__(self) -> None:
         for name in ("temporary", "path"):
             value = getattr(self, name)
+            if name == "path" and isinstance(value, Address):
+                continue
             if not isinstance(value, Path):
                 raise ParameterTypeError(f"{name} must be a pathlib.Path, got {value!r}")
             if not value.is_absolute():
                 raise ParameterError(f"{name} must be absolute, got {str(value)!r}")
-        if self.temporary.parent != self.path.parent or self.temporary == self.path:
+        if isinstance(self.path, Path) and (self.temporary.parent != self.path.parent or self.temporary == self.path):
             raise ParameterError(
                 f"temporary must be another file in the folder of path, {str(self.path.parent)!r}, got {str(self.temporary)!r}"
             )
@@ -72,7 +76,7 @@ class SealedFile:
 
 
 def move_into_place(file: SealedFile, *, overwrite: bool) -> None:
-    """Rename a sealed file to its final name, and sync the folder.
+    """Rename a sealed file to its final name, and sync the folder; upload one whose name is an address.
 
     Parameters
     ----------
@@ -89,32 +93,35 @@ def move_into_place(file: SealedFile, *, overwrite: bool) -> None:
         If the system refuses.
     """
     try:
-        if overwrite:
+        if isinstance(file.path, Address):
+            _stores.upload(file.temporary, file.path, file.sha256, overwrite=overwrite)
+            file.temporary.unlink(missing_ok=True)
+        elif overwrite:
             if _is_folder(file.path):
                 remove_output(file.path)
             file.temporary.replace(file.path)
         else:
-            _link(file)
+            _link(file.temporary, file.path)
             file.temporary.unlink(missing_ok=True)
     except FileNotFoundError:
-        if not _has_content(file):
+        if not has_content(file):
             raise
-    sync_folder(file.path.parent)
+    sync_folder(file.temporary.parent)
 
 
-def _link(file: SealedFile) -> None:
+def _link(temporary: Path, path: Path) -> None:
     try:
-        os.link(file.temporary, file.path, follow_symlinks=False)
+        os.link(temporary, path, follow_symlinks=False)
     except FileExistsError:
-        if not _is_same(file.temporary, file.path):
+        if not _is_same(temporary, path):
             raise
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         # No hard links on this file system, so nothing here can look and rename in one step.
-        if os.path.lexists(file.path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file.path)) from None
-        file.temporary.rename(file.path)
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        temporary.rename(path)
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -122,8 +129,11 @@ def _is_same(one: Path, other: Path) -> bool:
     return os.path.samestat(one.lstat(), other.lstat())
 
 
-def remove_output(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it: the name of a folder is gone before its files are."""
+def remove_output(path: Location) -> None:
+    """Remove a file, an object, or a folder with all that is in it: the name of a folder is gone before its files are."""
+    if isinstance(path, Address):
+        _stores.delete(path)
+        return
     if not _is_folder(path):
         path.unlink(missing_ok=True)
         return
@@ -163,8 +173,10 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
-def identity(path: Path) -> str | None:
+def identity(path: Location) -> str | None:
     """Return a text that differs for every later file with this name; None if there is no file."""
+    if isinstance(path, Address):
+        return _stores.identity(path)
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -219,11 +231,11 @@ def _held(path: Path, held: contextlib.ExitStack) -> int | None:
 def _is_ready(file: SealedFile, replaces: str | None, temporary: int | None, *, overwrite: bool) -> bool:
     """Whether the move can be made, or was made already."""
     if temporary is None:
-        return _has_content(file)
+        return has_content(file)
     if _digest(temporary) != file.sha256:
         return False
     found = identity(file.path)
-    return found is None or (overwrite and found == replaces) or _has_content(file)
+    return found is None or (overwrite and found == replaces) or has_content(file)
 
 
 def _settle_all(pairs: Sequence[tuple[SealedFile, str | None]]) -> None:
@@ -234,23 +246,25 @@ def _settle_all(pairs: Sequence[tuple[SealedFile, str | None]]) -> None:
     for file, replaces in reversed(pairs):
         if replaces is not None and os.path.lexists(file.temporary) and identity(file.path) == replaces:
             remove_output(file.path)
-            sync_folder(file.path.parent)
+            sync_folder(file.temporary.parent)
     for file, _ in pairs:
         _settle(file)
 
 
 def _settle(file: SealedFile) -> None:
     if not os.path.lexists(file.temporary):
-        sync_folder(file.path.parent)
-    elif os.path.lexists(file.path) and not _is_same(file.temporary, file.path) and _has_content(file):
+        sync_folder(file.temporary.parent)
+    elif isinstance(file.path, Path) and os.path.lexists(file.path) and not _is_same(file.temporary, file.path) and has_content(file):
         remove_output(file.temporary)  # the same content came to the name in another way
-        sync_folder(file.path.parent)
+        sync_folder(file.temporary.parent)
     else:
         move_into_place(file, overwrite=False)
 
 
-def _has_content(file: SealedFile) -> bool:
-    """Whether the name has the sealed content."""
+def has_content(file: SealedFile) -> bool:
+    """Whether the name has the sealed content; raises StorageError if a store does not say."""
+    if isinstance(file.path, Address):
+        return _stores.has_content(file.path, file.sha256)
     return content_digest(file.path) == file.sha256
 
 

@@ -7,14 +7,16 @@ its version is compared before and after. One that is written is visible when it
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import datetime as dt
+import errno
 import functools
 import hashlib
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from dpcore.errors import JobError, StorageError
 
@@ -29,6 +31,8 @@ ATTEMPTS = 5
 RETRY_SECONDS = 60
 """Time after which a request of Google's store counts as failed."""
 PART_BYTES = 8 << 20
+MOST_PARTS = 9_000
+"""Of an upload; stores take 10,000."""
 _ADDRESS = re.compile(r"(?P<scheme>[a-z0-9]+)://(?P<bucket>[^/]*)(?:/(?P<key>.*))?", re.DOTALL)
 _S3_CODES = re.compile(r"AWS Error ([A-Z_]{3,40}|UNKNOWN \(HTTP status \d{3}\)) during ([A-Za-z]{3,40}) operation")
 _GS_CODES = re.compile(r"google::cloud::Status\(([A-Z_]{3,40}):")
@@ -193,6 +197,11 @@ def is_address(path: object) -> bool:
     return isinstance(path, str) and path.partition("://")[0] in SCHEMES and "://" in path
 
 
+def location_of(text: str) -> Location:
+    """The place that a text names."""
+    return Address.of(text) if is_address(text) else Path(text)
+
+
 # Requests
 
 
@@ -213,10 +222,15 @@ def _refusals(address: Address, what: str) -> Iterator[None]:
     except StorageError:
         raise
     except (OSError, ValueError) as error:
-        why = CAUSES["NOT_FOUND"] if isinstance(error, FileNotFoundError) else cause(error)
+        why = CAUSES["NOT_FOUND"] if isinstance(error, FileNotFoundError) else cause(error) or _system_words(error)
         if why in {CAUSES["ACCESS_DENIED"], CAUSES["UNAUTHENTICATED"]} and not _has_credentials(address.scheme):
             why = f"there are no credentials; {_advice(address.scheme)}"
         raise StoreError(f"{address}: {what}", why) from None
+
+
+def _system_words(error: BaseException) -> str:
+    code = getattr(error, "errno", None)
+    return os.strerror(code) if isinstance(code, int) and code > 0 else ""
 
 
 def _advice(scheme: str) -> str:
@@ -371,3 +385,103 @@ def digest(address: Address, stop: threading.Event | None = None) -> str:
     if size != found.size and not (stop is not None and stop.is_set()):
         raise StoreError(f"{address}: cannot be read", CAUSES["NETWORK_CONNECTION"])
     return said.hexdigest()
+
+
+# Writing
+
+
+def has_bucket(address: Address) -> bool:
+    """Whether there is the bucket of an address."""
+    return kind(Address(address.scheme, address.bucket, "")) == "folder"
+
+
+def identity(address: Address) -> str | None:
+    """A text that differs for every later object with this name; None if there is none."""
+    try:
+        found = version(address)
+    except StoreError as error:
+        if error.is_absence:
+            return None
+        raise
+    return f"{found.tag}:{found.size}:{found.time}"
+
+
+def has_content(address: Address, sha256: str) -> bool:
+    """Whether the object is there and has the content with this digest."""
+    try:
+        return digest(address) == sha256
+    except StoreError as error:
+        if error.is_absence:
+            return False
+        raise
+
+
+def delete(address: Address) -> None:
+    """Remove an object, if it is there."""
+    with _refusals(address, "cannot be removed"):
+        if kind(address) == "object":
+            _system(address).delete_file(address.inner)
+
+
+def upload(file: Path, address: Address, sha256: str, *, overwrite: bool) -> None:
+    """Write a complete file as an object, which is visible when all of it has arrived, and not before.
+
+    Stores have no such step through pyarrow as "only if nothing has the name": the name is looked at immediately before the upload.
+
+    Parameters
+    ----------
+    file : Path
+        The file.
+    address : Address
+        Of the object.
+    sha256 : str
+        Digest of the content.
+    overwrite : bool
+        Whether an object that has the name is replaced.
+
+    Raises
+    ------
+    FileExistsError
+        If another object has the name, and is not replaced.
+    StorageError
+        If the store refuses or fails; then no part of the content is visible.
+    OSError
+        If the file cannot be read.
+    """
+    if not overwrite and identity(address) is not None:
+        if has_content(address, sha256):
+            return
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(address))
+    try:
+        _send(file, address)
+    except StoreError:
+        # The answer may have been lost, and not the object.
+        with contextlib.suppress(StoreError):
+            if has_content(address, sha256):
+                return
+        raise
+
+
+def _parts(content: IO[bytes], size: int, part: int) -> Iterator[bytes]:
+    """A file in parts; raises OSError if it is not as long as it was."""
+    done = 0
+    while data := content.read(part):
+        done += len(data)
+        yield data
+    if done != size:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def _send(file: Path, address: Address) -> None:
+    size = file.stat().st_size
+    part = max(PART_BYTES, -(-size // MOST_PARTS))
+    with file.open("rb", buffering=0) as content, _refusals(address, "cannot be written"):
+        stream = _system(address).open_output_stream(address.inner)
+        try:
+            for data in _parts(content, size, part):
+                stream.write(data)
+        except BaseException:
+            # What pyarrow drops it closes, and what is closed is complete for the store: an upload that failed is never dropped.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(stream))
+            raise
+        stream.close()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 __all__ = [
     "BudgetError",
@@ -70,7 +69,7 @@ class StorageError(DpcoreError, OSError):
 class PublishedError(DpcoreError):
     """The output is published, but a later step failed, which is the cause of this error (exit code 5)."""
 
-    def __init__(self, names: Sequence[Path]) -> None:
+    def __init__(self, names: Sequence[object]) -> None:
         self.names = tuple(names)
         super().__init__(f"published as {', '.join(map(str, self.names))}")
 
@@ -81,6 +80,9 @@ def reason(error: BaseException) -> str:
     Messages of pyarrow may contain cells of the table, so only an `errno` is translated.
     """
     code = getattr(error, "errno", None)
+    why = getattr(error, "why", "")  # of a store, in words of dpcore
+    if isinstance(why, str) and why:
+        return f": {why}"
     return f": {os.strerror(code)}" if isinstance(code, int) and code > 0 else ""
 
 

@@ -57,7 +57,7 @@ class Store:
             content: bytes = stream.read()
         return content
 
-    def keys(self, prefix: str = "") -> list[str]:
+    def names(self, prefix: str = "") -> list[str]:
         """All keys, hidden ones included."""
         folder = f"{self.bucket}/{prefix}".rstrip("/")
         found = self.system.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -48,7 +47,6 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
 @click.argument("path")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="Also write the JSON to this file, whose name ends in .json.",
 )

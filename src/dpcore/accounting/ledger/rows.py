@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from dpcore._sealed_files import SealedFile, identity, sync_folder
+from dpcore._stores import location_of
 from dpcore._version import __version__
 from dpcore.accounting.ledger import database
 from dpcore.accounting.ledger.amounts import NOTHING, Amount, amount_in_file
@@ -201,7 +202,7 @@ def advance(connection: sqlite3.Connection, path: Path, number: int, event: Even
 def seal(connection: sqlite3.Connection, number: int, files: Sequence[SealedFile], *, overwrite: bool) -> None:
     """Record the outputs of a sealed run."""
     for place, file in enumerate(files):
-        names = (os.fsencode(file.temporary), os.fsencode(file.path))
+        names = (os.fsencode(file.temporary), os.fsencode(str(file.path)))
         row = (number, place, len(files), *names, file.sha256, identity(file.path) if overwrite else None, int(overwrite))
         connection.execute(WRITE_SEALED, (*row, _digest_of_sealed(row)))
 
@@ -237,7 +238,7 @@ def sealed_outputs(connection: sqlite3.Connection, path: Path) -> dict[int, Outp
         before = found.get(number, Outputs())
         if _digest_of_sealed(row) != said or place != len(before.files):
             raise database.damaged(path)
-        file = SealedFile(Path(os.fsdecode(temporary)), Path(os.fsdecode(name)), sha256)
+        file = SealedFile(Path(os.fsdecode(temporary)), location_of(os.fsdecode(name)), sha256)
         found[number] = Outputs((*before.files, file), (*before.replaces, replaces), bool(overwrite))
         numbers[number] = files
     if any(numbers[number] != len(outputs.files) for number, outputs in found.items()):

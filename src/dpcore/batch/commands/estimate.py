@@ -12,18 +12,23 @@ import pyarrow as pa
 
 from dpcore._files import AtomicFile, remove_stale
 from dpcore._signals import Deferred
+from dpcore._staging import staged, staging_folder
+from dpcore._stores import Address, has_bucket
 from dpcore._terminal import make_table, print_table, wants_json
 from dpcore.batch.commands.log import Logged, logged
 from dpcore.batch.commands.progress import shown_on
 from dpcore.batch.commands.words import name_reports
 from dpcore.batch.estimate.run import ColumnEstimate, Estimates, estimate, report_name
+from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.tables.places import LOG, check_distinct, output_place
 from dpcore.batch.tables.publication import make_folder
+from dpcore.batch.tables.sources import exists
 from dpcore.errors import JobError, StorageError
 from dpcore.pages.numbers import json_text, misses, readable
 from dpcore.pages.words import NOT_SECURE, guarantee_in_words
 
 if TYPE_CHECKING:
+    from dpcore._stores import Location
     from dpcore.batch.estimate.page import EstimatePages
 
 LINES = 8
@@ -39,14 +44,13 @@ def run(
     threads: int | None,
     *,
     as_json: bool | None,
-    output: Path | None,
+    output: str | None,
     overwrite: bool,
     log: Path | None,
 ) -> None:
     """Estimate and print; the entry point turns errors into exit codes."""
     with logged(log, "estimate", input=path) as events:
-        if output is not None:
-            _check_output(output, log, overwrite=overwrite)
+        place = None if output is None else _check_output(output, log, overwrite=overwrite)
         pages = None if folder is None else _pages(folder, path)
         if threads is not None:
             pa.set_cpu_count(threads)
@@ -55,11 +59,11 @@ def run(
             found = estimate(path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=shown)
         if not found.secure:
             click.echo(f"warning: {NOT_SECURE}", err=True)
-        if output is not None:
-            _write(output, json_text(found.document()) + "\n", overwrite=overwrite)
+        if place is not None:
+            _write(place, json_text(found.document()) + "\n", overwrite=overwrite)
         if pages is not None:
             pages.write(found)  # before standard output, which may be a closed pipe
-        events.write("done", outputs=[] if output is None else [str(output)])
+        events.write("done", outputs=[] if place is None else [str(place)])
         if wants_json(as_json):
             click.echo(json_text(found.document()))
         else:
@@ -68,25 +72,30 @@ def run(
             name_reports(pages.paths)
 
 
-def _check_output(output: Path, log: Path | None, *, overwrite: bool) -> None:
+def _check_output(output: str, log: Path | None, *, overwrite: bool) -> Location:
     """Refuse a file that could be something else than estimates, before any row is read."""
     place = output_place(output, "--output")
     if place.suffix.lower() != ".json":
         raise JobError(f"--output {str(output)!r} must end in .json")
-    if place.exists() and not overwrite:
+    if exists(place) and not overwrite:
         raise JobError(f"--output {str(output)!r} exists; name another file, or give --overwrite")
     check_distinct([("--output", place), *([] if log is None else [(LOG, log)])], [])
-    make_folder(place.parent)
+    if isinstance(place, Path):
+        make_folder(place.parent)
+    elif not has_bucket(place):
+        raise JobError(f"--output {str(output)!r}: there is no such bucket")
+    return place
 
 
-def _write(output: Path, text: str, *, overwrite: bool) -> None:
+def _write(output: Location, text: str, *, overwrite: bool) -> None:
     """Write the JSON, complete or not at all."""
     with Deferred():
-        remove_stale(output)
-        file = AtomicFile(output)
+        beside = staged(output, staging_folder(None)) if isinstance(output, Address) else output
+        remove_stale(beside)
+        file = AtomicFile(output, beside)
         try:
             file.write(text.encode())
-            if output.exists() and not overwrite:
+            if exists(output) and not overwrite:
                 raise StorageError(f"{output} has appeared since the estimate began; it is left as it is")
             file.commit()
         finally:
@@ -97,6 +106,7 @@ def _pages(folder: Path, path: str) -> EstimatePages:
     """The pages, made before any row is read: a wrong folder or a missing extra is found first."""
     from dpcore.batch.estimate.page import EstimatePages
 
+    check_local("--report", str(folder))
     return EstimatePages(folder, report_name(path))
 
 

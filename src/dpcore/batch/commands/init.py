@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from dpcore._terminal import echo
 from dpcore.batch.commands import draft
 from dpcore.batch.jobfile.loading import OPEN
+from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.places import output_place
 from dpcore.errors import JobError, StorageError, reason
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEEDS_CURATOR = (
     "{path}: the names of a CSV are its first line, which is a row of data if the file has no header. If it has one, and you may see the "
@@ -34,7 +32,8 @@ def run(path: str, kind: str, job: Path | None, *, curator: bool) -> None:
     if job is None:
         click.echo(text, nl=False)
         return
-    place = output_place(job, "--job")
+    check_local("--job", str(job))
+    place = Path(str(output_place(job, "--job")))
     try:
         with place.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -11,6 +11,7 @@ import click
 
 from dpcore._version import __version__
 from dpcore.accounting.ledger.states import reason_of
+from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.tables.places import LOG, check_regular
 from dpcore.errors import BudgetError, DataError, JobError, ParameterError, PublishedError, StorageError, reason
 
@@ -121,6 +122,7 @@ def logged(path: Path | None, command: str, *, curator: bool = False, **facts: A
 
 def _appended(path: Path) -> TextIO:
     """Open a file that does not exist, is empty, or is a log; any other is refused, since it may be the input or the ledger."""
+    check_local(LOG, str(path))
     check_regular(path, LOG)
     try:
         if path.exists() and not _is_log(path):

@@ -17,6 +17,7 @@ from dpcore.batch.commands.progress import shown_on
 from dpcore.batch.jobfile.settings import Settings
 from dpcore.batch.privatize import page
 from dpcore.batch.release.job import load_release_job
+from dpcore.batch.tables.sources import bytes_of
 from dpcore.errors import StorageError, reason
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
@@ -88,13 +89,15 @@ def _pages(folder: Path, plan: ReleasePlan, job: Path) -> ReleasePages:
     from dpcore.batch.release.page import ReleasePages
 
     origin = page.provenance_of(plan, plan.job.input.path, plan.job.output.path, job)
-    return ReleasePages(folder, plan.output.stem, plan.output, provenance=origin)
+    return ReleasePages(folder, plan.output.stem, plan.output if isinstance(plan.output, Path) else None, provenance=origin)
 
 
 def _print_stored(plan: ReleasePlan, pages: ReleasePages | None, *, as_json: bool) -> None:
     """Show what an earlier run has published, from its output alone."""
     try:
-        document = json.loads(plan.output.read_bytes())
+        document = json.loads(bytes_of(plan.output))
+    except StorageError:
+        raise
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot read {plan.output}{reason(error)}") from None
     if pages is not None:

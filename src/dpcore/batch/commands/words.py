@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dpcore._terminal import echo
+from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.tables.places import LOG, REPORT
 from dpcore.errors import BudgetError, JobError, PublishedError, StorageError
 from dpcore.pages.words import NOT_SECURE
@@ -37,6 +38,8 @@ def begin(*, dry_run: bool, folder: Path | None, curator: bool) -> None:
     """Refuse options that contradict each other, and explain `--curator`."""
     if dry_run and folder is not None:
         raise click.UsageError("--dry-run writes nothing, so it cannot be combined with --report")
+    if folder is not None:
+        check_local("--report", str(folder))
     if curator:
         click.echo(CURATOR, err=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -36,6 +35,7 @@ from dpcore.pages.printable import check_no_formula
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import Format
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.pieces import FileInfo
@@ -59,9 +59,9 @@ class Plan(JobPlan):
         Type of each column that is read: first the kept ones, then those with noise.
     schema : pyarrow.Schema
         Of the output, metadata included.
-    output : Path
+    output : Path or Address
         The file to write; of a table in shards their manifest.
-    shards : tuple of Path
+    shards : tuple of Path or Address
         The files of a table in shards, in their order; none if the table is one file.
     rows : int or None
         Rows of the input; None if they are not known before the input is read.
@@ -76,7 +76,7 @@ class Plan(JobPlan):
     job: Job
     columns: tuple[NoisyColumn, ...]
     schema: pa.Schema
-    shards: tuple[Path, ...] = ()
+    shards: tuple[Location, ...] = ()
 
 
 def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> Plan:

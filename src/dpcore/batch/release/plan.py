@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -45,6 +44,7 @@ from dpcore.privacy import Privacy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dpcore._stores import Location
     from dpcore.batch.release.grouping import Grouping
     from dpcore.batch.release.private_grouping import PrivateGrouping
     from dpcore.batch.release.queries import Grouped
@@ -67,7 +67,7 @@ class ReleasePlan(JobPlan):
         In the order of the job, which is the order of their nonces and of the output.
     read_types : dict
         Type of each column that is read.
-    output : Path
+    output : Path or Address
         The file to write.
     rows : int or None
         Rows of the input; None if they are not known before the input is read.
@@ -184,7 +184,7 @@ def planned(
     job: ReleaseJob,
     inputs: Inputs,
     reads: list[Read],
-    output: Path,
+    output: Location,
     publication: Callable[[Spend], Publication],
     *,
     curator: bool = False,
@@ -309,7 +309,7 @@ def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
     return {job.privacy.unit: pa.binary() if info.types is None else info.types[job.privacy.unit]}
 
 
-def _files_of(job: ReleaseJob, output: Path) -> list[Place]:
+def _files_of(job: ReleaseJob, output: Location) -> list[Place]:
     """Return the files that the job writes, in the order in which they appear: synthetic tables with their sidecars, then the answers."""
     files: list[Place] = []
     for position, query in enumerate(job.query):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from dpcore._sealed_files import content_digest
+from dpcore._sealed_files import content_digest, has_content
 from dpcore._stores import is_address
 from dpcore.accounting import Ledger
 from dpcore.batch.jobfile.local_paths import check_local
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from dpcore._locks import NameLock
     from dpcore._sealed_files import SealedFile
+    from dpcore._stores import Location
     from dpcore.accounting import Budget, Entry, Reservation
     from dpcore.batch.jobfile.sections import JobFile
 
@@ -112,6 +113,11 @@ class Charge:
         if self.earlier is None:
             self.check()
 
+    @property
+    def ledger_path(self) -> Path | None:
+        """Where the ledger is; None if there is none."""
+        return None if self._ledger is None else Path(self._ledger.path)
+
     def check(self) -> None:
         """Raise `BudgetError` if the charge does not fit into the ledger now; spends nothing."""
         if self._ledger is None:
@@ -121,7 +127,7 @@ class Charge:
             needs, left = (_words(part) for part in (self._ledger.cost(amount), self._ledger.remaining))
             raise BudgetError(f"the job needs {needs}, but the ledger {self._ledger.path} has {left} left")
 
-    def reserve(self, output: Path | None) -> None:
+    def reserve(self, output: Location | None) -> None:
         """Charge the whole job; one without an output is never taken for another run of the same job."""
         if self._ledger is None:
             return
@@ -167,7 +173,7 @@ class Charge:
             return False
         return True
 
-    def finish(self, ledger: str, names: Iterable[Path]) -> None:
+    def finish(self, ledger: str, names: Iterable[Location]) -> None:
         """Publish the files that a dead job has sealed under some names, for any ledger; raise `StorageError` if that is not possible."""
         try:
             other = Ledger(ledger)
@@ -185,7 +191,7 @@ class Charge:
                 what = f"{entry.files[-1].path} of an earlier job (entry {entry.id})"
                 raise StorageError(f"{what} is sealed and could not be published: see {_completing(ledger)}")
 
-    def already(self, names: Sequence[Path]) -> str | None:
+    def already(self, names: Sequence[Location]) -> str | None:
         """Return the message if this run was published before, by any process; a sealed output is published now.
 
         Raises
@@ -208,7 +214,7 @@ class Charge:
         self._check_output(names)
         return f"already published as {self._earlier_words(names)}: nothing was read, and nothing is spent"
 
-    def foretold(self, names: Sequence[Path]) -> str | None:
+    def foretold(self, names: Sequence[Location]) -> str | None:
         """What a run would do if the ledger has it already; nothing is published, and nothing is written.
 
         Raises
@@ -223,7 +229,7 @@ class Charge:
         self._check_output(names)
         return f"a run would spend nothing and read nothing: already published as {self._earlier_words(names)}"
 
-    def _earlier_words(self, names: Sequence[Path]) -> str:
+    def _earlier_words(self, names: Sequence[Location]) -> str:
         """Where, when and by which entry the run was published."""
         if self.earlier is None:
             raise AssertionError("there is no earlier run")
@@ -231,7 +237,7 @@ class Charge:
         when = f"{self.earlier.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         return f"{', '.join(map(str, names))} on {when} (entry {self.earlier.id} of the ledger {self._path})"
 
-    def _check_output(self, names: Sequence[Path]) -> None:
+    def _check_output(self, names: Sequence[Location]) -> None:
         """Raise `JobError` unless the files of the earlier run are still there."""
         if self.earlier is not None and not _is_output_of(self.earlier):
             raise JobError(
@@ -317,7 +323,9 @@ def _completing(ledger: str | Path) -> str:
 
 def _is_output_of(entry: Entry) -> bool:
     """Whether the files of a run still have the contents that it sealed."""
-    return all(content_digest(file.path.resolve()) == file.sha256 for file in entry.files)
+    return all(
+        content_digest(file.path.resolve()) == file.sha256 if isinstance(file.path, Path) else has_content(file) for file in entry.files
+    )
 
 
 def _words(part: Budget) -> str:

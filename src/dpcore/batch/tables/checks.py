@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from dpcore._stores import Address, has_bucket
 from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import declared_files, settings_of
@@ -62,6 +63,8 @@ def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
 
 def check_output_is_free(output: Location, *, overwrite: bool, key: str = "output.path") -> None:
     """Raise `JobError` if the output exists already."""
+    if isinstance(output, Address) and not has_bucket(output):
+        raise JobError(f"{key} = {str(output)!r}: there is no such bucket")
     if not overwrite and exists(output):
         raise JobError(
             f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "

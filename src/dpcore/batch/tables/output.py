@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dpcore._sealed_files import SealedFile
+    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import Format
     from dpcore.batch.tables.publication import Publication
 
@@ -55,7 +56,7 @@ class Output:
     ----------
     publication : Publication
         What the table is a part of, alone or with others.
-    path : Path
+    path : Path or Address
         The file.
     schema : pyarrow.Schema
         Of the table, with its metadata.
@@ -80,7 +81,7 @@ class Output:
     def __init__(
         self,
         publication: Publication,
-        path: Path,
+        path: Location,
         schema: pa.Schema,
         output_format: Format,
         compression: str,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpcore._stores import Address, Location
-from dpcore.batch.jobfile.local_paths import check_local
+from dpcore.batch.jobfile.local_paths import address_of
 from dpcore.errors import JobError, StorageError, reason
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ Place = tuple[str, Location]
 """The name of a file in messages, and its path."""
 
 
-def check_regular(path: Path, key: str) -> None:
-    """Raise `JobError` if what is there, through all links, is no regular file."""
+def check_regular(path: Location, key: str) -> None:
+    """Raise `JobError` if what is there, through all links, is no regular file. An object is one."""
+    if isinstance(path, Address):
+        return
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -43,7 +45,7 @@ def check_regular(path: Path, key: str) -> None:
         raise JobError(f"{key} = {str(path)!r} is {kind}; name a file")
 
 
-def output_place(path: str | Path, key: str) -> Path:
+def output_place(path: str | Path, key: str) -> Location:
     """Return the place of an output.
 
     A symbolic link is refused, not followed: the sidecar of a CSV file would lie beside the target of the link.
@@ -55,10 +57,12 @@ def output_place(path: str | Path, key: str) -> Path:
     StorageError
         If it cannot be inspected.
     """
-    check_local(key, str(path))
-    place = Path(path)
-    if os.path.basename(path) in {"", ".", ".."}:  # noqa: PTH119  # A Path forgets the slash at its end.
+    address = address_of(key, str(path))
+    if os.path.basename(path) in {"", ".", ".."} or (address is not None and not address.key):  # noqa: PTH119  # A Path forgets the slash.
         raise JobError(f"{key} = {str(path)!r} is a folder; name a file")
+    if address is not None:
+        return address
+    place = Path(path)
     if place.is_symlink():
         raise JobError(f"{key} = {str(path)!r} is a symbolic link; name the file itself")
     check_regular(place, key)

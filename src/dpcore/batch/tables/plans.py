@@ -14,8 +14,8 @@ from dpcore.batch.tables.inputs import Inputs, check_output_is_outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
+    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.tables.charge import Charge
     from dpcore.batch.tables.pieces import FileInfo
@@ -31,7 +31,7 @@ class JobPlan:
     job: JobFile
     inputs: Inputs
     read_types: dict[str, pa.DataType]
-    output: Path
+    output: Location
     rows: int | None
     unit_type: pa.DataType | None
     publication: Publication

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from dpcore._files import AtomicFile, remove_stale
 from dpcore._locks import NameLock
-from dpcore._sealed_files import move_into_place, sync_folder
+from dpcore._sealed_files import has_content, move_into_place, remove_output, sync_folder
 from dpcore._signals import Deferred
+from dpcore._staging import staged, staging_folder
+from dpcore._stores import Address
 from dpcore.accounting.ledger.states import reason_of
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.places import check_regular
+from dpcore.batch.tables.sources import exists
 from dpcore.errors import JobError, PublishedError, StorageError, reason
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ class Publication:
 
     Parameters
     ----------
-    names : sequence of Path
+    names : sequence of Path or Address
         Of all files, in the order in which they appear: a sidecar before its table, and last the files that describe the others.
     charge : Charge
         What the ledger is to pay.
@@ -55,8 +58,7 @@ class Publication:
     """
 
     def __init__(self, names: Sequence[Location], charge: Charge, *, overwrite: bool) -> None:
-        self.names = tuple(name for name in names if isinstance(name, Path))
-        self.charge, self.overwrite = charge, overwrite
+        self.names, self.charge, self.overwrite = tuple(names), charge, overwrite
         self.state: State = "planned"
         self._locks: list[NameLock] = []
         self._files: list[AtomicFile] = []
@@ -96,16 +98,17 @@ class Publication:
         said = self.charge.already(self.names)
         if said is not None:
             with contextlib.suppress(OSError), Deferred():  # What its process has left, if it died.
-                self._locks = [NameLock(name) for name in self.names]
-                for name in self.names:
-                    remove_stale(name)
+                places = [self._place(name) for name in self.names]
+                self._locks = [NameLock(place) for place in places]
+                for place in places:
+                    remove_stale(place)
             self._clean_up()
         return said
 
-    def open(self, path: Path) -> AtomicFile:
+    def open(self, path: Location) -> AtomicFile:
         """A temporary for one of the names; it goes at the end, unless it is published."""
         with Deferred():
-            file = AtomicFile(path)
+            file = AtomicFile(path, self._place(path))
             self._files.append(file)
         return file
 
@@ -149,29 +152,35 @@ class Publication:
                 raise PublishedError(self.names) from error
             self.state = "done"
 
+    def _place(self, name: Location) -> Path:
+        """The name of a file of this machine: that of an output, or of one that waits to be uploaded."""
+        return staged(name, staging_folder(self.charge.ledger_path)) if isinstance(name, Address) else name
+
     def _take_names(self) -> None:
-        for folder in dict.fromkeys(name.parent for name in self.names):
+        places = [self._place(name) for name in self.names]
+        for folder in dict.fromkeys(place.parent for place in places):
             make_folder(folder)
-        for name in sorted(self.names, key=lambda each: str(each.absolute())):  # in one order: of two jobs one gets all
+        # In one order: of two jobs one gets all.
+        for place, name in sorted(zip(places, self.names, strict=True), key=lambda each: str(each[0].absolute())):
             try:
-                self._locks.append(NameLock(name))
+                self._locks.append(NameLock(place))
             except BlockingIOError:
                 raise StorageError(f"another job is writing {name}; nothing was read, and nothing is spent") from None
             except OSError as error:
-                raise StorageError(f"cannot write into {name.parent}{reason(error)}") from None
+                raise StorageError(f"cannot write into {place.parent}{reason(error)}") from None
         for found in {lock.found for lock in self._locks} - {""}:
             self.charge.finish(found, self.names)
-        for name in self.names:
-            remove_stale(name)
+        for place in places:
+            remove_stale(place)
         for name in self.names:
             self._check_place(name)
 
-    def _check_place(self, name: Path) -> None:
+    def _check_place(self, name: Location) -> None:
         check_regular(name, "output")
-        if self.overwrite or not (name.exists() or name.is_symlink()):
+        if self.overwrite or not (exists(name) or (isinstance(name, Path) and name.is_symlink())):
             return
-        if name.name.endswith(metadata.SIDECAR) and not metadata.table_of(name).exists() and metadata.is_sidecar(name):
-            name.unlink()  # What a job left that was killed between the two files.
+        if name.name.endswith(metadata.SIDECAR) and not exists(metadata.table_of(name)) and metadata.is_sidecar(name):
+            remove_output(name)  # What a job left that was killed between the two files.
             return
         raise StorageError(f"{name} has appeared since the job was planned; nothing was read, and nothing is spent")
 
@@ -179,8 +188,8 @@ class Publication:
         if self.overwrite and len(files) > 1:
             # What is replaced goes first, the last file of it before the others: never a table beside the sidecar of another.
             for file in reversed(files):
-                file.path.unlink(missing_ok=True)
-            for folder in {file.path.parent for file in files}:
+                remove_output(file.path)
+            for folder in {file.path.parent for file in files if isinstance(file.path, Path)}:
                 sync_folder(folder)
         for file in files:
             move_into_place(file, overwrite=self.overwrite)
@@ -204,8 +213,8 @@ class Publication:
         for file, sealed in shown:
             # A file may have its name already: if the folder cannot be synced, or its temporary name not be removed.
             with contextlib.suppress(OSError):
-                if os.path.samestat(file.path.lstat(), sealed):
-                    file.path.unlink()
+                if os.path.samestat(file.path.lstat(), sealed) if isinstance(file.path, Path) else has_content(file):
+                    remove_output(file.path)
         self.state = "reserved"
         return StorageError(f"cannot complete {place}{reason(error)}")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore._sealed_files import SealedFile
+    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import Format
     from dpcore.batch.tables.publication import Publication
 
@@ -30,9 +31,9 @@ class ShardedOutput:
     ----------
     publication : Publication
         Whose files these are.
-    paths : sequence of Path
+    paths : sequence of Path or Address
         The shards.
-    manifest : Path
+    manifest : Path or Address
         The file that names them.
     schema : pyarrow.Schema
         Of each shard, with its metadata.
@@ -52,8 +53,8 @@ class ShardedOutput:
     def __init__(
         self,
         publication: Publication,
-        paths: Sequence[Path],
-        manifest: Path,
+        paths: Sequence[Location],
+        manifest: Location,
         schema: pa.Schema,
         output_format: Format,
         compression: str,
