@@ -35,7 +35,7 @@ def staging_folder(ledger: Path | None) -> Path:
     else:
         folder = Path(tempfile.gettempdir()).absolute() / f"dpcore-staging-{user}"
     try:
-        # It holds outputs that are not published yet, and what a job knows of units and cannot keep in memory.
+        # It holds outputs that are not published yet, and units of a job that do not fit into memory.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = folder.lstat()
     except OSError as error:
