@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore._sealed_files import SealedFile
+    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import Format
 
 LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_", ".")
@@ -33,12 +34,12 @@ class FolderPublication(Publication):
     def open_folder(self) -> AtomicFolder:
         """The hidden folder; it goes at the end, unless it is published."""
         with Deferred():
-            folder = AtomicFolder(self.names[0])
+            folder = AtomicFolder(Path(str(self.names[0])))
             self._files.append(folder)  # type: ignore[arg-type]  # released and aborted alike
         return folder
 
-    def _check_place(self, name: Path) -> None:
-        check_folder(name, overwrite=self.overwrite)
+    def _check_place(self, name: Location) -> None:
+        check_folder(Path(str(name)), overwrite=self.overwrite)
 
     def _show(self, files: Sequence[SealedFile]) -> None:
         for file in files:

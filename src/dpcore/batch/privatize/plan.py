@@ -190,7 +190,7 @@ def spend_of(job: Job) -> Spend:
     return Spend(f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}", job.total)
 
 
-def planned_for(job: Job, info: FileInfo, place: Path) -> tuple[tuple[NoisyColumn, ...], dict[str, pa.DataType], pa.Schema]:
+def planned_for(job: Job, info: FileInfo, place: InputFile) -> tuple[tuple[NoisyColumn, ...], dict[str, pa.DataType], pa.Schema]:
     """Check a job against the columns of one table.
 
     Parameters
@@ -199,7 +199,7 @@ def planned_for(job: Job, info: FileInfo, place: Path) -> tuple[tuple[NoisyColum
         The job.
     info : FileInfo
         Names and types of the table.
-    place : Path
+    place : Path, Address or Partitioned
         What messages call the table.
 
     Returns
