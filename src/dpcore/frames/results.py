@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.frames.source import Native
 
 SIGNIFICANT = 6
 """Digits of a number in a line about a plan."""
@@ -97,8 +98,8 @@ class Answered:
 
     Attributes
     ----------
-    native : str
-        The library of the frame that came in.
+    native : str or callable
+        The library of the frame that came in, or what makes a frame of it of a table of pyarrow.
     document : dict or None
         What a job would have written; None until the job has run.
     plan : TablePlan or None
@@ -109,7 +110,7 @@ class Answered:
         What was read, for pages.
     """
 
-    native: str
+    native: Native
     source: str
     document: dict[str, Any] | None = None
     plan: TablePlan | None = None
@@ -243,8 +244,10 @@ class TableResult:
         Returns
         -------
         object
-            A DataFrame of pandas or polars, a relation of DuckDB, or a table of pyarrow; of a path, a table of pyarrow.
+            A DataFrame of pandas, polars or Spark, a relation of DuckDB, or a table of pyarrow; of a path, a table of pyarrow.
         """
+        if callable(self._answered.native):
+            return self._answered.native(self.to_arrow())
         match self._answered.native:
             case "pandas":
                 return self.to_pandas()

@@ -13,6 +13,7 @@ from dpcore._validation import plain_number
 from dpcore.errors import BudgetError, DataError, JobError, ParameterError
 from dpcore.frames.found_groups import remember
 from dpcore.frames.question import Question, View
+from dpcore.frames.source import RemoteSource
 from dpcore.privacy import Privacy, Relation, composed
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.inputs import Inputs
     from dpcore.frames.source import Source
     from dpcore.testing import KeyedRandom
 
@@ -178,14 +180,22 @@ class Session:
         from dpcore.frames.inputs import FrameInput
 
         tables = {name: FrameInput.of(source) for question in questions for name, source in question.view.tables}
-        inputs = None if isinstance(self.source, str) else FrameInput.of(self.source)
+        inputs = self._input()
         try:
             plan = make_unwritten_plan(job, inputs, tables)
         except JobError as error:
             raise JobError(_as_of_call(str(error), questions)) from None
-        if inputs is not None and plan.reads_again:
+        if isinstance(inputs, FrameInput) and plan.reads_again:
             inputs.hold([*plan.read_types, *([] if plan.unit_type is None else [job.privacy.unit])])
         return plan
+
+    def _input(self) -> Inputs | None:
+        """What is read; None for the files that the job names."""
+        from dpcore.frames.inputs import FrameInput
+
+        if isinstance(self.source, RemoteSource):
+            return self.source.input()
+        return None if isinstance(self.source, str) else FrameInput.of(self.source)
 
     def run(self, job: ReleaseJob, questions: Sequence[Question]) -> tuple[ReleasePlan, dict[str, Any]]:
         """Plan, charge and run a job, and keep the keys that it names; gives the plan and the document of its answers."""
@@ -195,7 +205,8 @@ class Session:
         self.budget.spend(plan.job.total)
         try:
             plan = replace(plan, positions=self._positions(len(job.query)))
-            document = answers(plan, threads=self.threads)
+            remote = self.source if isinstance(self.source, RemoteSource) else None
+            document = answers(plan, threads=self.threads) if remote is None else remote.answers(plan)
         except DataError as error:
             raise DataError(_about_cell(str(error))) from None
         except BaseException:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.pieces import FileInfo
+
+    Native = str | Callable[[pa.Table], object]
 
 
 class Source(Protocol):
@@ -20,8 +24,8 @@ class Source(Protocol):
         """What messages and ledgers call it; nothing of its content."""
 
     @property
-    def native(self) -> str:
-        """The library in whose frames results come back."""
+    def native(self) -> Native:
+        """The library in whose frames results come back, or what makes such a frame of a table of pyarrow."""
 
     @property
     def is_snapshot(self) -> bool:
@@ -35,3 +39,18 @@ class Source(Protocol):
 
     def evaluated(self, names: Sequence[str]) -> Source:
         """The same rows, so that these columns can be read more than once."""
+
+
+@runtime_checkable
+class RemoteSource(Source, Protocol):
+    """A frame whose rows another engine reads, where they lie."""
+
+    def input(self) -> Inputs:
+        """The input of one run."""
+
+    def answers(self, plan: ReleasePlan) -> dict[str, Any]:
+        """Charge and run a plan on this engine, and return the document of its answers."""
+
+
+ADAPTERS: list[Callable[[object], Source | None]] = []
+"""Of frames that packages above this one know: each gives the source of a frame, or None for what is no frame of its."""

@@ -13,6 +13,7 @@ import numpy as np
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.arrow_source import ArrowSource, DatasetSource, LazySource, PolarsSource, RelationSource
 from dpcore.frames.pandas_source import PandasSource
+from dpcore.frames.source import ADAPTERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,15 @@ def source_of(frame: object, name: str = "frame") -> Source | str:
     """
     if isinstance(frame, str | os.PathLike):
         return str(Path(os.fsdecode(frame)).expanduser()) if os.fsdecode(frame).startswith("~") else os.fsdecode(frame)
-    found = _of_pandas(frame) or _of_polars(frame) or _of_duckdb(frame) or _of_arrow(frame)
+    _check_is_known(frame)
+    adapted = (adapter(frame) for adapter in ADAPTERS)
+    found = (
+        next((each for each in adapted if each is not None), None)
+        or _of_pandas(frame)
+        or _of_polars(frame)
+        or _of_duckdb(frame)
+        or _of_arrow(frame)
+    )
     if found is not None:
         return found
     if isinstance(frame, Iterator):
@@ -52,6 +61,12 @@ def source_of(frame: object, name: str = "frame") -> Source | str:
         return _of_stream(frame)
     mend = f"; make a frame of it, for example pandas.DataFrame({name})" if isinstance(frame, list | tuple | Mapping | np.ndarray) else ""
     raise ParameterTypeError(f"{name} must be {TAKEN}, got {type(frame).__name__}{mend}")
+
+
+def _check_is_known(frame: object) -> None:
+    """Raise `ParameterTypeError` for a frame of Spark if nothing knows it: its Arrow stream would bring all rows to this machine."""
+    if type(frame).__module__.startswith("pyspark.") and "dpcore.spark" not in sys.modules:
+        raise ParameterTypeError("frame is one of Spark, which tables know after `import dpcore.spark`")
 
 
 def is_frame(value: object) -> bool:

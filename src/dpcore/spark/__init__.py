@@ -8,9 +8,10 @@ Names are imported when they are first used, so that Spark is not loaded by prog
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpcore._extras import require
+from dpcore.frames.source import ADAPTERS
 
 require("dpcore.spark", "batch")  # that pyspark is absent is said where a session starts
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from dpcore.spark.estimating import estimate
     from dpcore.spark.noise_plans import Written
     from dpcore.spark.privatising import PendingWrite, privatize
+    from dpcore.spark.releasing import release
     from dpcore.spark.session import make_session
 else:
 
@@ -38,11 +40,24 @@ _ROOMS = {
     "estimate": "estimating",
     "make_session": "session",
     "privatize": "privatising",
+    "release": "releasing",
 }
 """The module of each public name."""
 
-__all__ = ["PendingWrite", "Written", "estimate", "make_session", "privatize"]
+__all__ = ["PendingWrite", "Written", "estimate", "make_session", "privatize", "release"]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def _source_of(frame: object) -> Any:
+    """The source of a Spark frame for `PrivateTable`; None for anything else."""
+    if not type(frame).__module__.startswith("pyspark."):
+        return None
+    from dpcore.spark.table_source import adapted
+
+    return adapted(frame)
+
+
+ADAPTERS.append(_source_of)

@@ -160,6 +160,13 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     check_curator(job, curator=curator)
     inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
     check_inputs_are_tables(job, inputs.paths, others)
+    return written_plan(job, inputs, overwrite=overwrite, curator=curator, others=others)
+
+
+def written_plan(
+    job: ReleaseJob, inputs: Inputs, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()
+) -> ReleasePlan:
+    """The plan of a job that writes its answers, for any input; the rest is that of `make_release_plan`."""
     reads = declared_reads(job)
     output = output_place(job.output.path, "output.path")
     files = _files_of(job, output)

@@ -175,17 +175,17 @@ class ChosenValueCounts:
         """The counts."""
         if self.codes is not None:
             marks = np.zeros((self.groups, self.codes), np.bool_)
-            for values, groups in self._all_kept(parts, spill):
+            for values, groups in self.kept_values(parts, spill):
                 marks[groups, values.to_numpy()] = True
             return np.asarray(marks.sum(axis=1), np.int64)
         counted = ValueCounts(self.kind, self.groups)
         with ByUnit(spill / "values", counted.schema) as by_value:
-            for values, groups in self._all_kept(parts, spill):
+            for values, groups in self.kept_values(parts, spill):
                 by_value.add(pa.RecordBatch.from_arrays([values, pa.array(groups.astype(np.int32))], schema=counted.schema))
             by_value.finish()
             return counted.made(by_value, spill, threads)
 
-    def _all_kept(self, parts: ByUnit, spill: Path) -> Iterator[tuple[pa.Array, Array]]:
+    def kept_values(self, parts: ByUnit, spill: Path) -> Iterator[tuple[pa.Array, Array]]:
         """The values and groups that units keep."""
         for part in range(PARTS):
             yield from self._kept(parts, part, spill)

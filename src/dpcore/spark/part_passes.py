@@ -1,0 +1,193 @@
+"""The passes over a Spark table: tasks find exact partial statistics, Spark moves rows, and the driver puts the parts together.
+
+All that crosses the network or is spilled is moved by Spark itself, in DataFrames, which encrypt it where the session says so: no shuffle
+and no aggregation is one of Python's.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from dpcore._backend import default_threads
+from dpcore.batch.release.people import ValuesAnswer
+from dpcore.batch.release.tallying import names_of
+from dpcore.batch.tables.pieces import FileInfo
+from dpcore.batch.tables.row_hash import hash_key, types_of_rows
+from dpcore.batch.tables.row_words import ByValue
+from dpcore.errors import JobError, StorageError
+from dpcore.rng import JobKey, StreamPosition
+from dpcore.spark import part_functions
+from dpcore.spark.part_tasks import Part, PartJob, counts_of, merged
+from dpcore.spark.watching import watched
+from dpcore.spark.workers import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.progress import Progress
+    from dpcore.spark.table_input import SparkInput
+
+Found = TypeVar("Found")
+PART = "part binary"
+VALUES = "place int, part int, value binary"
+DIRECT_BYTES = 64 << 20
+"""Parts of so many bytes together go to the driver as they are; larger ones are merged by tasks first."""
+MOST_BYTES = 512 << 20
+"""The statistics of all queries together, which one task and the driver must hold."""
+KEYS_AT_A_TIME = 1 << 16
+CHANGED = "the table changed between two passes over it, so the result would mix two tables; try again when nothing writes to it"
+
+
+class SparkPasses:
+    """The passes over a Spark table.
+
+    Parameters
+    ----------
+    table : SparkInput
+        The table.
+    progress : Progress
+        Shows them.
+    """
+
+    def __init__(self, table: SparkInput, progress: Progress) -> None:
+        self._table, self._progress = table, progress
+        self._spark = table.frame.sparkSession
+        self._salt = secrets.randbits(63)
+        self._chosen_by: ByValue | None = None
+        self._rows: int | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads that draw noise."""
+        return default_threads()
+
+    def choose_rows(self, plan: ReleasePlan) -> None:
+        """Nothing here: the task that has all rows of a unit chooses among them, in each pass alike."""
+
+    def add_up(self, plan: ReleasePlan, stage: str) -> tuple[list[Any], int]:
+        """Let tasks add up their rows, and add up what they found."""
+        job, frame = self._prepared(plan, [name for answer in plan.answers for name in names_of(answer)])
+        total = self._total(job, frame, stage)
+        different = self._different(plan)
+        tallies = [different.get(place, tally) for place, tally in enumerate(total.tallies)]
+        if self._rows not in {None, total.rows}:
+            raise StorageError(CHANGED)
+        self._rows = total.rows
+        return tallies, total.rows
+
+    def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
+        """Let tasks count the units of their keys, and Spark add up the counts of each key, in the order of keys."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        answer: Any = plan.answers[place]
+        job, frame = self._prepared(plan, answer.grouping.names)
+        counted = frame.mapInArrow(functools.partial(part_functions.counted, stamp(), job, place), "key binary, n long")
+        counted = counted.groupBy("key").agg(F.sum("n").alias("n"))
+        counted = counted.repartitionByRange(_partitions(frame), "key").sortWithinPartitions("key")
+        stage = f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, answer.grouping.names))}"
+        return watched(self._spark, lambda: work(_batches(counted.toLocalIterator())), self._progress, stage)
+
+    def _choice(self, plan: ReleasePlan) -> ByValue | None:
+        """How units choose: in each pass, and in each attempt at a task, alike. Rows that are equal in what a job reads are one to it."""
+        if plan.unit_type is None or plan.by_value is not None:
+            return plan.by_value
+        if self._chosen_by is None:
+            with JobKey() as key:
+                secret = hash_key(StreamPosition(key.derived("choice of rows", []), 0, 0, secure=True))
+            self._chosen_by = ByValue(secret, types_of_rows([self._info(_columns(plan, []))]))
+        return self._chosen_by
+
+    def _info(self, needed: set[str]) -> FileInfo:
+        """Some columns of the table, in their order."""
+        info = self._table.info
+        names = tuple(name for name in info.names if name in needed)
+        return FileInfo(names, None if info.types is None else pa.schema([(name, info.types[name]) for name in names]), None)
+
+    def _prepared(self, plan: ReleasePlan, names: Iterable[str]) -> tuple[PartJob, DataFrame]:
+        """What tasks need of the plan, and the rows that they get: the columns that are needed, and all rows of a unit in one task."""
+        every = self._table.info.names
+        info = self._info(_columns(plan, names) or set(list(plan.read_types)[:1]))
+        places = {name: every.index(name) for name in info.names}
+        job = PartJob.of(replace(plan, by_value=self._choice(plan)), info)
+        # By place: two columns may have one name, or names that Spark takes for one.
+        frame = self._table.frame.toDF(*map(str, range(len(every)))).select(*(f"`{place}`" for place in places.values()))
+        if plan.unit_type is None:
+            return job, frame
+        if plan.job.where is not None:
+            frame = frame.mapInArrow(functools.partial(part_functions.filtered, stamp(), job), frame.schema)
+        return job, self._by(frame, str(places[plan.job.privacy.unit]))
+
+    def _by(self, frame: DataFrame, column: str) -> DataFrame:
+        """The rows, those with one value of a column in one partition; each row without a value is by itself.
+
+        The hash has a salt that is new for each run, so that nobody can choose names that fall into one partition.
+        """
+        from pyspark.sql import functions as F  # noqa: N812
+
+        unit, salt = F.col(f"`{column}`"), F.lit(self._salt)
+        alone = F.xxhash64(salt, *(F.col(f"`{name}`") for name in frame.columns))
+        return frame.repartition(_partitions(frame), F.when(unit.isNull(), alone).otherwise(F.xxhash64(salt, unit)))
+
+    def _total(self, job: PartJob, frame: DataFrame, stage: str) -> Part:
+        """The statistics of all rows."""
+        nothing = job.tallied([])
+        size, count = len(nothing.packed()), _partitions(frame)
+        if size > MOST_BYTES:
+            raise JobError(
+                f"the statistics of all queries take {size >> 20} MiB, and at most {MOST_BYTES >> 20} MiB fit through one task and the "
+                "driver; ask fewer queries in one job, or declare fewer groups or cells"
+            )
+        parts = frame.mapInArrow(functools.partial(part_functions.tallied, stamp(), job), PART)
+        if size * count > DIRECT_BYTES:
+            for fewer in (math.isqrt(count) + 1, 1):
+                parts = parts.repartition(fewer).mapInArrow(functools.partial(part_functions.merged_parts, stamp()), PART)
+        found = watched(self._spark, parts.collect, self._progress, stage)
+        return merged(bytes(row[0]) for row in found) or nothing
+
+    def _different(self, plan: ReleasePlan) -> dict[int, Any]:
+        """How many different values the rows have, for queries that count them: each is counted once, whichever tasks have it."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        counting = [answer for answer in plan.answers if isinstance(answer, ValuesAnswer)]
+        if not counting:
+            return {}
+        job, frame = self._prepared(
+            plan, [name for answer in plan.answers if isinstance(answer, ValuesAnswer) for name in names_of(answer)]
+        )
+        values = frame.mapInArrow(functools.partial(part_functions.listed, stamp(), job), VALUES)
+        counted = values.distinct().groupBy("place", "part").agg(F.count(F.lit(1)).alias("n"))
+        stage = f"counting different values of {', '.join(dict.fromkeys(repr(each.section.column) for each in counting))}"
+        found = watched(self._spark, counted.collect, self._progress, stage)
+        return counts_of(((row[0], row[1], row[2]) for row in found), plan)
+
+
+def _columns(plan: ReleasePlan, names: Iterable[str]) -> set[str]:
+    """The columns that a pass needs; units choose by all columns that a job reads, and under a test key by all that there are."""
+    needed = {*names}
+    if plan.derivations is not None:
+        needed |= {*plan.derivations.choosing.reads, *plan.derivations.adding.reads}
+    if plan.unit_type is not None:
+        needed |= {plan.job.privacy.unit, *plan.read_types, *(() if plan.by_value is None else plan.by_value.types)}
+    return needed
+
+
+def _partitions(frame: DataFrame) -> int:
+    """Partitions of a frame; no row is read to find it."""
+    return max(int(frame._jdf.queryExecution().toRdd().getNumPartitions()), 1)  # noqa: SLF001 - pyspark has a way that starts workers
+
+
+def _batches(rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    """Keys and counts, so many at a time."""
+    while some := list(itertools.islice(rows, KEYS_AT_A_TIME)):
+        keys = pa.array([bytes(row[0]) for row in some], pa.binary())
+        yield pa.RecordBatch.from_arrays([keys, pa.array([row[1] for row in some], pa.int64())], ["key", "n"])

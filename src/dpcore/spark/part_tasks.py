@@ -1,0 +1,207 @@
+"""What a task makes of its rows: exact partial statistics, by the passes of one machine, and how those of tasks are put together.
+
+Nothing here knows Spark. A statistic is a sum of integers, or counts, over the rows; so it does not matter which rows a task has, in which
+order they come, and in which order parts are merged. What looks at a whole unit needs all rows of the unit in one task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from dpcore.batch.release.local_passes import LocalPasses
+from dpcore.batch.release.people import ValuesAnswer
+from dpcore.batch.tables.derivation import Derivations
+from dpcore.batch.tables.progress import Silent
+from dpcore.errors import DpcoreError, StorageError
+from dpcore.spark.listed_values import ListedValues
+from dpcore.spark.part_input import PartInput, planned, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from dpcore.batch.release.answers import Answer
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.pieces import FileInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Exact statistics of some rows, on their way from a task to the driver.
+
+    Attributes
+    ----------
+    tallies : list
+        One for each query, in the order of the plan.
+    rows : int
+        How many rows they are of.
+    """
+
+    tallies: list[Any]
+    rows: int
+
+    def packed(self) -> bytes:
+        """As bytes, which only the driver of the same job opens again."""
+        return pickle.dumps(self, protocol=5)
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Part:
+        """From `packed`."""
+        found = pickle.loads(data)  # noqa: S301 - made by a task of this job, over connections that Spark authenticates
+        if not isinstance(found, cls):
+            raise AssertionError(type(found))  # noqa: TRY004
+        return found
+
+    def __add__(self, other: Part) -> Part:
+        return Part([_added(mine, others) for mine, others in zip(self.tallies, other.tallies, strict=True)], self.rows + other.rows)
+
+
+def _added(mine: Any, others: Any) -> Any:
+    """The statistic of the rows of both."""
+    if isinstance(mine, list):  # of integers, one for each group
+        return [one + other for one, other in zip(mine, others, strict=True)]
+    mine += others
+    return mine
+
+
+def merged(parts: Iterable[bytes]) -> Part | None:
+    """All parts in one, of which two are in memory at a time; None of none."""
+    total: Part | None = None
+    for each in parts:
+        part = Part.unpacked(each)
+        total = part if total is None else total + part
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The answer to a query whose statistic another pass finds."""
+
+    section: Any
+    reads: tuple[()] = ()
+
+    def tally(self, rows: int, read: list[Any]) -> int:  # noqa: ARG002
+        """Nothing."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """A folder of the task, which goes when it ends."""
+
+    spill: Path
+
+
+@dataclass(frozen=True, slots=True)
+class PartJob:
+    """What tasks need of a job, to be pickled into them.
+
+    Attributes
+    ----------
+    plan : ReleasePlan
+        Without its input and its publication.
+    info : FileInfo
+        The columns of the rows, in their order, with their types.
+    """
+
+    plan: ReleasePlan = field(repr=False)
+    info: FileInfo = field(repr=False)
+
+    @classmethod
+    def of(cls, plan: ReleasePlan, info: FileInfo) -> PartJob:
+        """Of a plan on the driver, which keeps the ledger and the output."""
+        nothing = cast("Any", None)
+        job = plan.job.model_copy(update={"ledger": None})
+        return cls(replace(plan, inputs=nothing, publication=nothing, output=Path(), job=job), info)
+
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether units take part with some of their rows only."""
+        return self.plan.unit_type is not None and self.plan.job.chooses_rows
+
+    def tallied(self, batches: Iterable[pa.RecordBatch]) -> Part:
+        """The statistic of each query; those of values are found elsewhere."""
+        answers = tuple(Elsewhere(each.section) if isinstance(each, ValuesAnswer) else each for each in self.plan.answers)
+        with self._passes(batches, cast("tuple[Answer, ...]", answers)) as (passes, plan):
+            return Part(*passes.add_up(plan, ""))
+
+    def counted(self, place: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The keys of the query at a place, each with the number of units that have it."""
+        with self._passes(batches, self.plan.answers) as (passes, plan):
+            yield from passes.count_units(plan, place, list)
+
+    def listed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The different values that queries count: each with its group, and with the place of the query."""
+        answers: list[Any] = [
+            ListedValues.of(each) if isinstance(each, ValuesAnswer) else Elsewhere(each.section) for each in self.plan.answers
+        ]
+        with self._passes(batches, tuple(answers)) as (passes, plan):
+            for place, found in enumerate(passes.add_up(plan, "")[0]):
+                for values, groups in found if isinstance(answers[place], ListedValues) else ():
+                    yield _listed(place, values, groups)
+
+    def filtered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that the condition of the job lets through, with the types that they came with."""
+        derivation = (self.plan.derivations or Derivations()).choosing
+        types = {name: self.plan.read_types[name] for name in derivation.reads}
+        with guarded(), derivation.opened() as deriving:
+            for whole in batches:
+                for start in range(0, len(whole), derivation.most_rows):
+                    batch = whole.slice(start, derivation.most_rows)
+                    passes = deriving.of(rows_of(planned(batch, self.info.names, types))).passes
+                    yield batch if passes is None else batch.filter(pa.array(passes))
+
+    def _input(self, batches: Iterable[pa.RecordBatch]) -> PartInput:
+        return PartInput.of(self.info, batches)
+
+    @contextlib.contextmanager
+    def _passes(self, batches: Iterable[pa.RecordBatch], answers: tuple[Answer, ...]) -> Iterator[tuple[LocalPasses, ReleasePlan]]:
+        """The passes over the rows of a task, and the plan for them."""
+        with guarded(), TemporaryDirectory(prefix="dpcore-", ignore_cleanup_errors=True) as folder:
+            passes = LocalPasses(_Room(Path(folder) / "spill"), 1, Silent())
+            batches = list(batches) if self.chooses_rows else batches
+            plan = replace(self.plan, inputs=self._input(batches), answers=answers)
+            if self.chooses_rows:
+                passes.choose_rows(plan)
+            yield passes, plan
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Let no error out whose message may quote a cell: Spark writes it into logs and event files."""
+    failed = None
+    try:
+        yield
+    except (DpcoreError, MemoryError, GeneratorExit):
+        raise
+    except Exception as error:
+        failed = StorageError(f"a task could not read its rows ({type(error).__name__}); what the library says is not shown")
+    if failed is not None:
+        raise failed  # Outside of the handler, so that it has no context.
+
+
+def _listed(place: int, values: pa.Array, groups: Any) -> pa.RecordBatch:
+    """Values as bytes; those of one query are all integers or all bytes."""
+    if pa.types.is_integer(values.type):
+        values = values.view(pa.binary(8))
+    columns = [pa.array(np.full(len(values), place, np.int32)), pa.array(groups.astype(np.int32)), values.cast(pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, ["place", "part", "value"])
+
+
+def counts_of(found: Iterable[tuple[int, int, int]], plan: ReleasePlan) -> dict[int, npt.NDArray[np.int64]]:
+    """Numbers of different values, for a query and a group each, as arrays over the groups of each query."""
+    counts = {
+        place: np.zeros(answer.whole.groups, np.int64) for place, answer in enumerate(plan.answers) if isinstance(answer, ValuesAnswer)
+    }
+    for place, group, count in found:
+        counts[place][group] = count
+    return counts

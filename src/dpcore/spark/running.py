@@ -1,0 +1,32 @@
+"""Runs a planned release on Spark, once session and executors are known to fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpcore.batch.release.run import published
+from dpcore.batch.release.unwritten import answered
+from dpcore.batch.tables.progress import shown_by
+from dpcore.spark.part_passes import SparkPasses
+from dpcore.spark.settings import check, check_durable
+from dpcore.spark.table_input import SparkInput
+from dpcore.spark.workers import check_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.progress import Shown
+
+
+def answered_by_spark(plan: ReleasePlan, session: SparkSession, progress: Shown = None, *, is_written: bool = False) -> dict[str, Any]:
+    """Charge and run a plan on Spark, and return the document of its answers; before that, look at the session and at the executors."""
+    if not isinstance(plan.inputs, SparkInput):
+        raise AssertionError(type(plan.inputs))  # noqa: TRY004
+    check(session)
+    if plan.job.ledger is not None:
+        check_durable(session, plan.job.ledger.path)
+    check_workers(session)
+    shown = shown_by(progress)
+    passes = SparkPasses(plan.inputs, shown)
+    return (published if is_written else answered)(plan, lambda _: passes, shown)

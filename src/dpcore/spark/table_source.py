@@ -1,0 +1,107 @@
+"""Spark frames for `PrivateTable`: each question is a job whose rows Spark reads; only what is released, or public, comes to the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.spark.table_input import NAME, SparkInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.tables.pieces import FileInfo
+    from dpcore.frames.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSource:
+    """A DataFrame of Spark.
+
+    Attributes
+    ----------
+    frame : pyspark.sql.DataFrame
+        The frame.
+    name : str
+        For messages.
+    """
+
+    frame: Any = field(repr=False)
+    name: str = NAME
+
+    @property
+    def is_snapshot(self) -> bool:
+        """False: Spark may read its rows again."""
+        return False
+
+    def native(self, answer: pa.Table) -> object:
+        """An answer as a frame of the same session."""
+        session = self.frame.sparkSession
+        try:
+            return session.createDataFrame(answer)
+        except TypeError:  # before Spark 4
+            return session.createDataFrame(answer.to_pylist(), _schema_of(answer))
+
+    def input(self) -> SparkInput:
+        """The input of one run."""
+        return SparkInput.of(self.frame, self.name)
+
+    def answers(self, plan: ReleasePlan) -> dict[str, Any]:
+        """Charge and run a plan on Spark."""
+        from dpcore.spark.running import answered_by_spark
+
+        return answered_by_spark(plan, self.frame.sparkSession)
+
+    def info(self) -> FileInfo:
+        """The schema; no row is read."""
+        return self.input().info
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a public table, all of which come to the driver."""
+        places = [self.frame.columns.index(name) for name in names]
+        chosen = self.frame.toDF(*map(str, range(len(self.frame.columns)))).select(*(f"`{place}`" for place in places))
+        types = self.info().types or {}
+        columns = list(zip(*chosen.collect(), strict=True)) or [() for _ in names]
+        table = pa.table({name: pa.array(column, types[name]) for name, column in zip(names, columns, strict=True)})
+        yield from table.to_batches(max_chunksize=rows)
+
+    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
+        """The same."""
+        return self
+
+
+def adapted(frame: object) -> SparkSource:
+    """The source of a frame of pyspark; see `checked_frame`."""
+    return SparkSource(checked_frame(frame))
+
+
+def checked_frame(frame: Any) -> Any:
+    """A DataFrame of Spark whose driver is this process.
+
+    Raises
+    ------
+    ParameterTypeError
+        If it is one of Spark Connect, of pandas on Spark, or none.
+    ParameterError
+        If it is a stream.
+    """
+    module, kind = type(frame).__module__, type(frame).__name__
+    if module.startswith("pyspark.pandas"):
+        raise ParameterTypeError("frame must be a DataFrame of Spark, got one of pandas on Spark; use frame.to_spark()")
+    if module.startswith("pyspark.sql.connect"):
+        raise ParameterTypeError("frame must be a DataFrame of a session whose driver is this process, got one of Spark Connect")
+    if kind != "DataFrame" or not module.startswith("pyspark.sql"):
+        raise ParameterTypeError(f"frame must be a pyspark.sql.DataFrame, got {kind}")
+    if frame.isStreaming:
+        raise ParameterError("frame is a stream, of which no release ever has all rows; write it to a table, and release that")
+    return frame
+
+
+def _schema_of(answer: pa.Table) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(answer.schema)

@@ -1,0 +1,53 @@
+"""An engine for tests: parts of a table, each with a task of its own, on one machine and without Spark."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from dpcore.batch.release.plan import ReleasePlan
+from dpcore.batch.tables.pieces import FileInfo
+from dpcore.spark.part_tasks import PartJob, counts_of, merged
+
+
+class PartPasses:
+    """The passes over parts that rows fall into at random, or with all rows of their unit."""
+
+    threads = 1
+
+    def __init__(self, plan: ReleasePlan, rows: pa.Table, parts: int, seed: int = 1) -> None:
+        chance = random.Random(seed)
+        places = [chance.randrange(parts) for _ in range(len(rows))]
+        if plan.unit_type is not None:
+            of_units: dict[Any, int] = {}
+            units = rows.column(plan.job.privacy.unit).to_pylist()
+            places = [place if unit is None else of_units.setdefault(unit, place) for unit, place in zip(units, places, strict=True)]
+        order = chance.sample(range(len(rows)), len(rows))
+        self._parts = [
+            rows.take(pa.array([i for i in order if places[i] == part], pa.int64())).to_batches(max_chunksize=100) for part in range(parts)
+        ]
+        self._info = FileInfo(tuple(rows.column_names), rows.schema, None)
+
+    def choose_rows(self, plan: ReleasePlan) -> None:
+        """Each task chooses."""
+
+    def add_up(self, plan: ReleasePlan, stage: str) -> tuple[list[Any], int]:
+        """The statistics of all parts."""
+        job = PartJob.of(plan, self._info)
+        total = merged([job.tallied(iter(part)).packed() for part in reversed(self._parts)])
+        assert total is not None
+        values = {tuple(row.values()) for part in self._parts for batch in job.listed(iter(part)) for row in batch.to_pylist()}
+        counted = Counter((place, group) for place, group, _ in values)
+        different = counts_of(((place, group, count) for (place, group), count in counted.items()), plan)
+        return [different.get(place, tally) for place, tally in enumerate(total.tallies)], total.rows
+
+    def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Any]) -> Any:
+        """The keys of all parts."""
+        job = PartJob.of(plan, self._info)
+        batches = [batch for part in self._parts for batch in job.counted(place, iter(part))]
+        counted = pa.Table.from_batches(batches).group_by("key").aggregate([("n", "sum")]).sort_by("key")
+        return work(pa.table({"key": counted.column("key"), "n": counted.column("n_sum")}).to_batches())
