@@ -2,65 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.batch import make_release_plan, parse_release_job, release
+from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.batch.tables import row_words
 from support.frames import FRAMES, asked, keyed
-from support.jobs import KEY, write_table
-
-SOURCE = np.random.default_rng(18)
-ROWS = 900
-GROUPED = {"group_by": "region", "groups": ["north", "south"]}
-QUERIES: list[dict[str, Any]] = [
-    {"name": "rows", "kind": "count"},
-    {"name": "cost", "kind": "sum", "column": "cost", "lower": 0, "upper": 90, "missing": 0},
-    {"name": "by region", "kind": "mean", "column": "cost", "lower": 0, "upper": 90, "missing": "skip", **GROUPED},
-    {"name": "regions", "kind": "count_distinct", "column": "region", "max_values_per_unit": 1},
-    {"name": "people", "kind": "count_distinct"},
-    {"name": "levels by region", "kind": "count_distinct", "column": "level", "k": 9, "max_values_per_unit": 2, **GROUPED},
-]
-PRIVACY = {"unit": "person", "max_rows_per_unit": 3, "max_groups_per_unit": 1}
-
-
-def table() -> pa.Table:
-    """Rows of about ninety people, some of them equal."""
-    chosen = SOURCE.integers(0, 4, ROWS)
-    cost = np.round(SOURCE.gamma(2.0, 10.0, ROWS))
-    return pa.table(
-        {
-            "person": pa.array([f"p{i}" for i in SOURCE.integers(0, 90, ROWS)], mask=SOURCE.integers(0, 20, ROWS) == 0),
-            "region": pa.array(np.array(["north", "south", "east", "NA?"])[chosen]),
-            "cost": pa.array(cost + (cost > 30) * 0.1, mask=SOURCE.integers(0, 9, ROWS) == 0),
-            "level": pa.array(SOURCE.integers(0, 9, ROWS)),
-            "day": pa.array([dt.date(2020, 1, 1) + dt.timedelta(int(days)) for days in SOURCE.integers(0, 5, ROWS)]),
-            "at": pa.array(1_600_000_000 + SOURCE.integers(0, 3, ROWS) * 3600).cast(pa.timestamp("s")),
-            "new": pa.array(SOURCE.integers(0, 2, ROWS).astype(bool)),
-        }
-    )
-
-
-TABLE = table()
-OTHER_TYPES = {
-    "person": pa.large_string(),
-    "cost": pa.decimal128(9, 1),
-    "level": pa.uint8(),
-    "day": pa.timestamp("us"),
-    "at": pa.timestamp("ns"),
-    "new": pa.int8(),
-}
-
-
-def shuffled(rows: pa.Table) -> pa.Table:
-    return rows.take(pa.array(SOURCE.permutation(len(rows))))
+from support.jobs import write_table
+from support.units_by_value import OTHER_TYPES, PRIVACY, QUERIES, ROWS, TABLE, answers, job_of, shuffled
 
 
 def in_files(folder: Path) -> Path:
@@ -98,18 +51,6 @@ SOURCES: dict[str, Callable[[Path], Path]] = {
 }
 
 
-def answers(source: Path, privacy: dict[str, Any] = PRIVACY) -> list[Any]:
-    job = {
-        "version": 1,
-        "input": {"path": str(source)},
-        "output": {"path": str(source.parent / "answers.json")},
-        "privacy": {"max_epsilon": 99.0, "max_delta": 0.1, **privacy},
-        "testing": {"key_hex": KEY.hex()},
-        "query": [{"epsilon": 1.0, **query} for query in QUERIES],
-    }
-    return [query["value"] for query in release(make_release_plan(parse_release_job(job), overwrite=True))["queries"]]
-
-
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
     return answers(write_table(TABLE, tmp_path_factory.mktemp("units") / "in.parquet"))
@@ -139,16 +80,10 @@ def test_words_of_positions_are_found(expected, tmp_path, monkeypatch):
 
 
 def test_without_a_key_no_further_column_is_read(tmp_path):
-    source = write_table(TABLE, tmp_path / "in.parquet")
-    job = {
-        "version": 1,
-        "input": {"path": str(source)},
-        "output": {"path": str(tmp_path / "answers.json")},
-        "privacy": {"max_epsilon": 99.0, "unit": "person", "max_rows_per_unit": 3},
-        "query": [{"epsilon": 1.0, **QUERIES[0]}],
-    }
-    assert make_release_plan(parse_release_job(job)).by_value is None
-    plan = make_release_plan(parse_release_job({**job, "testing": {"key_hex": KEY.hex()}}))
+    job = job_of(write_table(TABLE, tmp_path / "in.parquet"))
+    plan = make_release_plan(parse_release_job(job))
     assert plan.by_value is not None
     assert list(plan.by_value.types) == TABLE.column_names
-    assert KEY.hex()[:16] not in repr(plan.by_value)
+    assert repr(plan.by_value.key) not in repr(plan.by_value)
+    del job["testing"]
+    assert make_release_plan(parse_release_job(job)).by_value is None
