@@ -236,8 +236,8 @@ def test_an_input_that_changes_while_it_is_read_ends_the_job(spark, tmp_path):
     pending = privatize(spark.read.parquet(str(path)), job())
     whole = pending._plan.rows
 
-    def change():
-        rows = whole()
+    def change(key):
+        rows = whole(key)
         (path / "in-3.parquet").unlink()
         pq.write_table(pq.read_table(path / "in-2.parquet"), path / "in-3.parquet", compression="none")
         return rows
@@ -269,3 +269,51 @@ def test_a_ledger_pays_once_for_a_run_and_knows_its_output(people, tmp_path):
     with pytest.raises(BudgetError):
         privatize(people, ledger_job(tmp_path)).write(tmp_path / "third")
     assert [each.state for each in Ledger(tmp_path / "people.ledger").entries()] == ["done", "done"]
+
+
+def unit_job(path: str, output: Path, **privacy) -> dict:
+    """Almost no noise, so that an answer of "a" is a row that is hidden."""
+    column = {"name": "answer", "mechanism": "kary", "epsilon": 40.0, "categories": ["a", "b"], "missing": "a", "unknown": "a"}
+    return {
+        "version": 1,
+        "keep": ["id"],
+        "input": {"path": path},
+        "output": {"path": str(output)},
+        "privacy": {"max_epsilon": 200.0, "unit": "who", "max_rows_per_unit": 3} | privacy,
+        "testing": {"key_hex": "05" * 32},
+        "column": [column],
+    }
+
+
+@pytest.mark.parametrize("null_unit", ["drop", "own"])
+def test_rows_that_are_too_many_of_a_unit_are_noised_as_missing_as_on_one_machine(spark, tmp_path, null_unit):
+    rows = 4_000
+    who = [None if place % 10 == 9 else f"person {place % 500}" for place in range(rows)]
+    pq.write_table(pa.table({"id": np.arange(rows), "who": who, "answer": ["b"] * rows}), tmp_path / "in.parquet")
+    said = unit_job(str(tmp_path / "in.parquet"), tmp_path / "local.parquet", null_unit=null_unit)
+    local_privatize(make_plan(parse_job(said)))
+    here = pq.read_table(tmp_path / "local.parquet")
+    frame = spark.read.parquet(str(tmp_path / "in.parquet"))
+    for name in ("one", "two"):
+        privatize(frame.repartition(3), said).write(tmp_path / name)
+    found = rows_of(tmp_path / "one")
+    assert is_complete(found, rows)
+    assert found.equals(rows_of(tmp_path / "two"))
+    assert found["answer"].to_pylist().count("a") == here["answer"].to_pylist().count("a") > 1000
+    kept = {}
+    for row in found.to_pylist():
+        if row["answer"] == "b":
+            kept[who[row["id"]]] = kept.get(who[row["id"]], 0) + 1
+    assert max(count for unit, count in kept.items() if unit is not None) == 3
+    assert pq.read_schema(next((tmp_path / "one").glob("*.parquet"))).equals(here.schema, check_metadata=True)
+    order = pa.concat_tables([pq.read_table(file) for file in sorted((tmp_path / "one").iterdir())])["id"].to_pylist()
+    assert order != sorted(order)
+
+
+def test_a_unit_that_may_end_the_job_is_refused(people):
+    said = job(privacy={"max_epsilon": 9.0, "unit": "city", "max_rows_per_unit": 2})
+    with pytest.raises(JobError, match="no column 'city'"):
+        privatize(people, said)
+    said = job(keep=[], privacy={"max_epsilon": 9.0, "unit": "id", "max_rows_per_unit": 2, "over_limit": "refuse"})
+    with pytest.raises(JobError, match="outside the guarantee"):
+        privatize(people, said)

@@ -141,7 +141,7 @@ class _Writing:
 
     def _run(self, key: JobKey, write: Callable[[DataFrame], None]) -> None:
         """Add the noise and write; the frame with noise is used once, here."""
-        rows, self._named = self._plan.rows()
+        rows, self._named = self._plan.rows(key)
         task = RowsTask(self._plan.noise(key), self._plan.types, stamp())
 
         def work(batches: Any) -> Any:

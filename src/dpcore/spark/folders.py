@@ -85,6 +85,13 @@ class Answers:
     rows : iterable
         What Spark collected: partition, name, rows, bytes and sha256 of each file.
 
+    Attributes
+    ----------
+    accepted : list
+        The same.
+    rows : int
+        Rows of all files.
+
     Raises
     ------
     StorageError
@@ -93,9 +100,10 @@ class Answers:
 
     def __init__(self, rows: Iterable[Any]) -> None:
         self.rows = 0
+        self.accepted = list(rows)
         self._named: dict[int, Any] = {}
         partitions: set[int] = set()
-        for row in rows:
+        for row in self.accepted:
             if row["partition"] in partitions:
                 raise StorageError("a partition has two answers; nothing was published")
             partitions.add(row["partition"])

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.privatize.plan import planned_for
+from dpcore.batch.tables.checks import check_curator, check_names, type_of_unit
 from dpcore.batch.tables.pieces import FileInfo
+from dpcore.batch.tables.row_hash import types_of_rows
 from dpcore.errors import JobError
 from dpcore.rng import JobKey
-from dpcore.spark.noise_tasks import NoiseTask
+from dpcore.spark.noise_tasks import HIDDEN, NoiseTask
 from dpcore.spark.snapshots import with_names
+from dpcore.spark.unit_tasks import MEETING, WORD, UnitTask
+from dpcore.spark.workers import stamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,8 +88,15 @@ class NoisePlan:
         self.frame, self.job = frame, job
         self.session: SparkSession = frame.sparkSession
         found = arrow_schema(frame)
+        info = FileInfo(tuple(found.names), found, None)
         self.columns: tuple[NoisyColumn, ...]
-        self.columns, self.types, self.schema = planned_for(job, FileInfo(tuple(found.names), found, None), Path(FRAME))
+        self.columns, self.types, self.schema = planned_for(job, info, Path(FRAME))
+        self._held: dict[str, pa.DataType] = {}
+        if job.privacy.unit != "row":
+            check_curator(job, curator=False)
+            check_names(info, Path(FRAME), [job.privacy.unit])
+            type_of_unit(info, Path(FRAME), job.privacy.unit, None)
+            self._held = types_of_rows([info])
 
     def key(self) -> JobKey:
         """A key for one run: of a job with a test key its twin."""
@@ -99,9 +110,34 @@ class NoisePlan:
         """What the workers do to the rows."""
         return NoiseTask(self.columns, self.schema, key.carried())
 
-    def rows(self) -> tuple[DataFrame, bool]:
-        """The columns that the workers read, and whether the rows have names."""
-        return with_names(self.frame, list(self.types))
+    def rows(self, key: JobKey) -> tuple[DataFrame, bool]:
+        """The columns that the workers read, and whether the rows have names; of rows with units also which of them are hidden."""
+        privacy = self.job.privacy
+        if privacy.unit == "row":
+            return with_names(self.frame, list(self.types))
+        selected, named = with_names(self.frame, list(dict.fromkeys([*self.types, privacy.unit])))
+        held = {name: kind for name, kind in self._held.items() if name in selected.columns}
+        own = privacy.null_rows_are_units
+        return bounded(
+            selected, UnitTask.keyed(key, held, privacy.unit, limit=privacy.rows_per_unit, null_is_unit=own, stamp=stamp())
+        ), named
+
+
+def bounded(rows: DataFrame, task: UnitTask) -> DataFrame:
+    """The same rows, with those of each unit that are too many hidden, in an order that depends on no unit."""
+    from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+    def meet(batches: Any) -> Any:
+        return task.met(batches)
+
+    def choose(batches: Any) -> Any:
+        return task.chosen(batches)
+
+    before = list(rows.schema.fields)
+    there = StructType([*before, StructField(MEETING, LongType())])
+    met = rows.mapInArrow(meet, there).repartition(MEETING).sortWithinPartitions(MEETING)
+    done = StructType([*before, StructField(WORD, LongType()), StructField(HIDDEN, BooleanType())])
+    return met.mapInArrow(choose, done).repartition(WORD).sortWithinPartitions(WORD)
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:

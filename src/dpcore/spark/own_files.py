@@ -64,7 +64,7 @@ def charged(plan: NoisePlan, sink: Sink, *, is_repeatable: bool = True) -> Charg
 
 def _run(plan: NoisePlan, sink: Sink, key: JobKey, folder: str, said: dict[str, Any], progress: Shown) -> tuple[Answers, bool]:
     task = FileTask(plan.noise(key), plan.types, folder, sink.format, sink.compression, said, stamp())
-    rows, named = plan.rows()
+    rows, named = plan.rows(key)
 
     def work(batches: Any) -> Any:
         return task(batches)

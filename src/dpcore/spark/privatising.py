@@ -113,11 +113,6 @@ class PendingWrite:
     def __init__(self, frame: DataFrame, job: Job) -> None:
         settings.check(frame.sparkSession)
         self.job = job
-        if job.privacy.unit != "row":
-            raise JobError(
-                f"privacy.unit = {job.privacy.unit!r}: on Spark a job of local privacy protects rows so far; run it with the local engine, "
-                "which chooses the rows of each unit"
-            )
         self._plan, self._used = NoisePlan(frame, job), False
         self.schema = self._plan.schema
 

@@ -1,0 +1,114 @@
+"""Which rows of each unit keep their cells: at most so many, chosen where all rows of the unit meet, and then scattered again.
+
+Three steps, with a shuffle behind each of the first two. Rows get a keyed hash of their unit, by which they meet. Where they have met, each
+row gets a word, a keyed hash of what it holds and of its number among equal rows of the unit. The rows with the smallest words keep their
+cells; the others are hidden, which means that they are noised as if they were missing. Then a hash of the words scatters the rows, so that
+neither the order nor the files of the output depend on whose rows they are, or on which of them are hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpcore.batch.tables.plain import decoded
+from dpcore.batch.tables.row_hash import RowHash
+from dpcore.batch.tables.row_words import ByValue, words_of
+from dpcore.batch.tables.units import beyond
+from dpcore.spark.noise_tasks import HIDDEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from dpcore.rng import JobKey
+    from dpcore.spark.workers import Stamp
+
+MEETING, WORD = "__dpcore_meeting", "__dpcore_word"
+"""Columns beside those of the job: where a row meets the others of its unit, and by which word it is scattered."""
+
+
+@dataclass(frozen=True)
+class UnitTask:
+    """What the steps need to know.
+
+    Attributes
+    ----------
+    by_value : ByValue
+        The key of the choice, and the columns that a row holds.
+    meeting : bytes
+        The key of the meeting places: 16 bytes.
+    unit : str
+        The column that holds the unit.
+    limit : int
+        Rows of a unit that keep their cells.
+    null_is_unit : bool
+        Whether a row that names no unit is a unit of its own; otherwise its cells are hidden.
+    stamp : Stamp
+        The driver's dpcore.
+    """
+
+    by_value: ByValue
+    meeting: bytes
+    unit: str
+    limit: int
+    null_is_unit: bool
+    stamp: Stamp
+
+    @classmethod
+    def keyed(cls, key: JobKey, types: dict[str, pa.DataType], unit: str, *, limit: int, null_is_unit: bool, stamp: Stamp) -> UnitTask:
+        """The steps under the key of a job."""
+        choice, meeting = (bytes(key.derived(purpose, []))[:16] for purpose in ("choice of rows", "meeting of rows"))
+        return cls(ByValue(choice, types), meeting, unit, limit, null_is_unit, stamp)
+
+    def met(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with the place where each meets the others of its unit; one that names no unit goes anywhere."""
+        self.stamp.check()
+        of_unit, of_row = RowHash(self.meeting, (self.unit,), exactly=True), RowHash(self.meeting, self.by_value.types)
+        for batch in batches:
+            named = batch.column(self.unit).is_valid().to_numpy(zero_copy_only=False)
+            places = np.where(named, of_unit.of(batch)[0], of_row.of(batch)[0])
+            yield batch.append_column(MEETING, pa.array(places.view(np.int64)))
+
+    def chosen(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with their words, and whether they are hidden. They come sorted by their meeting places."""
+        self.stamp.check()
+        pending: list[pa.RecordBatch] = []
+        for batch in batches:
+            if not len(batch):
+                continue
+            places = batch.column(MEETING).to_numpy()
+            if pending and pending[-1].column(MEETING)[-1].as_py() != places[0]:
+                yield self._chosen(pending)
+                pending = []
+            last = int(np.searchsorted(places, places[-1]))  # rows from here on may go on in the next batch
+            if last:
+                yield self._chosen([*pending, batch.slice(0, last)])
+                pending = []
+            pending.append(batch.slice(last))
+        if pending:
+            yield self._chosen(pending)
+
+    def _chosen(self, parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+        """Choose among rows that are all of their units."""
+        table = pa.Table.from_batches(parts).combine_chunks()
+        batch = table.to_batches(max_chunksize=len(table))[0]
+        column = decoded(batch.column(self.unit))
+        named = column.is_valid().to_numpy(zero_copy_only=False)
+        codes = column.dictionary_encode().indices.fill_null(len(column)).to_numpy(zero_copy_only=False).astype(np.int64)
+        places = np.arange(len(batch))
+        values = self.by_value.rows(self.unit)
+        words = values.words(codes, *values.of(batch), places)
+        hidden = np.zeros(len(batch), np.bool_) if self.null_is_unit else ~named
+        hidden[named] = beyond(codes[named], places[named], words[named], self.limit)
+        return _with(batch, words_of(self.meeting, words), hidden)
+
+
+def _with(batch: Any, words: npt.NDArray[np.uint64], hidden: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    names = [name for name in batch.schema.names if name != MEETING]
+    arrays = [*(batch.column(name) for name in names), pa.array(words.view(np.int64)), pa.array(hidden)]
+    return pa.RecordBatch.from_arrays(arrays, [*names, WORD, HIDDEN])
