@@ -123,6 +123,11 @@ def home_for(java: Java, spark: tuple[int, int]) -> Path:
     return _wrapped(java.home) if spark >= (4, 0) and java.lacks_vectors else java.home
 
 
+def home() -> Path:
+    """What JAVA_HOME must be so that the pyspark that is installed starts; raises `JobError` if no Java fits."""
+    return home_for(chosen(), spark_version() or OLDEST_SPARK)
+
+
 def facts() -> dict[str, object]:
     """The Spark and the Java of this machine, for `dpcore info`."""
     spark = spark_version()

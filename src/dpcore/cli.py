@@ -282,12 +282,16 @@ def command_group() -> click.Group:
 
     @dpcore.command()
     @form_option
-    def info(*, as_json: bool | None) -> None:
+    @click.option("--java", is_flag=True, help="Print only the folder that JAVA_HOME must name so that Spark starts.")
+    def info(*, as_json: bool | None, java: bool) -> None:
         """Print version, CPU level, random source and build, and which Spark and Java are found."""
         with Deferred():
             from dpcore import _backend, _java
             from dpcore._terminal import wants_json
             from dpcore.rng import STREAM_VERSION
+        if java:
+            click.echo(_java.home())
+            return
         facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info(), **_java.facts()}
         click.echo(json.dumps(facts, indent=2) if wants_json(as_json) else _lines(facts))
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpcore._java import chosen, home_for, spark_version
+from dpcore._java import home
 
 MASTER = "local-cluster[2,1,1024]"
 """Two workers with a process, a core and 1 GiB each."""
@@ -101,7 +101,7 @@ def descendants(pid: int, word: bytes) -> list[int]:
 
 def environment() -> dict[str, str]:
     """Variables with which the programs of Spark find their Java and their Python."""
-    return os.environ | {"JAVA_HOME": str(home_for(chosen(), spark_version())), "PYSPARK_PYTHON": sys.executable}
+    return os.environ | {"JAVA_HOME": str(home()), "PYSPARK_PYTHON": sys.executable}
 
 
 def run_alone(program: str, *arguments: str, check: bool = True, timeout: float = 600, **variables: str):

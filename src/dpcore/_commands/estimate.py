@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dpcore._commands.options import log_option, report_option, threads_option
+from dpcore._commands.options import check_engine, engine_options, log_option, report_option, threads_option
 from dpcore._signals import Deferred
 from dpcore._terminal import form_option
 
@@ -70,8 +70,14 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
 )
 @click.option("--column", "columns", multiple=True, metavar="NAME", help="Only this column; may be repeated.")
 @threads_option("count")
-def command(**options: Any) -> None:
+@engine_options
+def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options: Any) -> None:
     """Estimate and print; the entry point turns errors into exit codes."""
+    if check_engine(engine, master, conf):
+        with Deferred():
+            from dpcore.spark.commands import estimate
+        estimate(master=master, conf=conf, **options)
+        return
     with Deferred():
         from dpcore.batch.commands.estimate import run
     run(**options)

@@ -10,7 +10,7 @@ import click
 from dpcore._terminal import form_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     Command = Callable[..., Any]
 
@@ -41,6 +41,42 @@ def log_option(command: Command) -> Command:
 def report_option(files: str) -> Callable[[Command], Command]:
     """`--report DIR`, which writes these files as well."""
     return click.option("--report", "folder", type=click.Path(path_type=Path), metavar="DIR", help=f"Also write {files}.")
+
+
+ENGINES = ("local", "spark")
+
+
+def engine_options(command: Command) -> Command:
+    """`--engine`, `--master` and `--conf`, which say where the work is done."""
+    options = (
+        click.option(
+            "--engine",
+            type=click.Choice(ENGINES),
+            default=ENGINES[0],
+            show_default=True,
+            help="Do the work in this process, or on Apache Spark (extra `spark`).",
+        ),
+        click.option(
+            "--master",
+            metavar="URL",
+            help="Where Spark runs: local[4], spark://host:7077, yarn, k8s://… Default: what spark-submit or Spark's own files say, and "
+            "otherwise this machine.",
+        ),
+        click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark. May be repeated."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def check_engine(engine: str, master: str | None, conf: Sequence[str]) -> bool:
+    """Whether the work is Spark's; raises `click.UsageError` for its options without it."""
+    if engine == "spark":
+        return True
+    for name, given in (("--master", master is not None), ("--conf", bool(conf))):
+        if given:
+            raise click.UsageError(f"{name} is for --engine spark")
+    return False
 
 
 def job_options(*, plan: str, verb: str, files: str) -> Callable[[Command], Command]:

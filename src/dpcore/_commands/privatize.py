@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dpcore._commands.options import job_options
+from dpcore._commands.options import check_engine, engine_options, job_options
 from dpcore._signals import Deferred
 
 HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
@@ -81,8 +81,14 @@ A job that ends early leaves nothing under the output's name.
 
 @click.command("privatize", help=HELP, short_help="Randomise a table, row by row, as a job file says.")
 @job_options(plan="the plan and the total", verb="randomise", files="DIR/NAME.json and DIR/NAME.html about the output")
-def command(**options: Any) -> None:
+@engine_options
+def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options: Any) -> None:
     """Run or describe a job; the entry point turns errors into exit codes."""
+    if check_engine(engine, master, conf):
+        with Deferred():
+            from dpcore.spark.commands import privatize
+        privatize(master=master, conf=conf, **options)
+        return
     with Deferred():
         from dpcore.batch.commands.privatize import run
     run(**options)

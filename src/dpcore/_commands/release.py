@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dpcore._commands.options import job_options
+from dpcore._commands.options import check_engine, engine_options, job_options
 from dpcore._signals import Deferred
 
 HELP = """Answer questions about a table with noise, as JOB (a TOML file) says.
@@ -126,8 +126,14 @@ A job that ends early leaves nothing under the names of its outputs.
 
 @click.command("release", help=HELP, short_help="Answer questions about a table with noise, as a job file says.")
 @job_options(plan="the plan, the noise and the total", verb="compute", files="DIR/NAME.html, a page with plots, and the JSON")
-def command(**options: Any) -> None:
+@engine_options
+def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options: Any) -> None:
     """Run or describe a job; the entry point turns errors into exit codes."""
+    if check_engine(engine, master, conf):
+        with Deferred():
+            from dpcore.spark.commands import release
+        release(master=master, conf=conf, **options)
+        return
     with Deferred():
         from dpcore.batch.commands.release import run
     run(**options)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.estimate.run import Estimates, count, estimate_with
 from dpcore.batch.tables.inputs import Inputs
 from dpcore.batch.tables.progress import shown_by
+from dpcore.batch.tables.sources import Partitioned
 from dpcore.spark import settings
 from dpcore.spark.session import make_session
 from dpcore.spark.watching import watched
@@ -79,13 +81,20 @@ def estimate(
     settings.check(spark)
 
     def count_there(inputs: Inputs, chosen: list[NoisyColumn]) -> tuple[list[local.Aggregate], int]:
-        files = spark.sparkContext.parallelize(list(inputs.paths), len(inputs.paths))
-        counted = files.mapPartitions(_counter(inputs, chosen))
+        there = _everywhere(inputs)
+        files = spark.sparkContext.parallelize(list(there.paths), len(there.paths))
+        counted = files.mapPartitions(_counter(there, chosen))
         parts = watched(spark, counted.collect, progress, "counting")
-        there = [part for part, rows in parts if rows]
-        return (reduce(_added, there) if there else []), sum(rows for _, rows in parts)
+        counts = [part for part, rows in parts if rows]
+        return (reduce(_added, counts) if counts else []), sum(rows for _, rows in parts)
 
     return estimate_with(count_there, path, confidence=confidence, target=target, columns=columns)
+
+
+def _everywhere(inputs: Inputs) -> Inputs:
+    """The same files by names that do not depend on the folder in which an executor runs."""
+    names = {name: replace(name, file=name.file.absolute()) if isinstance(name, Partitioned) else name.absolute() for name in inputs.paths}
+    return replace(inputs, paths=tuple(names.values()), found={names[name]: version for name, version in inputs.found.items()})
 
 
 def _counter(inputs: Inputs, chosen: list[NoisyColumn]) -> Callable[[Iterable[Path]], Iterator[Any]]:

@@ -60,7 +60,7 @@ def check_folder(path: Path, *, overwrite: bool) -> None:
     if not overwrite:
         raise JobError(
             f"path = {str(path)!r} exists. Running the job again would spend its privacy budget a second time: two outputs of one table "
-            "together protect it only at the sum of both. If that is intended, use overwrite=True"
+            "together protect it only at the sum of both. If that is intended, use overwrite=True, or --overwrite on the command line"
         )
     try:
         foreign = [entry for entry in path.iterdir() if not _is_of_a_table(entry)]

@@ -22,8 +22,19 @@ if TYPE_CHECKING:
     from dpcore.spark.sinks import Sink
 
 
-def write_files(plan: NoisePlan, sink: Sink, progress: Shown) -> Written:
+def write_files(plan: NoisePlan, sink: Sink, progress: Shown, publication: FolderPublication | None = None) -> Written:
     """Run a job whose tasks write one file each; the folder gets its name when all of them are accepted.
+
+    Parameters
+    ----------
+    plan : NoisePlan
+        What is written.
+    sink : Sink
+        And where: on a file system of this machine.
+    progress : callable or Progress, optional
+        Shows it.
+    publication : FolderPublication, optional
+        The commit of the job, for a caller that follows it. Default: one of its own.
 
     Raises
     ------
@@ -37,12 +48,12 @@ def write_files(plan: NoisePlan, sink: Sink, progress: Shown) -> Written:
         If the input changes or the output cannot be written. Nothing has the final name then.
     """
     job, place = sink.job, Path(sink.path)
-    charge = charged(plan, sink)
+    publication = published_by(plan, sink) if publication is None else publication
+    charge = publication.charge
     if charge.earlier is None:
         check_folder(place, overwrite=sink.overwrite)
     check_workers(plan.session)
     snapshot = pinned(plan.frame)
-    publication = FolderPublication([place], charge, overwrite=sink.overwrite)
     said = metadata.sidecar(job, plan.columns)
     with publication.truth(), publication, plan.key() as key:
         folder = publication.open_folder()
@@ -53,6 +64,11 @@ def write_files(plan: NoisePlan, sink: Sink, progress: Shown) -> Written:
         publication.publish([folder.seal(files)])
     count = sum(not name.endswith(metadata.SIDECAR) for name in files)
     return Written(str(place), answers.rows, count, job.total, job.secure, named, charge.entry)
+
+
+def published_by(plan: NoisePlan, sink: Sink) -> FolderPublication:
+    """The commit of a write."""
+    return FolderPublication([Path(sink.path)], charged(plan, sink), overwrite=sink.overwrite)
 
 
 def charged(plan: NoisePlan, sink: Sink, *, is_repeatable: bool = True) -> Charge:

@@ -1,41 +1,124 @@
-"""The table that a job's `[input]` names, as Spark reads it."""
+"""The table that `[input]` of a job names, as Spark reads it."""
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from dpcore.batch.jobfile.local_paths import SCHEME
 from dpcore.batch.jobfile.sections import SUFFIXES
+from dpcore.batch.tables.inputs import discover
 from dpcore.errors import JobError
 from dpcore.spark.failures import from_spark
 from dpcore.spark.table_input import SparkInput
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from dpcore.batch.jobfile.sections import InputSection
 
-AS_WRITTEN = {"header": "true", "inferSchema": "false", "quote": '"', "escape": '"', "multiLine": "true", "mode": "FAILFAST"}
-"""Every cell of a CSV as its text: a record may go over lines, and a quote in text is written twice."""
+TABLE = "table:"
+"""Beginning of an input that the catalogue of the session knows by its name: `table:db.visits`."""
+GLOB = re.compile(r"([\\*?\[\]{}])")
+"""Characters by which Spark would take the name of a file for a pattern."""
+AS_WRITTEN = {
+    "header": "true",
+    "inferSchema": "false",
+    "quote": '"',
+    "escape": '"',
+    "multiLine": "true",
+    "mode": "FAILFAST",
+    "enforceSchema": "false",
+}
+"""Every cell of a CSV as its text: a record may go over lines, and a quote in text is written twice. All files have one header."""
+LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 
 
 def table_of(session: SparkSession, section: InputSection) -> SparkInput:
     """Open the table that a job names; no row is read, but the first line of a CSV.
 
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession
+        The session.
+    section : InputSection
+        `[input]` of a job. A path without a scheme is of this machine, found as on the local engine; `table:NAME` is a table that the
+        session knows; anything with a scheme is an address that Spark reads.
+
+    Returns
+    -------
+    SparkInput
+        The columns of a CSV are text.
+
     Raises
     ------
     JobError
-        If Spark does not read its format.
+        If the format is unknown, Spark does not read it, or the files belong to a table with a log.
     StorageError
         If it is not there, or Spark cannot reach it.
     """
     path = section.path
-    found = section.format or SUFFIXES.get(PurePosixPath(path).suffix.lower(), "parquet")
-    if found == "arrow":
-        raise JobError(f"input.path = {path!r}: Spark reads no Arrow IPC files; write the table as Parquet")
     try:
-        if found == "csv":
-            return SparkInput.of(session.read.options(**AS_WRITTEN).csv(path), path, as_text=True)
-        return SparkInput.of(session.read.parquet(path), path)
+        if path.startswith(TABLE):
+            return SparkInput.of(session.table(path.removeprefix(TABLE).strip()), path)
+        is_address = SCHEME.match(path) is not None and not path.startswith("file:")
+        kind, frame = _addressed(session, path, section.format) if is_address else _local(session, section)
+        return SparkInput.of(frame, path, as_text=kind == "csv")
     except Exception as error:
         raise from_spark(error) from None
+
+
+def _local(spark: SparkSession, section: InputSection) -> tuple[str, DataFrame]:
+    """Files of this machine, the same as on the local engine: a bare path would be one of the cluster's own file system."""
+    name = section.path.removeprefix("file:")
+    root = f"/{name.lstrip('/')}" if section.path.startswith("file:") else name
+    inputs = discover(root, section.format)
+    if inputs.columns is not None:
+        base = _escaped(Path(root))
+        return inputs.format, _read(spark, inputs.format, [base], basePath=base)
+    return inputs.format, _read(spark, inputs.format, [_escaped(Path(str(path))) for path in inputs.paths])
+
+
+def _addressed(spark: SparkSession, path: str, given: str | None) -> tuple[str, DataFrame]:
+    """What an address names; `s3://` is `s3a://` to Spark, unless the session has its own."""
+    kind = given or SUFFIXES.get(Path(path).suffix.lower(), "parquet")
+    conf = dict(spark.sparkContext.getConf().getAll())
+    if path.startswith("s3://") and "spark.hadoop.fs.s3.impl" not in conf:
+        path = f"s3a://{path.removeprefix('s3://')}"
+    if kind in set(SUFFIXES.values()):
+        _check_no_log(spark, path)
+    return kind, _read(spark, kind, [path])
+
+
+def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) -> DataFrame:
+    """Read files of one format."""
+    if kind == "arrow":
+        raise JobError("input: Spark reads no Arrow files; write the table as Parquet, or run the job on the local engine")
+    if kind == "csv":
+        options |= AS_WRITTEN
+    elif kind == "parquet":
+        options |= {"mergeSchema": True}  # without it the columns are those of one of the files
+    return spark.read.options(**options).format(kind).load(list(paths))
+
+
+def _check_no_log(spark: SparkSession, path: str) -> None:
+    """Raise `JobError` for files of a table with a log: reading all of them would bring removed rows back."""
+    if GLOB.search(path):
+        return
+    context = spark.sparkContext
+    jvm: Any = context._jvm  # noqa: SLF001 - Spark has no public way to look at a file system
+    for folder, kind in LOGS.items():
+        place = jvm.org.apache.hadoop.fs.Path(f"{path.rstrip('/')}/{folder}")
+        if place.getFileSystem(context._jsc.hadoopConfiguration()).exists(place):  # noqa: SLF001
+            raise JobError(
+                f"input.path = {path!r} is a table of {kind}, whose log says which files and rows still count: name it as table:NAME in a "
+                "session that has the catalogue, or pass the frame that Spark reads to dpcore.spark"
+            )
+
+
+def _escaped(path: Path) -> str:
+    """The address of a file of this machine, as Spark reads it."""
+    return "file:" + GLOB.sub(r"\\\1", str(path.absolute()))

@@ -7,7 +7,7 @@ import secrets
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dpcore._java import chosen, home_for, spark_version
+from dpcore._java import home
 from dpcore.errors import JobError, StorageError
 from dpcore.spark.settings import EXPRESSIONS, SECRET, USUAL, check, check_conf, conf_of, has_executors, required
 
@@ -65,7 +65,7 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
     >>> from dpcore.spark import make_session
     >>> spark = make_session("local[2]", conf={"spark.driver.memory": "4g"})  # doctest: +SKIP
     """
-    running = _running()
+    running = running_session()
     if running is not None:
         if master is not None or conf:
             where = running.sparkContext.master
@@ -80,8 +80,8 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
     return _started(given, app_name)
 
 
-def _running() -> SparkSession | None:
-    """The session of this process, if there is one."""
+def running_session() -> SparkSession | None:
+    """The session of this process, set as it may be; None if none runs."""
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -95,8 +95,7 @@ def _running() -> SparkSession | None:
 def _started(given: dict[str, str], app_name: str) -> SparkSession:
     """Start Java, settle the settings with what Spark's own files say, and start Spark."""
     if SUBMITTED not in os.environ:
-        java, spark = chosen(), spark_version()
-        os.environ["JAVA_HOME"] = str(home_for(java, spark or (0, 0)))
+        os.environ["JAVA_HOME"] = str(home())
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession

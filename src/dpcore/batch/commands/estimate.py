@@ -28,6 +28,8 @@ from dpcore.pages.numbers import json_text, misses, readable
 from dpcore.pages.words import NOT_SECURE, guarantee_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpcore._stores import Location
     from dpcore.batch.estimate.page import EstimatePages
 
@@ -47,6 +49,7 @@ def run(
     output: str | None,
     overwrite: bool,
     log: Path | None,
+    estimating: Callable[..., Estimates] | None = None,
 ) -> None:
     """Estimate and print; the entry point turns errors into exit codes."""
     with logged(log, "estimate", input=path) as events:
@@ -56,7 +59,9 @@ def run(
             pa.set_cpu_count(threads)
         with shown_on(sys.stderr) as progress:
             shown = Logged(progress, events)
-            found = estimate(path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=shown)
+            found = (estimating or estimate)(
+                path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=shown
+            )
         if not found.secure:
             click.echo(f"warning: {NOT_SECURE}", err=True)
         if place is not None:

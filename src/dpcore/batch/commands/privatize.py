@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.batch.commands import privatize_text, words
+from dpcore.batch.commands.engines import Engine, Finished
 from dpcore.batch.commands.log import Logged, logged
 from dpcore.batch.commands.progress import shown_on
 from dpcore.batch.jobfile.settings import Settings
@@ -42,15 +43,17 @@ def run(
     target: str | None,
     given: Sequence[str],
     log: Path | None,
+    engine: Engine[Plan, Finished] | None = None,
 ) -> None:
     """Run or describe a job; the entry point turns errors into exit codes."""
+    engine = Engine("local", make_plan, privatize) if engine is None else engine
     words.begin(dry_run=dry_run, folder=folder, curator=curator)
     settings = Settings.read(given, source=source, target=target)
-    with logged(log, "privatize", job=str(job), settings=settings.written(), curator=curator) as events:
+    with logged(log, "privatize", job=str(job), settings=settings.written(), curator=curator, **engine.facts()) as events:
         loaded = load_job(job, settings=settings)
         reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem)
         options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports, log)}
-        plan, refusal = words.planned(make_plan, loaded, dry_run=dry_run, **options)
+        plan, refusal = words.planned(engine.plan, loaded, dry_run=dry_run, **options)
         events.planned(plan, dry_run=dry_run)
         words.warn(loaded)
         if dry_run:
@@ -63,13 +66,21 @@ def run(
             return
         if threads is not None:
             pa.set_cpu_count(threads)
-        _run(plan, threads, events, None if folder is None else page.PrivatizePages(folder, plan, job), as_json=wants_json(as_json))
+        _run(engine, plan, threads, events, None if folder is None else page.PrivatizePages(folder, plan, job), as_json=wants_json(as_json))
 
 
-def _run(plan: Plan, threads: int | None, events: RunLog, pages: page.PrivatizePages | None, *, as_json: bool) -> None:
+def _run(
+    engine: Engine[Plan, Finished],
+    plan: Plan,
+    threads: int | None,
+    events: RunLog,
+    pages: page.PrivatizePages | None,
+    *,
+    as_json: bool,
+) -> None:
     with words.truthful(plan.publication):
         with shown_on(sys.stderr) as progress:
-            summary = privatize(plan, threads=threads, progress=Logged(progress, events))
+            summary = engine.run(plan, threads=threads, progress=Logged(progress, events))
         events.done(plan, "published")
         if pages is not None:
             pages.write(summary.rows)  # before standard output, which may be a closed pipe
@@ -110,11 +121,11 @@ def _print_plan(plan: Plan, *, as_json: bool) -> None:
     )
 
 
-def _print_summary(plan: Plan, rows: int, *, as_json: bool) -> None:
+def _print_summary(plan: Plan, rows: int | None, *, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(page.report_document(plan, rows)))
         return
-    echo(f"{plan.output}: {rows:,} rows, {_columns_in_words(plan)}")
+    echo(f"{plan.output}: {'' if rows is None else f'{rows:,} rows, '}{_columns_in_words(plan)}")
     echo("\n".join([f"spent {page.privacy_statement(plan.job)}", *_notes(plan)]))
     echo(f"To read it: dpcore estimate {shlex.quote(str(plan.output))}")
 

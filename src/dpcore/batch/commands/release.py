@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.batch.commands import words
+from dpcore.batch.commands.engines import Engine
 from dpcore.batch.commands.log import Logged, logged
 from dpcore.batch.commands.progress import shown_on
 from dpcore.batch.jobfile.settings import Settings
@@ -43,17 +44,17 @@ def run(
     target: str | None,
     given: Sequence[str],
     log: Path | None,
+    engine: Engine[ReleasePlan, dict[str, Any]] | None = None,
 ) -> None:
     """Run or describe a job; the entry point turns errors into exit codes."""
-    from dpcore.batch.release.plan import make_release_plan
-
+    engine = _local() if engine is None else engine
     words.begin(dry_run=dry_run, folder=folder, curator=curator)
     settings = Settings.read(given, source=source, target=target)
-    with logged(log, "release", job=str(job), settings=settings.written(), curator=curator) as events:
+    with logged(log, "release", job=str(job), settings=settings.written(), curator=curator, **engine.facts()) as events:
         loaded = load_release_job(job, settings=settings)
         reports = [] if folder is None else report_paths(folder, Path(loaded.output.path).stem, Path(loaded.output.path))
         options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports, log)}
-        plan, refusal = words.planned(make_release_plan, loaded, dry_run=dry_run, **options)
+        plan, refusal = words.planned(engine.plan, loaded, dry_run=dry_run, **options)
         events.planned(plan, dry_run=dry_run)
         words.warn(loaded)
         if dry_run:
@@ -66,15 +67,28 @@ def run(
             return
         if threads is not None:
             pa.set_cpu_count(threads)
-        _run(plan, threads, events, None if folder is None else _pages(folder, plan, job), as_json=wants_json(as_json))
+        _run(engine, plan, threads, events, None if folder is None else _pages(folder, plan, job), as_json=wants_json(as_json))
 
 
-def _run(plan: ReleasePlan, threads: int | None, events: RunLog, pages: ReleasePages | None, *, as_json: bool) -> None:
-    from dpcore.batch.release import run
+def _local() -> Engine[ReleasePlan, dict[str, Any]]:
+    from dpcore.batch.release.plan import make_release_plan
+    from dpcore.batch.release.run import run as release
 
+    return Engine("local", make_release_plan, release)
+
+
+def _run(
+    engine: Engine[ReleasePlan, dict[str, Any]],
+    plan: ReleasePlan,
+    threads: int | None,
+    events: RunLog,
+    pages: ReleasePages | None,
+    *,
+    as_json: bool,
+) -> None:
     with words.truthful(plan.publication):
         with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
-            document = run(plan, threads=threads, progress=Logged(progress, events))
+            document = engine.run(plan, threads=threads, progress=Logged(progress, events))
         events.done(plan, "published")
         if pages is not None:
             pages.write(document)  # before standard output, which may be a closed pipe
