@@ -95,7 +95,14 @@ class SparkPasses:
         counted = counted.groupBy("key").agg(F.sum("n").alias("n"))
         counted = counted.repartitionByRange(_partitions(frame), "key").sortWithinPartitions("key")
         stage = f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, answer.grouping.names))}"
-        return watched(self._spark, lambda: work(_batches(counted.toLocalIterator())), self._progress, stage)
+        return self._run(lambda: work(_batches(counted.toLocalIterator())), stage)
+
+    def _run(self, action: Callable[[], Found], stage: str) -> Found:
+        """Run an action of Spark; its result counts if the files of the table are still those of the plan."""
+        try:
+            return watched(self._spark, action, self._progress, stage)
+        finally:
+            self._table.snapshot.check(self._table.frame)
 
     def _choice(self, plan: ReleasePlan) -> ByValue | None:
         """How units choose: in each pass, and in each attempt at a task, alike. Rows that are equal in what a job reads are one to it."""
@@ -151,7 +158,7 @@ class SparkPasses:
         if size * count > DIRECT_BYTES:
             for fewer in (math.isqrt(count) + 1, 1):
                 parts = parts.repartition(fewer).mapInArrow(functools.partial(part_functions.merged_parts, stamp()), PART)
-        found = watched(self._spark, parts.collect, self._progress, stage)
+        found = self._run(parts.collect, stage)
         return merged(bytes(row[0]) for row in found) or nothing
 
     def _different(self, plan: ReleasePlan) -> dict[int, Any]:
@@ -167,7 +174,7 @@ class SparkPasses:
         values = frame.mapInArrow(functools.partial(part_functions.listed, stamp(), job), VALUES)
         counted = values.distinct().groupBy("place", "part").agg(F.count(F.lit(1)).alias("n"))
         stage = f"counting different values of {', '.join(dict.fromkeys(repr(each.section.column) for each in counting))}"
-        found = watched(self._spark, counted.collect, self._progress, stage)
+        found = self._run(counted.collect, stage)
         return counts_of(((row[0], row[1], row[2]) for row in found), plan)
 
 

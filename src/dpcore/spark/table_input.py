@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dpcore.batch.tables.inputs import Inputs
 from dpcore.batch.tables.pieces import FileInfo
+from dpcore.spark.snapshots import Snapshot, pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,16 +52,19 @@ class SparkInput(Inputs):
         The table.
     info : FileInfo
         Its names and types; without types for text of a CSV.
+    snapshot : Snapshot
+        The files that it reads, as they are when the job is planned.
     """
 
     frame: Any = field(repr=False)
     info: FileInfo
+    snapshot: Snapshot = field(repr=False)
 
     @classmethod
     def of(cls, frame: Any, name: str = NAME, *, as_text: bool = False) -> SparkInput:
         """The input of one job; `as_text` if all columns are text of a format without types."""
         schema = None if as_text else schema_of(frame)
-        return cls("arrow", (Path(name),), {}, frame, FileInfo(tuple(frame.columns), schema, None))
+        return cls("arrow", (Path(name),), {}, frame, FileInfo(tuple(frame.columns), schema, None), pinned(frame))
 
     @property
     def sizes(self) -> tuple[int, ...]:
