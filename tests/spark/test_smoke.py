@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dpcore.errors import DataError, StorageError
-from dpcore.spark import make_session
+from dpcore.batch import estimate as local_estimate
+from dpcore.errors import DataError, JobError, StorageError
+from dpcore.spark import estimate, make_session, privatize
 from dpcore.spark.settings import check
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import check_workers, stamp
+from support.spark_noise import is_complete, job, rows_of, write_input
 
 
 def test_a_session_of_two_processes_is_set_as_the_protocol_needs_it(spark):
@@ -45,3 +47,13 @@ def test_messages_of_spark_that_quote_cells_are_not_shown(spark, capfd):
         watched(spark, lambda: spark.sql("SELECT CAST('a private word' AS INT)").collect())
     assert "private" not in str(caught.value)
     assert "private word" not in "".join(capfd.readouterr())
+
+
+def test_a_frame_gets_its_noise_while_it_is_written_and_estimates_are_those_of_one_machine(spark, tmp_path):
+    frame = spark.read.parquet(write_input(tmp_path / "in"))
+    written = privatize(frame, job()).write(tmp_path / "out")
+    assert written.covers_attempts
+    assert is_complete(rows_of(tmp_path / "out"))
+    assert repr(estimate(tmp_path / "out").document()) == repr(local_estimate(tmp_path / "out").document())
+    with pytest.raises(JobError, match="append"):
+        privatize(frame, job()).write(tmp_path / "out", mode="append")
