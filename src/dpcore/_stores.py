@@ -77,11 +77,13 @@ class StoreError(StorageError):
     ----------
     why : str
         The cause in words, without any text of the store.
+    place : Address or None
+        What the request was about.
     """
 
-    def __init__(self, message: str, why: str = "") -> None:
+    def __init__(self, message: str, why: str = "", place: Address | None = None) -> None:
         super().__init__(f"{message}{f': {why}' if why else ''}")
-        self.why = why
+        self.why, self.place = why, place
 
     @property
     def is_absence(self) -> bool:
@@ -215,6 +217,19 @@ def cause(error: BaseException) -> str:
     return ""
 
 
+def with_cause(error: StorageError) -> StorageError:
+    """The error with the cause of the store's failure that led to it, if one did."""
+    if isinstance(error, StoreError):
+        return error
+    before: BaseException | None = error
+    while before is not None:
+        why = cause(before) if not isinstance(before, StorageError) else getattr(before, "why", "")
+        if why:
+            return StoreError(str(error), why)
+        before = before.__context__
+    return error
+
+
 @contextlib.contextmanager
 def _refusals(address: Address, what: str) -> Iterator[None]:
     try:
@@ -225,7 +240,7 @@ def _refusals(address: Address, what: str) -> Iterator[None]:
         why = CAUSES["NOT_FOUND"] if isinstance(error, FileNotFoundError) else cause(error) or _system_words(error)
         if why in {CAUSES["ACCESS_DENIED"], CAUSES["UNAUTHENTICATED"]} and not _has_credentials(address.scheme):
             why = f"there are no credentials; {_advice(address.scheme)}"
-        raise StoreError(f"{address}: {what}", why) from None
+        raise StoreError(f"{address}: {what}", why, address) from None
 
 
 def _system_words(error: BaseException) -> str:

@@ -204,7 +204,7 @@ class Publication:
         self.state = "sealed"
 
     def _unpublished(self, shown: Sequence[tuple[SealedFile, os.stat_result]], error: OSError) -> StorageError:
-        place = error.filename or self.names[-1]
+        place = getattr(error, "place", None) or error.filename or self.names[-1]
         if self.charge.is_recorded:
             return StorageError(
                 f"cannot put {place} in its place{reason(error)}. The output is complete, and sealed in the ledger: "

@@ -176,8 +176,10 @@ def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Ite
         try:
             _check_same(path, now, found)  # Of the open file, not of its name: what has taken its place since is not what is read.
             yield Source(path, file, found.size, isinstance(place, Address))
-        except Exception:
+        except Exception as error:
             _check_unchanged(path, file, found)
+            if isinstance(place, Address) and isinstance(error, StorageError):
+                raise _stores.with_cause(error) from None
             raise
         _check_unchanged(path, file, found)
 
