@@ -30,6 +30,32 @@ def s3(s3_endpoint, monkeypatch):
     return Store("s3", bucket, system)
 
 
+@pytest.fixture(scope="session")
+def gs_endpoint():
+    """The address of a server with the interface of Google's store."""
+    from support.stores import gs_server
+
+    with gs_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def gs(gs_endpoint, monkeypatch):
+    """An empty bucket, and an environment that names its server."""
+    from support.stores import Store, gs_system
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gs_endpoint)
+    system, bucket = gs_system(gs_endpoint), f"bucket-{next(NUMBERS)}"
+    system.create_dir(bucket)
+    return Store("gs", bucket, system)
+
+
+@pytest.fixture(params=["s3", "gs"])
+def store(request):
+    """An empty bucket of each kind."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture
 def place(tmp_path, capsys):
     """What privatises a table."""

@@ -22,26 +22,26 @@ def said(place):
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_an_object_gives_what_its_file_gives(place, s3: Store, ending):
+def test_an_object_gives_what_its_file_gives(place, store: Store, ending):
     place.source = write_table(people(3000), place.folder / f"in.{ending}", row_group_rows=700)
     place.write_job(JOB, keep=["state", "note"])
     assert place.privatize().code == 0
     local = place.target.read_bytes()
-    place.source = s3.put(f"deep/er/in.{ending}", place.source)
+    place.source = store.put(f"deep/er/in.{ending}", place.source)
     place.write_job(JOB, keep=["state", "note"])
     assert place.privatize("--overwrite").code == 0
     assert place.target.read_bytes() == local
 
 
 @pytest.mark.parametrize("unit", ["row", "person"])
-def test_folders_and_globs_give_what_those_of_files_give(counter, s3: Store, unit):
+def test_folders_and_globs_give_what_those_of_files_give(counter, store: Store, unit):
     table = people(900)
     for part in range(3):
         write_table(table.slice(part * 300, 300), counter.folder / f"parts/y{part % 2}/{part}.parquet", row_group_rows=100)
     (counter.folder / "parts/_SUCCESS").touch()
     (counter.folder / "parts/.hidden.parquet").write_bytes(b"no table")
     privacy = {"max_epsilon": 1.0} | ({} if unit == "row" else {"unit": unit, "max_rows_per_unit": 2})
-    address = s3.put_folder(counter.folder / "parts", "parts")
+    address = store.put_folder(counter.folder / "parts", "parts")
     answers = []
     for root in (counter.folder / "parts", address):
         for way in ("", "/*/*.parquet", "/**/*.parquet", "/y[01]/?.parquet"):
@@ -53,24 +53,24 @@ def test_folders_and_globs_give_what_those_of_files_give(counter, s3: Store, uni
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_estimates_of_objects_are_those_of_files(place, s3: Store):
+def test_estimates_of_objects_are_those_of_files(place, store: Store):
     write_table(people(2000), place.source)
     for ending, more in (("parquet", {}), ("csv", {}), ("arrow", {"shards": 3})):
         place.target = place.folder / "out" / f"t.{ending}"
         place.write_job(JOB, **more)
         assert place.privatize("--overwrite").code == 0
         name = "t.shards.json" if more else place.target.name
-        address = s3.put_folder(place.target.parent, f"of-{ending}")
+        address = store.put_folder(place.target.parent, f"of-{ending}")
         local, remote, globbed = (
             estimate(way).document()["columns"] for way in (place.target.parent / name, f"{address}/{name}", f"{address}/*.{ending}")
         )
         assert json_text(local) == json_text(remote) == json_text(globbed)
 
 
-def test_folders_of_columns_are_columns_in_a_store_too(counter, s3: Store):
+def test_folders_of_columns_are_columns_in_a_store_too(counter, store: Store):
     for year, region in ((2023, "a%20b"), (2024, "a%20b"), (2024, "c")):
         write_table(people(50 + year - 2000), counter.folder / f"t/year={year}/region={region}/x.parquet")
-    address = s3.put_folder(counter.folder / "t", "t")
+    address = store.put_folder(counter.folder / "t", "t")
     sums = {
         "n": {"kind": "count", "group_by": ["year", "region"], "groups": {"year": [2023, 2024], "region": ["a b", "c"]}, "epsilon": 1.0}
     }
@@ -83,9 +83,9 @@ def test_folders_of_columns_are_columns_in_a_store_too(counter, s3: Store):
     assert answers[0] == answers[1]
 
 
-def test_what_is_not_there_is_named(place, s3: Store):
-    s3.put("there/x.parquet", b"")
-    for way in (s3.address("absent.parquet"), "s3://no-such-bucket/x.parquet", s3.address("there/*.csv")):
+def test_what_is_not_there_is_named(place, store: Store):
+    store.put("there/x.parquet", b"")
+    for way in (store.address("absent.parquet"), f"{store.scheme}://no-such-bucket/x.parquet", store.address("there/*.csv")):
         place.source = way
         place.write_job(JOB)
         done = place.privatize()
@@ -97,21 +97,21 @@ def test_what_is_not_there_is_named(place, s3: Store):
 @pytest.mark.parametrize(
     ("log", "kind"), [("_delta_log/0.json", "Delta Lake"), ("metadata/v1.metadata.json", "Iceberg"), (".hoodie/h", "Hudi")]
 )
-def test_a_table_with_a_log_is_refused_wherever_it_is_entered(place, s3: Store, log, kind):
-    s3.put(f"t/{log}", b"")
-    s3.put("t/2024/jan.parquet", write_table(people(5), place.folder / "in.parquet"))
+def test_a_table_with_a_log_is_refused_wherever_it_is_entered(place, store: Store, log, kind):
+    store.put(f"t/{log}", b"")
+    store.put("t/2024/jan.parquet", write_table(people(5), place.folder / "in.parquet"))
     for way in ("t", "t/2024", "t/2024/*.parquet", "t/2024/jan.parquet"):
-        place.source = s3.address(way)
+        place.source = store.address(way)
         place.write_job(JOB)
         done = place.privatize()
         assert (done.code, done.out) == (2, "")
-        assert f"{s3.address('t')} is a table of {kind}" in done.err
+        assert f"{store.address('t')} is a table of {kind}" in done.err
 
 
 @pytest.mark.parametrize(
     "address", ["s3://key:secret@bucket/x.parquet", "s3:///x.parquet", "s3://bucket/a//b.parquet", "s3://bucket/../b.csv"]
 )
-def test_addresses_that_no_store_has_are_refused(place, s3: Store, address):
+def test_addresses_that_no_store_has_are_refused(place, store: Store, address):
     place.source = address
     place.write_job(JOB)
     done = place.privatize()
@@ -119,12 +119,12 @@ def test_addresses_that_no_store_has_are_refused(place, s3: Store, address):
     assert "secret" not in done.err
 
 
-def test_a_damaged_object_is_named_by_its_row_group(place, s3: Store):
+def test_a_damaged_object_is_named_by_its_row_group(place, store: Store):
     from support.jobs import damage
 
     write_table(people(3000), place.source, row_group_rows=1000)
     damage(place.source, 1, "visits")
-    place.source = s3.put("in.parquet", place.source)
+    place.source = store.put("in.parquet", place.source)
     place.write_job(JOB)
     done = place.privatize()
     assert done.code == 4
@@ -132,12 +132,12 @@ def test_a_damaged_object_is_named_by_its_row_group(place, s3: Store):
     assert place.left_behind() == []
 
 
-def test_a_frame_may_be_an_address(s3: Store, tmp_path):
+def test_a_frame_may_be_an_address(store: Store, tmp_path):
     from dpcore import PrivateTable
     from dpcore.testing import KeyedRandom
 
     path = write_table(pa.table({"x": list(range(100))}), tmp_path / "x.parquet")
-    address = s3.put("x.parquet", path)
+    address = store.put("x.parquet", path)
     key = bytes(32)
     answers = [PrivateTable(each, rng=KeyedRandom(key)).sum("x", epsilon=1.0, lower=0, upper=100).value for each in (str(path), address)]
     assert answers[0] == answers[1]

