@@ -15,6 +15,7 @@ VENV_SANITIZE := .venv-sanitize
 VENV_TSAN := .venv-tsan
 VENV_FT := .venv-ft
 VENV_SPARK35 := .venv-spark35
+VENV_STORES := .venv-stores
 
 # Folders are listed too, so that a deleted file counts as a change. Cython writes its C beside the .pyx; that is not a source.
 SOURCES := pyproject.toml setup.py $(shell find src \( -name __pycache__ -o -path 'src/_kernels/_*.c' -o -name '*.so' \) -prune -o -print)
@@ -34,7 +35,7 @@ SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-ft test-interop test-spark test-spark4 test-spark35 ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
+.PHONY: help demo test test-long test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +72,9 @@ test-spark: test-spark4 test-spark35  ## the tests of dpcore.spark with pyspark 
 
 test-spark4: $(VENV)/installed-test  ## the tests of dpcore.spark with pyspark 4 alone
 	$(VENV)/bin/python -m pytest -m "long or not long" -n 0 $(SPARK_TESTS) $(PYTEST_ARGS)
+
+test-stores: $(VENV_STORES)/installed-stores  ## the tests of jobs on S3, Google's store and tables of Delta Lake, with servers on this machine
+	$(VENV_STORES)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile tests/stores tests/api/batch/tables/test_partitions.py $(PYTEST_ARGS)
 
 test-spark35: $(VENV_SPARK35)/installed-spark35  ## the tests of dpcore.spark with pyspark 3.5 and Java 17 alone
 	$(VENV_SPARK35)/bin/python -m pytest -m "long or not long" -n 0 $(SPARK_TESTS) $(PYTEST_ARGS)
@@ -131,7 +135,7 @@ hooks: $(VENV)/installed-lint  ## run the linters before every commit
 	$(VENV)/bin/pre-commit install
 
 clean:  ## remove everything that make has made
-	rm -rf .venv .venv-peers .venv-peer-* .venv-sanitize .venv-tsan .venv-ft .venv-spark35 build dist wheelhouse *.egg-info docs/_build out
+	rm -rf .venv .venv-peers .venv-peer-* .venv-sanitize .venv-tsan .venv-ft .venv-spark35 .venv-stores build dist wheelhouse *.egg-info docs/_build out
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 	rm -f src/_kernels/_*.c
 	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
@@ -157,6 +161,7 @@ endef
 
 $(eval $(call install,$(VENV),demo,batch))
 $(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)spark$(comma)test$(comma)proofs$(comma)packaging))
+$(eval $(call install,$(VENV_STORES),stores,batch$(comma)delta$(comma)test-stores))
 $(eval $(call install,$(VENV_SPARK35),spark35,batch$(comma)spark35$(comma)test-tools))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)docs))

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpcore import _stores
+from dpcore._addresses import Address, Location
 from dpcore._locks import OPEN_FILES_MOVE, try_lock
-from dpcore._stores import Address, Location
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:

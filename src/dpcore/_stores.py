@@ -14,18 +14,16 @@ import functools
 import hashlib
 import os
 import re
-from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from dpcore._addresses import Address, advice
 from dpcore.errors import JobError, StorageError
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
+    from pathlib import Path
 
-SCHEMES = ("s3", "gs", "abfs", "abfss")
-"""Of the stores that pyarrow knows: Amazon's and those with its interface, Google's, and Azure's."""
 ATTEMPTS = 5
 """Requests of S3 that are made before one counts as failed; `AWS_MAX_ATTEMPTS` replaces it."""
 RETRY_SECONDS = 60
@@ -33,7 +31,6 @@ RETRY_SECONDS = 60
 PART_BYTES = 8 << 20
 MOST_PARTS = 9_000
 """Of an upload; stores take 10,000."""
-_ADDRESS = re.compile(r"(?P<scheme>[a-z0-9]+)://(?P<bucket>[^/]*)(?:/(?P<key>.*))?", re.DOTALL)
 _S3_CODES = re.compile(r"AWS Error ([A-Z_]{3,40}|UNKNOWN \(HTTP status \d{3}\)) during ([A-Za-z]{3,40}) operation")
 _GS_CODES = re.compile(r"google::cloud::Status\(([A-Z_]{3,40}):")
 CAUSES = {
@@ -63,11 +60,6 @@ CAUSES = {
     "INVALID_ARGUMENT": "the store refused the request",
 }
 """What the codes of stores mean. No other word of a store's message is shown: it may hold anything."""
-NO_CREDENTIALS = {
-    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role is given (AWS_SKIP_SIGNATURE=true reads "
-    "public objects without)",
-    "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login",
-}
 
 
 class StoreError(StorageError):
@@ -91,92 +83,6 @@ class StoreError(StorageError):
         return self.why in {CAUSES["NO_SUCH_KEY"], CAUSES["NOT_FOUND"]}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Address:
-    """The name of an object, or of all that begin with it and a slash.
-
-    It has the pure methods of a path, and none that would look for a file.
-
-    Attributes
-    ----------
-    scheme, bucket, key : str
-        `scheme://bucket/key`.
-    """
-
-    scheme: str
-    bucket: str
-    key: str
-
-    @classmethod
-    def of(cls, text: str, name: str = "path") -> Address:
-        """Read an address; raises `JobError` for one that no store has."""
-        found = _ADDRESS.fullmatch(text)
-        if found is None or found["scheme"] not in SCHEMES:
-            raise JobError(f"{name} = {text!r} must be an address like s3://bucket/key; stores are {', '.join(SCHEMES)}")
-        scheme, bucket, key = found["scheme"], found["bucket"], (found["key"] or "").rstrip("/")
-        if ":" in bucket or ("@" in bucket and not scheme.startswith("abfs")):
-            # The address is printed, and recorded in ledgers.
-            raise JobError(f"{name}: an address holds no keys; give them in the environment: {_advice(scheme)}")
-        if not bucket or any(part in {"", ".", ".."} for part in key.split("/") if key):
-            raise JobError(f"{name} = {text!r} must name a bucket and, if more, parts between single slashes that are not . or ..")
-        return cls(scheme, bucket, key)
-
-    def __str__(self) -> str:
-        return f"{self.scheme}://{self.bucket}/{self.key}" if self.key else f"{self.scheme}://{self.bucket}"
-
-    @property
-    def inner(self) -> str:
-        """The path that pyarrow takes."""
-        bucket = self.bucket.partition("@")[0]
-        return f"{bucket}/{self.key}" if self.key else bucket
-
-    @property
-    def name(self) -> str:
-        """The last part."""
-        return self.key.rpartition("/")[2]
-
-    @property
-    def suffix(self) -> str:
-        """The ending of the name, with its dot."""
-        stem, dot, ending = self.name.rpartition(".")
-        return f".{ending}" if dot and stem and ending else ""
-
-    @property
-    def stem(self) -> str:
-        """The name without its ending."""
-        return self.name.removesuffix(self.suffix)
-
-    @property
-    def parent(self) -> Address:
-        """What comes before the name."""
-        return Address(self.scheme, self.bucket, self.key.rpartition("/")[0])
-
-    @property
-    def parents(self) -> tuple[Address, ...]:
-        """All of those, the nearest first."""
-        return (self.parent, *self.parent.parents) if self.key else ()
-
-    def with_name(self, name: str) -> Address:
-        """The address beside this one."""
-        return self.parent.below(name)
-
-    def below(self, name: str) -> Address:
-        """The address of a name inside this one."""
-        return Address(self.scheme, self.bucket, f"{self.key}/{name}" if self.key else name)
-
-    def is_relative_to(self, other: Address) -> bool:
-        """Whether it is this one, or below it."""
-        return self == other or other in self.parents
-
-    def absolute(self) -> Address:
-        """The address itself."""
-        return self
-
-
-Location = Path | Address
-"""Where a file is: on this machine, or in a store."""
-
-
 class ObjectVersion(NamedTuple):
     """What an object was: another value for one that was replaced.
 
@@ -192,16 +98,6 @@ class ObjectVersion(NamedTuple):
     def identity(self) -> str:
         """Equal for all names of one object, which has one."""
         return self.address
-
-
-def is_address(path: object) -> bool:
-    """Whether a text names an object of a store."""
-    return isinstance(path, str) and path.partition("://")[0] in SCHEMES and "://" in path
-
-
-def location_of(text: str) -> Location:
-    """The place that a text names."""
-    return Address.of(text) if is_address(text) else Path(text)
 
 
 # Requests
@@ -239,17 +135,13 @@ def _refusals(address: Address, what: str) -> Iterator[None]:
     except (OSError, ValueError) as error:
         why = CAUSES["NOT_FOUND"] if isinstance(error, FileNotFoundError) else cause(error) or _system_words(error)
         if why in {CAUSES["ACCESS_DENIED"], CAUSES["UNAUTHENTICATED"]} and not _has_credentials(address.scheme):
-            why = f"there are no credentials; {_advice(address.scheme)}"
+            why = f"there are no credentials; {advice(address.scheme)}"
         raise StoreError(f"{address}: {what}", why, address) from None
 
 
 def _system_words(error: BaseException) -> str:
     code = getattr(error, "errno", None)
     return os.strerror(code) if isinstance(code, int) and code > 0 else ""
-
-
-def _advice(scheme: str) -> str:
-    return NO_CREDENTIALS.get(scheme, "set AZURE_STORAGE_ACCOUNT_KEY or another variable that Azure's identity library takes")
 
 
 def _has_credentials(scheme: str) -> bool:

@@ -166,9 +166,9 @@ def test_a_killed_job_is_completed(place, store: Store, staging, step, way, endi
 
 
 def test_two_jobs_with_one_output_do_not_both_write_it(place, store: Store, staging):
+    from dpcore._addresses import Address
     from dpcore._locks import NameLock
     from dpcore._staging import staged
-    from dpcore._stores import Address
 
     write_table(people(30), place.source)
     place.target = store.address("o.parquet")
@@ -204,9 +204,10 @@ def test_an_object_that_appears_meanwhile_stays(place, store: Store, staging, mo
 
 def test_a_large_object_is_sent_in_parts(store: Store, tmp_path):
     from dpcore import _stores
+    from dpcore._addresses import Address
     from dpcore._files import digest_of
 
     content = tmp_path / "content"
     content.write_bytes(os.urandom(1 << 20) * 21)
-    _stores.upload(content, _stores.Address.of(store.address("large")), digest_of(content), overwrite=False)
+    _stores.upload(content, Address.of(store.address("large")), digest_of(content), overwrite=False)
     assert store.get("large") == content.read_bytes()

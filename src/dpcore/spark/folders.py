@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpcore._addresses import Location
     from dpcore._sealed_files import SealedFile
-    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import Format
 
 LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_", ".")

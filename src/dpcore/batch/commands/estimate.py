@@ -10,10 +10,11 @@ import click
 import numpy as np
 import pyarrow as pa
 
+from dpcore._addresses import Address
 from dpcore._files import AtomicFile, remove_stale
 from dpcore._signals import Deferred
 from dpcore._staging import staged, staging_folder
-from dpcore._stores import Address, has_bucket
+from dpcore._stores import has_bucket
 from dpcore._terminal import make_table, print_table, wants_json
 from dpcore.batch.commands.log import Logged, logged
 from dpcore.batch.commands.progress import shown_on
@@ -30,7 +31,7 @@ from dpcore.pages.words import NOT_SECURE, guarantee_in_words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcore._stores import Location
+    from dpcore._addresses import Location
     from dpcore.batch.estimate.page import EstimatePages
 
 LINES = 8

@@ -35,7 +35,7 @@ from dpcore.pages.printable import check_no_formula
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcore._stores import Location
+    from dpcore._addresses import Location
     from dpcore.batch.jobfile.sections import Format
     from dpcore.batch.tables.inputs import Inputs
     from dpcore.batch.tables.pieces import FileInfo

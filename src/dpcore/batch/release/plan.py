@@ -44,7 +44,7 @@ from dpcore.privacy import Privacy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dpcore._stores import Location
+    from dpcore._addresses import Location
     from dpcore.batch.release.grouping import Grouping
     from dpcore.batch.release.private_grouping import PrivateGrouping
     from dpcore.batch.release.queries import Grouped

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from dpcore._addresses import is_address
 from dpcore._sealed_files import content_digest, has_content
-from dpcore._stores import is_address
 from dpcore.accounting import Ledger
 from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.tables.ledger_state import ledger_summary
@@ -24,9 +24,9 @@ from dpcore.rng import STREAM_VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from dpcore._addresses import Location
     from dpcore._locks import NameLock
     from dpcore._sealed_files import SealedFile
-    from dpcore._stores import Location
     from dpcore.accounting import Budget, Entry, Reservation
     from dpcore.batch.jobfile.sections import JobFile
 

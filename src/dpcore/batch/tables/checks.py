@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from dpcore._stores import Address, has_bucket
+from dpcore._addresses import Address
+from dpcore._stores import has_bucket
 from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import declared_files, settings_of
@@ -21,7 +22,7 @@ from dpcore.errors import JobError, ParameterTypeError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dpcore._stores import Location
+    from dpcore._addresses import Location
     from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.places import Place

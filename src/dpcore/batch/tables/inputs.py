@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from dpcore._stores import Address
+from dpcore._addresses import Address
 from dpcore.batch.jobfile.local_paths import address_of, check_local
 from dpcore.batch.jobfile.sections import SUFFIXES
 from dpcore.batch.tables import arrow_input, csv_input, parquet_input

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from dpcore._stores import Address
+    from dpcore._addresses import Address
 
 FOLDERS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 """Folders in which a log is, and whose it is."""

@@ -13,7 +13,7 @@ from dpcore.rng import STREAM_VERSION
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpcore._stores import Location
+    from dpcore._addresses import Location
     from dpcore.batch.jobfile.sections import Format, JobFile
     from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.privacy import Privacy

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dpcore import _stores
-from dpcore._stores import Address
+from dpcore._addresses import Address
 from dpcore.batch.tables.logs import check_no_log_in
 from dpcore.batch.tables.partitions import is_hidden
 from dpcore.errors import StorageError

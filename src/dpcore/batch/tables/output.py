@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from dpcore._addresses import Location
     from dpcore._sealed_files import SealedFile
-    from dpcore._stores import Location
     from dpcore.batch.jobfile.sections import Format
     from dpcore.batch.tables.publication import Publication
 

@@ -20,7 +20,7 @@ from dpcore.errors import JobError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dpcore._stores import Location
+    from dpcore._addresses import Location
     from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.sources import InputFile
 

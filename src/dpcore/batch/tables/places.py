@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcore._stores import Address, Location
+from dpcore._addresses import Address, Location
 from dpcore.batch.jobfile.local_paths import address_of
 from dpcore.errors import JobError, StorageError, reason
 

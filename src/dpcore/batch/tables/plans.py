@@ -15,7 +15,7 @@ from dpcore.batch.tables.inputs import Inputs, check_output_is_outside
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dpcore._stores import Location
+    from dpcore._addresses import Location
     from dpcore.batch.jobfile.sections import JobFile
     from dpcore.batch.tables.charge import Charge
     from dpcore.batch.tables.pieces import FileInfo

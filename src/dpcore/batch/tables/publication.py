@@ -14,12 +14,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from dpcore._addresses import Address
 from dpcore._files import AtomicFile, remove_stale
 from dpcore._locks import NameLock
 from dpcore._sealed_files import has_content, move_into_place, remove_output, sync_folder
 from dpcore._signals import Deferred
 from dpcore._staging import staged, staging_folder
-from dpcore._stores import Address
 from dpcore.accounting.ledger.states import reason_of
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.places import check_regular
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
+    from dpcore._addresses import Location
     from dpcore._sealed_files import SealedFile
-    from dpcore._stores import Location
     from dpcore.batch.tables.charge import Charge
 
 State = Literal["planned", "reserved", "sealed", "published", "done"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore import _stores
-from dpcore._stores import Address, Location
+from dpcore._addresses import Address, Location
 from dpcore.batch.jobfile.sections import MOST_SHARDS
 from dpcore.batch.tables.sources import Where, bytes_of, size_of
 from dpcore.errors import DataError, StorageError, reason

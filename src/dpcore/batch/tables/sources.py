@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import pyarrow as pa
 
 from dpcore import _stores
+from dpcore._addresses import Address, Location
 from dpcore._files import digest_of
-from dpcore._stores import Address, Location, ObjectVersion
+from dpcore._stores import ObjectVersion
 from dpcore.errors import JobError, StorageError, reason
 
 if TYPE_CHECKING:
