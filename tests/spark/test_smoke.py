@@ -14,7 +14,7 @@ from support.spark_noise import is_complete, job, rows_of, write_input
 
 
 def test_a_session_of_two_processes_is_set_as_the_protocol_needs_it(spark):
-    check(spark, expressions=True)
+    check(spark)
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.network.crypto.enabled") == conf.get("spark.io.encryption.enabled") == "true"
     assert make_session() is spark

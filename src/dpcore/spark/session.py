@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._java import home
 from dpcore.errors import JobError, StorageError
-from dpcore.spark.settings import EXPRESSIONS, SECRET, USUAL, check, check_conf, conf_of, has_executors, required
+from dpcore.spark.settings import SECRET, USUAL, check, check_conf, conf_of, has_executors, required
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +123,7 @@ def _settle(settled: SparkConf, given: Mapping[str, str], app_name: str) -> None
     settled.setIfMissing("spark.master", ALONE)
     master = settled.get("spark.master")
     check_conf(dict(settled.getAll()), master)
-    for setting in (*required(master), *EXPRESSIONS):
+    for setting in required(master):
         settled.setIfMissing(setting.name, setting.value)
     for name, value in USUAL.items():
         settled.setIfMissing(name, value)

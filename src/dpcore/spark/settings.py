@@ -60,15 +60,13 @@ READS = tuple(
 COMMIT = Setting(
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version", "1", "1", "version 2 shows files of a task before the job is complete"
 )
-EXPRESSIONS = (
-    Setting("spark.sql.ansi.enabled", "true", "true", "without it numbers overflow silently", while_running=True),
-    Setting("spark.sql.session.timeZone", "UTC", "", "days and hours are those of UTC, as on one machine", while_running=True),
-)
 ALWAYS = (SPILLS, ADAPTIVE, *READS, COMMIT)
-"""What every session needs. RPC is needed where executors are other processes, EXPRESSIONS where a job has `where` or `[[derive]]`."""
+"""What every session needs. RPC is needed where executors are other processes."""
 USUAL = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
     "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
 }
 """What sessions of dpcore have unless their user wants it otherwise; a session without it is accepted."""
 
@@ -83,15 +81,13 @@ def has_executors(master: str) -> bool:
     return master.startswith("local-cluster") or not master.startswith("local")
 
 
-def check(spark: SparkSession, *, expressions: bool = False) -> None:
+def check(spark: SparkSession) -> None:
     """Raise `JobError` unless a session is set as the protocol needs it.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
         A running session.
-    expressions : bool, default False
-        Whether Spark computes expressions of the job.
 
     Raises
     ------
@@ -104,8 +100,7 @@ def check(spark: SparkSession, *, expressions: bool = False) -> None:
     check_spark(version_of(spark.version))
     context = spark.sparkContext
     conf = dict(context.getConf().getAll())
-    wanted = (*required(context.master), *(EXPRESSIONS if expressions else ()))
-    wrong = [each for each in wanted if not _is_met(each, _value(spark, conf, each), conf)]
+    wrong = [each for each in required(context.master) if not _is_met(each, _value(spark, conf, each), conf)]
     lines = [_line(each, _value(spark, conf, each)) for each in wrong]
     if not _hides_secrets(conf.get(REDACTION)):
         lines.append(f"    {REDACTION} is {conf[REDACTION]!r}: it must match {SECRET}, which Spark would show; leave it unset")
@@ -170,8 +165,6 @@ def _value(spark: SparkSession, conf: Mapping[str, str], setting: Setting) -> st
 def _is_met(setting: Setting, value: str, conf: Mapping[str, str]) -> bool:
     if setting in RPC and conf.get("spark.ssl.rpc.enabled", "false") == "true":
         return True  # TLS, since Spark 4
-    if setting.value == "UTC":
-        return value in {"UTC", "Etc/UTC", "Z", "GMT", "+00:00"}
     return value.strip().lower() == setting.value
 
 

@@ -19,7 +19,7 @@ RIGHT = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
 }
-RUNTIME = {"spark.sql.adaptive.enabled": "false", "spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+RUNTIME = {"spark.sql.adaptive.enabled": "false"}
 
 
 class Conf(dict):
@@ -39,15 +39,15 @@ def session(master="local-cluster[2,1,1024]", version="4.3.0", module="pyspark.s
     return made
 
 
-def refusal(made, **options) -> str:
+def refusal(made) -> str:
     with pytest.raises(JobError) as caught:
-        settings.check(made, **options)
+        settings.check(made)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("master", ["local[*]", "local-cluster[2,1,1024]", "yarn", "k8s://https://host", "spark://host:7077"])
 def test_what_is_set_right_is_accepted(master):
-    settings.check(session(master), expressions=True)
+    settings.check(session(master))
 
 
 @pytest.mark.parametrize("name", [*RIGHT, "spark.sql.adaptive.enabled"])
@@ -102,13 +102,6 @@ def test_a_pattern_that_shows_secrets_is_refused():
 def test_settings_of_a_running_session_come_with_the_call_that_sets_them():
     said = refusal(session(runtime={"spark.sql.adaptive.enabled": "true"}))
     assert said.endswith('spark.conf.set("spark.sql.adaptive.enabled", "false")')
-
-
-def test_expressions_need_ansi_and_utc():
-    made = session(runtime={"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"})
-    settings.check(made)
-    assert "spark.sql.ansi.enabled is 'false'" in refusal(made, expressions=True)
-    assert "spark.sql.session.timeZone is 'Asia/Tokyo'" in refusal(made, expressions=True)
 
 
 def test_an_old_spark_is_refused():
