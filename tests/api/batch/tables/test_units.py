@@ -177,7 +177,7 @@ def test_a_person_with_a_third_of_the_rows_needs_no_more_memory(tmp_path, capsys
     assert place.privatize().code == 0
     assert sum(read_table(place.target).column("n").to_pylist()) == kept
     # A batch of a person's rows is never cut.
-    assert max(pieces) <= max(rows // 5, 1 << 17)
+    assert max(pieces) <= max(rows // 4, 1 << 17)
 
 
 def chosen_rows(place, people, limit, *, groups=None, update=lambda *_: None):
