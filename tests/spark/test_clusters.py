@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pyspark
 import pytest
 
-from dpcore.errors import StorageError
+from dpcore.accounting import Ledger
+from dpcore.errors import JobError, StorageError
+from dpcore.spark import release
 from dpcore.spark.watching import watched
+from dpcore.spark.workers import check_workers
 from support.spark import CONF, Standalone, executors, kill_executor, run_alone
 
 SPECULATES = """
@@ -117,6 +121,36 @@ def test_a_killed_executor_is_replaced_and_the_job_goes_on(spark, tmp_path):
     assert watched(spark, lambda: frame.mapInArrow(marked, frame.schema).count(), kill_when_it_runs) == 1200
     assert victims
     assert victims[0] not in executors(spark)
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"__init__.py": "raise ImportError"}, r"dpcore cannot be imported by its Python 3\.\S+ \(ImportError\)"),
+        (
+            {"__init__.py": "__version__ = '0.0.1'", "rng.py": "STREAM_VERSION = 1", "_backend.py": "selected_level = lambda: 'baseline'"},
+            r"dpcore 0\.0\.1 \(stream 1\)",
+        ),
+    ],
+)
+def test_executors_with_another_dpcore_stop_a_job_before_it_spends(spark, tmp_path, monkeypatch, files, words):
+    (tmp_path / "there" / "dpcore").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "there" / "dpcore" / name).write_text(text)
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}/there:$PYTHONPATH" exec {sys.executable} "$@"\n')
+    other.chmod(0o700)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(other))
+    with pytest.raises(JobError, match=words):
+        check_workers(spark)
+    query = {"name": "rows", "kind": "count", "epsilon": 1.0}
+    job = {"version": 1, "privacy": {"max_epsilon": 1.0}, "output": {"path": str(tmp_path / "answers.json")}, "query": [query]}
+    job["ledger"] = {"path": str(tmp_path / "a.ledger")}
+    Ledger.create(tmp_path / "a.ledger", epsilon=2.0)
+    with pytest.raises(JobError, match="executors do not have the dpcore of the driver"):
+        release(spark.range(10), job)
+    assert list(Ledger(tmp_path / "a.ledger").entries()) == []
+    assert not (tmp_path / "answers.json").exists()
 
 
 def test_a_worker_that_dies_for_good_ends_the_job_in_words(spark):
