@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from dpcore import _stores
 from dpcore._addresses import Address
 from dpcore.batch.jobfile.local_paths import address_of, check_local
 from dpcore.batch.jobfile.sections import SUFFIXES
 from dpcore.batch.tables import arrow_input, csv_input, parquet_input
-from dpcore.batch.tables.logs import check_no_log
+from dpcore.batch.tables.delta import LOG, delta_files, is_installed
+from dpcore.batch.tables.logs import check_no_log, check_no_log_in
 from dpcore.batch.tables.objects import named_objects, pattern_of
 from dpcore.batch.tables.partitions import is_hidden, partitioned, without_values
 from dpcore.batch.tables.pieces import slices
@@ -26,8 +28,10 @@ from dpcore.errors import JobError, StorageError, reason
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from dpcore._addresses import Location
     from dpcore._stores import ObjectVersion
     from dpcore.batch.jobfile.sections import Format, InputSection
+    from dpcore.batch.tables.delta import DeltaColumns
     from dpcore.batch.tables.partitions import Columns, Found
     from dpcore.batch.tables.pieces import Cut, FileInfo, Piece
     from dpcore.batch.tables.sources import InputFile, Source, Version
@@ -58,14 +62,14 @@ class Inputs:
         Their names, each file once.
     found : dict
         What each was when the job was planned; a file that is another when it is read, or becomes another, ends the job.
-    columns : Columns or None
-        The columns that the names of the folders hold; None if they hold none.
+    columns : Columns, DeltaColumns or None
+        The columns that the names of the folders, or the log of a table, hold; None if they hold none.
     """
 
     format: Format
     paths: tuple[InputFile, ...]
     found: dict[InputFile, Version | ObjectVersion]
-    columns: Columns | None = field(default=None, kw_only=True)
+    columns: Columns | DeltaColumns | None = field(default=None, kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -86,20 +90,19 @@ class Inputs:
     def pieces(self, path: InputFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns in `types` of one of the files, in pieces of bounded rows and bytes."""
         with opened(path, self.found[path]) as source:
-            own = {name: kind for name, kind in types.items() if name not in self.folder_columns}
-            for whole in READERS[self.format].pieces(source, own or self._counted(source), cut):
-                yield from slices(whole if len(own) == len(types) else self._completed(path, whole, types), cut.rows)
+            reader = READERS[self.format]
+            outside = set() if self.columns is None else self.columns.outside(lambda: reader.inspect(source))
+            own = {name: kind for name, kind in types.items() if name not in outside}
+            # Readers hand over rows of columns, of which there must be some.
+            for whole in reader.pieces(source, own or narrowest(path, reader.inspect(source)), cut):
+                yield from slices(whole if len(own) == len(types) else self._completed(path, whole, types, outside), cut.rows)
 
-    def _counted(self, source: Source) -> dict[str, pa.DataType]:
-        """Some column of a file, whose rows are counted: readers hand over rows of columns."""
-        return narrowest(source.path, READERS[self.format].inspect(source))
-
-    def _completed(self, path: InputFile, piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
-        """A piece with the columns of its folders."""
+    def _completed(self, path: InputFile, piece: Piece, types: Mapping[str, pa.DataType], outside: set[str]) -> Piece:
+        """A piece with the columns that are not in its file."""
         if self.columns is None:
             raise AssertionError("there are no such columns")
         columns = [
-            self.columns.column(path, name, len(piece.batch), kind) if name in self.columns.types else piece.batch.column(name)
+            self.columns.column(path, name, len(piece.batch), kind) if name in outside else piece.batch.column(name)
             for name, kind in types.items()
         ]
         return replace(piece, batch=pa.RecordBatch.from_arrays(columns, list(types)))
@@ -151,6 +154,9 @@ def discover(path: str, given: Format | None = None, key: str = "input.path", de
         If there is nothing to read.
     """
     address = address_of(key, path)
+    root = _root_of_delta(Path(path) if address is None else address)
+    if root is not None:
+        return _delta(root, given, key)
     found = _named(path, given, key) if address is None else _objects(address, given, key)
     if not found:
         raise StorageError(f"{key} = {path!r}: no {given or 'parquet, csv or arrow'} file found")
@@ -162,6 +168,30 @@ def discover(path: str, given: Format | None = None, key: str = "input.path", de
     check_no_log(place for place in map(place_of, names) if isinstance(place, Path))
     files = [name for name, _, _ in found]
     return Inputs(given or _common_format(path, key, files), tuple(names), dict(zip(names, versions, strict=True)), columns=columns)
+
+
+def _root_of_delta(root: Location) -> Location | None:
+    """The folder of a table of Delta Lake, if that is what is named and what reads its log is installed."""
+    if not is_installed():
+        return None
+    try:
+        log = _stores.kind(root.below(LOG)) == "folder" if isinstance(root, Address) else (root / LOG).is_dir()
+    except (OSError, ValueError) as error:  # What is wrong with the path is said where it is read.
+        if isinstance(error, StorageError):
+            raise
+        return None
+    return root if log else None
+
+
+def _delta(root: Location, given: Format | None, key: str) -> Inputs:
+    """The files that count in a table of Delta Lake."""
+    if given not in {None, "parquet"}:
+        raise JobError(f"{key} = {str(root)!r} is a table of Delta Lake, whose files are Parquet, and input.format says {given!r}")
+    check_no_log([root]) if isinstance(root, Path) else check_no_log_in(root, [])
+    names, columns = delta_files(root)
+    if not names:
+        raise StorageError(f"{key} = {str(root)!r}: this table of Delta Lake has no rows")
+    return Inputs("parquet", tuple(names), {name: version_of(name) for name in names}, columns=columns)
 
 
 def _objects(address: Address, given: Format | None, key: str) -> list[Found]:

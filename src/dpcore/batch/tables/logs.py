@@ -52,6 +52,7 @@ def refusal(folder: Path | Address, kind: str) -> JobError:
     """The error for such a table."""
     return JobError(
         f"{folder} is a table of {kind}, whose log says which files and rows still count, and dpcore does not read it; "
+        f"{'install dpcore[delta], and name the folder of the table, or ' if kind == FOLDERS['_delta_log'] else ''}"
         "export the table, and read the export"
     )
 

@@ -18,7 +18,7 @@ from dpcore.batch.tables.sources import Partitioned
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dpcore._addresses import Location
     from dpcore.batch.tables.pieces import FileInfo
@@ -75,6 +75,10 @@ class Columns:
             for name, kind in self.types.items():
                 schema = schema.append(pa.field(name, kind))
         return replace(info, names=(*info.names, *self.types), schema=schema)
+
+    def outside(self, own: Callable[[], FileInfo]) -> set[str]:  # noqa: ARG002  # as of tables with a log
+        """The columns that are not in a file."""
+        return set(self.types)
 
     def column(self, path: InputFile, name: str, rows: int, kind: pa.DataType) -> pa.Array:
         """One of these columns for some rows of a file; `kind` is its type, or for a format without types that of all cells."""
