@@ -26,7 +26,7 @@ from dpcore.testing import KeyedRandom
 from support.jobs import KEY, Workplace, job_text, read_table, write_table
 from support.releases import release_text
 
-KEYED = [engine, *(importlib.import_module(f"dpcore.batch.release.{name}") for name in ("streams", "local_passes", "tallying"))]
+KEYED = [engine, *(importlib.import_module(f"dpcore.batch.release.{name}") for name in ("streams", "local_passes", "plan"))]
 """The modules that ask a job for its test key."""
 
 ROWS, PLACE = 40, 17
