@@ -197,7 +197,7 @@ class AtomicFolder:
             raise StorageError(f"cannot write into {path.parent}{reason(error)}") from None
 
     def seal(self, files: Mapping[str, str]) -> SealedFile:
-        """Make the names of the files durable, and return the folder with its digest.
+        """Make the names of the files durable, drop all other attempts, and return the folder with its digest.
 
         Parameters
         ----------
@@ -214,6 +214,7 @@ class AtomicFolder:
             if found != sorted(files):
                 raise StorageError(f"cannot complete {self.path}: a file of it is missing, or there is another")
             sync_folder(self.temporary)
+            shutil.rmtree(self.spill, ignore_errors=True)  # a sealed folder may get its name from another process, which cannot know it
         except OSError as error:
             if isinstance(error, StorageError):
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -317,3 +318,36 @@ def test_a_unit_that_may_end_the_job_is_refused(people):
     said = job(keep=[], privacy={"max_epsilon": 9.0, "unit": "id", "max_rows_per_unit": 2, "over_limit": "refuse"})
     with pytest.raises(JobError, match="outside the guarantee"):
         privatize(people, said)
+
+
+def test_an_address_is_written_under_a_hidden_name_and_renamed(spark, people, tmp_path):
+    """The way of hdfs:// and its like, on the file system that Hadoop has here."""
+    from dpcore.spark.committed import _Address, _Writing, spark_schema
+    from dpcore.spark.noise_plans import NoisePlan
+    from dpcore.spark.privatising import job_of
+    from dpcore.spark.sinks import sink_of
+
+    def write(said, *, overwrite=False):
+        plan = NoisePlan(people, job_of(said))
+        sink = sink_of(spark, plan.job, tmp_path / "out", None, mode="error", overwrite=overwrite, committer="spark")
+        sink = replace(sink, path=(tmp_path / "out").as_uri())
+        return _Writing(plan, sink, spark_schema(plan.schema), None).to_place(_Address(spark, sink, renames=True))
+
+    said = ledger_job(tmp_path)
+    said["privacy"] = {"max_epsilon": 2.0}
+    assert write(said).entry == 1
+    first = rows_of(tmp_path / "out")
+    assert is_complete(first)
+    with pytest.raises(JobError, match="exists"):
+        write(said)
+    assert write(said, overwrite=True).entry == 2
+    assert is_complete(rows_of(tmp_path / "out"))
+    assert not rows_of(tmp_path / "out").equals(first)
+    refusing = job(column=[{key: value for key, value in COLUMNS[0].items() if key != "missing"}])
+    nulls = spark.range(50).selectExpr("id", "IF(id = 7, NULL, 1.0D) AS age")
+    plan = NoisePlan(nulls, job_of(refusing))
+    sink = replace(sink_of(spark, plan.job, tmp_path / "no", None, mode="error", overwrite=False, committer="spark"))
+    with pytest.raises(DataError):
+        _Writing(plan, sink, spark_schema(plan.schema), None).to_place(_Address(spark, sink, renames=True))
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("people")) == ["out"]
+    assert [each.state for each in Ledger(tmp_path / "people.ledger").entries()] == ["done", "done"]

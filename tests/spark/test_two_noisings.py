@@ -38,7 +38,7 @@ def ages(rows) -> dict[int, float]:
 def files_of_attempts(plan, key, folder: Path, *, fails: bool) -> dict[int, list[pa.Table]]:
     """What every attempt has written, those that failed behind their last row included, by partition."""
     folder.mkdir()
-    task = FileTask(plan.noise(key), plan.types, str(folder), "parquet", "none", {}, stamp())
+    task = FileTask(plan.noise(key), plan.types, str(folder), "parquet", "none", stamp())
 
     def work(batches):
         from pyspark import TaskContext

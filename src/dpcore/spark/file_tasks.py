@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcore._files import digest_of
+from dpcore._files import NO_DIGEST, digest_of
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.values import CellError
 from dpcore.batch.tables.writers import open_writer
@@ -47,10 +47,10 @@ class FileTask:
         Where attempts write, on a disk that the driver sees as well.
     format, compression : str
         How the file is written.
-    sidecar : dict
-        What goes beside a CSV file.
     stamp : Stamp
         The driver's dpcore.
+    needs_digest : bool
+        Whether a ledger or a sidecar names the digest of the file.
     """
 
     noise: NoiseTask
@@ -58,8 +58,8 @@ class FileTask:
     folder: str
     format: Format
     compression: str
-    sidecar: dict[str, Any]
     stamp: Stamp
+    needs_digest: bool = True
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work as an attempt that Spark has started."""
@@ -84,7 +84,9 @@ class FileTask:
         path = Path(self.folder, f"{partition:05}-{secrets.token_hex(8)}.{self.format}")
         try:
             rows = self._written(path, batches, partition)
-            return _answer(partition, *((path.name, rows, path.stat().st_size, digest_of(path)) if rows else (None, 0, 0, None)))
+            if not rows:
+                return _answer(partition, None, 0, 0, None)
+            return _answer(partition, path.name, rows, path.stat().st_size, digest_of(path) if self.needs_digest else NO_DIGEST)
         except CellError as error:
             _remove(path)
             raise DataError(f"column {error.column!r}: {error.problem}") from None

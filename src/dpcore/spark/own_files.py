@@ -58,7 +58,9 @@ def write_files(plan: NoisePlan, sink: Sink, progress: Shown, publication: Folde
     with publication.truth(), publication, plan.key() as key:
         folder = publication.open_folder()
         publication.reserve()
-        answers, named = _run(plan, sink, key, str(folder.spill.absolute()), said, progress)
+        needs_digest = charge.is_recorded or sink.format == "csv"
+        noise = FileTask(plan.noise(key), plan.types, str(folder.spill.absolute()), sink.format, sink.compression, stamp(), needs_digest)
+        answers, named = _run(plan, noise, key, progress)
         snapshot.check(plan.frame)
         files = answers.gathered(folder, plan.schema, sink.format, sink.compression, said)
         publication.publish([folder.seal(files)])
@@ -78,8 +80,7 @@ def charged(plan: NoisePlan, sink: Sink, *, is_repeatable: bool = True) -> Charg
     return Charge(sink.job, spend_of(sink.job), overwrite=sink.overwrite, is_repeatable=is_repeatable)
 
 
-def _run(plan: NoisePlan, sink: Sink, key: JobKey, folder: str, said: dict[str, Any], progress: Shown) -> tuple[Answers, bool]:
-    task = FileTask(plan.noise(key), plan.types, folder, sink.format, sink.compression, said, stamp())
+def _run(plan: NoisePlan, task: FileTask, key: JobKey, progress: Shown) -> tuple[Answers, bool]:
     rows, named = plan.rows(key)
 
     def work(batches: Any) -> Any:
