@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +20,11 @@ class PartPasses:
 
     threads = 1
 
-    def __init__(self, plan: ReleasePlan, rows: pa.Table, parts: int, seed: int = 1) -> None:
+    def __init__(self, plan: ReleasePlan, rows: pa.Table, parts: int, seed: int = 1, *, together: bool = True) -> None:
         chance = random.Random(seed)
         places = [chance.randrange(parts) for _ in range(len(rows))]
-        if plan.unit_type is not None:
+        self._by_value = plan.by_value
+        if plan.unit_type is not None and together:
             of_units: dict[Any, int] = {}
             units = rows.column(plan.job.privacy.unit).to_pylist()
             places = [place if unit is None else of_units.setdefault(unit, place) for unit, place in zip(units, places, strict=True)]
@@ -37,7 +39,7 @@ class PartPasses:
 
     def add_up(self, plan: ReleasePlan, stage: str) -> tuple[list[Any], int]:
         """The statistics of all parts."""
-        job = PartJob.of(plan, self._info)
+        job = PartJob.of(replace(plan, by_value=self._by_value), self._info)
         total = merged([job.tallied(iter(part)).packed() for part in reversed(self._parts)])
         assert total is not None
         values = {tuple(row.values()) for part in self._parts for batch in job.listed(iter(part)) for row in batch.to_pylist()}
@@ -47,7 +49,7 @@ class PartPasses:
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Any]) -> Any:
         """The keys of all parts."""
-        job = PartJob.of(plan, self._info)
+        job = PartJob.of(replace(plan, by_value=self._by_value), self._info)
         batches = [batch for part in self._parts for batch in job.counted(place, iter(part))]
         counted = pa.Table.from_batches(batches).group_by("key").aggregate([("n", "sum")]).sort_by("key")
         return work(pa.table({"key": counted.column("key"), "n": counted.column("n_sum")}).to_batches())

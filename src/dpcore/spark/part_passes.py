@@ -44,6 +44,8 @@ DIRECT_BYTES = 64 << 20
 """Parts of so many bytes together go to the driver as they are; larger ones are merged by tasks first."""
 MOST_BYTES = 512 << 20
 """The statistics of all queries together, which one task and the driver must hold."""
+SHUFFLED, UNSET = "spark.sql.shuffle.partitions", "200"
+"""Spark's setting of partitions, and its value where nobody has set it: too many for most tables."""
 KEYS_AT_A_TIME = 1 << 16
 CHANGED = "the table changed between two passes over it, so the result would mix two tables; try again when nothing writes to it"
 
@@ -143,7 +145,12 @@ class SparkPasses:
 
         unit, salt = F.col(f"`{column}`"), F.lit(self._salt)
         alone = F.xxhash64(salt, *(F.col(f"`{name}`") for name in frame.columns))
-        return frame.repartition(_partitions(frame), F.when(unit.isNull(), alone).otherwise(F.xxhash64(salt, unit)))
+        return frame.repartition(self._shuffled(frame), F.when(unit.isNull(), alone).otherwise(F.xxhash64(salt, unit)))
+
+    def _shuffled(self, frame: DataFrame) -> int:
+        """Partitions of a shuffle: as many as the input has, or as many as the session wants if somebody has set it."""
+        wanted = self._spark.conf.get(SHUFFLED)
+        return max(_partitions(frame), 0 if wanted == UNSET else int(wanted))
 
     def _total(self, job: PartJob, frame: DataFrame, stage: str) -> Part:
         """The statistics of all rows."""

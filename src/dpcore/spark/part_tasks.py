@@ -7,6 +7,7 @@ order they come, and in which order parts are merged. What looks at a whole unit
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.pieces import FileInfo
+
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - its folders are made by name and for their owner alone
+"""A file system in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,7 @@ class PartJob:
     @contextlib.contextmanager
     def _passes(self, batches: Iterable[pa.RecordBatch], answers: tuple[Answer, ...]) -> Iterator[tuple[LocalPasses, ReleasePlan]]:
         """The passes over the rows of a task, and the plan for them."""
-        with guarded(), TemporaryDirectory(prefix="dpcore-", ignore_cleanup_errors=True) as folder:
+        with guarded(), _folder() as folder:
             passes = LocalPasses(_Room(Path(folder) / "spill"), 1, Silent())
             batches = list(batches) if self.chooses_rows else batches
             plan = replace(self.plan, inputs=self._input(batches), answers=answers)
@@ -175,18 +180,21 @@ class PartJob:
             yield passes, plan
 
 
+def _folder() -> TemporaryDirectory[str]:
+    """A folder for rows that a task cannot hold: in shared memory where there is some, so that no disk of a worker has them plain."""
+    return TemporaryDirectory(prefix="dpcore-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None, ignore_cleanup_errors=True)
+
+
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """Let no error out whose message may quote a cell: Spark writes it into logs and event files."""
-    failed = None
     try:
         yield
     except (DpcoreError, MemoryError, GeneratorExit):
         raise
     except Exception as error:
-        failed = StorageError(f"a task could not read its rows ({type(error).__name__}); what the library says is not shown")
-    if failed is not None:
-        raise failed  # Outside of the handler, so that it has no context.
+        kind = type(error).__name__
+        raise StorageError(f"a task could not read its rows ({kind}); what the library says is not shown") from None
 
 
 def _listed(place: int, values: pa.Array, groups: Any) -> pa.RecordBatch:

@@ -70,7 +70,7 @@ def release(
     Cost: one pass over the table, with one shuffle if the unit is a column; another for each query for private groups, one for bounds of
     groups that are found, and one for queries that count different values.
 
-    Source: spec of the releases: `docs/exactness.md`.
+    Source: docs/exactness-cluster-releases.md.
 
     Examples
     --------
