@@ -103,6 +103,7 @@ def said(capfd, *words: str, code: int = 0) -> str:
     found = run(list(words))
     out, err = capfd.readouterr()
     assert found == code, err
+    assert " 0 rows" not in err
     return out if code == 0 else err
 
 

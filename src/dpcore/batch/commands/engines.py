@@ -36,6 +36,11 @@ class Engine(Generic[Planned, Result]):
     plan: Callable[..., Planned]
     run: Callable[..., Result]
 
+    @property
+    def is_local(self) -> bool:
+        """Whether this process does the work. Elsewhere the rows that are done are not known meanwhile, so none are shown."""
+        return self.name == "local"
+
     def facts(self) -> dict[str, Any]:
         """What the log of a run says about its engine: nothing of the usual one."""
-        return {} if self.name == "local" else {"engine": self.name}
+        return {} if self.is_local else {"engine": self.name}

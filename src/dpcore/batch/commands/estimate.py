@@ -58,7 +58,7 @@ def run(
         pages = None if folder is None else _pages(folder, path)
         if threads is not None:
             pa.set_cpu_count(threads)
-        with shown_on(sys.stderr) as progress:
+        with shown_on(sys.stderr, count_rows=estimating is None) as progress:
             shown = Logged(progress, events)
             found = (estimating or estimate)(
                 path, confidence=confidence, target=target, columns=columns or None, threads=threads, progress=shown

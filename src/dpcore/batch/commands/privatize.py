@@ -79,7 +79,7 @@ def _run(
     as_json: bool,
 ) -> None:
     with words.truthful(plan.publication):
-        with shown_on(sys.stderr) as progress:
+        with shown_on(sys.stderr, count_rows=engine.is_local) as progress:
             summary = engine.run(plan, threads=threads, progress=Logged(progress, events))
         events.done(plan, "published")
         if pages is not None:

@@ -87,7 +87,7 @@ def _run(
     as_json: bool,
 ) -> None:
     with words.truthful(plan.publication):
-        with shown_on(sys.stderr, count_rows=plan.job.n_is_public) as progress:
+        with shown_on(sys.stderr, count_rows=plan.job.n_is_public and engine.is_local) as progress:
             document = engine.run(plan, threads=threads, progress=Logged(progress, events))
         events.done(plan, "published")
         if pages is not None:
