@@ -77,7 +77,8 @@ def charged(plan: NoisePlan, sink: Sink, *, is_repeatable: bool = True) -> Charg
     """The charge of a write to the ledger of its job, whose disk must outlive the driver."""
     if sink.job.ledger is not None:
         settings.check_durable(plan.session, sink.job.ledger.path)
-    return Charge(sink.job, spend_of(sink.job), overwrite=sink.overwrite, is_repeatable=is_repeatable)
+    # A run that the ledger does not know again is a new one each time.
+    return Charge(sink.job, spend_of(sink.job), overwrite=sink.overwrite or not is_repeatable, is_repeatable=is_repeatable)
 
 
 def _run(plan: NoisePlan, task: FileTask, key: JobKey, progress: Shown) -> tuple[Answers, bool]:
