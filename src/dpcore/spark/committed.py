@@ -16,6 +16,7 @@ from dpcore.spark.committers import check_committers
 from dpcore.spark.folders import FolderPublication, check_folder
 from dpcore.spark.noise_plans import NoisePlan, Written
 from dpcore.spark.own_files import charged
+from dpcore.spark.reading import TABLE
 from dpcore.spark.rows_tasks import RowsTask
 from dpcore.spark.sinks import FILES, TABLES
 from dpcore.spark.snapshots import pinned
@@ -193,23 +194,36 @@ class _Table:
 
     def __init__(self, session: SparkSession, sink: Sink) -> None:
         self._session, self._sink = session, sink
-        self._is_name = IDENTIFIER.fullmatch(sink.path) is not None
+        self._is_name = sink.path.startswith(TABLE)
+        self._place = _table_name(sink.path) if self._is_name else _address(sink.path)
 
     def check(self) -> None:
-        if not self._sink.overwrite and self._is_name and self._session.catalog.tableExists(self._sink.path):
-            raise JobError(f"the table {self._sink.path} exists; if a second output is intended, which spends again, use overwrite=True")
+        if not self._sink.overwrite and self._is_name and self._session.catalog.tableExists(self._place):
+            raise JobError(f"the table {self._place} exists; if a second output is intended, which spends again, use overwrite=True")
 
     def write(self, writer: Any) -> None:
         if self._is_name:
-            writer.saveAsTable(self._sink.path)
+            writer.saveAsTable(self._place)
         else:
-            writer.save(self._sink.path)
+            writer.save(self._place)
 
     def show(self) -> None:
         """Nothing: the commit of the log has shown the rows."""
 
     def drop(self) -> None:
         """Nothing: without the commit no reader sees the files."""
+
+
+def _table_name(path: str) -> str:
+    name = path.removeprefix(TABLE).strip()
+    if IDENTIFIER.fullmatch(name) is None:
+        raise JobError(f"path = {path!r}: after {TABLE!r} comes the name of a table, such as catalogue.schema.people")
+    return name
+
+
+def _address(path: str) -> str:
+    """A path of this machine as its address: to Spark a bare one is of the cluster's own file system."""
+    return path if SCHEME.match(path) is not None else Path(path).absolute().as_uri()
 
 
 class _Address:

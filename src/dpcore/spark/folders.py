@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpcore._sealed_files import SealedFile
     from dpcore.batch.jobfile.sections import Format
 
-LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_", ".")
+LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_")
 """Beginnings of names that Spark leaves in a folder of a table."""
 
 

@@ -97,6 +97,8 @@ class NoisePlan:
             check_names(info, Path(FRAME), [job.privacy.unit])
             type_of_unit(info, Path(FRAME), job.privacy.unit, None)
             self._held = types_of_rows([info])
+        unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
+        self._selected, self._named = with_names(frame, list(dict.fromkeys([*self.types, *unit])))  # before anything is charged
 
     def key(self) -> JobKey:
         """A key for one run: of a job with a test key its twin."""
@@ -114,13 +116,12 @@ class NoisePlan:
         """The columns that the workers read, and whether the rows have names; of rows with units also which of them are hidden."""
         privacy = self.job.privacy
         if privacy.unit == "row":
-            return with_names(self.frame, list(self.types))
-        selected, named = with_names(self.frame, list(dict.fromkeys([*self.types, privacy.unit])))
-        held = {name: kind for name, kind in self._held.items() if name in selected.columns}
+            return self._selected, self._named
+        held = {name: kind for name, kind in self._held.items() if name in self._selected.columns}
         own = privacy.null_rows_are_units
         return bounded(
-            selected, UnitTask.keyed(key, held, privacy.unit, limit=privacy.rows_per_unit, null_is_unit=own, stamp=stamp())
-        ), named
+            self._selected, UnitTask.keyed(key, held, privacy.unit, limit=privacy.rows_per_unit, null_is_unit=own, stamp=stamp())
+        ), self._named
 
 
 def bounded(rows: DataFrame, task: UnitTask) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpcore.batch.jobfile.local_paths import SCHEME
 from dpcore.batch.privatize.plan import spend_of
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import Charge
@@ -12,6 +13,8 @@ from dpcore.spark import settings
 from dpcore.spark.file_tasks import ANSWER_DDL, FileTask
 from dpcore.spark.folders import Answers, FolderPublication, check_folder
 from dpcore.spark.noise_plans import NoisePlan, Written
+from dpcore.spark.output_places import check_address_is_apart, check_folder_is_apart, qualified
+from dpcore.spark.reading import TABLE
 from dpcore.spark.snapshots import pinned
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import check_workers, stamp
@@ -74,7 +77,12 @@ def published_by(plan: NoisePlan, sink: Sink) -> FolderPublication:
 
 
 def charged(plan: NoisePlan, sink: Sink, *, is_repeatable: bool = True) -> Charge:
-    """The charge of a write to the ledger of its job, whose disk must outlive the driver."""
+    """The charge of a write to the ledger of its job, whose disk must outlive the driver, and which the output must not replace."""
+    names = pinned(plan.frame).files
+    if SCHEME.match(sink.path) is None and not sink.path.startswith(TABLE):
+        check_folder_is_apart(Path(sink.path), sink.job, names)
+    else:
+        check_address_is_apart(qualified(plan.session, sink.path), names)
     if sink.job.ledger is not None:
         settings.check_durable(plan.session, sink.job.ledger.path)
     # A run that the ledger does not know again is a new one each time.

@@ -139,7 +139,7 @@ class PendingWrite:
         Parameters
         ----------
         path : str or Path, optional
-            The folder; default: the output of the job.
+            The folder, or "table:NAME" for a table that the session knows; default: the output of the job.
         format : str, optional
             "parquet", "arrow" or "csv", whose files are those of the local engine; "delta" or "iceberg" where the session has them, which
             is not tested here. Default: what the job says.
@@ -171,6 +171,7 @@ class PendingWrite:
         PublishedError
             If something fails after the output was published.
         """
+        settings.check(self._plan.session)  # again: what matters is how the session is set while it writes
         sink = sink_of(self._plan.session, self.job, path, format, mode=mode, overwrite=overwrite, committer=committer)
         if self._used:
             raise JobError("this job has been written: a second output would have another noise, and spend the budget again. Plan it again")

@@ -11,6 +11,7 @@ from dpcore.batch.release.plan import written_plan
 from dpcore.batch.release.unwritten import NOWHERE, make_unwritten_plan
 from dpcore.errors import ParameterTypeError
 from dpcore.frames.results import Answered, TablePlan, TableResult
+from dpcore.spark.output_places import input_places
 from dpcore.spark.reading import table_of
 from dpcore.spark.running import answered_by_spark
 from dpcore.spark.session import make_session
@@ -85,7 +86,8 @@ def release(
     session = make_session() if frame is None else frame.sparkSession
     inputs = table_of(session, parsed.input) if frame is None else SparkInput.of(frame, parsed.input.path)
     is_written = parsed.output.path != NOWHERE
-    plan = written_plan(parsed, inputs, overwrite=overwrite) if is_written else make_unwritten_plan(parsed, inputs)
+    others = input_places(inputs.snapshot.files)
+    plan = written_plan(parsed, inputs, overwrite=overwrite, others=others) if is_written else make_unwritten_plan(parsed, inputs)
     document = answered_by_spark(plan, session, progress, is_written=is_written)
     places = range(len(plan.answers))
     source = SparkSource(inputs.frame, parsed.input.path)

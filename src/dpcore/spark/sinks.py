@@ -11,6 +11,7 @@ from dpcore._validation import check_choice
 from dpcore.batch.jobfile.local_paths import SCHEME
 from dpcore.batch.jobfile.sections import SUFFIXES, OutputSection
 from dpcore.errors import JobError, ParameterTypeError
+from dpcore.spark.reading import TABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,6 +93,8 @@ def sink_of(
     if path is not None and not isinstance(path, str | Path):
         raise ParameterTypeError(f"path must be a str or a Path, got {type(path).__name__}")
     place, is_local = _place(str(path if path is not None else job.output.path))
+    if place.startswith(TABLE) and kind not in TABLES:
+        raise JobError(f"path = {place!r} names a table, which only the formats {', '.join(map(repr, TABLES))} have; name a folder")
     if committer is None:
         committer = "dpcore" if is_local and kind in FILES else "spark"
     check_choice("committer", committer, ("dpcore", "spark"))
@@ -154,4 +157,4 @@ def _place(path: str) -> tuple[str, bool]:
     if path.startswith("file:"):
         parts = urlsplit(path)
         return unquote(parts.path), True
-    return path, SCHEME.match(path) is None
+    return path, SCHEME.match(path) is None and not path.startswith(TABLE)

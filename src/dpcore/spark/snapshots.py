@@ -87,17 +87,14 @@ def with_names(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, boo
     from pyspark.errors import PySparkException
     from pyspark.sql import functions
 
-    wanted = [functions.col(quoted(name)) for name in columns]
+    # By their places: to a session, names that differ by case may be one name.
+    placed = frame.toDF(*(f"_{place}" for place in range(len(frame.columns))))
+    wanted = [functions.col(f"_{frame.columns.index(name)}").alias(name) for name in columns]
     if METADATA not in frame.columns:
         try:
-            named = frame.select(*wanted, *(functions.expr(text).alias(name) for name, text in NAMES.items()))
+            named = placed.select(*wanted, *(functions.expr(text).alias(name) for name, text in NAMES.items()))
         except PySparkException:  # the source has no such column, or several sources are joined
             pass
         else:
             return named, True
-    return frame.select(*wanted), False
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark takes it literally."""
-    return f"`{name.replace('`', '``')}`"
+    return placed.select(*wanted), False
