@@ -68,6 +68,7 @@ def test_a_read_that_fails_half_way_ends_the_job_by_name(place, s3: Store, fault
     assert place.source in str(failure.value)
     # Of a failure whose text is longer than the bytes that were asked for, pyarrow knows only that it is one.
     assert cause in str(failure.value) or (ending == "arrow" and "the store failed" in str(failure.value))
+    assert "The charge of this run stays in the ledger (entry 1)" in str(failure.value)
     assert SECRET not in str(failure.value)
     assert place.left_behind() == []
     assert [(entry.state, entry.reason) for entry in ledger.entries()] == [("failed", "storage")]

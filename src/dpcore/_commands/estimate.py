@@ -13,8 +13,8 @@ from dpcore._terminal import form_option
 HELP = """Estimate from tables that `dpcore privatize` wrote, without bias and with confidence intervals.
 
 PATH is a file, a folder or a glob of .parquet, .csv or .arrow files; the rows of all files are taken together, so each row must be in
-one of them. The files' own metadata (for CSV in NAME.csv.dpcore.json beside it) describe how the reports were made, so there is nothing
-to configure.
+one of them. It may be an address of a store, such as s3://bucket/key. The files' own metadata (for CSV in NAME.csv.dpcore.json beside
+it) describe how the reports were made, so there is nothing to configure.
 
 \b
     dpcore privatize job.toml

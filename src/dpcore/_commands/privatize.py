@@ -61,6 +61,9 @@ Mechanisms, by what you can estimate from them:
 Declare categories, and never take them from the data: categories = [...], categories_file = "x.csv" (one column with a header), or
 k = N for the codes 0 to N - 1.
 
+Paths of inputs and outputs may be addresses of a store, such as s3://bucket/key or gs://bucket/key; credentials are those of the
+environment. Folders named column=value below the input's path are columns, and each of them must be kept, noised or the unit.
+
 First check that your numbers parse: in a CSV a cell such as 12,50 or 45 y is not a number and counts as missing, without a message.
 
 missing replaces nulls and CSV cells that do not parse; unknown replaces values that are not a category. With both declared, no row can

@@ -94,6 +94,9 @@ Optional keys:
     accounting            under [privacy], with a max_delta: "zcdp" adds many answers up more cheaply than "basic", the default
     [[column]]            name, label, unit_of_measure: how readers know a column
 
+Paths of inputs and outputs may be addresses of a store, such as s3://bucket/key or gs://bucket/key; folders named column=value below
+the input's path are columns.
+
 One job file serves many runs: --input, --output and --set change it, and strings such as path = "out/${REGION}-${DATE}.json" take the
 day in UTC and the words that --set gives.
 

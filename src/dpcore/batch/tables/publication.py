@@ -89,9 +89,12 @@ class Publication:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with Deferred():
-            if error is not None and self.state == "reserved":
+            spent = error is not None and self.state == "reserved"
+            if error is not None and spent:
                 self.charge.failed(reason_of(error))
             self._clean_up()
+        if spent and self.charge.is_recorded and isinstance(error, StorageError):
+            raise StorageError(f"{error}. The charge of this run stays in the ledger (entry {self.charge.entry})") from None
 
     def already(self) -> str | None:
         """The message if an earlier run was published, so that nothing is left to do. See `Charge.already`."""
@@ -108,7 +111,7 @@ class Publication:
     def open(self, path: Location) -> AtomicFile:
         """A temporary for one of the names; it goes at the end, unless it is published."""
         with Deferred():
-            file = AtomicFile(path, self._place(path))
+            file = AtomicFile(path, self._place(path)) if isinstance(path, Address) else AtomicFile(path)
             self._files.append(file)
         return file
 
