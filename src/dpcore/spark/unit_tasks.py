@@ -18,15 +18,18 @@ from dpcore.batch.tables.plain import decoded
 from dpcore.batch.tables.row_hash import RowHash
 from dpcore.batch.tables.row_words import ByValue, words_of
 from dpcore.batch.tables.units import beyond
-from dpcore.spark.noise_tasks import HIDDEN
+from dpcore.spark.canonical import canonical_parts
+from dpcore.spark.noise_tasks import FILE, HIDDEN, INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     import numpy.typing as npt
 
     from dpcore.rng import JobKey
     from dpcore.spark.workers import Stamp
+
+    Words = npt.NDArray[np.uint64]
 
 MEETING, WORD = "__dpcore_meeting", "__dpcore_word"
 """Columns beside those of the job: where a row meets the others of its unit, and by which word it is scattered."""
@@ -100,12 +103,67 @@ class UnitTask:
         column = decoded(batch.column(self.unit))
         named = column.is_valid().to_numpy(zero_copy_only=False)
         codes = column.dictionary_encode().indices.fill_null(len(column)).to_numpy(zero_copy_only=False).astype(np.int64)
-        places = np.arange(len(batch))
         values = self.by_value.rows(self.unit)
-        words = values.words(codes, *values.of(batch), places)
+        hashes, marks = values.of(batch)
+        places = places_of(batch, self.by_value.types, hashes, marks)
+        words = values.words(codes, hashes, marks, places)
         hidden = np.zeros(len(batch), np.bool_) if self.null_is_unit else ~named
         hidden[named] = beyond(codes[named], places[named], words[named], self.limit)
-        return _with(batch, words_of(self.meeting, words), hidden)
+        return _with(batch, words_of(self.meeting, words, marks), hidden)
+
+
+def places_of(batch: pa.RecordBatch, hashed: Container[str], hashes: Words, marks: Words) -> npt.NDArray[np.int64]:
+    """The order of rows with equal hashes, which follows from the rows, and not from the order in which a shuffle brings them.
+
+    Where the source names its rows it is that of their names. Rows without names, or with one name, are in the order of what their hashes
+    leave out: the signs of zeros, and nested cells. Those that are still equal are the same record, and it does not matter which is which.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        The rows.
+    hashed : container of str
+        The columns of which the hashes are.
+    hashes, marks : ndarray of uint64
+        Of each row.
+
+    Returns
+    -------
+    ndarray of int64
+        The place of each row among those with its hashes; of a row that is alone, 0.
+    """
+    places = np.zeros(len(batch), np.int64)
+    alike = _alike(marks, hashes)
+    if not len(alike):
+        return places
+    rows, keys = batch.take(pa.array(alike)), [marks[alike], hashes[alike]]
+    if FILE in batch.schema.names:
+        keys = [rows.column(INDEX).to_numpy(), rows.column(FILE).to_numpy(), *keys]
+    if len(_alike(*keys)):
+        keys = [*_left_out(rows, hashed), *keys]
+    places[alike[np.lexsort(keys)]] = np.arange(len(alike))
+    return places
+
+
+def _alike(*keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The rows, in their order, that agree with another one in all keys."""
+    order = np.lexsort(keys)
+    same = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in keys])
+    return np.sort(order[np.append(same, False) | np.append(False, same)]) if same.any() else np.empty(0, np.int64)
+
+
+def _left_out(rows: pa.RecordBatch, hashed: Container[str]) -> Iterator[npt.NDArray[Any]]:
+    """What hashes of rows do not have of them, as numbers whose order follows from the cells."""
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if name in (MEETING, FILE, INDEX):
+            continue
+        if name not in hashed:
+            contents = [b"".join(map(bytes, canonical_parts(column.slice(place, 1)))) for place in range(len(column))]
+            ranks = {content: rank for rank, content in enumerate(sorted(set(contents)))}
+            yield np.array([ranks[content] for content in contents])
+        elif pa.types.is_floating(column.type):
+            numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+            yield np.signbit(numbers) & (numbers == 0)
 
 
 def _with(batch: Any, words: npt.NDArray[np.uint64], hidden: npt.NDArray[np.bool_]) -> pa.RecordBatch:

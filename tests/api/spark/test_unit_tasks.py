@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dpcore.batch.tables.pieces import FileInfo
 from dpcore.batch.tables.row_hash import types_of_rows
-from dpcore.spark.noise_tasks import HIDDEN
+from dpcore.spark.canonical import canonical_parts
+from dpcore.spark.noise_tasks import FILE, HIDDEN, INDEX
 from dpcore.spark.unit_tasks import MEETING, WORD, UnitTask
 from dpcore.spark.workers import stamp
 from dpcore.testing import KeyedJobKey
@@ -115,3 +116,30 @@ def test_units_of_every_type_meet(kind):
     order = np.argsort(met.column(MEETING).to_numpy(), kind="stable")
     found = [row for batch in made.chosen([met.take(pa.array(order))]) for row in batch.to_pylist()]
     assert sum(not row[HIDDEN] for row in found) == 2
+
+
+NESTED = pa.list_(pa.float64())
+HARD = {
+    "rows of one file": pa.table({"who": ["x"] * 9, "age": [1.0] * 9, FILE: [7] * 9, INDEX: list(range(9))}),
+    "rows of two files, one of them twice": pa.table(
+        {"who": ["x"] * 9, "age": [1.0] * 9, FILE: [7, 8, 8] * 3, INDEX: [0, 1, 1, 1, 2, 3, 2, 4, 5]}
+    ),
+    "zeros with signs": pa.table({"who": ["x"] * 9, "age": [0.0, -0.0, None] * 3}),
+    "nested cells": pa.table({"who": ["x"] * 9, "age": [1.0] * 9, "held": pa.array([[1.0], [2.0], None] * 3, NESTED)}),
+    "one file, and cells that a task has made of a row": pa.table(
+        {"who": ["x"] * 9, "age": [0.0, -0.0, 0.0] * 3, FILE: [7] * 9, INDEX: [3] * 9, "held": pa.array([[1.0], [2.0], []] * 3, NESTED)}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(HARD))
+def test_a_second_attempt_finds_the_same_rows_in_the_same_order_however_the_shuffle_brings_them(case):
+    """Also rows with equal hashes: with their names, the signs of their zeros and nested cells, each is where it was."""
+    table = HARD[case]
+    made, found = task(limit=4), set()
+    for seed in range(8):
+        shuffled = table.take(pa.array(np.random.default_rng(seed).permutation(len(table))))
+        met = pa.Table.from_batches(list(made.met(shuffled.to_batches()))).sort_by(MEETING)
+        chosen = pa.Table.from_batches(list(made.chosen(met.to_batches()))).sort_by(WORD)
+        found.add(repr([b"".join(map(bytes, canonical_parts(column))) for column in chosen.columns]))
+    assert len(found) == 1
