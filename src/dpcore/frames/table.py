@@ -33,8 +33,8 @@ class PrivateTable(Selectable):
     ----------
     frame : object
         A DataFrame of pandas or polars, a LazyFrame, a Table, RecordBatch or Dataset of pyarrow, a relation of DuckDB, any object with
-        `__arrow_c_stream__`, or the path of a file, a folder or a glob, or their
-        address in a store. Frames are read where they lie, through Arrow.
+        `__arrow_c_stream__`, or the path of a file, a folder or a glob, or their address
+        in a store. Frames are read where they lie, through Arrow.
     unit : str, default "row"
         Whose data is protected: one row, or all rows that have one value in this column.
     max_rows_per_unit : int, optional
