@@ -322,8 +322,9 @@ def test_a_unit_that_may_end_the_job_is_refused(people):
 
 def test_an_address_is_written_under_a_hidden_name_and_renamed(spark, people, tmp_path):
     """The way of hdfs:// and its like, on the file system that Hadoop has here."""
-    from dpcore.spark.committed import _Address, _Writing, spark_schema
+    from dpcore.spark.committed import _Writing, spark_schema
     from dpcore.spark.noise_plans import NoisePlan
+    from dpcore.spark.outer_places import Address
     from dpcore.spark.privatising import job_of
     from dpcore.spark.sinks import sink_of
 
@@ -331,7 +332,7 @@ def test_an_address_is_written_under_a_hidden_name_and_renamed(spark, people, tm
         plan = NoisePlan(people, job_of(said))
         sink = sink_of(spark, plan.job, tmp_path / "out", None, mode="error", overwrite=overwrite, committer="spark")
         sink = replace(sink, path=(tmp_path / "out").as_uri())
-        return _Writing(plan, sink, spark_schema(plan.schema), None).to_place(_Address(spark, sink, renames=True))
+        return _Writing(plan, sink, spark_schema(plan.schema), None).to_place(Address(spark, sink, renames=True))
 
     said = ledger_job(tmp_path)
     said["privacy"] = {"max_epsilon": 2.0}
@@ -348,6 +349,6 @@ def test_an_address_is_written_under_a_hidden_name_and_renamed(spark, people, tm
     plan = NoisePlan(nulls, job_of(refusing))
     sink = replace(sink_of(spark, plan.job, tmp_path / "no", None, mode="error", overwrite=False, committer="spark"))
     with pytest.raises(DataError):
-        _Writing(plan, sink, spark_schema(plan.schema), None).to_place(_Address(spark, sink, renames=True))
+        _Writing(plan, sink, spark_schema(plan.schema), None).to_place(Address(spark, sink, renames=True))
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("people")) == ["out"]
     assert [each.state for each in Ledger(tmp_path / "people.ledger").entries()] == ["done", "done"]

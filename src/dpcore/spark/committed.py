@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dpcore._files import NO_DIGEST, digest_of
+from dpcore.accounting.ledger.states import reason_of
 from dpcore.batch.jobfile.local_paths import SCHEME
 from dpcore.batch.tables import metadata
-from dpcore.errors import JobError, StorageError, reason
+from dpcore.errors import JobError, PublishedError, StorageError, reason
 from dpcore.spark.committers import check_committers
 from dpcore.spark.folders import FolderPublication, check_folder
 from dpcore.spark.noise_plans import NoisePlan, Written
+from dpcore.spark.outer_places import Address, Table
 from dpcore.spark.own_files import charged
-from dpcore.spark.reading import TABLE
 from dpcore.spark.rows_tasks import RowsTask
 from dpcore.spark.sinks import FILES, TABLES
 from dpcore.spark.snapshots import pinned
@@ -27,15 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from dpcore.batch.tables.charge import Charge
     from dpcore.batch.tables.progress import Shown
     from dpcore.rng import JobKey
+    from dpcore.spark.outer_places import Place
     from dpcore.spark.sinks import Sink
-
-IDENTIFIER = re.compile(r"[\w`]+(\.[\w`]+)*")
 
 
 def write_committed(plan: NoisePlan, sink: Sink, progress: Shown) -> Written:
@@ -51,12 +49,12 @@ def write_committed(plan: NoisePlan, sink: Sink, progress: Shown) -> Written:
         raise JobError(f"format = {sink.format!r}: Spark's own writer does not keep the metadata; use 'parquet', or committer = 'dpcore'")
     writing = _Writing(plan, sink, shown, progress)
     if sink.format in TABLES:
-        return writing.to_place(_Table(plan.session, sink))
+        return writing.to_place(Table(plan.session, sink))
     scheme = (SCHEME.match(sink.path) is not None and sink.path.partition(":")[0]) or "file"
     renames = check_committers(plan.session, scheme)
     if scheme == "file":
         return writing.to_folder()
-    return writing.to_place(_Address(plan.session, sink, renames=renames))
+    return writing.to_place(Address(plan.session, sink, renames=renames))
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -116,7 +114,7 @@ class _Writing:
             publication.publish([folder.seal(files)])
         return self._written(rows, len(files), charge)
 
-    def to_place(self, place: _Place) -> Written:
+    def to_place(self, place: Place) -> Written:
         """Write to another system, which shows the output in one step; the ledger knows that it was paid for, and that it is done."""
         place.check()
         charge = charged(self._plan, self._sink, is_repeatable=False)
@@ -126,13 +124,17 @@ class _Writing:
         try:
             with self._plan.key() as key:
                 self._run(key, lambda noisy: place.write(self._writer(noisy)))
-            snapshot.check(self._plan.frame)
+            snapshot.check(self._plan.frame, is_shown=place.is_shown)
             place.show()
-        except BaseException:
+            charge.done()
+        except BaseException as error:
+            if place.is_shown:  # whatever failed then, the output is out
+                with contextlib.suppress(OSError):
+                    charge.done()
+                raise PublishedError([self._sink.path]) from error
             place.drop()
-            charge.failed("storage")
+            charge.failed(reason_of(error))
             raise
-        charge.done()
         return self._written(None, None, charge)
 
     def _writer(self, noisy: DataFrame) -> Any:
@@ -171,93 +173,3 @@ def _taken(written: Path, folder: Path, *, is_recorded: bool) -> tuple[dict[str,
     if not files:
         raise StorageError("the output is not there: the executors do not write to a disk that the driver sees")
     return files, rows
-
-
-class _Place(Protocol):
-    """A place that shows an output in one step."""
-
-    def check(self) -> None:
-        """Raise `JobError` if the output exists and is not to be replaced."""
-
-    def write(self, writer: Any) -> None:
-        """Write with Spark."""
-
-    def show(self) -> None:
-        """Rename the output, if it does not have its name yet."""
-
-    def drop(self) -> None:
-        """Remove what is not shown."""
-
-
-class _Table:
-    """A table whose log has one commit for all files. Not tested here: no registry that dpcore's tests use has the jars."""
-
-    def __init__(self, session: SparkSession, sink: Sink) -> None:
-        self._session, self._sink = session, sink
-        self._is_name = sink.path.startswith(TABLE)
-        self._place = _table_name(sink.path) if self._is_name else _address(sink.path)
-
-    def check(self) -> None:
-        if not self._sink.overwrite and self._is_name and self._session.catalog.tableExists(self._place):
-            raise JobError(f"the table {self._place} exists; if a second output is intended, which spends again, use overwrite=True")
-
-    def write(self, writer: Any) -> None:
-        if self._is_name:
-            writer.saveAsTable(self._place)
-        else:
-            writer.save(self._place)
-
-    def show(self) -> None:
-        """Nothing: the commit of the log has shown the rows."""
-
-    def drop(self) -> None:
-        """Nothing: without the commit no reader sees the files."""
-
-
-def _table_name(path: str) -> str:
-    name = path.removeprefix(TABLE).strip()
-    if IDENTIFIER.fullmatch(name) is None:
-        raise JobError(f"path = {path!r}: after {TABLE!r} comes the name of a table, such as catalogue.schema.people")
-    return name
-
-
-def _address(path: str) -> str:
-    """A path of this machine as its address: to Spark a bare one is of the cluster's own file system."""
-    return path if SCHEME.match(path) is not None else Path(path).absolute().as_uri()
-
-
-class _Address:
-    """A folder of a file system that Hadoop reaches: hidden and renamed, or shown by a committer that needs no rename."""
-
-    def __init__(self, session: SparkSession, sink: Sink, *, renames: bool) -> None:
-        context: Any = session.sparkContext
-        java = context._jvm.org.apache.hadoop.fs  # noqa: SLF001 - Python has no access to the file systems of Hadoop
-        self._sink, self._renames = sink, renames
-        self._final = java.Path(sink.path)
-        self._system = self._final.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
-        parent, name = self._final.getParent(), self._final.getName()
-        mark = secrets.token_hex(8)
-        self._hidden = java.Path(parent, f".{name}.{mark}.tmp") if renames else self._final
-        self._before = java.Path(parent, f".{name}.{mark}.old")
-
-    def check(self) -> None:
-        if self._system.exists(self._final) and not (self._sink.overwrite and self._renames):
-            asked = "; a committer without renames replaces nothing: name another folder" if self._sink.overwrite else ""
-            raise JobError(f"path = {self._sink.path!r} exists: a second output of one table spends its budget again{asked}")
-
-    def write(self, writer: Any) -> None:
-        writer.save(self._hidden.toString())
-
-    def show(self) -> None:
-        if not self._renames:
-            return
-        replaced = self._system.exists(self._final) and self._system.rename(self._final, self._before)
-        if not self._system.rename(self._hidden, self._final):
-            raise StorageError(f"{self._sink.path} could not be given its name; nothing was published")
-        if replaced:
-            self._system.delete(self._before, True)  # noqa: FBT003  # with what is in it
-
-    def drop(self) -> None:
-        with contextlib.suppress(Exception):
-            if self._renames:
-                self._system.delete(self._hidden, True)  # noqa: FBT003  # with what is in it

@@ -97,6 +97,9 @@ class FileTask:
             _remove(path)
             said = reason(error) if isinstance(error, OSError) else f" ({type(error).__name__})"
             raise StorageError(f"cannot write a part of the output{said}") from None
+        except BaseException:
+            _remove(path)
+            raise
 
     def _written(self, path: Path, batches: Iterable[pa.RecordBatch], partition: int) -> int:
         """Write all rows, and return their number; without a row there is no file."""

@@ -34,8 +34,8 @@ class Snapshot:
 
     files: dict[str, tuple[int, int]]
 
-    def check(self, frame: DataFrame) -> None:
-        """Raise `StorageError` if a file has changed or is gone."""
+    def check(self, frame: DataFrame, *, is_shown: bool = False) -> None:
+        """Raise `StorageError` if a file has changed or is gone; `is_shown` if readers see the output already."""
         try:
             now = pinned(frame).files
         except StorageError:
@@ -43,7 +43,7 @@ class Snapshot:
         if now != self.files:
             raise StorageError(
                 "the input changed while it was read: a file of it has another size or time than when the job began, or is gone; "
-                "nothing was published"
+                + ("the output was shown before that was seen" if is_shown else "nothing was published")
             )
 
 

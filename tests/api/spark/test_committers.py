@@ -21,8 +21,10 @@ class Values(dict):
 
 
 def session(sql=None, context=None, hadoop=None):
-    made = SimpleNamespace(getConf=lambda: Values(context or {}), _jsc=SimpleNamespace(hadoopConfiguration=lambda: Values(hadoop or {})))
-    return SimpleNamespace(conf=Values(sql or {}), sparkContext=made)
+    """Hadoop's settings are those of a write; those of the context, which the session may have changed, say nothing of note."""
+    made = SimpleNamespace(getConf=lambda: Values(context or {}), _jsc=SimpleNamespace(hadoopConfiguration=Values))
+    state = SimpleNamespace(newHadoopConf=lambda: Values(hadoop or {}))
+    return SimpleNamespace(conf=Values(sql or {}), sparkContext=made, _jsparkSession=SimpleNamespace(sessionState=lambda: state))
 
 
 @pytest.mark.parametrize("scheme", ["file", "hdfs", "viewfs", "abfss"])
@@ -53,6 +55,9 @@ def test_stores_with_a_committer_without_renames_are_accepted(scheme, hadoop):
         ({"spark.sql.sources.outputCommitterClass": "com.example.DirectOutputCommitter"}, {}, {}, "under the final name"),
         ({"spark.sql.parquet.output.committer.class": "com.example.Other"}, {}, {}, "one attempt of a task only"),
         ({}, {COORDINATION: "false"}, {}, "two attempts of one task"),
+        ({}, {}, {"spark.sql.parquet.output.committer.class": "com.example.Direct"}, "under the final name"),
+        ({}, {}, {"mapreduce.outputcommitter.factory.scheme.file": "com.example.Other"}, "one attempt of a task only"),
+        ({}, {}, {"mapreduce.outputcommitter.factory.class": "com.example.Other"}, "one attempt of a task only"),
         ({}, {}, {ALGORITHM: "2"}, "version 2 shows the files of a task before the job is complete"),
     ],
 )
