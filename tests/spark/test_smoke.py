@@ -33,10 +33,10 @@ def test_progress_ends_at_one_and_errors_of_tasks_keep_their_words(spark):
     own = stamp()
 
     def refuse(batches):
-        own.check()
-        for _ in batches:
-            raise DataError("column 'age': row 5 is missing")
-        yield
+        with own.guarding():
+            for _ in batches:
+                raise DataError("column 'age': row 5 is missing")
+            yield
 
     with pytest.raises(DataError, match=r"^column 'age': row 5 is missing$"):
         watched(spark, lambda: frame.mapInArrow(refuse, frame.schema).count())

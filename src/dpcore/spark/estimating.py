@@ -102,9 +102,9 @@ def _counter(inputs: Inputs, chosen: list[NoisyColumn]) -> Callable[[Iterable[Pa
     there = stamp()
 
     def counts(paths: Iterable[Path]) -> Iterator[Any]:
-        there.check()
-        for path in paths:
-            yield count(Inputs(inputs.format, (path,), inputs.found), chosen, 1, shown_by(None))
+        with there.guarding():
+            for path in paths:
+                yield count(Inputs(inputs.format, (path,), inputs.found), chosen, 1, shown_by(None))
 
     return counts
 

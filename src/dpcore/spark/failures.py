@@ -1,19 +1,34 @@
-"""Failures of Spark in the words of dpcore: what Spark's own messages quote may be data, so they are not shown."""
+"""Failures of Spark in the words of dpcore: what Spark's own messages quote may be data, so they are not shown.
+
+A message of Spark holds the traceback of the Python worker, and may hold cells that look like one. What a task of dpcore raises is
+therefore sealed, by a code that only the driver and its tasks can make, and the driver shows what has the right code.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
+import hmac
 import os
 import re
+import secrets
+from typing import TYPE_CHECKING
 
 from dpcore import errors
-from dpcore.errors import DpcoreError, JobError, StorageError
+from dpcore.batch.tables.values import CellError
+from dpcore.errors import DataError, DpcoreError, JobError, StorageError
 
-OWN = re.compile(r"^\s*dpcore(?:\.\w+)*\.(\w+Error): (.+)$", re.MULTILINE)
-"""An error of dpcore at the end of the traceback of a Python worker; its first line."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECRET = secrets.token_bytes(16)
+"""Of this driver: what its tasks seal their errors with."""
+OWN = re.compile(r"(\w+Error): (.+) \(sealed ([0-9a-f]{32})\)")
+"""A sealed error in the traceback of a Python worker."""
 OWN_CLASSES = ("DataError", "EntropyError", "JobError", "ParameterError", "ParameterTypeError", "StorageError", "BudgetError")
-CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
-"""Spark's name for a kind of error, which never holds a value."""
+CONDITION = re.compile(r"[A-Z][A-Z0-9_]*(\.[A-Z0-9_]+)*")
+"""Spark's name for a kind of error, as its exceptions have it beside the message: in a message it could be a cell."""
 INSTALL = "install the same version on every worker, or ship the driver's environment with venv-pack and spark.archives: docs/cluster.md"
 WITHOUT_DPCORE = re.compile(r"No module named '?dpcore")
 SIGNS = (
@@ -70,14 +85,43 @@ def from_spark(error: BaseException) -> DpcoreError:
     return StorageError(f"Spark could not finish the job ({kind}); the logs of the driver and of the workers say why")
 
 
+@contextlib.contextmanager
+def sealing(secret: bytes) -> Iterator[None]:
+    """Let errors out of a task with a seal, and without what libraries say: Spark writes them into logs and event files."""
+    failed: DpcoreError
+    try:
+        yield
+    except MemoryError:
+        raise
+    except CellError as error:
+        failed = DataError(str(error) if error.column is None else f"column {error.column!r}: {error.problem}")
+    except DpcoreError as error:
+        failed = error
+    except Exception as error:
+        failed = StorageError(f"a task could not read its rows ({type(error).__name__}); what the library says is not shown")
+    else:
+        return
+    raise sealed(failed, secret) from None  # A traceback shows what an error comes from.
+
+
+def sealed(error: DpcoreError, secret: bytes) -> DpcoreError:
+    """The same error with the code by which the driver knows it."""
+    name = next((each.__name__ for each in type(error).__mro__ if each.__name__ in OWN_CLASSES), StorageError.__name__)
+    said = " ".join(str(error).splitlines())
+    kind: type[DpcoreError] = getattr(errors, name)
+    return kind(f"{said} (sealed {_code(name, said, secret)})")
+
+
+def _code(name: str, said: str, secret: bytes) -> str:
+    return hmac.new(secret, f"{name}: {said}".encode(errors="replace"), hashlib.sha256).hexdigest()[:32]
+
+
 def _own(text: str) -> DpcoreError | None:
     """The error that a task of dpcore raised; its message was written by dpcore and quotes no data."""
-    for match in OWN.finditer(text):
-        if match[1] in OWN_CLASSES:
-            kind: type[DpcoreError] = getattr(errors, match[1])
-            return kind(match[2].strip())
-        if match[1] == "CellError":
-            return errors.DataError(match[2].strip())
+    for name, said, code in OWN.findall(text):
+        if name in OWN_CLASSES and hmac.compare_digest(code, _code(name, said, SECRET)):
+            kind: type[DpcoreError] = getattr(errors, name)
+            return kind(said)
     return None
 
 
@@ -92,8 +136,9 @@ def _text(error: BaseException) -> str:
 
 def _condition(error: BaseException) -> str | None:
     """Spark's name for the kind of an error."""
-    try:
-        match = CONDITION.search(str(error)[:400])
-    except Exception:
-        return None
-    return None if match is None else match[1]
+    for name in ("getCondition", "getErrorClass"):  # the second before pyspark 4
+        with contextlib.suppress(Exception):
+            found = getattr(error, name)()
+            if isinstance(found, str) and CONDITION.fullmatch(found):
+                return found
+    return None

@@ -65,11 +65,11 @@ class FileTask:
         """Work as an attempt that Spark has started."""
         from pyspark import TaskContext
 
-        self.stamp.check()
-        context = TaskContext.get()
-        if context is None:
-            raise AssertionError("no task of Spark")
-        yield self.answer(batches, context.partitionId())
+        with self.stamp.guarding():
+            context = TaskContext.get()
+            if context is None:
+                raise AssertionError("no task of Spark")
+            yield self.answer(batches, context.partitionId())
 
     def answer(self, batches: Iterable[pa.RecordBatch], partition: int) -> pa.RecordBatch:
         """Write the rows of a partition into a file, and return what the driver needs to know about it.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.spark.part_tasks import guarded, merged
+from dpcore.spark.part_tasks import merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,42 +21,41 @@ AT_A_TIME = 1 << 18
 
 def tallied(stamp: Stamp, job: PartJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The statistics of the rows of a task; nothing of none."""
-    stamp.check()
-    rows = _some(batches)
-    if rows is not None:
-        yield _packed(job.tallied(rows))
+    with stamp.guarding():
+        rows = _some(batches)
+        if rows is not None:
+            yield _packed(job.tallied(rows))
 
 
 def merged_parts(stamp: Stamp, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Statistics of several tasks, in one."""
-    stamp.check()
-    with guarded():
+    with stamp.guarding():
         total = merged(part.as_py() for batch in batches for part in batch.column(0))
-    if total is not None:
-        yield _packed(total)
+        if total is not None:
+            yield _packed(total)
 
 
 def counted(stamp: Stamp, job: PartJob, place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The keys of the rows of a task, with their numbers of units."""
-    stamp.check()
-    rows = _some(batches)
-    if rows is not None:
-        yield from job.counted(place, rows)
+    with stamp.guarding():
+        rows = _some(batches)
+        if rows is not None:
+            yield from job.counted(place, rows)
 
 
 def listed(stamp: Stamp, job: PartJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The different values of the rows of a task."""
-    stamp.check()
-    rows = _some(batches)
-    for batch in () if rows is None else job.listed(rows):
-        for start in range(0, len(batch), AT_A_TIME):
-            yield batch.slice(start, AT_A_TIME)
+    with stamp.guarding():
+        rows = _some(batches)
+        for batch in () if rows is None else job.listed(rows):
+            for start in range(0, len(batch), AT_A_TIME):
+                yield batch.slice(start, AT_A_TIME)
 
 
 def filtered(stamp: Stamp, job: PartJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows that the condition of the job lets through, as Spark has them: the others need not be moved."""
-    stamp.check()
-    yield from job.filtered(batches)
+    with stamp.guarding():
+        yield from job.filtered(batches)
 
 
 def _some(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch] | None:

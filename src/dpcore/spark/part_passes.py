@@ -95,7 +95,7 @@ class SparkPasses:
         job, frame = self._prepared(plan, answer.grouping.names)
         counted = frame.mapInArrow(functools.partial(part_functions.counted, stamp(), job, place), "key binary, n long")
         counted = counted.groupBy("key").agg(F.sum("n").alias("n"))
-        counted = counted.repartitionByRange(_partitions(frame), "key").sortWithinPartitions("key")
+        counted = counted.repartitionByRange(self._partitions(frame), "key").sortWithinPartitions("key")
         stage = f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, answer.grouping.names))}"
         return self._run(lambda: work(_batches(counted.toLocalIterator())), stage)
 
@@ -121,6 +121,11 @@ class SparkPasses:
         info = self._table.info
         names = tuple(name for name in info.names if name in needed)
         return FileInfo(names, None if info.types is None else pa.schema([(name, info.types[name]) for name in names]), None)
+
+    def _partitions(self, frame: DataFrame) -> int:
+        """Partitions of a frame. Spark looks at rows to find those of a sorted one, so this is an action like others."""
+        plan = frame._jdf.queryExecution()  # noqa: SLF001 - pyspark's own way starts workers
+        return watched(self._spark, lambda: max(int(plan.toRdd().getNumPartitions()), 1))
 
     def _prepared(self, plan: ReleasePlan, names: Iterable[str]) -> tuple[PartJob, DataFrame]:
         """What tasks need of the plan, and the rows that they get: the columns that are needed, and all rows of a unit in one task."""
@@ -150,12 +155,12 @@ class SparkPasses:
     def _shuffled(self, frame: DataFrame) -> int:
         """Partitions of a shuffle: as many as the input has, or as many as the session wants if somebody has set it."""
         wanted = self._spark.conf.get(SHUFFLED)
-        return max(_partitions(frame), 0 if wanted == UNSET else int(wanted))
+        return max(self._partitions(frame), 0 if wanted == UNSET else int(wanted))
 
     def _total(self, job: PartJob, frame: DataFrame, stage: str) -> Part:
         """The statistics of all rows."""
         nothing = job.tallied([])
-        size, count = len(nothing.packed()), _partitions(frame)
+        size, count = len(nothing.packed()), self._partitions(frame)
         if size > MOST_BYTES:
             raise JobError(
                 f"the statistics of all queries take {size >> 20} MiB, and at most {MOST_BYTES >> 20} MiB fit through one task and the "
@@ -193,11 +198,6 @@ def _columns(plan: ReleasePlan, names: Iterable[str]) -> set[str]:
     if plan.unit_type is not None:
         needed |= {plan.job.privacy.unit, *plan.read_types, *(() if plan.by_value is None else plan.by_value.types)}
     return needed
-
-
-def _partitions(frame: DataFrame) -> int:
-    """Partitions of a frame; no row is read to find it."""
-    return max(int(frame._jdf.queryExecution().toRdd().getNumPartitions()), 1)  # noqa: SLF001 - pyspark has a way that starts workers
 
 
 def _batches(rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:

@@ -7,23 +7,23 @@ order they come, and in which order parts are merged. What looks at a whole unit
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.people import ValuesAnswer
 from dpcore.batch.tables.derivation import Derivations
 from dpcore.batch.tables.progress import Silent
-from dpcore.errors import DpcoreError, StorageError
+from dpcore.errors import DataError, DpcoreError, StorageError
 from dpcore.spark.listed_values import ListedValues
 from dpcore.spark.part_input import PartInput, planned, rows_of
+from dpcore.spark.spill_folders import spill_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.pieces import FileInfo
 
-
-MEMORY = Path("/dev/shm")  # noqa: S108 - its folders are made by name and for their owner alone
-"""A file system in memory."""
+REPLACEMENT = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,23 +164,21 @@ class PartJob:
                     yield batch if passes is None else batch.filter(pa.array(passes))
 
     def _input(self, batches: Iterable[pa.RecordBatch]) -> PartInput:
+        if self.info.types is None and self.plan.unit_type is not None:
+            unit = self.info.names.index(self.plan.job.privacy.unit)
+            batches = [_legible(batch, unit) for batch in batches] if isinstance(batches, list) else (_legible(b, unit) for b in batches)
         return PartInput.of(self.info, batches)
 
     @contextlib.contextmanager
     def _passes(self, batches: Iterable[pa.RecordBatch], answers: tuple[Answer, ...]) -> Iterator[tuple[LocalPasses, ReleasePlan]]:
         """The passes over the rows of a task, and the plan for them."""
-        with guarded(), _folder() as folder:
-            passes = LocalPasses(_Room(Path(folder) / "spill"), 1, Silent())
+        with guarded(), spill_folder() as folder:
+            passes = LocalPasses(_Room(folder / "spill"), 1, Silent())
             batches = list(batches) if self.chooses_rows else batches
             plan = replace(self.plan, inputs=self._input(batches), answers=answers)
             if self.chooses_rows:
                 passes.choose_rows(plan)
             yield passes, plan
-
-
-def _folder() -> TemporaryDirectory[str]:
-    """A folder for rows that a task cannot hold: in shared memory where there is some, so that no disk of a worker has them plain."""
-    return TemporaryDirectory(prefix="dpcore-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None, ignore_cleanup_errors=True)
 
 
 @contextlib.contextmanager
@@ -195,6 +191,16 @@ def guarded() -> Iterator[None]:
     except Exception as error:
         kind = type(error).__name__
         raise StorageError(f"a task could not read its rows ({kind}); what the library says is not shown") from None
+
+
+def _legible(batch: pa.RecordBatch, unit: int) -> pa.RecordBatch:
+    """A batch of a CSV whose units all came as they are written: Spark reads all bytes that are no UTF-8 as one character."""
+    if pc.any(pc.match_substring(batch.column(unit).cast(pa.string()), REPLACEMENT)).as_py():
+        raise DataError(
+            "the unit of a row has bytes that are not UTF-8, or the character U+FFFD that Spark reads in their place, so units that differ "
+            "could become one; write the table as UTF-8, or as Parquet"
+        )
+    return batch
 
 
 def _listed(place: int, values: pa.Array, groups: Any) -> pa.RecordBatch:

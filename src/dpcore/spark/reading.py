@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
 
 from dpcore.batch.jobfile.local_paths import SCHEME
 from dpcore.batch.jobfile.sections import SUFFIXES
 from dpcore.batch.tables.inputs import discover
+from dpcore.batch.tables.partitions import partitioned
 from dpcore.errors import JobError
 from dpcore.spark.failures import from_spark
+from dpcore.spark.parquet_columns import check_columns
 from dpcore.spark.table_input import SparkInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -34,6 +40,9 @@ AS_WRITTEN = {
     "enforceSchema": "false",
 }
 """Every cell of a CSV as its text: a record may go over lines, and a quote in text is written twice. All files have one header."""
+INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
+"""Whether Spark gives the values of folders types of its own, by which 007 and 7 are one."""
+CASTS = {pa.int64(): "bigint", pa.date32(): "date"}
 LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 
 
@@ -78,7 +87,7 @@ def _local(spark: SparkSession, section: InputSection) -> tuple[str, DataFrame]:
     inputs = discover(root, section.format)
     if inputs.columns is not None:
         base = _escaped(Path(root))
-        return inputs.format, _read(spark, inputs.format, [base], basePath=base)
+        return inputs.format, _typed(_read(spark, inputs.format, [base], basePath=base), inputs.columns.types)
     return inputs.format, _read(spark, inputs.format, [_escaped(Path(str(path))) for path in inputs.paths])
 
 
@@ -90,7 +99,8 @@ def _addressed(spark: SparkSession, path: str, given: str | None) -> tuple[str, 
         path = f"s3a://{path.removeprefix('s3://')}"
     if kind in set(SUFFIXES.values()):
         _check_no_log(spark, path)
-    return kind, _read(spark, kind, [path])
+    frame = _read(spark, kind, [path])
+    return kind, _typed(frame, folder_types(path, frame.inputFiles()))
 
 
 def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) -> DataFrame:
@@ -101,7 +111,55 @@ def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) 
         options |= AS_WRITTEN
     elif kind == "parquet":
         options |= {"mergeSchema": True}  # without it the columns are those of one of the files
-    return spark.read.options(**options).format(kind).load(list(paths))
+    with _folders_as_text(spark):
+        frame = spark.read.options(**options).format(kind).load(list(paths))
+    if kind == "parquet":
+        check_columns(frame)
+    return frame
+
+
+@contextlib.contextmanager
+def _folders_as_text(spark: SparkSession) -> Iterator[None]:
+    """Open a table whose folders' values stay as they are written; the setting goes back to what it was."""
+    before = spark.conf.get(INFERENCE, "true")
+    spark.conf.set(INFERENCE, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(INFERENCE, str(before))
+
+
+def _typed(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:
+    """The columns that folders hold, with the types that they have on the local engine, under which no two values become one."""
+    if not any(kind in CASTS for kind in types.values()):
+        return frame
+    columns = []
+    for name in frame.columns:
+        column = frame[f"`{name.replace('`', '``')}`"]
+        kind = CASTS.get(types.get(name, pa.null()))
+        columns.append(column if kind is None else column.cast(kind).alias(name))
+    return frame.select(*columns)
+
+
+def folder_types(path: str, files: Sequence[str]) -> dict[str, pa.DataType]:
+    """The columns that the folders below an address hold, with their types.
+
+    Parameters
+    ----------
+    path : str
+        What a job names; a pattern ends where Spark begins to look for folders.
+    files : sequence of str
+        The addresses of the files, as Spark lists them.
+
+    Raises
+    ------
+    JobError
+        If some files have other columns than others.
+    """
+    depth = len(urlsplit(path).path.strip("/").split("/")) if urlsplit(path).path.strip("/") else 0
+    below = [[unquote(part) for part in urlsplit(name).path.strip("/").split("/")[depth:]] for name in files]
+    _, columns = partitioned([(Path(*parts), tuple(parts[:-1]), path) for parts in below if parts], {})
+    return {} if columns is None else columns.types
 
 
 def _check_no_log(spark: SparkSession, path: str) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from dpcore.batch.tables.values import CellError
-from dpcore.errors import DataError, StorageError
 from dpcore.spark.noise_tasks import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
     from dpcore.spark.noise_tasks import NoiseTask
     from dpcore.spark.workers import Stamp
@@ -40,13 +38,8 @@ class RowsTask:
         """Work as an attempt that Spark has started; no message quotes a cell."""
         from pyspark import TaskContext
 
-        self.stamp.check()
-        context = TaskContext.get()
-        if context is None:
-            raise AssertionError("no task of Spark")
-        try:
+        with self.stamp.guarding():
+            context = TaskContext.get()
+            if context is None:
+                raise AssertionError("no task of Spark")
             yield from self.noise.noised(typed(batches, self.types), context.partitionId())
-        except CellError as error:
-            raise DataError(f"column {error.column!r}: {error.problem}") from None
-        except pa.ArrowException as error:
-            raise StorageError(f"the rows of a partition cannot be read ({type(error).__name__})") from None

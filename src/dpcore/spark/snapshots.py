@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import StorageError
+from dpcore.spark.failures import from_spark
 from dpcore.spark.noise_tasks import FILE, INDEX
+from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,13 +55,13 @@ def pinned(frame: DataFrame) -> Snapshot:
     Raises
     ------
     StorageError
-        If one is gone.
+        If one is gone, or Spark cannot say which there are.
     """
     context = frame.sparkSession.sparkContext
     jvm: Any = context._jvm  # noqa: SLF001 - the files' sizes and times have no public name in Python
     conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
     files: dict[str, tuple[int, int]] = {}
-    for name in frame.inputFiles():
+    for name in _files_of(frame):
         path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
         try:
             status = path.getFileSystem(conf).getFileStatus(path)
@@ -67,6 +69,16 @@ def pinned(frame: DataFrame) -> Snapshot:
             raise StorageError("a file of the input is gone, or cannot be inspected") from None
         files[name] = (status.getLen(), status.getModificationTime())
     return Snapshot(files)
+
+
+def _files_of(frame: DataFrame) -> list[str]:
+    """The files of a frame; Spark computes the rows of small tables in memory to find them, and may fail at a cell."""
+    try:
+        with unlogged():
+            return list(frame.inputFiles())
+    except Exception as error:
+        failed = from_spark(error)
+    raise failed from None
 
 
 def with_names(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, bool]:

@@ -70,7 +70,10 @@ class UnitTask:
 
     def met(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows with the place where each meets the others of its unit; one that names no unit goes anywhere."""
-        self.stamp.check()
+        with self.stamp.guarding():
+            yield from self._met(batches)
+
+    def _met(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         of_unit, of_row = RowHash(self.meeting, (self.unit,), exactly=True), RowHash(self.meeting, self.by_value.types)
         for batch in batches:
             named = batch.column(self.unit).is_valid().to_numpy(zero_copy_only=False)
@@ -79,7 +82,11 @@ class UnitTask:
 
     def chosen(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows with their words, and whether they are hidden. They come sorted by their meeting places."""
-        self.stamp.check()
+        with self.stamp.guarding():
+            yield from self._together(batches)
+
+    def _together(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Choose among the rows of each meeting place, which may come in several batches."""
         pending: list[pa.RecordBatch] = []
         for batch in batches:
             if not len(batch):

@@ -95,7 +95,7 @@ class _Run:
 
     def _act(self) -> None:
         try:
-            with _unlogged():
+            with unlogged():
                 self.context.setJobGroup(self.group, "dpcore", interruptOnCancel=True)
                 self.result = self._action()
         except BaseException as error:
@@ -103,7 +103,7 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
+def unlogged() -> Iterator[None]:
     """Keep pyspark from logging the errors of this thread: their messages may quote cells."""
     try:
         from pyspark.logger import PySparkLogger

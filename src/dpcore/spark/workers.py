@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpcore import _backend
 from dpcore._version import __version__
 from dpcore.errors import JobError
 from dpcore.rng import STREAM_VERSION
-from dpcore.spark.failures import INSTALL, from_spark
+from dpcore.spark.failures import INSTALL, SECRET, from_spark, sealing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,10 +34,20 @@ class Stamp:
         Of dpcore.
     stream : int
         Version of the stream: what a key produces.
+    secret : bytes
+        What tasks seal their errors with.
     """
 
     version: str
     stream: int
+    secret: bytes = field(default=SECRET, repr=False)
+
+    @contextlib.contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Do the work of a task in a worker that agrees with the driver; errors leave it sealed."""
+        with sealing(self.secret):
+            self.check()
+            yield
 
     def check(self) -> None:
         """Raise `JobError` in a worker whose dpcore is another one, such as that of an executor that came late."""
@@ -72,7 +83,7 @@ def check_workers(spark: SparkSession) -> dict[str, int]:
 
     Notes
     -----
-    Tasks are spread over the executors that are there. One that comes later is found by `Stamp.check`, which every task of a job calls.
+    Tasks are spread over the executors that are there. One that comes later is found by `Stamp.guarding`, which every task of a job calls.
     """
     tasks = min(MOST_TASKS, 2 * max(2, spark.sparkContext.defaultParallelism))
     try:
