@@ -7,6 +7,7 @@ import pytest
 from dpcore.accounting import Ledger
 from dpcore.errors import JobError
 from dpcore.spark import privatize, release
+from dpcore.spark.snapshots import with_names
 from support.spark_noise import job, rows_of, write_input
 
 COUNT = {"version": 1, "privacy": {"max_epsilon": 1.0}, "query": [{"name": "n", "kind": "count", "epsilon": 1.0}]}
@@ -61,3 +62,11 @@ def test_the_settings_of_the_session_count_while_it_writes(spark, tmp_path):
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", "false")
     assert pending.write(tmp_path / "out").rows
+
+
+def test_rows_have_names_only_where_each_is_one_row_of_a_file(spark, tmp_path):
+    frame = spark.read.parquet(write_input(tmp_path / "in"))
+    named = [frame.where("id > 3").repartition(3).orderBy("id"), frame.withColumn("more", frame.id).alias("other")]
+    unnamed = [frame.join(spark.range(9), "id"), frame.selectExpr("*", "explode(array(1, 2)) AS n"), frame.groupBy("id", "age").count()]
+    assert [with_names(each, ["id"])[1] for each in named] == [True, True]
+    assert [with_names(each, ["id"])[1] for each in unnamed] == [False, False, False]

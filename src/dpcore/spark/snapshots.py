@@ -22,6 +22,8 @@ NAMES = {
     INDEX: f"{METADATA}.row_index",
 }
 """The version of a file, as a number, and the position of a row in it. Two files may share a number: see `dpcore.spark.noise_keys`."""
+ROW_BY_ROW = ("Project", "Filter", "SubqueryAlias", "View", "Sort", "Repartition", "RepartitionByExpression", "GlobalLimit", "LocalLimit")
+"""Steps of Spark whose rows are rows of what is below them, each once, and in whose columns no other row counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,16 @@ def _files_of(frame: DataFrame) -> list[str]:
     raise failed from None
 
 
+def keeps_rows(frame: DataFrame) -> bool:
+    """Whether each row of a frame is one row of a file: a name would be that of many rows behind a join, or where a row becomes several."""
+    plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public form in Python
+    while plan.children().size():
+        if plan.children().size() > 1 or plan.nodeName() not in ROW_BY_ROW:
+            return False
+        plan = plan.children().apply(0)
+    return True
+
+
 def with_names(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, bool]:
     """Select columns, with the file and the position of each row where the source knows them.
 
@@ -102,7 +114,7 @@ def with_names(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, boo
     # By their places: to a session, names that differ by case may be one name.
     placed = frame.toDF(*(f"_{place}" for place in range(len(frame.columns))))
     wanted = [functions.col(f"_{frame.columns.index(name)}").alias(name) for name in columns]
-    if METADATA not in frame.columns:
+    if METADATA not in frame.columns and keeps_rows(frame):
         try:
             named = placed.select(*wanted, *(functions.expr(text).alias(name) for name, text in NAMES.items()))
         except PySparkException:  # the source has no such column, or several sources are joined
