@@ -203,9 +203,9 @@ def test_what_is_no_table_or_no_job_is_refused(spark, folder):
         release(read(spark, folder), 5)
     with pytest.raises(JobError, match="there is no column 'w'"):
         release(read(spark, folder).drop("w"), job())
-    with pytest.raises(StorageError, match="PATH_NOT_FOUND"):
+    with pytest.raises(StorageError, match="no such file or folder"):
         release(None, written(folder, "nothing", "absent.parquet"))
-    with pytest.raises(JobError, match="no Arrow IPC files"):
+    with pytest.raises(JobError, match="Spark reads no Arrow files"):
         release(None, written(folder, "arrow", "in.arrow"))
 
 
