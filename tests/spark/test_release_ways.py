@@ -205,6 +205,7 @@ def test_what_is_no_table_or_no_job_is_refused(spark, folder):
         release(read(spark, folder).drop("w"), job())
     with pytest.raises(StorageError, match="no such file or folder"):
         release(None, written(folder, "nothing", "absent.parquet"))
+    (folder / "in.arrow").touch()
     with pytest.raises(JobError, match="Spark reads no Arrow files"):
         release(None, written(folder, "arrow", "in.arrow"))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import threading
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpcore._locks import NameLock
 from dpcore.errors import JobError
 from dpcore.rng import JobKey
 from dpcore.spark import privatize
@@ -205,16 +205,14 @@ def test_a_worker_that_is_killed_leaves_each_record_once_and_nothing_is_seen_bef
 
 
 def test_two_jobs_cannot_write_one_name_at_a_time(people, tmp_path):
-    pending = privatize(people, job())
-    named = pending._plan.rows(None)[0]
-    pending._plan.rows = lambda key: (slowly(named), True)
-    running = threading.Thread(target=pending.write, args=(tmp_path / "out",))
-    running.start()
-    while not list(tmp_path.glob(".out.*.tmp")):
-        time.sleep(0.05)
-    with pytest.raises(OSError, match="another job is writing"):
-        privatize(people, job()).write(tmp_path / "out")
-    running.join()
+    held = NameLock(tmp_path / "out")
+    try:
+        with pytest.raises(OSError, match="another job is writing"):
+            privatize(people, job()).write(tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+    finally:
+        held.release(keep=False)
+    privatize(people, job()).write(tmp_path / "out")
     assert is_complete(rows_of(tmp_path / "out"))
 
 
