@@ -190,11 +190,7 @@ class CarriedKey:
     __slots__ = ("_key", "_secure")
 
     def __init__(self, key: bytes | Key, *, secure: bool) -> None:
-        if not isinstance(key, bytes | Key):
-            raise ParameterTypeError(f"key must be bytes, got {type(key).__name__}")
-        if isinstance(key, bytes) and len(key) != KEY_BYTES:
-            raise ParameterError(f"key must have {KEY_BYTES} bytes, got {len(key)}")
-        self._key = Key(key)
+        self._key = Key(key) if isinstance(key, Key) else given_key(key)
         self._secure = secure
 
     @property
@@ -240,6 +236,15 @@ class CarriedKey:
 
 
 _PERSON = b"dpcore-job-key-1"
+
+
+def given_key(key: bytes) -> Key:
+    """Return the key that somebody gives as 32 bytes."""
+    if not isinstance(key, bytes):
+        raise ParameterTypeError(f"key must be bytes, got {type(key).__name__}")
+    if len(key) != KEY_BYTES:
+        raise ParameterError(f"key must have {KEY_BYTES} bytes, got {len(key)}")
+    return Key(key)
 
 
 def _carried(key: bytes, secure: bool) -> CarriedKey:  # a pickle calls it

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from typing import NoReturn
 
-from dpcore._backend import Key
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.rng import KEY_BYTES, CarriedKey, JobKey, StreamPosition
+from dpcore.rng import CarriedKey, JobKey, StreamPosition, given_key
 
 __all__ = ["KeyedJobKey", "KeyedRandom", "PositionedRandom"]
 
@@ -40,11 +39,7 @@ class KeyedRandom:
     __slots__ = ("_calls", "_key", "_lock")
 
     def __init__(self, key: bytes) -> None:
-        if not isinstance(key, bytes):
-            raise ParameterTypeError(f"key must be bytes, got {type(key).__name__}")
-        if len(key) != KEY_BYTES:
-            raise ParameterError(f"key must have {KEY_BYTES} bytes, got {len(key)}")
-        self._key = Key(key)
+        self._key = given_key(key)
         self._calls = 0
         self._lock = threading.Lock()
 

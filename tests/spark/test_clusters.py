@@ -16,7 +16,7 @@ from dpcore.errors import JobError, StorageError
 from dpcore.spark import release
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import check_workers
-from support.spark import CONF, Standalone, executors, kill_executor, run_alone
+from support.spark import CONF, SPECULATION, Standalone, executors, kill_executor, run_alone
 
 SPECULATES = """
 import json, os, sys, time
@@ -76,13 +76,7 @@ def last_line(done: subprocess.CompletedProcess) -> dict:
 
 def test_a_standalone_cluster_of_two_machines_speculates(tmp_path):
     with Standalone(tmp_path / "cluster") as cluster:
-        conf = CONF | cluster.conf | {
-            "spark.speculation": "true",
-            "spark.speculation.interval": "200ms",
-            "spark.speculation.multiplier": "1.5",
-            "spark.speculation.quantile": "0.5",
-            "spark.local.dir": str(tmp_path / "local"),
-        }  # fmt: skip
+        conf = CONF | cluster.conf | SPECULATION | {"spark.local.dir": str(tmp_path / "local")}
         (tmp_path / "attempts").mkdir()
         found = last_line(run_alone(SPECULATES, cluster.url, json.dumps(conf), str(tmp_path / "attempts")))
     assert found["rows"] == 800

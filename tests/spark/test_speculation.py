@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from support.spark import CONF, Standalone, run_alone
+from support.spark import CONF, SPECULATION, Standalone, run_alone
 from support.spark_noise import is_complete, rows_of, write_input
 
 PROGRAM = """
@@ -61,13 +61,7 @@ def sent(folder: Path, attempt: int) -> dict[str, str]:
 def test_speculative_attempts_publish_each_record_once_with_the_same_bits(tmp_path):
     source = write_input(tmp_path / "in")
     with Standalone(tmp_path / "cluster") as cluster:
-        conf = CONF | cluster.conf | {
-            "spark.speculation": "true",
-            "spark.speculation.interval": "200ms",
-            "spark.speculation.multiplier": "1.5",
-            "spark.speculation.quantile": "0.5",
-            "spark.local.dir": str(tmp_path / "local"),
-        }  # fmt: skip
+        conf = CONF | cluster.conf | SPECULATION | {"spark.local.dir": str(tmp_path / "local")}
         arguments = (cluster.url, json.dumps(conf), source, str(tmp_path))
         run_alone(PROGRAM, *arguments, PYTHONPATH=str(Path(__file__).resolve().parents[1]))
     one, two = sent(tmp_path, 0), sent(tmp_path, 1)

@@ -27,6 +27,13 @@ CONF = {
     "spark.task.maxFailures": "4",
     "spark.log.level": "ERROR",
 }
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+}
+"""Settings under which a slow task soon has a second attempt."""
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 SECONDS = 120
 _shared: list = []

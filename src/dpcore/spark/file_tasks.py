@@ -20,6 +20,7 @@ from dpcore.batch.tables.values import CellError
 from dpcore.batch.tables.writers import open_writer
 from dpcore.errors import DataError, DpcoreError, StorageError, reason
 from dpcore.spark.noise_tasks import typed
+from dpcore.spark.workers import partition_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,13 +64,8 @@ class FileTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work as an attempt that Spark has started."""
-        from pyspark import TaskContext
-
         with self.stamp.guarding():
-            context = TaskContext.get()
-            if context is None:
-                raise AssertionError("no task of Spark")
-            yield self.answer(batches, context.partitionId())
+            yield self.answer(batches, partition_number())
 
     def answer(self, batches: Iterable[pa.RecordBatch], partition: int) -> pa.RecordBatch:
         """Write the rows of a partition into a file, and return what the driver needs to know about it.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpcore.spark.noise_tasks import typed
+from dpcore.spark.workers import partition_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,10 +37,5 @@ class RowsTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work as an attempt that Spark has started; no message quotes a cell."""
-        from pyspark import TaskContext
-
         with self.stamp.guarding():
-            context = TaskContext.get()
-            if context is None:
-                raise AssertionError("no task of Spark")
-            yield from self.noise.noised(typed(batches, self.types), context.partitionId())
+            yield from self.noise.noised(typed(batches, self.types), partition_number())

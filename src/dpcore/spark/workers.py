@@ -128,3 +128,13 @@ def _reporter(pause: float) -> Callable[[Iterator[object]], list[Report]]:
             return [(platform.node(), "", 0, type(error).__name__, python)]
 
     return report
+
+
+def partition_number() -> int:
+    """Return the number of the partition that this process works on, as a task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise AssertionError("no task of Spark")
+    return int(context.partitionId())
