@@ -79,14 +79,16 @@ class Page(HTMLParser):
 
 @dataclass(frozen=True)
 class Shown:
-    """A number as a page writes it: its value, and half a unit of its last digit."""
+    """A number as a page writes it: its value, half a unit of its last digit, and whether it is a digit alone."""
 
     value: float
     half: float
+    is_digit: bool = False
 
-    def rounds(self, number: float) -> bool:
-        """Whether a number is written like that."""
-        return abs(self.value - number) <= self.half * (1 + 1e-9) + 1e-12 * abs(number)
+    def rounds(self, number: float, *, is_noisy: bool = False) -> bool:
+        """Whether a number is written like that. A digit alone may count things, and stands for another number only if that has much noise."""
+        half = 0.0 if self.is_digit and not is_noisy else self.half
+        return abs(self.value - number) <= half * (1 + 1e-9) + 1e-12 * abs(number)
 
 
 def numbers(text: str) -> list[Shown]:
@@ -96,9 +98,8 @@ def numbers(text: str) -> list[Shown]:
         digits = match[0].replace("−", "-").replace(",", "")
         mantissa, _, exponent = digits.partition("e")
         decimals = len(mantissa.partition(".")[2])
-        # A whole number below 10 is taken as it is.
-        half = 0.5 * 10.0 ** (int(exponent or 0) - decimals) if len(mantissa.lstrip("-")) > 1 or exponent else 0.0
-        found.append(Shown(float(digits), half))
+        half = 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+        found.append(Shown(float(digits), half, is_digit=len(mantissa.lstrip("-")) == 1 and not exponent))
         if re.match(r"\s*(?:to −?[\d.]+\s*)?%", text[match.end() :]):
-            found.append(Shown(float(digits) / 100, (half or 0.5) / 100))
+            found.append(Shown(float(digits) / 100, half / 100))
     return found
