@@ -86,7 +86,7 @@ class Shown:
     is_digit: bool = False
 
     def rounds(self, number: float, *, is_noisy: bool = False) -> bool:
-        """Whether a number is written like that. A digit alone may count things, and stands for another number only if that has much noise."""
+        """Whether a number is written like that. A digit alone may count things, and for another number it stands only if that is noisy."""
         half = 0.0 if self.is_digit and not is_noisy else self.half
         return abs(self.value - number) <= half * (1 + 1e-9) + 1e-12 * abs(number)
 

@@ -226,7 +226,7 @@ def test_every_number_of_the_json_file_is_on_the_page(folder, name):
     page = Page((folder / f"{name}.html").read_text(encoding="utf-8"))
     document = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     shown = numbers(page.shown)
-    missing = [(key, value) for key, value in leaves(document) if not any(one.rounds(up(key, value), is_noisy=key in NOISY) for one in shown)]
+    missing = [(key, value) for key, value in leaves(document) if not any(n.rounds(up(key, value), is_noisy=key in NOISY) for n in shown)]
     assert missing == []
     assert len(list(leaves(document))) > 15
 
