@@ -1,12 +1,13 @@
 """Local privacy on Spark beside the same map without noise, in one run: `python benchmarks/spark_rows.py --rows 10000000`.
 
 Two ratios: of the map alone, whose rows go nowhere, and of a whole write, beside Spark's own writer behind a map that changes nothing. The
-answers are checked: rows, and the means that the reports estimate.
+answers of both are checked: rows, and the means that the reports estimate.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import statistics
 import tempfile
@@ -79,19 +80,21 @@ def measure(spark, folder: Path, rows: int, runs: int) -> None:
     plain = frame.mapInArrow(unchanged, frame.schema)
     plan = NoisePlan(frame, job_of(JOB))
 
-    def noised():
+    def noised(action):
         with plan.key() as key:
             task = RowsTask(plan.noise(key), plan.types, stamp())
 
             def work(batches):
                 return task(batches)
 
-            noisy = plan.rows(key)[0].mapInArrow(work, spark_schema(plan.schema))
-            noisy.write.format("noop").mode("overwrite").save()
+            return action(plan.rows(key)[0].mapInArrow(work, spark_schema(plan.schema)))
+
+    def run(rows):
+        rows.write.format("noop").mode("overwrite").save()
 
     sides = {
-        "map without noise": lambda: plain.write.format("noop").mode("overwrite").save(),
-        "map with noise": noised,
+        "map without noise": lambda: run(plain),
+        "map with noise": lambda: noised(run),
         "write without noise": lambda: plain.write.mode("overwrite").parquet(str(folder / "plain")),
         "privatize(...).write": lambda: privatize(frame, JOB).write(folder / "private", overwrite=True),
     }
@@ -103,6 +106,10 @@ def measure(spark, folder: Path, rows: int, runs: int) -> None:
                 times[name].append(taken)
     found = estimate(folder / "private")
     truth = {"age": np.mean(np.arange(97)), "smoker": 1 / 3}
+    (mapped,) = noised(lambda noisy: noisy.selectExpr("count(*)", "avg(age)", "count(distinct age)").collect())
+    assert mapped[0] == rows
+    assert abs(mapped[1] - truth["age"]) < 6 * 100 * math.sqrt(2 / rows)
+    assert mapped[2] > 0.9 * rows
     for column in found.columns:
         assert abs(column.estimate.value - truth[column.column.name]) < 6 * column.estimate.stderr + 0.01, column.column.name
     assert found.rows == rows

@@ -14,7 +14,7 @@ from dpcore.batch.tables.row_hash import types_of_rows
 from dpcore.errors import JobError
 from dpcore.rng import JobKey
 from dpcore.spark.noise_tasks import HIDDEN, NoiseTask
-from dpcore.spark.snapshots import with_names
+from dpcore.spark.snapshots import comes_in_order, selected, with_names
 from dpcore.spark.unit_tasks import MEETING, WORD, UnitTask
 from dpcore.spark.workers import stamp
 
@@ -45,8 +45,8 @@ class Written:
     secure : bool
         Whether the noise comes from the operating system's randomness.
     covers_attempts : bool
-        Whether the source names its rows, so that not even an observer of discarded attempts learns anything from which of them share
-        their noise.
+        Whether no value decides what tells rows apart, so that not even an observer of discarded attempts learns anything from which of
+        them share their noise.
     entry : int or None
         Number of the entry in the ledger.
     """
@@ -98,7 +98,8 @@ class NoisePlan:
             type_of_unit(info, Path(FRAME), job.privacy.unit, None)
             self._held = types_of_rows([info])
         unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
-        self._selected, self._named = with_names(frame, list(dict.fromkeys([*self.types, *unit])))  # before anything is charged
+        self._read = list(dict.fromkeys([*self.types, *unit]))
+        self._named = with_names(frame, self._read)  # before anything is charged
 
     def key(self) -> JobKey:
         """A key for one run: of a job with a test key its twin."""
@@ -113,15 +114,21 @@ class NoisePlan:
         return NoiseTask(self.columns, self.schema, key.carried())
 
     def rows(self, key: JobKey) -> tuple[DataFrame, bool]:
-        """The columns that the workers read, and whether the rows have names; of rows with units also which of them are hidden."""
-        privacy = self.job.privacy
+        """The columns that the workers read, and whether no value decides what tells rows apart; with units also which rows are hidden.
+
+        Rows that come in the same order at every attempt are told apart by their places, others by their names if they have some.
+        """
+        privacy, is_named = self.job.privacy, self._named is not None
+        plain = selected(self.frame, self._read)
+        if privacy.unit == "row" and comes_in_order(plain):
+            return plain, True
+        rows = plain if self._named is None else self._named
         if privacy.unit == "row":
-            return self._selected, self._named
-        held = {name: kind for name, kind in self._held.items() if name in self._selected.columns}
+            return rows, is_named
+        held = {name: kind for name, kind in self._held.items() if name in self._read}
         own = privacy.null_rows_are_units
-        return bounded(
-            self._selected, UnitTask.keyed(key, held, privacy.unit, limit=privacy.rows_per_unit, null_is_unit=own, stamp=stamp())
-        ), self._named
+        task = UnitTask.keyed(key, held, privacy.unit, limit=privacy.rows_per_unit, null_is_unit=own, stamp=stamp())
+        return bounded(rows, task), is_named
 
 
 def bounded(rows: DataFrame, task: UnitTask) -> DataFrame:

@@ -13,7 +13,7 @@ from dpcore.spark.watching import unlogged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 METADATA = "_metadata"
 """The hidden column in which Spark says where a row comes from."""
@@ -24,6 +24,10 @@ NAMES = {
 """The version of a file, as a number, and the position of a row in it. Two files may share a number: see `dpcore.spark.noise_keys`."""
 ROW_BY_ROW = ("Project", "Filter", "SubqueryAlias", "View", "Sort", "Repartition", "RepartitionByExpression", "GlobalLimit", "LocalLimit")
 """Steps of Spark whose rows are rows of what is below them, each once, and in whose columns no other row counts."""
+IN_PLACE = ("Project", "Filter", "ColumnarToRow", "WholeStageCodegen", "InputAdapter", "Scan parquet")
+"""What the names of physical steps begin with that take the rows of a part of a file in their order."""
+LEAVES_OUT = ("ignorecorruptfiles", "ignoremissingfiles")
+"""Options of a read under which an attempt may lack a file that another one had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,33 @@ def keeps_rows(frame: DataFrame) -> bool:
     return True
 
 
-def with_names(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, bool]:
-    """Select columns, with the file and the position of each row where the source knows them.
+def comes_in_order(frame: DataFrame) -> bool:
+    """Whether every attempt at a partition gets the same rows in the same order, as long as no file changes.
+
+    So it is where tasks read their parts of files, which Spark chooses once, and at most leave rows out by their own values. Behind a
+    shuffle or a sort, from a cache, and where chance or other code takes part, it need not be so.
+    """
+    query: Any = frame._jdf.queryExecution()  # noqa: SLF001 - plans have no public form in Python
+    if not query.analyzed().deterministic():
+        return False
+    step = query.executedPlan()
+    while step.children().size():
+        if step.children().size() > 1 or not step.nodeName().startswith(IN_PLACE):
+            return False
+        step = step.children().apply(0)
+    if not step.nodeName().startswith(IN_PLACE):
+        return False
+    options = step.relation().options().keys().mkString("\n").lower().splitlines()
+    return not any(name in options for name in LEAVES_OUT)
+
+
+def selected(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Select columns by their places: to a session, names that differ by case may be one name."""
+    return _placed(frame).select(*_wanted(frame, columns))
+
+
+def with_names(frame: DataFrame, columns: Sequence[str]) -> DataFrame | None:
+    """Select columns, with the file and the position of each row.
 
     Parameters
     ----------
@@ -105,20 +134,26 @@ def with_names(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, boo
 
     Returns
     -------
-    tuple of (DataFrame, bool)
-        The selection, and whether its rows have names.
+    DataFrame or None
+        None if the source does not know where its rows come from, or a row is not one of a file.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions
 
-    # By their places: to a session, names that differ by case may be one name.
-    placed = frame.toDF(*(f"_{place}" for place in range(len(frame.columns))))
-    wanted = [functions.col(f"_{frame.columns.index(name)}").alias(name) for name in columns]
-    if METADATA not in frame.columns and keeps_rows(frame):
-        try:
-            named = placed.select(*wanted, *(functions.expr(text).alias(name) for name, text in NAMES.items()))
-        except PySparkException:  # the source has no such column, or several sources are joined
-            pass
-        else:
-            return named, True
-    return placed.select(*wanted), False
+    if METADATA in frame.columns or not keeps_rows(frame):
+        return None
+    names = [functions.expr(text).alias(name) for name, text in NAMES.items()]
+    try:
+        return _placed(frame).select(*_wanted(frame, columns), *names)
+    except PySparkException:  # the source has no such column
+        return None
+
+
+def _placed(frame: DataFrame) -> DataFrame:
+    return frame.toDF(*(f"_{place}" for place in range(len(frame.columns))))
+
+
+def _wanted(frame: DataFrame, columns: Sequence[str]) -> list[Column]:
+    from pyspark.sql import functions
+
+    return [functions.col(f"_{frame.columns.index(name)}").alias(name) for name in columns]
