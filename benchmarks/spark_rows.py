@@ -89,12 +89,12 @@ def measure(spark, folder: Path, rows: int, runs: int) -> None:
 
             return action(plan.rows(key)[0].mapInArrow(work, spark_schema(plan.schema)))
 
-    def run(rows):
+    def go(rows):
         rows.write.format("noop").mode("overwrite").save()
 
     sides = {
-        "map without noise": lambda: run(plain),
-        "map with noise": lambda: noised(run),
+        "map without noise": lambda: go(plain),
+        "map with noise": lambda: noised(go),
         "write without noise": lambda: plain.write.mode("overwrite").parquet(str(folder / "plain")),
         "privatize(...).write": lambda: privatize(frame, JOB).write(folder / "private", overwrite=True),
     }

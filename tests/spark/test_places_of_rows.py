@@ -1,4 +1,4 @@
-"""Rows that come in the same order at every attempt are told apart by their places; behind anything else by their names."""
+"""Rows that come in the same order at every attempt are known by their places; behind anything else by their names."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Written:
     secure : bool
         Whether the noise comes from the operating system's randomness.
     covers_attempts : bool
-        Whether no value decides what tells rows apart, so that not even an observer of discarded attempts learns anything from which of
+        Whether no value decides which row is which, so that not even an observer of discarded attempts learns anything from which of
         them share their noise.
     entry : int or None
         Number of the entry in the ledger.
@@ -114,9 +114,9 @@ class NoisePlan:
         return NoiseTask(self.columns, self.schema, key.carried())
 
     def rows(self, key: JobKey) -> tuple[DataFrame, bool]:
-        """The columns that the workers read, and whether no value decides what tells rows apart; with units also which rows are hidden.
+        """The columns that the workers read, and whether no value decides which row is which; with units also which rows are hidden.
 
-        Rows that come in the same order at every attempt are told apart by their places, others by their names if they have some.
+        Rows that come in the same order at every attempt are known by their places, others by their names if they have some.
         """
         privacy, is_named = self.job.privacy, self._named is not None
         plain = selected(self.frame, self._read)
