@@ -16,30 +16,26 @@ from dpcore.errors import JobError, StorageError
 from dpcore.spark import release
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import check_workers
-from support.spark import CONF, SPECULATION, Standalone, executors, kill_executor, run_alone
+from support.spark import CONF, SPECULATION, Standalone, attempts, executors, kill_executor, run_alone
 
 SPECULATES = """
-import json, os, sys, time
+import json, sys
+from pathlib import Path
 from dpcore.spark import make_session
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import check_workers
+from support.spark import second_attempt
 url, conf = sys.argv[1], json.loads(sys.argv[2])
 spark = make_session(url, conf=conf)
 levels = check_workers(spark)
-folder = sys.argv[3]
+wait = second_attempt(Path(sys.argv[3]))
 
-def slow_once(batches):
-    from pyspark import TaskContext
-    context = TaskContext.get()
-    name = os.path.join(folder, f"{context.partitionId()}-{context.attemptNumber()}-{os.getpid()}")
-    open(name, "w").close()
-    if context.partitionId() == 0 and context.attemptNumber() == 0:
-        for _ in range(600):
-            time.sleep(0.1)
+def then_wait(batches):
     yield from batches
+    wait()
 
 frame = spark.range(0, 800, 1, 8)
-rows = watched(spark, lambda: frame.mapInArrow(slow_once, frame.schema).count())
+rows = watched(spark, lambda: frame.mapInArrow(then_wait, frame.schema).count())
 spark.stop()
 print(json.dumps({"rows": rows, "answers": sum(levels.values())}))
 """
@@ -77,14 +73,11 @@ def last_line(done: subprocess.CompletedProcess) -> dict:
 def test_a_standalone_cluster_of_two_machines_speculates(tmp_path):
     with Standalone(tmp_path / "cluster") as cluster:
         conf = CONF | cluster.conf | SPECULATION | {"spark.local.dir": str(tmp_path / "local")}
-        (tmp_path / "attempts").mkdir()
-        found = last_line(run_alone(SPECULATES, cluster.url, json.dumps(conf), str(tmp_path / "attempts")))
+        arguments = (cluster.url, json.dumps(conf), str(tmp_path / "attempts"))
+        found = last_line(run_alone(SPECULATES, *arguments, PYTHONPATH=str(Path(__file__).resolve().parents[1])))
     assert found["rows"] == 800
     assert found["answers"] >= 4
-    names = [path.name for path in (tmp_path / "attempts").iterdir()]
-    attempts = sorted(name.split("-")[:2] for name in names)
-    assert ["0", "0"] in attempts
-    assert ["0", "1"] in attempts, "there was no speculative attempt"
+    assert {"0-0", "0-1"} <= attempts(tmp_path / "attempts")
 
 
 def test_a_standalone_cluster_needs_its_secret(tmp_path):

@@ -5,50 +5,48 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from support.spark import CONF, SPECULATION, Standalone, run_alone
+from support.spark import CONF, PATIENCE, SPECULATION, Standalone, attempts, run_alone
 from support.spark_noise import is_complete, rows_of, write_input
 
 PROGRAM = """
-import json, os, sys, time
+import json, sys
 from pathlib import Path
 from dpcore.spark import make_session, privatize
+from support.spark import second_attempt
 from support.spark_noise import job, naive
 url, conf, source, folder = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4]
 spark = make_session(url, conf=conf)
 spark.conf.set("spark.sql.files.maxPartitionBytes", "12000")
 people = spark.read.parquet(source)
 
-def late(frame, marks):
-    "The last row of one partition comes late at the first attempt; the row is the same."
-    os.makedirs(marks, exist_ok=True)
+def late(frame, wait):
+    "The same rows; a task calls `wait` behind its last."
 
-    def wait(batches):
+    def then_wait(batches):
+        yield from batches
+        wait()
+
+    return frame.mapInArrow(then_wait, frame.schema)
+
+def sink(wait):
+    "A sink that acts at once."
+
+    def send(rows):
         from pyspark import TaskContext
         context = TaskContext.get()
-        Path(marks, f"{context.partitionId()}-{context.attemptNumber()}").touch()
-        yield from batches
-        if context.partitionId() == 0 and context.attemptNumber() == 0:
-            time.sleep(60)
+        with open(f"{folder}/sent-{context.partitionId()}-{context.attemptNumber()}", "w") as file:
+            for row in rows:
+                print(row["id"], row["age"], file=file, flush=True)
+        wait()
 
-    return frame.mapInArrow(wait, frame.schema)
+    return send
 
-def send(rows):
-    "A sink that acts at once."
-    from pyspark import TaskContext
-    context = TaskContext.get()
-    with open(f"{folder}/sent-{context.partitionId()}-{context.attemptNumber()}", "w") as file:
-        for row in rows:
-            print(row["id"], row["age"], file=file, flush=True)
-    if context.partitionId() == 0 and context.attemptNumber() == 0:
-        time.sleep(60)
-
-naive(people).foreachPartition(send)
+naive(people).foreachPartition(sink(second_attempt(Path(folder, "marks-naive"))))
 privatize(people, job()).write(f"{folder}/quiet")
 for committer in ("dpcore", "spark"):
     pending = privatize(people, job())
-    named = pending._plan.rows(None)[0]
-    marks = f"{folder}/marks-{committer}"
-    pending._plan.rows = lambda key: (late(named, marks), True)
+    named = late(pending._plan.rows(None)[0], second_attempt(Path(folder, f"marks-{committer}")))
+    pending._plan.rows = lambda key: (named, True)
     pending.write(f"{folder}/{committer}", committer=committer)
 spark.stop()
 """
@@ -63,15 +61,15 @@ def test_speculative_attempts_publish_each_record_once_with_the_same_bits(tmp_pa
     with Standalone(tmp_path / "cluster") as cluster:
         conf = CONF | cluster.conf | SPECULATION | {"spark.local.dir": str(tmp_path / "local")}
         arguments = (cluster.url, json.dumps(conf), source, str(tmp_path))
-        run_alone(PROGRAM, *arguments, PYTHONPATH=str(Path(__file__).resolve().parents[1]))
+        run_alone(PROGRAM, *arguments, PYTHONPATH=str(Path(__file__).resolve().parents[1]), timeout=4 * PATIENCE)
+    assert {"0-0", "0-1"} <= attempts(tmp_path / "marks-naive")
     one, two = sent(tmp_path, 0), sent(tmp_path, 1)
-    both = one.keys() & two.keys()
-    assert both, "there was no speculative attempt at the naive sink"
-    assert all(one[record] != two[record] for record in both)
+    assert one
+    assert one.keys() == two.keys()
+    assert all(one[record] != two[record] for record in one)
     quiet = rows_of(tmp_path / "quiet")
     for committer in ("dpcore", "spark"):
-        attempts = {path.name for path in (tmp_path / f"marks-{committer}").iterdir()}
-        assert "0-1" in attempts, "there was no speculative attempt"
+        assert {"0-0", "0-1"} <= attempts(tmp_path / f"marks-{committer}")
         found = rows_of(tmp_path / committer)
         assert is_complete(found)
         assert found.equals(quiet) or found.to_pydict() == quiet.to_pydict()

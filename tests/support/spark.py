@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpcore._java import home
@@ -32,10 +32,15 @@ SPECULATION = {
     "spark.speculation.interval": "200ms",
     "spark.speculation.multiplier": "1.5",
     "spark.speculation.quantile": "0.5",
+    "spark.speculation.efficiency.enabled": "false",
 }
-"""Settings under which a slow task soon has a second attempt."""
+"""Settings under which a task that takes longer than others has a second attempt, however many rows it has read."""
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 SECONDS = 120
+PATIENCE = 300
+"""Seconds that one attempt waits for another: on a busy machine that may begin a minute after the other tasks have ended."""
+UNMET = "no second attempt came"
+"""The name of the mark of a wait that was in vain."""
 _shared: list = []
 
 
@@ -117,6 +122,38 @@ def run_alone(program: str, *arguments: str, check: bool = True, timeout: float 
     return subprocess.run(
         command, capture_output=True, text=True, check=check, timeout=timeout, env=environment() | variables, errors="replace"
     )
+
+
+def second_attempt(marks: Path, patience: float = PATIENCE) -> Callable[[], None]:
+    """Return what a task calls behind its rows: it marks its attempt, and the first two of task 0 wait for each other.
+
+    Thus both have done their work before Spark ends one, however slow the machine is. `attempts` says which there were.
+    """
+    marks.mkdir(parents=True)
+    folder, unmet = str(marks), UNMET  # What a task needs goes with the function: it cannot import this file.
+    other = {"0-0": "0-1", "0-1": "0-0"}
+
+    def wait() -> None:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        name = f"{context.partitionId()}-{context.attemptNumber()}"
+        Path(folder, name).touch()
+        deadline = time.monotonic() + patience
+        while name in other and not Path(folder, other[name]).exists():
+            if time.monotonic() > deadline:
+                Path(folder, unmet).touch()
+                return
+            time.sleep(0.1)
+
+    return wait
+
+
+def attempts(marks: Path) -> set[str]:
+    """The attempts that `second_attempt` has marked, as task-attempt; fails if Spark did not start the one that was waited for."""
+    found = {path.name for path in marks.iterdir()}
+    assert UNMET not in found, f"Spark started no second attempt of task 0 within {PATIENCE} seconds, so nothing was tested"
+    return found
 
 
 class Standalone:
