@@ -162,7 +162,7 @@ endef
 $(eval $(call install,$(VENV),demo,batch))
 $(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)spark$(comma)test$(comma)proofs$(comma)packaging))
 $(eval $(call install,$(VENV_STORES),stores,batch$(comma)delta$(comma)test-stores))
-$(eval $(call install,$(VENV_SPARK35),spark35,batch$(comma)spark35$(comma)test-tools))
+$(eval $(call install,$(VENV_SPARK35),spark35,batch$(comma)test-spark35))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))

@@ -27,6 +27,7 @@ EXTRAS = {
         "test",
         "test-tools",
         "test-stores",
+        "test-spark35",
         "packaging",
         "docs",
         "dev",

@@ -66,7 +66,7 @@ def test_the_settings_of_the_session_count_while_it_writes(spark, tmp_path):
 
 def test_rows_have_names_only_where_each_is_one_row_of_a_file(spark, tmp_path):
     frame = spark.read.parquet(write_input(tmp_path / "in"))
-    named = [frame.where("id > 3").repartition(3).orderBy("id"), frame.withColumn("more", frame.id).alias("other")]
+    named = [frame.where("id > 3").repartition(3).orderBy("id"), frame.alias("other").withColumn("more", frame.id)]
     unnamed = [frame.join(spark.range(9), "id"), frame.selectExpr("*", "explode(array(1, 2)) AS n"), frame.groupBy("id", "age").count()]
     assert all(with_names(each, ["id"]) is not None for each in named)
     assert all(with_names(each, ["id"]) is None for each in unnamed)

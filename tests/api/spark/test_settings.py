@@ -177,7 +177,7 @@ print(pickle.load(sys.stdin.buffer)(iter(())))
 
 
 def test_the_function_that_asks_needs_no_dpcore():
-    cloudpickle = pytest.importorskip("cloudpickle")
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     sent = cloudpickle.dumps(workers._reporter(0.0))
     done = subprocess.run([sys.executable, "-c", WITHOUT], input=sent, capture_output=True, check=True)
     assert b", '', 0, 'ModuleNotFoundError', '3." in done.stdout
