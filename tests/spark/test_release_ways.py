@@ -143,8 +143,11 @@ def test_statistics_that_are_merged_by_tasks_are_the_same(spark, folder, monkeyp
     monkeypatch.setattr(part_passes, "DIRECT_BYTES", 0)
     assert answers(release(read(spark, folder).repartition(7), job(query=LIGHT))) == by_name(here(folder, query=LIGHT))
     monkeypatch.setattr(part_passes, "MOST_BYTES", 1)
+    charged = written(folder, "large", ledger={"path": str(folder / "large.ledger")}, query=LIGHT, testing=None)
+    ledger = Ledger.create(folder / "large.ledger", epsilon=50.0, delta=0.1, unit="person")
     with pytest.raises(JobError, match="statistics of all queries take 0 MiB, and at most 0 MiB fit"):
-        release(read(spark, folder), job(query=LIGHT))
+        release(read(spark, folder), charged)
+    assert list(ledger.entries()) == []
 
 
 def test_units_choose_as_many_rows_without_a_key(spark, folder):

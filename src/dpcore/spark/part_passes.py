@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from dpcore._backend import default_threads
+from dpcore.batch.release.group_bounds import finds_bounds
 from dpcore.batch.release.people import ValuesAnswer
+from dpcore.batch.release.private_grouping import PrivateGrouping
+from dpcore.batch.release.private_groups import KeysAnswer
 from dpcore.batch.release.tallying import names_of
 from dpcore.batch.tables.pieces import FileInfo
 from dpcore.batch.tables.row_hash import hash_key, types_of_rows
@@ -72,6 +75,12 @@ class SparkPasses:
     def threads(self) -> int:
         """Threads that draw noise."""
         return default_threads()
+
+    def check_sizes(self, plan: ReleasePlan) -> None:
+        """Raise `JobError` if the statistics of queries whose groups are declared are too large: call it before a job is charged."""
+        known = tuple(answer for answer in plan.answers if not _waits(answer))
+        info = self._info(_columns(plan, [name for answer in known for name in names_of(answer)]))
+        _check_size(len(PartJob.of(replace(plan, answers=known), info).tallied([]).packed()))
 
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Nothing here: the task that has all rows of a unit chooses among them, in each pass alike."""
@@ -161,11 +170,7 @@ class SparkPasses:
         """The statistics of all rows."""
         nothing = job.tallied([])
         size, count = len(nothing.packed()), self._partitions(frame)
-        if size > MOST_BYTES:
-            raise JobError(
-                f"the statistics of all queries take {size >> 20} MiB, and at most {MOST_BYTES >> 20} MiB fit through one task and the "
-                "driver; ask fewer queries in one job, or declare fewer groups or cells"
-            )
+        _check_size(size)
         parts = frame.mapInArrow(functools.partial(part_functions.tallied, stamp(), job), PART)
         if size * count > DIRECT_BYTES:
             for fewer in (math.isqrt(count) + 1, 1):
@@ -188,6 +193,19 @@ class SparkPasses:
         stage = f"counting different values of {', '.join(dict.fromkeys(repr(each.section.column) for each in counting))}"
         found = self._run(counted.collect, stage)
         return counts_of(((row[0], row[1], row[2]) for row in found), plan)
+
+
+def _waits(answer: object) -> bool:
+    """Whether the size of a statistic depends on keys or bounds that another pass finds."""
+    return isinstance(answer, KeysAnswer) or isinstance(getattr(answer, "grouping", None), PrivateGrouping) or finds_bounds(answer)
+
+
+def _check_size(size: int) -> None:
+    if size > MOST_BYTES:
+        raise JobError(
+            f"the statistics of all queries take {size >> 20} MiB, and at most {MOST_BYTES >> 20} MiB fit through one task and the "
+            "driver; ask fewer queries in one job, or declare fewer groups or cells"
+        )
 
 
 def _columns(plan: ReleasePlan, names: Iterable[str]) -> set[str]:

@@ -26,7 +26,8 @@ def answered_by_spark(plan: ReleasePlan, session: SparkSession, progress: Shown 
     check(session)
     if plan.job.ledger is not None:
         check_durable(session, plan.job.ledger.path)
-    check_workers(session)
     shown = shown_by(progress)
     passes = SparkPasses(plan.inputs, shown)
+    passes.check_sizes(plan)
+    check_workers(session)
     return (published if is_written else answered)(plan, lambda _: passes, shown)
