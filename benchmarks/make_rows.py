@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dpcore.bench.rows import JOB, SCHEMA, make_rows, row_group, uniform
+from dpcore.bench.rows import JOB, ROW_GROUP_ROWS, SCHEMA, make_rows, row_group, uniform
 
-__all__ = ["JOB", "SCHEMA", "make_rows", "row_group", "uniform"]
+__all__ = ["JOB", "ROW_GROUP_ROWS", "SCHEMA", "make_rows", "row_group", "uniform"]
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or not sys.argv[1].isdecimal():
