@@ -47,4 +47,6 @@ def job_of(place, name, unit, **options):
 def test_every_query_has_the_answer_of_one_machine(spark, place, unit):
     wanted = on_one_machine(make_release_plan(load_release_job(job_of(place, f"here {unit}", unit))))
     release(spark.read.parquet(str(place / "in.parquet")).repartition(3), job_of(place, f"there {unit}", unit))
-    assert_same(wanted, json.loads((place / f"there {unit}.json").read_text()))
+    found = json.loads((place / f"there {unit}.json").read_text())
+    assert_same(wanted, found)
+    assert found["input"] == wanted["input"] | {"format": "spark", "files": 1}

@@ -71,6 +71,11 @@ class SparkInput(Inputs):
         """1: there is one part."""
         return (1,)
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """That it is a table of Spark, and the number of files that Spark reads for it; None if it can list none."""
+        return {"format": "spark", "files": len(self.snapshot.files) or None}
+
     def inspect(self, path: InputFile) -> FileInfo:  # noqa: ARG002
         """The schema."""
         return self.info

@@ -7,7 +7,7 @@ import glob
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -75,6 +75,11 @@ class Inputs:
     def sizes(self) -> tuple[int, ...]:
         """The sizes of the files in bytes."""
         return tuple(self.found[path].size for path in self.paths)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What documents say of it: the format, and the number of files."""
+        return {"format": self.format, "files": len(self.paths)}
 
     @property
     def folder_columns(self) -> tuple[str, ...]:
