@@ -168,7 +168,8 @@ $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
 $(eval $(call install,$(VENV_SANITIZE),sanitize,test,DPCORE_SANITIZE=1))
 $(eval $(call install,$(VENV_TSAN),tsan,test,DPCORE_SANITIZE=thread))
-$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer),interop,batch$(comma)test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
+# Tumult takes no pyarrow that the jobs run with.
+$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer),interop,$(if $(filter tumult,$(peer)),,batch$(comma))test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
 # The newest release of a package may have no wheel for a free-threaded interpreter; then an older one that has.
 $(eval $(call install,$(VENV_FT),ft-core,test,PIP_PREFER_BINARY=1))
 
