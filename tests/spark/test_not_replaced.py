@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpcore.accounting import Ledger
-from dpcore.errors import JobError
+from dpcore.errors import JobError, StorageError
 from dpcore.spark import privatize, release
 from dpcore.spark.snapshots import with_names
 from support.spark_noise import job, rows_of, write_input
@@ -36,6 +36,23 @@ def test_a_job_replaces_neither_its_input_nor_its_ledger(spark, tmp_path):
         privatize(frame, job() | charged(ledger)).write(ledger.parent, overwrite=True)
     assert Ledger(ledger).spent.epsilon == 0
     assert {path: path.read_bytes() for path in source.iterdir()} == before
+
+
+def test_a_job_does_not_replace_files_whose_rows_are_in_a_cache(spark, tmp_path):
+    source = tmp_path / "in"
+    people = spark.read.parquet(write_input(source)).where("id >= 0").cache()
+    try:
+        assert people.count()
+        frame = people.withColumn("more", people.id)
+        assert frame.inputFiles() == []
+        with pytest.raises(JobError, match="would replace"):
+            privatize(frame, job()).write(source, overwrite=True)
+        assert len(list(source.glob("in-*.parquet"))) == 4
+        with pytest.raises(StorageError, match=r"the input changed while it was read|a file of the input is gone"):
+            privatize(frame, job()).write(tmp_path / "out", progress=lambda *_: (source / "in-0.parquet").unlink(missing_ok=True))
+        assert not (tmp_path / "out").exists()
+    finally:
+        people.unpersist()
 
 
 def test_names_that_differ_by_case_are_two_columns_whatever_the_session_says(spark, tmp_path):

@@ -11,7 +11,7 @@ from dpcore.spark.noise_tasks import FILE, INDEX
 from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -26,6 +26,7 @@ ROW_BY_ROW = ("Project", "Filter", "SubqueryAlias", "View", "Sort", "Repartition
 """Steps of Spark whose rows are rows of what is below them, each once, and in whose columns no other row counts."""
 IN_PLACE = ("Project", "Filter", "ColumnarToRow", "WholeStageCodegen", "InputAdapter", "Scan parquet")
 """What the names of physical steps begin with that take the rows of a part of a file in their order."""
+CACHED = "InMemoryRelation"
 LEAVES_OUT = ("ignorecorruptfiles", "ignoremissingfiles")
 """Options of a read under which an attempt may lack a file that another one had."""
 
@@ -81,10 +82,25 @@ def _files_of(frame: DataFrame) -> list[str]:
     """The files of a frame; Spark computes the rows of small tables in memory to find them, and may fail at a cell."""
     try:
         with unlogged():
-            return list(frame.inputFiles())
+            return sorted({*frame.inputFiles(), *_files_behind_caches(frame)})
     except Exception as error:
         failed = from_spark(error)
     raise failed from None
+
+
+def _files_behind_caches(frame: DataFrame) -> list[str]:
+    """The files of tables of which Spark has the rows in its memory, which it does not name: a lost executor reads them again."""
+    query: Any = frame._jdf.queryExecution()  # noqa: SLF001 - plans have no public form in Python
+    if not any(leaf.nodeName() == CACHED for leaf in _each(query.withCachedData().collectLeaves())):
+        return []
+    relations = (leaf.relation() for leaf in _each(query.analyzed().collectLeaves()) if leaf.nodeName() == "LogicalRelation")
+    files = (each.location().inputFiles() for each in relations if each.getClass().getSimpleName() == "HadoopFsRelation")
+    return [str(name) for names in files for name in names]
+
+
+def _each(found: Any) -> Iterator[Any]:
+    """The elements of a sequence of Scala."""
+    return (found.apply(place) for place in range(found.size()))
 
 
 def keeps_rows(frame: DataFrame) -> bool:
