@@ -133,7 +133,8 @@ def settings_of(given: Sequence[str]) -> dict[str, str]:
             raise JobError(f"--conf {name!r} must be a setting of Spark and its value, such as spark.executor.memory=4g")
         if name == settings.SECRET:
             raise JobError(
-                f"--conf {settings.SECRET}=…: every user of this machine sees command lines; write it into conf/spark-defaults.conf"
+                f"--conf {settings.SECRET}=…: every user of this machine sees command lines; write it into spark-defaults.conf in "
+                "$SPARK_CONF_DIR"
             )
         if found.setdefault(name, value) != value:
             raise JobError(f"--conf {name} is given twice, with two values")

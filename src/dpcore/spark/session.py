@@ -146,7 +146,7 @@ def _add_secret(settled: SparkConf, master: str) -> None:
     elif master.startswith("spark://"):
         raise JobError(
             f"{SECRET} is not set: a standalone cluster has one secret, which its master, its workers and every job must have. Write it "
-            "into conf/spark-defaults.conf, readable by you alone; docs/cluster.md shows how"
+            "into spark-defaults.conf in $SPARK_CONF_DIR, readable by you alone; docs/cluster.md shows how"
         )
 
 
