@@ -54,7 +54,6 @@ ALLOWED = {
     "bench/rows.py": {"SCHEMA": CONSTANT},
     "bench/selection.py": {"_backend": "a test's hook, for a measurement that runs alone"},
     "spark/failures.py": {"SECRET": "drawn at import, then constant"},
-    "spark/workers.py": {"_agreed": "set whole, a tuple at a time; two threads at worst both ask the executors"},
     "interop/numpy.py": {"PEER": CONSTANT},
     "noise.py": {"_short_float()": CACHE, "_short_int()": CACHE},
     "interop/_installation.py": {"_ABSENT": CONSTANT},

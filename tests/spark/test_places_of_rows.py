@@ -12,7 +12,7 @@ from dpcore.spark import privatize
 from dpcore.spark.noise_plans import NoisePlan
 from dpcore.spark.noise_tasks import FILE
 from dpcore.spark.privatising import job_of
-from dpcore.spark.snapshots import comes_in_order
+from dpcore.spark.row_order import comes_in_order
 from support.spark_noise import is_complete, job, rows_of, write_input
 
 
@@ -69,10 +69,24 @@ def test_a_condition_on_another_table_gives_no_order(people):
     assert not NoisePlan(frame, job_of(job())).rows(None)[1]
 
 
-def test_code_of_others_and_options_that_leave_out_files_give_no_order(spark, people, folder):
+SECRETLY = "hash(aes_encrypt(string(id), '0000111122223333')) % 2 = 0"
+"""A condition of chance: the vector of the cipher is drawn anew, though Spark counts the function as determined."""
+
+
+def test_where_chance_or_code_of_others_takes_part_no_attempt_is_covered(people):
     from pyspark.sql.functions import udf
 
-    assert not comes_in_order(people.where(udf(lambda number: number > 3, "boolean")("id")))
+    ours = udf(lambda number: number > 3, "boolean")("id")
+    assert len({people.where(SECRETLY).count() for _ in range(8)}) > 1  # the same eight times with probability 10^-13
+    for frame in (people.where(ours), people.withColumn("smoker", ours), people.where(SECRETLY), people.where("rand() < 0.5")):
+        assert not comes_in_order(frame)
+        assert not comes_in_order(frame.repartition(2))
+        assert not NoisePlan(frame, job_of(job())).rows(None)[1]
+        assert not NoisePlan(frame.repartition(2), job_of(job())).rows(None)[1]
+    assert NoisePlan(people.repartition(2), job_of(job())).rows(None)[1]
+
+
+def test_options_that_leave_out_files_give_no_order(spark, folder):
     for name in ("ignoreCorruptFiles", "ignoremissingfiles"):
         frame = spark.read.option(name, "true").parquet(folder)
         assert not comes_in_order(frame)

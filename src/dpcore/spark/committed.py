@@ -93,7 +93,7 @@ class _Writing:
     def __init__(self, plan: NoisePlan, sink: Sink, shown: StructType, progress: Shown) -> None:
         self._plan, self._sink, self._shown, self._progress = plan, sink, shown, progress
         self._session, self._job = plan.session, sink.job
-        self._named = False
+        self._covers = False
 
     def to_folder(self) -> Written:
         """Write into a folder of this machine: the states of the ledger are those of any job."""
@@ -144,7 +144,7 @@ class _Writing:
 
     def _run(self, key: JobKey, write: Callable[[DataFrame], None]) -> None:
         """Add the noise and write; the frame with noise is used once, here."""
-        rows, self._named = self._plan.rows(key)
+        rows, self._covers = self._plan.rows(key)
         task = RowsTask(self._plan.noise(key), self._plan.types, stamp())
 
         def work(batches: Any) -> Any:
@@ -154,7 +154,7 @@ class _Writing:
 
     def _written(self, rows: int | None, files: int | None, charge: Charge) -> Written:
         job = self._job
-        return Written(self._sink.path, rows, files, job.total, job.secure, self._named, charge.entry)
+        return Written(self._sink.path, rows, files, job.total, job.secure, self._covers, charge.entry)
 
 
 def _taken(written: Path, folder: Path, *, is_recorded: bool) -> tuple[dict[str, str], int]:

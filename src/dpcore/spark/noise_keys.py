@@ -47,7 +47,7 @@ class Identity:
     rows : int
         Rows of the batch.
     files, indices : ndarray of int64, shape (rows,), or None
-        Of each row its file, as a number, and its position in that; None if the source has no such names.
+        Of each row its file, as a number, and its position in that; None if the rows have no names, or need none.
     """
 
     partition: int

@@ -14,7 +14,8 @@ from dpcore.batch.tables.row_hash import types_of_rows
 from dpcore.errors import JobError
 from dpcore.rng import JobKey
 from dpcore.spark.noise_tasks import HIDDEN, NoiseTask
-from dpcore.spark.snapshots import comes_in_order, selected, with_names
+from dpcore.spark.row_order import comes_in_order, is_determined
+from dpcore.spark.snapshots import selected, with_names
 from dpcore.spark.unit_tasks import MEETING, WORD, UnitTask
 from dpcore.spark.workers import stamp
 
@@ -118,17 +119,18 @@ class NoisePlan:
 
         Rows that come in the same order at every attempt are known by their places, others by their names if they have some.
         """
-        privacy, is_named = self.job.privacy, self._named is not None
+        privacy = self.job.privacy
         plain = selected(self.frame, self._read)
         if privacy.unit == "row" and comes_in_order(plain):
             return plain, True
         rows = plain if self._named is None else self._named
+        covers = self._named is not None and is_determined(plain)
         if privacy.unit == "row":
-            return rows, is_named
+            return rows, covers
         held = {name: kind for name, kind in self._held.items() if name in self._read}
         own = privacy.null_rows_are_units
         task = UnitTask.keyed(key, held, privacy.unit, limit=privacy.rows_per_unit, null_is_unit=own, stamp=stamp())
-        return bounded(rows, task), is_named
+        return bounded(rows, task), covers
 
 
 def bounded(rows: DataFrame, task: UnitTask) -> DataFrame:

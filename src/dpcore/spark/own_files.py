@@ -63,12 +63,12 @@ def write_files(plan: NoisePlan, sink: Sink, progress: Shown, publication: Folde
         publication.reserve()
         needs_digest = charge.is_recorded or sink.format == "csv"
         noise = FileTask(plan.noise(key), plan.types, str(folder.spill.absolute()), sink.format, sink.compression, stamp(), needs_digest)
-        answers, named = _run(plan, noise, key, progress)
+        answers, covers = _run(plan, noise, key, progress)
         snapshot.check(plan.frame)
         files = answers.gathered(folder, plan.schema, sink.format, sink.compression, said)
         publication.publish([folder.seal(files)])
     count = sum(not name.endswith(metadata.SIDECAR) for name in files)
-    return Written(str(place), answers.rows, count, job.total, job.secure, named, charge.entry)
+    return Written(str(place), answers.rows, count, job.total, job.secure, covers, charge.entry)
 
 
 def published_by(plan: NoisePlan, sink: Sink) -> FolderPublication:
@@ -90,10 +90,10 @@ def charged(plan: NoisePlan, sink: Sink, *, is_repeatable: bool = True) -> Charg
 
 
 def _run(plan: NoisePlan, task: FileTask, key: JobKey, progress: Shown) -> tuple[Answers, bool]:
-    rows, named = plan.rows(key)
+    rows, covers = plan.rows(key)
 
     def work(batches: Any) -> Any:
         return task(batches)
 
     found = watched(plan.session, lambda: rows.mapInArrow(work, ANSWER_DDL).collect(), progress, "privatising")
-    return Answers(found), named
+    return Answers(found), covers

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dpcore.errors import StorageError
 from dpcore.spark.failures import from_spark
 from dpcore.spark.noise_tasks import FILE, INDEX
+from dpcore.spark.row_order import each_of
 from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -24,11 +25,8 @@ NAMES = {
 """The version of a file, as a number, and the position of a row in it. Two files may share a number: see `dpcore.spark.noise_keys`."""
 ROW_BY_ROW = ("Project", "Filter", "SubqueryAlias", "View", "Sort", "Repartition", "RepartitionByExpression", "GlobalLimit", "LocalLimit")
 """Steps of Spark whose rows are rows of what is below them, each once, and in whose columns no other row counts."""
-IN_PLACE = ("Project", "Filter", "ColumnarToRow", "WholeStageCodegen", "InputAdapter", "Scan parquet")
-"""What the names of physical steps begin with that take the rows of a part of a file in their order."""
 CACHED = "InMemoryRelation"
-LEAVES_OUT = ("ignorecorruptfiles", "ignoremissingfiles")
-"""Options of a read under which an attempt may lack a file that another one had."""
+"""What a plan has in the place of tables whose rows Spark keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +89,11 @@ def _files_of(frame: DataFrame) -> list[str]:
 def _files_behind_caches(frame: DataFrame) -> list[str]:
     """The files of tables of which Spark has the rows in its memory, which it does not name: a lost executor reads them again."""
     query: Any = frame._jdf.queryExecution()  # noqa: SLF001 - plans have no public form in Python
-    if not any(leaf.nodeName() == CACHED for leaf in _each(query.withCachedData().collectLeaves())):
+    if not any(leaf.nodeName() == CACHED for leaf in each_of(query.withCachedData().collectLeaves())):
         return []
-    relations = (leaf.relation() for leaf in _each(query.analyzed().collectLeaves()) if leaf.nodeName() == "LogicalRelation")
+    relations = (leaf.relation() for leaf in each_of(query.analyzed().collectLeaves()) if leaf.nodeName() == "LogicalRelation")
     files = (each.location().inputFiles() for each in relations if each.getClass().getSimpleName() == "HadoopFsRelation")
     return [str(name) for names in files for name in names]
-
-
-def _each(found: Any) -> Iterator[Any]:
-    """The elements of a sequence of Scala."""
-    return (found.apply(place) for place in range(found.size()))
 
 
 def keeps_rows(frame: DataFrame) -> bool:
@@ -111,26 +104,6 @@ def keeps_rows(frame: DataFrame) -> bool:
             return False
         plan = plan.children().apply(0)
     return True
-
-
-def comes_in_order(frame: DataFrame) -> bool:
-    """Whether every attempt at a partition gets the same rows in the same order, as long as no file changes.
-
-    So it is where tasks read their parts of files, which Spark chooses once, and at most leave rows out by their own values. Behind a
-    shuffle or a sort, from a cache, and where chance or other code takes part, it need not be so.
-    """
-    query: Any = frame._jdf.queryExecution()  # noqa: SLF001 - plans have no public form in Python
-    if not query.analyzed().deterministic():
-        return False
-    step = query.executedPlan()
-    while step.children().size():
-        if step.children().size() > 1 or not step.nodeName().startswith(IN_PLACE):
-            return False
-        step = step.children().apply(0)
-    if not step.nodeName().startswith(IN_PLACE):
-        return False
-    options = step.relation().options().keys().mkString("\n").lower().splitlines()
-    return not any(name in options for name in LEAVES_OUT)
 
 
 def selected(frame: DataFrame, columns: Sequence[str]) -> DataFrame:

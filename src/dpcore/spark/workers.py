@@ -7,7 +7,6 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from dpcore import _backend
 from dpcore._version import __version__
@@ -16,7 +15,6 @@ from dpcore.rng import STREAM_VERSION
 from dpcore.spark.failures import INSTALL, SECRET, from_spark, sealing
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 Report = tuple[str, str, int, str, str]
@@ -24,8 +22,6 @@ Report = tuple[str, str, int, str, str]
 MOST_TASKS = 10_000
 PAUSE = 0.02
 """Seconds that a report takes, so that no executor answers for its neighbours."""
-_agreed: WeakKeyDictionary[SparkContext, tuple[str, dict[str, int]]] = WeakKeyDictionary()
-"""Of each context the executors that have answered, and what they said: a session of many small jobs asks once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +83,8 @@ def check_workers(spark: SparkSession) -> dict[str, int]:
 
     Notes
     -----
-    Tasks are spread over the executors that are there, unless these have answered before. One that comes later is found by
-    `Stamp.guarding`, which every task of a job calls.
+    Tasks are spread over the executors that are there. One that comes later is found by `Stamp.guarding`, which every task of a job calls.
     """
-    context = spark.sparkContext
-    hosts = context._jsc.sc().getExecutorMemoryStatus().keySet().mkString(" ")  # noqa: SLF001 - no public name in Python
-    executors = f"{context.pythonExec} {hosts}"
-    answered, levels = _agreed.get(context, ("", {}))
-    if answered != executors:
-        levels = _asked(spark)
-        _agreed[context] = executors, levels
-    return dict(levels)
-
-
-def _asked(spark: SparkSession) -> dict[str, int]:
     tasks = min(MOST_TASKS, 2 * max(2, spark.sparkContext.defaultParallelism))
     try:
         reports = spark.range(0, tasks, 1, tasks).rdd.mapPartitions(_reporter(PAUSE)).collect()
