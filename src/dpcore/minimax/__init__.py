@@ -1,8 +1,8 @@
 """Estimation under local privacy with proven error bounds, for numbers such as a mean with heavy tails or a density at a point.
 
-You state what you assume about the records (a `Model`). The module finds the best question to ask about each record (`optimal_channel`),
-estimates from the private answers (`BinarySearchEstimator`, `LinearEstimator`), bounds the error for every distribution of the model, and
-computes a risk that no private method can go below (`lower_bound`).
+You state what you assume about the records (a `Model`). The module finds the best yes-or-no question to ask about each record
+(`optimal_channel`), estimates from the private answers (`BinarySearchEstimator`, `LinearEstimator`), bounds the error for every
+distribution of the model, and computes a risk that no private method can go below (`lower_bound`).
 
 Source: Steinberger (2019), chapters 2 and 3; Rohde & Steinberger (2020).
 """

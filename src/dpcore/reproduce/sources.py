@@ -65,7 +65,7 @@ def source_of(title: str) -> Source:
 
     Examples
     --------
-    >>> source_of("Steinberger (2019), Satz 3.13: one bit of a record is enough").authors
+    >>> source_of("Steinberger (2019), Satz 3.13: the best bit of a record").authors
     'Lukas Steinberger'
     """
     found = KEY.match(title)
@@ -83,8 +83,8 @@ def place_and_claim(title: str) -> tuple[str, str]:
 
     Examples
     --------
-    >>> place_and_claim("Steinberger (2019), Satz 3.13: one bit of a record is enough")
-    ('Satz (theorem) 3.13', 'one bit of a record is enough')
+    >>> place_and_claim("Steinberger (2019), Satz 3.13: the best bit of a record")
+    ('Satz (theorem) 3.13', 'the best bit of a record')
     """
     head, _, claim = title.partition(": ")
     place = head.removeprefix(source_of(title).key).removeprefix(", ")

@@ -48,7 +48,7 @@ SECTIONS = {
         "Steinberger (2019), Beispiel 3.7: the end of a uniform distribution",
         "Steinberger (2019), Beispiel 3.8, density: a smooth density at a point",
         "Steinberger (2019), Beispiel 3.8, derivative: the derivative of a smooth density at a point",
-        "Steinberger (2019), Satz 3.13: one bit of a record is enough",
+        "Steinberger (2019), Satz 3.13: the best bit of a record",
         "Steinberger (2019), Lemma 3.16: how often a binary search errs by how much",
     ],
     "overfitting": [

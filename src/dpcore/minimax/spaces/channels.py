@@ -54,30 +54,41 @@ class Interpolated:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    r"""The proof that a binary channel is optimal: Φ_φ(2η) ≤ ω(η), Steinberger (2019), Satz 3.13.
+    r"""The proof that a binary channel is optimal among binary channels: Φ_φ(2η) ≤ ω(η), Steinberger (2019), Satz 3.13.
 
     Attributes
     ----------
     radius : float
         η = n^{−1/2}(e^ε + 1)/(e^ε − 1).
     modulus : float
-        A lower bound of ω(η), the total variation modulus: two members of the model attain it. No ε-private channel resolves less.
+        A lower bound of ω(η), the total variation modulus: two members of the model attain it. Under every ε-private channel with two
+        outcomes, the probabilities of an outcome at these two members differ by at most n^{−1/2}.
     attained : float
-        An upper bound of Φ_φ(2η) = max{θ(p1) − θ(p0): \|E_p1 φ − E_p0 φ\| ≤ 2η}, by weak duality: what this channel cannot resolve.
+        An upper bound of Φ_φ(2η) = max{θ(p1) − θ(p0): \|E_p1 φ − E_p0 φ\| ≤ 2η}, by weak duality: members whose θ differ by more have
+        probabilities of an outcome that differ by more than n^{−1/2} under this channel. It is at least `modulus`.
+
+    Notes
+    -----
+    The comparison is with channels of two outcomes. Channels with more outcomes can resolve less than `modulus`; from e^ε > √3 on there is
+    a model in which they do. What no channel can do is the subject of `lower_bound`.
     """
 
     radius: float
     modulus: float
     attained: float
 
+    def __post_init__(self) -> None:
+        """Put the bounds in order: `attained` is proved, and no channel attains less than the modulus. See `Modulus`."""
+        object.__setattr__(self, "modulus", min(self.modulus, self.attained))
+
     @property
     def ratio(self) -> float:
-        """attained/modulus, at least 1 up to rounding."""
+        """attained/modulus, at least 1."""
         return self.attained / self.modulus
 
     @property
     def holds(self) -> bool:
-        """Whether attained ≤ modulus·(1 + 1e-6), that is, whether the channel is proved optimal."""
+        """Whether attained ≤ modulus·(1 + 1e-6), that is, whether the channel is proved optimal among binary channels."""
         return self.attained <= self.modulus * (1 + SLACK)
 
     def in_units(self, frame: Frame) -> Certificate:
@@ -98,7 +109,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptimalChannel:
-    """A binary channel that is optimal for n records of a model, with the proof.
+    """A binary channel that is optimal among binary channels for n records of a model, with the proof.
 
     Attributes
     ----------
@@ -167,15 +178,15 @@ class OptimalChannel:
             ("privacy of one report", f"ε = {self.channel.epsilon:g}"),
             ("records", f"{self.n:,}"),
             ("φ", f"{len(phi)} values from {phi.min():.4g} to {phi.max():.4g}"),
-            ("no private channel resolves differences of θ below", f"{certificate.modulus:.4g}"),
+            ("no private one-bit channel resolves differences of θ below", f"{certificate.modulus:.4g}"),
             ("this channel resolves all above", f"{certificate.attained:.4g}"),
-            ("proved optimal", "yes" if certificate.holds else "no"),
+            ("proved optimal among one-bit channels", "yes" if certificate.holds else "no"),
         )
         return facts_table("Optimal binary channel", rows)
 
 
 def optimal_channel(model: Model, epsilon: float, *, n: int, progress: Progress | None = None) -> OptimalChannel:
-    r"""Find the binary channel whose reports are the most informative about θ for n records under ε-privacy, and prove it.
+    r"""Find the binary channel that resolves the smallest differences of θ with n records under ε-privacy, and prove it.
 
     Parameters
     ----------
@@ -204,7 +215,9 @@ def optimal_channel(model: Model, epsilon: float, *, n: int, progress: Progress 
     -----
     Let z0 = (e^ε + 1)/(e^ε − 1) and η = z0 n^{−1/2}. In the program of `modulus_tv`, let w be the duals of p1 − p0 ≤ t and λ that of
     Σt ≤ η. Then φ = 2w/λ − 1. Every pair with \|E_p1 φ − E_p0 φ\| ≤ 2η has θ(p1) − θ(p0) ≤ ω(η), so the Hellinger modulus of the reports
-    at n^{−1/2} is at most the total variation modulus of the records at η.
+    at n^{−1/2} is at most the total variation modulus of the records at η. Under any ε-private channel with two outcomes, some pair with
+    θ(p1) − θ(p0) = ω(η) has probabilities of an outcome within n^{−1/2}, so no such channel resolves less. Channels with more outcomes
+    may, if e^ε > √3.
     Cost: five linear programs, and five larger ones if the first do not give a certificate; 0.1 s for 500 points.
     Source: Steinberger (2019), Satz 3.13, whose proof shows that such a φ exists.
 

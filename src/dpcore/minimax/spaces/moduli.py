@@ -38,7 +38,7 @@ class Modulus:
     Attributes
     ----------
     value : float
-        A lower bound: θ(p1) − θ(p0) for the two distributions below.
+        A lower bound: θ(p1) − θ(p0) for the two distributions below. It never exceeds `upper`.
     p0, p1 : ndarray of float64, shape (X,)
         Two members of the model whose distance is at most the radius.
     radius : float
@@ -52,6 +52,17 @@ class Modulus:
     p1: Array = field(repr=False)
     radius: float
     upper: float
+
+    def __post_init__(self) -> None:
+        """Put the bounds in order.
+
+        `upper` is proved. Members of a model without an inside satisfy its conditions to the solver's tolerance only, and their θ may
+        differ by more. They then move towards each other.
+        """
+        if self.value > self.upper:
+            share = self.upper / self.value
+            object.__setattr__(self, "p1", self.p0 + share * (self.p1 - self.p0))
+            object.__setattr__(self, "value", self.upper)
 
     def in_units(self, frame: Frame) -> Modulus:
         """Convert a result about a model's standard form to the units of the model.
