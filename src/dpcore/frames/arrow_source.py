@@ -199,34 +199,3 @@ def _table_of(relation: Any) -> pa.Table:
 
 def _reader_of(relation: Any, rows: int) -> pa.RecordBatchReader:
     return (getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch)(rows)
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetSource:
-    """A dataset of pyarrow, which is scanned anew in each pass.
-
-    Attributes
-    ----------
-    dataset : pyarrow.dataset.Dataset
-        The dataset.
-    name : str
-        For messages.
-    """
-
-    dataset: Any = field(repr=False)
-    name: str = "pyarrow Dataset"
-    native: str = "arrow"
-    is_snapshot: bool = False
-
-    def info(self) -> FileInfo:
-        """The schema; no row is read."""
-        return FileInfo(tuple(self.dataset.schema.names), read_schema(self.dataset.schema), None)
-
-    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of some columns, in batches of at most so many."""
-        for batch in self.dataset.scanner(columns=list(names), batch_size=rows).to_batches():
-            yield read_batch(batch)
-
-    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
-        """The same: it is read in pieces."""
-        return self

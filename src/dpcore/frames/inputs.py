@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from dpcore.batch.tables.inputs import Inputs
 from dpcore.batch.tables.pieces import FileInfo, Piece, slices
 from dpcore.batch.tables.plain import unit_type
 from dpcore.errors import DpcoreError, StorageError
+from dpcore.frames.source import OwnInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.sources import InputFile
     from dpcore.frames.source import Source
 
+Made = TypeVar("Made")
 DIGEST_ROWS = 1 << 16
 CHANGED = "the frame changed while it was read, so the result would mix two tables; try again when nothing writes to it"
 
@@ -93,21 +95,12 @@ class FrameInput(Inputs):
 
     def inspect(self, path: InputFile) -> FileInfo:
         """The schema of the frame."""
-        try:
-            return self.source.info()
-        except Exception as error:
-            failed = _told(error, path)
-        raise failed  # Outside of the handler: what the library said may quote a row, and is not the context of this error.
+        (info,) = shielded(path, (source.info() for source in [self.source]))
+        return info
 
     def pieces(self, path: InputFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns in `types`, in pieces of bounded rows and bytes."""
-        failed = None
-        try:
-            yield from self._pieces(types, cut)
-        except Exception as error:
-            failed = _told(error, path)
-        if failed is not None:
-            raise failed
+        return shielded(path, self._pieces(types, cut))
 
     def _pieces(self, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         first, done = self._passes.begin(list(types)), 0
@@ -134,6 +127,22 @@ def _digest(source: Source, names: Sequence[str]) -> int:
     for batch in source.batches(names, DIGEST_ROWS):
         found = zlib.crc32(pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names).serialize(), found)
     return found
+
+
+def shielded(path: InputFile, made: Iterator[Made]) -> Iterator[Made]:
+    """What another library makes; of its errors nothing is told but the class."""
+    failed = None
+    try:
+        yield from made
+    except Exception as error:
+        failed = _told(error, path)
+    if failed is not None:
+        raise failed  # Outside of the handler: what the library said may quote a row, and is not the context of this error.
+
+
+def input_of(source: Source) -> Inputs:
+    """The input of one run on a frame."""
+    return source.input() if isinstance(source, OwnInput) else FrameInput.of(source)
 
 
 def _told(error: Exception, path: InputFile) -> Exception:

@@ -177,9 +177,9 @@ class Session:
     def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
         """The plan of a job on this table; no row is read."""
         from dpcore.batch.release.unwritten import make_unwritten_plan
-        from dpcore.frames.inputs import FrameInput
+        from dpcore.frames.inputs import FrameInput, input_of
 
-        tables = {name: FrameInput.of(source) for question in questions for name, source in question.view.tables}
+        tables = {name: input_of(source) for question in questions for name, source in question.view.tables}
         inputs = self._input()
         try:
             plan = make_unwritten_plan(job, inputs, tables)
@@ -191,11 +191,9 @@ class Session:
 
     def _input(self) -> Inputs | None:
         """What is read; None for the files that the job names."""
-        from dpcore.frames.inputs import FrameInput
+        from dpcore.frames.inputs import input_of
 
-        if isinstance(self.source, RemoteSource):
-            return self.source.input()
-        return None if isinstance(self.source, str) else FrameInput.of(self.source)
+        return None if isinstance(self.source, str) else input_of(self.source)
 
     def run(self, job: ReleaseJob, questions: Sequence[Question]) -> tuple[ReleasePlan, dict[str, Any]]:
         """Plan, charge and run a job, and keep the keys that it names; gives the plan and the document of its answers."""

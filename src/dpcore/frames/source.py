@@ -42,11 +42,16 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class RemoteSource(Source, Protocol):
-    """A frame whose rows another engine reads, where they lie."""
+class OwnInput(Source, Protocol):
+    """A frame of several parts, which makes its input itself."""
 
     def input(self) -> Inputs:
         """The input of one run."""
+
+
+@runtime_checkable
+class RemoteSource(OwnInput, Protocol):
+    """A frame whose rows another engine reads, where they lie."""
 
     def answers(self, plan: ReleasePlan) -> dict[str, Any]:
         """Charge and run a plan on this engine, and return the document of its answers."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.frames.arrow_source import ArrowSource, DatasetSource, LazySource, PolarsSource, RelationSource
+from dpcore.frames.arrow_source import ArrowSource, LazySource, PolarsSource, RelationSource
 from dpcore.frames.pandas_source import PandasSource
 from dpcore.frames.source import ADAPTERS
 
@@ -133,7 +133,9 @@ def _of_arrow(frame: object) -> Source | None:
     if isinstance(frame, pa.RecordBatchReader):
         raise ParameterError(ONCE.format(what="a RecordBatchReader", instead="frame.read_all()"))
     if isinstance(frame, _class("pyarrow.dataset", "Dataset")):
-        return DatasetSource(frame)
+        from dpcore.frames.dataset_source import of_dataset
+
+        return of_dataset(frame)
     return None
 
 

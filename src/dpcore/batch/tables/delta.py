@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from dpcore._addresses import Address
 from dpcore.batch.tables.sources import Partitioned
+from dpcore.batch.tables.table_columns import TableColumns
 from dpcore.errors import JobError, StorageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore._addresses import Location
-    from dpcore.batch.tables.pieces import FileInfo
     from dpcore.batch.tables.sources import InputFile
 
 Answer = TypeVar("Answer")
@@ -31,48 +30,12 @@ READABLE = {"timestampNtz", "vacuumProtocolCheck", "v2Checkpoint", "deletionVect
 """Features that a reader must know, and that change nothing here unless they are in use; the last two are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaColumns:
-    """The columns of a table, of which a file may lack some.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        Of the table.
-    types : dict of str to pyarrow.DataType
-        The columns of the partitions.
-    values : dict
-        Of each file: their values.
-    """
-
-    schema: pa.Schema
-    types: dict[str, pa.DataType]
-    values: dict[InputFile, dict[str, pa.Scalar]]
-
-    def described(self, path: InputFile, info: FileInfo) -> FileInfo:  # noqa: ARG002  # as of folders
-        """The file with the columns of the table: its own types, and those of the log for what it lacks."""
-        if info.schema is None:
-            raise AssertionError("Parquet has types")
-        own = info.schema
-        fields = [own.field(each.name) if each.name in own.names and each.name not in self.types else each for each in self.schema]
-        return replace(info, names=tuple(self.schema.names), schema=pa.schema(fields, metadata=own.metadata))
-
-    def outside(self, own: Callable[[], FileInfo]) -> set[str]:
-        """The columns that are not in a file."""
-        return (set(self.schema.names) - set(own().names)) | set(self.types)
-
-    def column(self, path: InputFile, name: str, rows: int, kind: pa.DataType) -> pa.Array:
-        """One of those columns for some rows: the value of the partition, or null for one that came to the table after the file."""
-        value = self.values[path].get(name)
-        return pa.nulls(rows, kind) if value is None or not value.is_valid else pa.repeat(value.cast(kind), rows)
-
-
 def is_installed() -> bool:
     """Whether such tables can be read."""
     return importlib.util.find_spec("deltalake") is not None
 
 
-def delta_files(root: Location) -> tuple[list[InputFile], DeltaColumns]:
+def delta_files(root: Location) -> tuple[list[InputFile], TableColumns]:
     """The files that count in the newest version of a table, and its columns.
 
     Raises
@@ -97,7 +60,7 @@ def delta_files(root: Location) -> tuple[list[InputFile], DeltaColumns]:
         name = Partitioned(file, f"{root} (file {number} of {added.num_rows} in version {table.version()})")
         files.append(name)
         values[name] = {column: added.column(f"partition.{column}")[place] for column in columns}
-    return files, DeltaColumns(schema, {column: schema.field(column).type for column in columns}, values)
+    return files, TableColumns(schema, values)
 
 
 def _asked(root: Location, ask: Callable[[], Answer]) -> Answer:

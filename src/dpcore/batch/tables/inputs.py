@@ -27,14 +27,15 @@ from dpcore.errors import JobError, StorageError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from dpcore._addresses import Location
     from dpcore._stores import ObjectVersion
     from dpcore.batch.jobfile.sections import Format, InputSection
-    from dpcore.batch.tables.delta import DeltaColumns
     from dpcore.batch.tables.partitions import Columns, Found
     from dpcore.batch.tables.pieces import Cut, FileInfo, Piece
     from dpcore.batch.tables.sources import InputFile, Source, Version
+    from dpcore.batch.tables.table_columns import TableColumns
 
 
 class Reader(Protocol):
@@ -62,14 +63,14 @@ class Inputs:
         Their names, each file once.
     found : dict
         What each was when the job was planned; a file that is another when it is read, or becomes another, ends the job.
-    columns : Columns, DeltaColumns or None
+    columns : Columns, TableColumns or None
         The columns that the names of the folders, or the log of a table, hold; None if they hold none.
     """
 
     format: Format
     paths: tuple[InputFile, ...]
     found: dict[InputFile, Version | ObjectVersion]
-    columns: Columns | DeltaColumns | None = field(default=None, kw_only=True)
+    columns: Columns | TableColumns | None = field(default=None, kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -86,17 +87,23 @@ class Inputs:
         """The columns that the names of the folders hold."""
         return () if self.columns is None else tuple(self.columns.types)
 
+    def _opened(self, path: InputFile) -> AbstractContextManager[Source]:
+        return opened(path, self.found[path])
+
+    def _reader(self, path: InputFile) -> Reader:  # noqa: ARG002  # other inputs have files of several formats
+        return READERS[self.format]
+
     def inspect(self, path: InputFile) -> FileInfo:
         """The schema of one of the files, with the columns of its folders."""
-        with opened(path, self.found[path]) as source:
-            info = READERS[self.format].inspect(source)
+        with self._opened(path) as source:
+            info = self._reader(path).inspect(source)
         return info if self.columns is None else self.columns.described(path, info)
 
     def pieces(self, path: InputFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns in `types` of one of the files, in pieces of bounded rows and bytes."""
-        with opened(path, self.found[path]) as source:
-            reader = READERS[self.format]
-            outside = set() if self.columns is None else self.columns.outside(lambda: reader.inspect(source))
+        with self._opened(path) as source:
+            reader = self._reader(path)
+            outside = set() if self.columns is None else self.columns.outside(path, lambda: reader.inspect(source))
             own = {name: kind for name, kind in types.items() if name not in outside}
             # Readers hand over rows of columns, of which there must be some.
             for whole in reader.pieces(source, own or narrowest(path, reader.inspect(source)), cut):
@@ -169,7 +176,7 @@ def discover(path: str, given: Format | None = None, key: str = "input.path", de
     versions = tuple(map(version_of, names))
     for _ in named_shards(map(place_of, names)):
         pass  # Every table in shards is complete.
-    _check_read_once(names, versions)
+    check_read_once(names, versions)
     check_no_log(place for place in map(place_of, names) if isinstance(place, Path))
     files = [name for name, _, _ in found]
     return Inputs(given or _common_format(path, key, files), tuple(names), dict(zip(names, versions, strict=True)), columns=columns)
@@ -243,7 +250,7 @@ def _files_below(root: Path, wanted: Format | None) -> list[Path]:
     return sorted(found)
 
 
-def _check_read_once(paths: list[InputFile], found: tuple[Version | ObjectVersion, ...]) -> None:
+def check_read_once(paths: list[InputFile], found: tuple[Version | ObjectVersion, ...]) -> None:
     """Raise `JobError` if two names are of one file: each of its rows would be in the output twice, at the price of once."""
     seen: dict[object, InputFile] = {}
     for path, version in zip(paths, found, strict=True):

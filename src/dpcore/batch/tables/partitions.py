@@ -76,7 +76,7 @@ class Columns:
                 schema = schema.append(pa.field(name, kind))
         return replace(info, names=(*info.names, *self.types), schema=schema)
 
-    def outside(self, own: Callable[[], FileInfo]) -> set[str]:  # noqa: ARG002  # as of tables with a log
+    def outside(self, path: InputFile, own: Callable[[], FileInfo]) -> set[str]:  # noqa: ARG002  # as of tables with a log
         """The columns that are not in a file."""
         return set(self.types)
 

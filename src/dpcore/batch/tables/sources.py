@@ -175,7 +175,7 @@ def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Ite
     file, now = _stores.opened_object(place) if isinstance(place, Address) else _opened_file(path, place)
     with file:
         try:
-            _check_same(path, now, found)  # Of the open file, not of its name: what has taken its place since is not what is read.
+            check_same(path, now, found)  # Of the open file, not of its name: what has taken its place since is not what is read.
             yield Source(path, file, found.size, isinstance(place, Address))
         except Exception as error:
             _check_unchanged(path, file, found)
@@ -197,7 +197,7 @@ def _opened_file(path: InputFile, place: Path) -> tuple[pa.NativeFile, Version]:
 def _check_unchanged(path: InputFile, file: pa.NativeFile, found: Version | ObjectVersion) -> None:
     """Raise `StorageError` if a file is another now. An object is asked for by its name: a store has no open files."""
     place = place_of(path)
-    _check_same(path, _version_now(place) if isinstance(place, Address) else Version.of(os.fstat(file.fileno())), found)
+    check_same(path, _version_now(place) if isinstance(place, Address) else Version.of(os.fstat(file.fileno())), found)
 
 
 def _version_now(place: Address) -> ObjectVersion | None:
@@ -210,7 +210,8 @@ def _version_now(place: Address) -> ObjectVersion | None:
         raise
 
 
-def _check_same(path: InputFile, now: Version | ObjectVersion | None, found: Version | ObjectVersion) -> None:
+def check_same(path: InputFile, now: object, found: object) -> None:
+    """Raise `StorageError` if a file is not what it was."""
     if now != found:
         raise StorageError(
             f"{path}: the input changed while it was read, so the result would mix two tables; try again when nothing writes to it"
