@@ -130,7 +130,7 @@ def _digest(source: Source, names: Sequence[str]) -> int:
 
 
 def shielded(path: InputFile, made: Iterator[Made]) -> Iterator[Made]:
-    """What another library makes; of its errors nothing is told but the class."""
+    """What another library makes. Of its errors only the class is shown."""
     failed = None
     try:
         yield from made

@@ -42,7 +42,7 @@ class TableColumns:
             raise AssertionError("such files have types")
         times, partition = Counter(own.names), self.values[path]
         there = {name: own.field(own.names.index(name)) for name in self.schema.names if name in times and name not in partition}
-        # A name that a file has twice is there twice, so that whoever checks names refuses it.
+        # A name that a file has twice is there twice, so that the check of names refuses it.
         again = [field for name, field in there.items() for _ in range(times[name] - 1)]
         schema = pa.schema([*(there.get(each.name, each) for each in self.schema), *again], metadata=own.metadata)
         return replace(info, names=tuple(schema.names), schema=schema)
