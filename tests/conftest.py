@@ -106,3 +106,16 @@ def pytest_report_header() -> str:
 def repository() -> Path:
     """The root of the source tree, for tests marked `source_tree`."""
     return REPOSITORY
+
+
+MOST_FALSE_ALARMS = 1e-3
+"""Largest sum of the error rates of the suite's audits, so that the line that states the sum means something."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a session whose audits are allowed to fail too often; those that a test makes to count failures go uncounted there."""
+    summary = session.config.pluginmanager.get_plugin("dpcore-summary")
+    total = getattr(summary, "total", 0.0)  # 0 without the plugin
+    if total > MOST_FALSE_ALARMS:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        print(f"\nthe error rates of the audits add up to {total:g}, more than {MOST_FALSE_ALARMS:g}: {max(summary.spent)}")

@@ -5,6 +5,7 @@ pytest loads this module at every start, so it imports `dpcore.audit`, and NumPy
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -289,19 +290,36 @@ def _record(error_rate: float) -> None:
 class Summary:
     """A plugin of one session: adds up the error rates of finished tests, under xdist those of all workers."""
 
-    spent: list[float] = field(default_factory=list)
+    spent: list[tuple[float, str]] = field(default_factory=list)
+    """The error rate of each audit, and its test."""
+
+    @property
+    def total(self) -> float:
+        """A bound of the probability that an audit of the session fails though all claims are true, if it is below 1."""
+        return math.fsum(rate for rate, _ in self.spent)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the error rates of a finished test."""
         if report.when == "teardown":
-            self.spent += [float(str(value)) for name, value in report.user_properties if name == PROPERTY]
+            self.spent += [(float(str(value)), report.nodeid) for name, value in report.user_properties if name == PROPERTY]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """State how probably a session fails that audits nothing but private mechanisms."""
         if self.spent:
-            audits = "1 audit" if len(self.spent) == 1 else f"{len(self.spent):,} audits"
-            bound = f"{min(1.0, sum(self.spent)):.3g}"
-            terminalreporter.write_line(f"dpcore: {audits}; if all claims are true, one of them fails with probability at most {bound}")
+            terminalreporter.write_line(f"dpcore: {self.words}")
+
+    @property
+    def words(self) -> str:
+        """What the session may say about its audits."""
+        audits, total = "1 audit" if len(self.spent) == 1 else f"{len(self.spent):,} audits", self.total
+        if total < 1.0:
+            failing = "it fails" if len(self.spent) == 1 else "any of them fails"
+            return f"{audits}; if all claims are true, {failing} with probability at most {total:.3g}"
+        rate, test = max(self.spent)
+        return (
+            f"{audits} with error rates that add up to {total:.3g}, so even with true claims some may fail; the largest rate is {rate:g}, "
+            f"in {test}; the default is {ERROR_RATE:g}"
+        )
 
 
 @pytest.fixture(name="assert_private")

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dpcore import Privacy, inference, local, mechanisms, minimax, noise, selection
 from dpcore.audit import AuditResult, audit, repeat
-from dpcore.audit._events import Feature, Partition, best_candidate
+from dpcore.audit._events import CAUTION, Feature, Partition, best_candidate
 from dpcore.audit.lower_bound import loss_bound
 from dpcore.blackwell import Experiment
 from dpcore.testing import KeyedRandom
@@ -257,6 +257,36 @@ def test_bounds_are_below_the_exact_loss_and_near_it(delta):
     assert np.mean(shares) > 0.8
 
 
+# Rare events
+
+
+def rare_branch(probability: float, other: float) -> Any:
+    """Randomised response at ε = 1 with a third answer, of these probabilities on the inputs 0 and 1."""
+
+    def run(x: int, size: int, rng: Any) -> Array:
+        plain = generator(rng)
+        answers = np.where(plain.random(size) < math.e / (1 + math.e), x, 1 - x)
+        return np.where(plain.random(size) < (other if x else probability), 2, answers)
+
+    return run
+
+
+@pytest.mark.parametrize(("probability", "confidence"), [(1e-3, 0.95), (3e-3, 1 - ERROR_RATE)])
+def test_a_rare_event_that_the_counts_can_refute_is_chosen(probability, confidence):
+    """At 10^5 runs. Of 50,000 counted runs it occurs in 50, which prove ln(33/5.3) = 1.8; the 25,000 that judge it could prove 0.7 only."""
+    keyed, runs = KeyedRandom(KEY), 40
+    run = rare_branch(probability, 0.0)
+    refuted = sum(audit(run, 0, 1, privacy=Privacy(1.0), runs=100_000, confidence=confidence, rng=keyed).refuted for _ in range(runs))
+    assert stats.beta.ppf(ERROR_RATE, refuted, runs - refuted + 1) > 0.7  # the power is at least 0.7, with an error rate of 10^-6
+
+
+def test_a_rare_event_that_the_claim_allows_refutes_nothing():
+    keyed, runs = KeyedRandom(KEY), 100
+    run = rare_branch(1e-3, 1e-3 / math.e)
+    alarms = sum(audit(run, 0, 1, privacy=Privacy(1.0), runs=20_000, rng=keyed).refuted for _ in range(runs))
+    assert stats.binomtest(alarms, runs, 0.05, alternative="greater").pvalue > ERROR_RATE
+
+
 # The statement holds with the stated probability
 
 
@@ -273,7 +303,7 @@ def chosen_and_counted(keyed: KeyedRandom, *, halves: bool) -> float:
     feature, partition = Feature("code", lambda block: block), Partition(np.arange(2000))
     drawn = [partition.codes(codes.privatize(np.zeros(4_000, np.int64), rng=keyed)) for _ in range(4)]
     tables = np.array([np.bincount(cells, minlength=partition.cells) for cells in drawn]).reshape(2, 2, -1)
-    event = best_candidate(feature, partition, tables[0], tables[0], 0.0, 1.0)
+    event = best_candidate(feature, partition, tables[0], tables[0], 4_000, 0.0, CAUTION)
     hits = tables[1 if halves else 0][:, event.member].sum(axis=1)
     return loss_bound(int(hits[event.likelier]), int(hits[1 - event.likelier]), 4_000, 0.0, 0.025)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ TABLE = 1 << 16
 NEAR = 0.02
 """Largest difference of two losses that count as nearly equal."""
 CAUTION = 3.5
-"""Least normal quantile that discounts a candidate, because there are thousands of candidates."""
+"""Least normal quantile that discounts a steady candidate, because there are thousands of candidates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +155,10 @@ class Candidate:
         """Whether each output is in the event."""
         return self.member[self.partition.codes(self.feature.values(outputs))]
 
+    def same_as(self, other: Candidate) -> bool:
+        """Whether both are one event."""
+        return self.feature is other.feature and self.likelier == other.likelier and bool((self.member == other.member).all())
+
     @property
     def description(self) -> str:
         """The event in words."""
@@ -161,8 +166,10 @@ class Candidate:
         return self.feature.words(pieces) if self.feature.words is not None else f"{self.feature.name} {interval_words(pieces)}"
 
 
-def best_candidate(feature: Feature, partition: Partition, ordering: Counts, scoring: Counts, delta: float, quantile: float) -> Candidate:
-    """The best union of cells: thresholds, and unions of cells sorted by likelihood ratio.
+def best_candidate(
+    feature: Feature, partition: Partition, ordering: Counts, scoring: Counts, counted: int, delta: float, quantile: float
+) -> Candidate:
+    """The best union of cells: thresholds, and unions of cells sorted by likelihood ratio. Quantiles are discounts of scores.
 
     Parameters
     ----------
@@ -171,19 +178,23 @@ def best_candidate(feature: Feature, partition: Partition, ordering: Counts, sco
     ordering, scoring : ndarray of int64, shape (2, cells)
         Runs in each cell under x0 and x1, in two independent samples. The first one orders the cells, the second one judges their unions.
         With one sample for both, a union of rare cells that chance has favoured would look best.
+    counted : int
+        Number of runs on each input that will count the event. A candidate is worth what its shares of the runs would prove there: in the
+        smaller sample that judges it, rare events prove less than they will.
     delta : float
         Failure mass δ.
     quantile : float
-        Normal quantile of the confidence.
+        Normal quantile of the discount: that of the confidence, or a larger one, see `steadier`.
     """
     starts = _groups(ordering)
     ordering, scoring = np.add.reduceat(ordering, starts, axis=1), np.add.reduceat(scoring, starts, axis=1)
-    totals = scoring.sum(axis=1, keepdims=True)
+    scales = counted / scoring.sum(axis=1)
     found: list[tuple[float, float, int, Counts]] = []
     for plain, order in _orders(ordering):
         grown = np.cumsum(scoring[:, order], axis=1)
         for likelier in (0, 1):
-            scores = losses(grown[likelier], grown[1 - likelier], totals[likelier], totals[1 - likelier], delta, quantile)
+            hits, others = grown[likelier] * scales[likelier], grown[1 - likelier] * scales[1 - likelier]
+            scores = losses(hits, others, counted, delta, quantile)
             at = int(np.argmax(scores))
             # Of nearly equal events take the threshold, which is easier to understand. With more runs, fewer events are nearly equal.
             handicap = 0.0 if plain else min(NEAR, float(np.sqrt((1 / (grown[:, at] + 1)).sum())))
@@ -215,18 +226,22 @@ def _orders(counts: Counts) -> Iterator[tuple[bool, Counts]]:
         yield False, np.argsort(2 * spread - sign * ratio, kind="stable")
 
 
-def losses(hits: Array, others: Array, n: Array, n_other: Array, delta: float, quantile: float) -> npt.NDArray[np.float64]:
+def losses(hits: Array, others: Array, n: int, delta: float, quantile: float) -> npt.NDArray[np.float64]:
     """Lower bounds of ln((P − δ)/P') as a score, by Wilson's intervals, which are fast. Reported bounds use exact intervals."""
-    z = max(CAUTION, quantile)
-    low, high = _wilson(hits, n, -z), _wilson(others, n_other, z)
+    low, high = _wilson(hits, n, -quantile), _wilson(others, n, quantile)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(low > delta, np.log(np.maximum(low - delta, 1e-300) / high), -np.inf)
 
 
-def _wilson(hits: Array, n: Array, z: float) -> npt.NDArray[np.float64]:
+def _wilson(hits: Array, n: int, z: float) -> npt.NDArray[np.float64]:
     p, share = hits / n, z * z / n
     found: npt.NDArray[np.float64] = (p + share / 2 + z * np.sqrt((p * (1 - p) + share / 4) / n)) / (1 + share)
     return found
+
+
+def steadier(quantile: float) -> float:
+    """A discount for which chance in the sample that judges candidates, half as large as the one that counts them, is not to blame."""
+    return math.sqrt(2.0) * max(CAUTION, quantile)
 
 
 def normal_quantile(rate: float) -> float:

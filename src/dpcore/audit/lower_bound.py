@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore._validation import check_integer, check_real
-from dpcore.audit._events import Candidate, Feature, Partition, best_candidate, normal_quantile
+from dpcore.audit._events import Candidate, Feature, Partition, best_candidate, normal_quantile, steadier
 from dpcore.audit._features import Event, make_features
 from dpcore.audit._proportions import greatest_probability, least_probability
 from dpcore.audit._results import AuditEvent, AuditResult
@@ -97,7 +97,8 @@ def audit(
     -----
     (ε, δ)-privacy implies P(M(x0) ∈ S) ≤ e^ε P(M(x1) ∈ S) + δ for every event S, and the same with x0 and x1 exchanged. So
     ε ≥ ln((P(S) − δ)/P'(S)) for each S. The first half of the runs chooses up to m = 4 events: one quarter determines cells and orders them
-    by their likelihood ratio, another quarter judges unions of cells. The second half counts the chosen events. P(S) is replaced by its
+    by their likelihood ratio, another quarter judges unions of cells, by what they would prove in the runs that count. The second half
+    counts the chosen events. P(S) is replaced by its
     lower and P'(S) by its upper Clopper-Pearson bound, each at the error rate (1 − confidence)/2m.
 
     Guarantee: P(epsilon_lower > ε) ≤ 1 − confidence for a mechanism that is (ε, δ)-private on x0 and x1, if the runs are independent. So a
@@ -135,8 +136,9 @@ def audit(
         raise ParameterTypeError(f"progress must be a function progress(done, total) or None, got {type(progress).__name__}")
     runner = Runner(source, substreams(resolve(rng)), threads, progress, 2 * runs)
     features = make_features(source, runner.probe(), events)
-    chosen = _choose(runner, features, runs // 2, delta, confidence)
-    counts = _count(runner, chosen, runs - runs // 2)
+    counted = runs - runs // 2
+    chosen = _choose(runner, features, runs // 2, counted, delta, confidence)
+    counts = _count(runner, chosen, counted)
     claim = source.privacy.epsilon if source.privacy is not None and source.privacy.delta <= delta else None
     searched = tuple(dict.fromkeys(feature.where for feature in features))
     return _result(chosen, counts, Setting(runs, delta, confidence, claim, searched))
@@ -201,8 +203,12 @@ def repeat(release: Callable[[Any, Stream], Any]) -> Callable[[Any, int, Stream]
 # The first half of the runs chooses events
 
 
-def _choose(runner: Runner, features: list[Feature], runs: int, delta: float, confidence: float) -> list[Candidate]:
-    """Return the events with the best scores: at most one of each feature, and always the best one of plain values."""
+def _choose(runner: Runner, features: list[Feature], runs: int, counted: int, delta: float, confidence: float) -> list[Candidate]:
+    """Return the events with the best scores, and the steadiest one of plain values.
+
+    A score is what an event should prove in `counted` runs. Of plain values there are two choices: by the discount that counting will
+    make, which finds rare events that the smaller samples here cannot prove, and by a larger one, which chance does not mislead.
+    """
     pilot = min(runs, PILOT, max(LEAST_RUNS, PILOT_VALUES // (2 * len(features))))
     jobs = runner.jobs(pilot)
     held = _hold(runner, features, jobs)
@@ -212,19 +218,25 @@ def _choose(runner: Runner, features: list[Feature], runs: int, delta: float, co
         for table, partition, values in zip(tables, partitions, held.pop(job.number), strict=True):
             _tabulate(table[:, job.which], partition, values)
     _tally(runner, features, partitions, tables, runner.jobs(runs - pilot))
-    quantile = normal_quantile(_rate(confidence, 1))
-    candidates = [
-        best_candidate(feature, partition, table[0], table[1], delta, quantile)
-        for feature, partition, table in zip(features, partitions, tables, strict=True)
-    ]
+
+    def best(quantile: float) -> list[Candidate]:
+        each = zip(features, partitions, tables, strict=True)
+        return _worthy([best_candidate(feature, cells, table[0], table[1], counted, delta, quantile) for feature, cells, table in each])
+
+    quantile = normal_quantile(_rate(confidence, min(KEPT, len(features) + 1)))
+    bold, steady = best(quantile), best(steadier(quantile))
+    kept = [candidate for candidate in bold if candidate.score > 0][:KEPT]
+    plain = [candidate for candidate in steady if candidate.score > 0 and not candidate.feature.margin][:1]
+    if plain and not any(plain[0].same_as(candidate) for candidate in kept):
+        kept[KEPT - 1 :] = plain
+    return kept or bold[:1]
+
+
+def _worthy(candidates: list[Candidate]) -> list[Candidate]:
+    """Sort candidates, without those that are harder to understand than a plain one and not better by a margin."""
     plainest = max((candidate.score for candidate in candidates if not candidate.feature.margin), default=-math.inf)
-    worthy = [c for c in candidates if c.feature.margin == 0 or c.score > plainest + c.feature.margin]
-    worthy.sort(key=lambda candidate: -candidate.score)
-    promising = [candidate for candidate in worthy if candidate.score > 0]
-    kept, plain = promising[:KEPT], [candidate for candidate in promising if not candidate.feature.margin]
-    if plain and plain[0] not in kept:
-        kept[-1] = plain[0]
-    return kept or worthy[:1]
+    worthy = [each for each in candidates if not each.feature.margin or each.score > plainest + each.feature.margin]
+    return sorted(worthy, key=lambda candidate: -candidate.score)
 
 
 def _hold(runner: Runner, features: list[Feature], jobs: list[Job]) -> dict[int, list[npt.NDArray[Any]]]:

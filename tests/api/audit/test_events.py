@@ -100,7 +100,7 @@ def test_the_best_union_of_cells_is_found():
     counts = np.zeros((2, 9), np.int64)
     counts[:, 1::2] = np.rint(p * 10_000).astype(np.int64)
     partition = Partition(np.arange(4))
-    found = best_candidate(Feature("code", lambda block: block), partition, counts, counts, 0.0, 5.0)
+    found = best_candidate(Feature("code", lambda block: block), partition, counts, counts, 10_000, 0.0, 5.0)
     assert found.member[1::2].tolist() in ([True, False, False, False], [False, True, False, False])
     assert found.score == pytest.approx(math.log(4), abs=0.3)
     assert found.score < math.log(4)
@@ -110,7 +110,7 @@ def test_scores_of_losses_are_below_exact_bounds_in_the_tail():
     """Wilson's intervals at z are close to exact ones; only the choice of events rests on them."""
     z, rate = 4.0, float(stats.norm.sf(4.0))
     for hits, other in ((5000, 100), (60, 3), (9000, 9000)):
-        score = losses(np.array([hits]), np.array([other]), np.array([10_000]), np.array([10_000]), 0.0, z)[0]
+        score = losses(np.array([hits]), np.array([other]), 10_000, 0.0, z)[0]
         assert score == pytest.approx(loss_bound(hits, other, 10_000, 0.0, rate), abs=0.45)
 
 

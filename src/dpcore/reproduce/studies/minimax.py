@@ -227,7 +227,7 @@ def _certificates(setting: Setting) -> Section:
     return Section(
         TITLES[7],
         "For each n there is a function φ with values in [−1, 1] such that one-bit reports, ±z₀ with probability (1 ± φ(x)/z₀)/2, "
-        "separate the members of the model as well as one-bit reports can: ω_H of the reports at n^(−1/2) is at most ω_TV of the records at "
+        "separate the members of the model as well as one bit can: ω_H of the reports at n^(−1/2) is at most ω_TV of the records at "
         "η = n^(−1/2)(e^ε + 1)/(e^ε − 1). The document proves that φ exists; the dual of a linear program computes it.",
         f"The five examples at n = {', '.join(f'{n:,}' for n in sizes)}. The certificate is Φ_φ(2η), the largest change of θ while "
         "E φ changes by at most 2η, bounded from above by weak duality. ω_H of reports is computed by cone programming, also for two other "
