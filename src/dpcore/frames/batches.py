@@ -56,6 +56,7 @@ class Collected:
         """Answer all questions."""
         if not self.questions:
             return
+        self.session.budget.check_process()
         with contextlib.ExitStack() as turns:
             for _, view in sorted({id(each.view.found): each.view for each in self.questions}.items(), key=lambda turn: turn[0]):
                 turns.enter_context(view.turn())  # in one order, so that no two batches wait for each other

@@ -88,7 +88,7 @@ def _both(condition: str | None, sql: str) -> str:
     if condition is None:
         return sql
     from dpcore.batch.expressions.database import opened
-    from dpcore.batch.expressions.syntax import SyntaxRefusedError, parsed
+    from dpcore.batch.expressions.syntax import SyntaxRefusedError, both, parsed
 
     with opened() as database:
         for text in (condition, sql):
@@ -96,7 +96,10 @@ def _both(condition: str | None, sql: str) -> str:
                 parsed(text, database)
             except SyntaxRefusedError as error:
                 raise JobError(f"where = {text!r} {error}") from None
-    return f"({condition}) AND ({sql})"
+        try:
+            return both(condition, sql, database)
+        except SyntaxRefusedError as error:
+            raise JobError(f"where = {sql!r} after where = {condition!r} {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

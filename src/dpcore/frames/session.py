@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dpcore._processes import OneProcess
 from dpcore._validation import plain_number
 from dpcore.errors import BudgetError, DataError, JobError, ParameterError
 from dpcore.frames.found_groups import remember
@@ -61,7 +62,7 @@ class Limit:
     accounting: str
 
 
-class Budget:
+class Budget(OneProcess):
     """What the answers of one table may spend together, and have spent.
 
     Parameters
@@ -70,22 +71,25 @@ class Budget:
         None: no limit but the ledger's.
     """
 
+    WORDS = "the budget of a PrivateTable is counted in memory, and two counts would spend it twice; for several processes use a ledger"
+
     def __init__(self, limit: Privacy | None) -> None:
+        super().__init__()
         self._limit = limit
         self._spent: list[Privacy] = []
         self._lock = threading.Lock()
 
     def spend(self, amount: Privacy) -> None:
         """Add an amount; raises `BudgetError` if it does not fit, and adds nothing."""
+        self.check_process()
         with self._lock:
             self._check(amount)
             self._spent.append(amount)
 
-    def check(self, amount: Privacy) -> None:
-        """Raise `BudgetError` if an amount does not fit now."""
+    def check_process(self) -> None:
+        """Raise `BudgetError` in a forked child if there is a limit: each child would spend it again."""
         if self._limit is not None:
-            with self._lock:
-                self._check(amount)
+            self.refuse_elsewhere()
 
     def give_back(self, amount: Privacy) -> None:
         """Remove an amount for which nothing was read."""
@@ -94,6 +98,7 @@ class Budget:
 
     def spent(self, relation: Relation) -> Privacy:
         """The sum of what was spent."""
+        self.check_process()
         with self._lock:
             return composed(self._spent, relation=relation)
 

@@ -51,7 +51,8 @@ class PrivateTable(Selectable):
     dataset : str, optional
         Name of the data set, for the ledger.
     max_epsilon : float, optional
-        What all answers of this table, and of the tables made from it, may spend together. Default: only the ledger limits them.
+        What all answers of this table, and of the tables made from it, may spend together. It is counted in this process: a forked child
+        answers nothing, and the table cannot be pickled; several processes share a ledger. Default: only the ledger limits them.
     max_delta : float, default 0
         The same for δ, where `max_epsilon` is given.
     accounting : {"basic", "zcdp", "pld"}, default "basic"
@@ -126,7 +127,7 @@ class PrivateTable(Selectable):
 
     @property
     def spent(self) -> Privacy:
-        """What the answers of this table, and of the tables made from it, have spent together."""
+        """What the answers of this table, and of the tables made from it, have spent together in this process."""
         return self._session.budget.spent(self._session.privacy["relation"])
 
     def batch(self, epsilon: float, delta: float = 0.0, *, accounting: Accounting | None = None) -> TableBatch:
@@ -173,6 +174,7 @@ class PrivateTable(Selectable):
     def _answer(self, question: Question) -> TableResult:
         source = self._session.source
         native, name = ("arrow", source) if isinstance(source, str) else (source.native, source.name)
+        self._session.budget.check_process()  # before any lock, which a forked child may never get
         with question.view.turn():
             questions, places = with_keys([question])
             plan, document = self._session.run(self._session.job(questions), questions)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, selection
+from dpcore._processes import OneProcess
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
 from dpcore.inference._parameters import MOST_RECORDS
@@ -27,7 +27,7 @@ _UP = 1 + 2.0**-45
 MOST_QUERIES = 10**9
 
 
-class AdaptiveQueries:
+class AdaptiveQueries(OneProcess):
     r"""Up to k statistical queries on one data set, each with Laplace noise of scale 1/(γn), γ = ε/√(8k ln(1/δ)).
 
     A query is a function of the data that gives one number in [0, 1] for each record; the answer is the noisy mean of these numbers. You
@@ -82,6 +82,8 @@ class AdaptiveQueries:
     (True, 9)
     """
 
+    WORDS = "AdaptiveQueries count their answers in memory, and two of them would answer twice as many as the budget allows"
+
     def __init__(
         self, records: Any, epsilon: float, delta: float, *, uses: int, ledger: accounting.Ledger | None = None, rng: Stream | None = None
     ) -> None:
@@ -95,7 +97,7 @@ class AdaptiveQueries:
         self._records, self.n = records, _length(records)
         self._scale = math.sqrt(8 * self.uses * -math.log(self.delta)) / self.epsilon * _UP
         self._asked, self._failed, self._lock = 0, False, threading.Lock()
-        self._process = os.getpid()
+        super().__init__()
         self._selections: list[float] = []
         self._ledger = ledger
         self._reservation = self._reserve(Privacy(self.epsilon, self.delta), f"{self.uses} adaptive queries")
@@ -157,7 +159,7 @@ class AdaptiveQueries:
         """
         if not callable(query):
             raise ParameterTypeError(f"query must be a function of the data, got {type(query).__name__}")
-        self._refuse_elsewhere()
+        self.refuse_elsewhere()
         with self._lock:
             if self._asked >= self.uses:
                 raise BudgetError(f"uses = {self.uses} queries were asked, and there is no budget for another one")
@@ -204,7 +206,7 @@ class AdaptiveQueries:
             raise ParameterTypeError(f"queries must be a sequence of functions of the data, got {type(given).__name__}")
         if not queries:
             raise ParameterError("queries must hold at least one query, got none")
-        self._refuse_elsewhere()
+        self.refuse_elsewhere()
         reservation = self._reserve(Privacy(epsilon), f"choice among {len(queries)} queries")
         with self._lock:
             self._selections.append(epsilon)
@@ -296,15 +298,6 @@ class AdaptiveQueries:
                 yield
         finally:
             self._failed = reservation.state == "failed"
-
-    def _refuse_elsewhere(self) -> None:
-        if os.getpid() != self._process:
-            raise BudgetError("queries must be asked in the process that made this object: a forked child would answer as many again")
-
-    def __reduce__(self) -> NoReturn:
-        raise ParameterTypeError(
-            "AdaptiveQueries must not be copied or pickled: two copies would answer twice as many queries as the budget allows"
-        )
 
     def __repr__(self) -> str:
         return f"AdaptiveQueries(<{self.n} records>, epsilon={self.epsilon!r}, delta={self.delta!r}, uses={self.uses})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpcore._processes import OneProcess
 from dpcore.accounting.ledger.states import START, after, check_reason, reason_of
 from dpcore.errors import ParameterError, ParameterTypeError
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from dpcore.accounting.ledger.states import Event, State
 
 
-class Reservation:
+class Reservation(OneProcess):
     """A spend that is recorded on disk; `Ledger.spend` returns it. It stays spent even if the release fails afterwards.
 
     Use it as a context manager around the code that draws the noise. The spend becomes "done" if the block ends without an exception and
     "failed" if the block raises. A spend that was sealed before the exception stays "sealed": its outputs are complete, and the next
-    process that opens the ledger publishes them. One reservation pays for one block.
+    process that opens the ledger publishes them. One reservation pays for one block, in the process that made it.
 
     Parameters
     ----------
@@ -41,6 +42,10 @@ class Reservation:
     ------
     ParameterError
         On entering a second block.
+    BudgetError
+        On entering a block in another process than the one that made it.
+    ParameterTypeError
+        On being copied or pickled.
 
     Examples
     --------
@@ -55,10 +60,12 @@ class Reservation:
     Reservation(id=1, state='done')
     """
 
+    WORDS = "a Reservation pays for one block, and two of it would pay for two"
     id: int
     state: State
 
     def __init__(self, id: int, advance: Callable[..., None]) -> None:  # noqa: A002
+        super().__init__()
         self.id, self.state = id, START
         self._advance = advance
 
@@ -120,6 +127,7 @@ class Reservation:
             self.state = following
 
     def __enter__(self) -> Self:
+        self.refuse_elsewhere()
         if self.state in {"done", "failed"}:
             raise ParameterError(f"a spend pays for one release, and this one is already {self.state!r}: call Ledger.spend again")
         return self

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT = 10_000
 DEEPEST, MOST_NODES = 64, 1000
-PARSE = "select json_serialize_sql('SELECT ' || ?)"
+PARSE = "select json_serialize_sql('SELECT ' || ?), json_serialize_sql('SELECT (' || ? || ')')"
+"""The statement of an expression as it is, and as it stands in brackets: a comment at its end, or a ;, makes a difference."""
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,38}", re.ASCII)
 NUMBER = re.compile(r"-?(?:[0-9]{1,308}\.?[0-9]{0,308}|\.[0-9]{1,308})(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 SELECT: dict[str, Any] = {
@@ -116,16 +117,43 @@ def parsed(text: str, database: duckdb.DuckDBPyConnection) -> Node:
     if len(text) > LONGEST_TEXT:
         raise SyntaxRefusedError(f"is longer than {LONGEST_TEXT} characters")
     try:
-        (found,) = database.execute(PARSE, [text]).fetchall()
-        document = json.loads(found[0])
+        (found,) = database.execute(PARSE, [text, text]).fetchall()
+        document, enclosed = map(json.loads, found)
     except (duckdb.Error, UnicodeError, RecursionError, ValueError) as error:
         raise SyntaxRefusedError(f"is no expression of SQL{reason(error)}") from None
     if document.get("error"):
         raise SyntaxRefusedError(f"is no expression of SQL: {document.get('error_message', '')}{habit_of(text)}")
+    tree = _tree_of(document)
+    if enclosed.get("error") or _tree_of(enclosed) != tree:
+        raise SyntaxRefusedError("must mean the same in brackets: leave out a comment or a ; at its end")
+    return tree
+
+
+def _tree_of(document: Mapping[str, Any]) -> Node:
     try:
         return _Tree().node(_only_expression(document), 0)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError):
         raise SyntaxRefusedError("has a part that is not known here") from None
+
+
+def both(first: str, second: str, database: duckdb.DuckDBPyConnection) -> str:
+    """The expression that is true where both are.
+
+    Raises
+    ------
+    SyntaxRefusedError
+        If the two are not its only parts. Each has been checked by itself.
+    """
+    joined = f"({first}) AND ({second})"
+    parts = [part for text in (first, second) for part in _parts_of_and(parsed(text, database))]
+    if _parts_of_and(parsed(joined, database)) != parts:
+        raise SyntaxRefusedError("cannot be joined with another condition")
+    return joined
+
+
+def _parts_of_and(node: Node) -> list[Node]:
+    """The conditions that must all be true; brackets between them are lost."""
+    return [part for each in node.parts for part in _parts_of_and(each)] if isinstance(node, Call) and node.name == "AND" else [node]
 
 
 def _only_expression(document: Mapping[str, Any]) -> Any:
@@ -224,6 +252,8 @@ class _Tree:
 
     def _function(self, _: str, found: dict[str, Any], depth: int) -> Node:
         name, _, arguments, path = (found.pop(key) for key in ("function_name", "is_operator", "arguments", "qualified_name"))
+        if found.pop("is_legacy_function_call", False):  # of databases from 2.0.1 on
+            raise SyntaxRefusedError(f"calls {name!r} in a way that is not known here")
         if path != {"path": [name]} or found != CALL or any(set(each) != {"name", "expression"} or each["name"] for each in arguments):
             called = f"calls {name!r} with what only aggregates have, or with the name of a schema or an argument"
             raise SyntaxRefusedError(called + habit(name.lower()))

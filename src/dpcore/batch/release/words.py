@@ -106,8 +106,8 @@ def coverage_in_words(query: Mapping[str, Any]) -> str:
 
 
 def spaced(expression: str) -> str:
-    """An expression in one line."""
-    return plain_name(" ".join(expression.split()))
+    """An expression in one line; with a comment, which a line ends, as it is."""
+    return plain_name(expression.strip() if "--" in expression else " ".join(expression.split()))
 
 
 def asked(query: Mapping[str, Any]) -> str:
