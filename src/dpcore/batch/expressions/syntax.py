@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 10_000
 DEEPEST, MOST_NODES = 64, 1000
 PARSE = "select json_serialize_sql('SELECT ' || ?), json_serialize_sql('SELECT (' || ? || ')')"
-"""The statement of an expression as it is, and as it stands in brackets: a comment at its end, or a ;, makes a difference."""
+"""Statements of an expression by itself and inside of brackets: a comment at its end, or a ;, makes a difference."""
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,38}", re.ASCII)
 NUMBER = re.compile(r"-?(?:[0-9]{1,308}\.?[0-9]{0,308}|\.[0-9]{1,308})(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 SELECT: dict[str, Any] = {
