@@ -27,6 +27,7 @@ EXTRAS = {
     "z3": "kernels/test_address_proof*",
     # `make test-interop` has an environment for each of these.
     "pyarrow": "interop/test_arrow* interop/test_polars* interop/test_pandas* interop/test_duckdb*",
+    "pyarrow pydantic pandas polars duckdb": "property/test_locality*",
     "polars": "interop/test_polars*",
     "pandas": "interop/test_pandas*",
     "duckdb": "interop/test_duckdb*",

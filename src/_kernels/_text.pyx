@@ -1,7 +1,15 @@
-"""Splits comma-separated text into records and cells; any bytes are some records, so nothing in one can make a job fail."""
+"""Splits comma-separated text into records and cells, and encodes objects as text; nothing in either can make a job fail."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    bint PyUnicode_CheckExact(object)
+    const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
+    bint PyFloat_CheckExact(object)
+    double PyFloat_AS_DOUBLE(object)
+    int PyByteArray_Resize(object, Py_ssize_t) except -1
+    char *PyByteArray_AS_STRING(object)
 
 cdef enum:
     QUOTE = 34
@@ -184,3 +192,58 @@ def gather(const uint8_t[::1] text, const int64_t[::1] starts, const int64_t[::1
             place += stop - i
             offsets[row + 1] = <int32_t> place
     return place
+
+
+def encode(list cells, rule, tuple absent, int64_t[::1] offsets, uint8_t[::1] present):
+    """The UTF-8 of cells one behind the other, as a bytearray; `offsets` has one entry more than there are cells.
+
+    A str is itself, and `rule` says of every other cell which str it is, or None. None, NaN, the objects in `absent` and text that has no
+    UTF-8 are missing: they have no bytes, and 0 in `present`. Nothing is asked of a cell but its type, so no code of its class runs.
+    """
+    cdef Py_ssize_t n = len(cells), i, size = 0
+    cdef int64_t place = 0, room = 0
+    cdef object cell
+    cdef const char *text
+    cdef bytearray content = bytearray()
+    if offsets.shape[0] != n + 1 or present.shape[0] != n:
+        raise ValueError("there must be an offset more than cells, and a byte for each")
+    offsets[0] = 0
+    for i in range(n):
+        if i >= len(cells):
+            raise ValueError("the cells changed")
+        cell = cells[i]
+        text = NULL
+        if not PyUnicode_CheckExact(cell):
+            cell = None if _is_absent(cell, absent) else rule(cell)
+        if cell is not None:
+            text = _utf8(cell, &size)
+        if text != NULL:
+            if place + size > room:
+                room = max(2 * room, place + size, 16 * n)
+                PyByteArray_Resize(content, <Py_ssize_t> room)
+            memcpy(PyByteArray_AS_STRING(content) + place, text, <size_t> size)
+            place += size
+        present[i] = text != NULL
+        offsets[i + 1] = place
+    PyByteArray_Resize(content, <Py_ssize_t> place)
+    return content
+
+
+cdef bint _is_absent(object cell, tuple absent):
+    """Whether a cell is nothing, by what it is, and not by what it says."""
+    if cell is None:
+        return True
+    if PyFloat_CheckExact(cell):
+        return PyFloat_AS_DOUBLE(cell) != PyFloat_AS_DOUBLE(cell)
+    for each in absent:
+        if cell is each:
+            return True
+    return False
+
+
+cdef const char *_utf8(object text, Py_ssize_t *size) except? NULL:
+    """The UTF-8 of a str, which keeps it; NULL if it has none, as half of a surrogate pair."""
+    try:
+        return PyUnicode_AsUTF8AndSize(text, size)
+    except UnicodeEncodeError:
+        return NULL

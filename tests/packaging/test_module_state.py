@@ -53,6 +53,7 @@ ALLOWED = {
     "bench/minimax.py": {"binary_estimator()": CACHE, "estimator()": CACHE, "finite_estimator()": CACHE},
     "bench/rows.py": {"SCHEMA": CONSTANT},
     "bench/selection.py": {"_backend": "a test's hook, for a measurement that runs alone"},
+    "frames/objects.py": {"_rules()": CACHE},
     "spark/failures.py": {"SECRET": "drawn at import, then constant"},
     "interop/numpy.py": {"PEER": CONSTANT},
     "noise.py": {"_short_float()": CACHE, "_short_int()": CACHE},

@@ -51,7 +51,15 @@ from dpcore._backend.response import (
 from dpcore._backend.search import WALK_LANES, first_wrong_counts, places, step_values, walk
 from dpcore._backend.selection import NOISES, Selection, select_largest, select_peeled
 from dpcore._backend.sums import add_grouped_sums, column_sums, grouped_pairs, merge_grouped_sums, moments, noisy_pairs
-from dpcore._backend.text import INSIDE_QUOTES, START_OF_RECORD, TextRecords, end_of_record, split_records
+from dpcore._backend.text import (
+    INSIDE_QUOTES,
+    START_OF_RECORD,
+    EncodedTexts,
+    TextRecords,
+    encode_objects,
+    end_of_record,
+    split_records,
+)
 from dpcore._backend.threads import default_threads, for_ranges
 from dpcore._backend.words import GROUP, KernelWords, call_words, derived_key, uniform_words
 
@@ -70,6 +78,7 @@ __all__ = [
     "BandPaths",
     "Bounds",
     "Brackets",
+    "EncodedTexts",
     "KernelWords",
     "Key",
     "Selection",
@@ -98,6 +107,7 @@ __all__ = [
     "default_grid",
     "default_threads",
     "derived_key",
+    "encode_objects",
     "end_of_record",
     "first_outside",
     "first_wrong_counts",

@@ -1,4 +1,4 @@
-"""Comma-separated text as columns of cells."""
+"""Comma-separated text as columns of cells, and objects as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dpcore._kernels import _text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 START_OF_RECORD, INSIDE_QUOTES = int(_text.START_OF_RECORD), int(_text.INSIDE_QUOTES)
 
@@ -64,3 +64,29 @@ def end_of_record(text: bytes, state: int = START_OF_RECORD) -> tuple[int, int]:
     """Position behind a record that began before the text, or −1; and the state in which the next text goes on."""
     found, state = _text.record_end(text, state)
     return int(found), int(state)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTexts:
+    """Texts, one behind the other.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64 of shape (n + 1,)
+        Where each begins in `content`.
+    content : bytearray
+        Their UTF-8.
+    present : ndarray of bool of shape (n,)
+        Whether there is one.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    content: bytearray
+    present: npt.NDArray[np.bool_]
+
+
+def encode_objects(cells: list[object], rule: Callable[[object], str | None], absent: tuple[object, ...]) -> EncodedTexts:
+    """Objects as text: a str is itself, None and NaN and the objects in `absent` are missing, and `rule` says what every other one is."""
+    offsets, present = np.empty(len(cells) + 1, np.int64), np.empty(len(cells), np.uint8)
+    content = _text.encode(cells, rule, absent, offsets, present)
+    return EncodedTexts(offsets, content, present.view(np.bool_))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcore.batch.tables.pieces import FileInfo
+from dpcore.batch.tables.plain import texts_of_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,9 +38,17 @@ def read_schema(schema: pa.Schema) -> pa.Schema:
 
 def read_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows with the types of `read_schema`; only what has another type is copied."""
-    schema = read_schema(batch.schema)
-    columns = [column if column.type == kind else column.cast(kind) for column, kind in zip(batch.columns, schema.types, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(list(map(read_array, batch.columns)), schema=read_schema(batch.schema))
+
+
+def read_array(cells: pa.Array) -> pa.Array:
+    """The same cells with the type of `read_type`."""
+    kind = read_type(cells.type)
+    if cells.type == kind:
+        return cells
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(cells.indices, read_array(cells.dictionary), ordered=kind.ordered, safe=False)
+    return texts_of_views(cells) if kind == pa.large_string() else cells.cast(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +117,29 @@ class PolarsSource:
 
 
 def schema_of_polars(empty: Any) -> pa.Schema:
-    """The types of a frame without rows; columns of Python objects are of the type that no query takes."""
+    """The types of a frame without rows. Columns of objects, of which polars gives the addresses, are of the type of no query."""
     try:
-        return read_schema(pa.table(empty).schema)
+        has_objects = any(map(_is_of_objects, empty.dtypes))
+        return read_schema(pa.table(empty).schema) if not has_objects else _type_by_type(empty)
     except Exception:  # polars has no common base of what it raises
-        return pa.schema([(name, _type_of_polars(empty.select(name))) for name in empty.columns])
+        return _type_by_type(empty)
+
+
+def _type_by_type(empty: Any) -> pa.Schema:
+    return pa.schema([(name, _type_of_polars(empty.select(name))) for name in empty.columns])
 
 
 def _type_of_polars(empty: Any) -> pa.DataType:
     try:
-        return read_type(pa.table(empty).schema.types[0])
+        return no_type() if _is_of_objects(empty.dtypes[0]) else read_type(pa.table(empty).schema.types[0])
     except Exception:
         return no_type()
+
+
+def _is_of_objects(dtype: Any) -> bool:
+    import polars as pl
+
+    return bool(dtype == pl.Object)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,9 @@ def checked(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
 
 def _check(values: pa.Array) -> None:
     kind = values.type
-    if pa.types.is_dictionary(kind):
+    if isinstance(values, pa.ExtensionArray):
+        _check(values.storage)  # which may be text, and then is treated as such
+    elif pa.types.is_dictionary(kind):
         values.validate()
         _check(values.dictionary)
         pa.DictionaryArray.from_arrays(values.indices, pa.nulls(len(values.dictionary)), safe=False).validate(full=True)
