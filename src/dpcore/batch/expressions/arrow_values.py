@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.batch.expressions.allowed import LONGEST_CELL
+from dpcore.batch.expressions.valid_cells import are_utf8, have_digits
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -111,7 +112,7 @@ def readable(cells: pa.Array, wanted: str) -> pa.Array:
     if wanted == "INTERVAL":
         return _duration(cells)
     if wanted.startswith("DECIMAL"):
-        return _valid(cells if pa.types.is_decimal128(cells.type) else _wide(cells))
+        return _within_digits(cells if pa.types.is_decimal128(cells.type) else _wide(cells))
     return cells.cast(_arrow_type(wanted))
 
 
@@ -155,20 +156,18 @@ def _valid_view(cells: pa.Array) -> pa.Array:
 
 
 def _valid(cells: pa.Array) -> pa.Array:
-    """The cells, NULL where Arrow does not take one for a value of its type."""
+    """Texts, NULL where one is not UTF-8."""
     try:
         cells.validate(full=True)
     except pa.ArrowInvalid:
-        return pc.if_else(pa.array([_is_valid(cells[at : at + 1]) for at in range(len(cells))]), cells, pa.scalar(None, cells.type))
+        return pc.if_else(are_utf8(cells), cells, pa.scalar(None, cells.type))
     return cells
 
 
-def _is_valid(cell: pa.Array) -> bool:
-    try:
-        pa.concat_arrays([cell]).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _within_digits(cells: pa.Array) -> pa.Array:
+    """Decimals, NULL where one has more digits than its type. Arrow's own check takes the least number of 128 bits for one of any type."""
+    fits = have_digits(cells)
+    return cells if pc.all(fits, min_count=0).as_py() else pc.if_else(fits, cells, pa.scalar(None, cells.type))
 
 
 def _time(cells: pa.Array, wanted: str) -> pa.Array:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore import _backend
+from dpcore.batch.expressions.valid_cells import are_utf8
 from dpcore.batch.tables.pieces import Cut, FileInfo, Piece
 from dpcore.errors import DataError, JobError, StorageError, reason
 
@@ -168,7 +169,9 @@ def decoded(cells: pa.Array) -> pa.Array:
     try:
         return cells.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if cell is None else cell.decode(errors="replace") for cell in cells.to_pylist()], pa.string())
+        odd = pc.fill_null(pc.invert(are_utf8(cells)), False)  # noqa: FBT003
+        mended = [cell.decode(errors="replace").encode() for cell in cells.filter(odd).to_pylist()]
+        return pc.replace_with_mask(cells, odd, pa.array(mended, cells.type)).cast(pa.string())
 
 
 def _first_unlike(text: pa.Array, kind: pa.DataType) -> int:

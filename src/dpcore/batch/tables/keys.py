@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore.batch.expressions.valid_cells import are_utf8
 from dpcore.batch.tables.categories import INTEGER_TYPES, TEXT_TYPES, value_type
 from dpcore.batch.tables.csv_input import NULLS
 from dpcore.batch.tables.plain import VIEW, texts_of_views
@@ -164,14 +165,5 @@ def _texts(cells: pa.Array) -> pa.Array:
     try:
         kept.cast(pa.string())
     except pa.ArrowInvalid:
-        different = kept.dictionary_encode()
-        return pa.array([_utf8(each) for each in different.dictionary.to_pylist()], pa.binary()).take(different.indices)
+        return pc.if_else(are_utf8(kept), kept, pa.scalar(None, pa.binary()))
     return kept
-
-
-def _utf8(text: bytes) -> bytes | None:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return None
-    return text

@@ -22,6 +22,11 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 BLANKS = b" \t"
 NUMBER = re.compile(rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.ASCII | re.IGNORECASE)
+SIMPLE = {
+    pa.float64(): r"\A-?[0-9]{1,99}(?:\.[0-9]{0,99})?(?:[eE][+-]?[0-9]{1,2})?\z",
+    pa.int64(): r"\A-?[0-9]{1,18}\z",
+}
+"""Cells that Arrow takes for numbers of a type, and that lie in its range."""
 FARTHEST = 10**9
 """Decimal places by which an exponent can move a point; no cell is as long."""
 LONGEST_INTEGER = 19
@@ -55,15 +60,22 @@ def answers(cells: pa.Array) -> pa.Array:
 
 
 def _read(cells: pa.Array, kind: pa.DataType, rule: Callable[[bytes], Any]) -> pa.Array:
-    """All cells at once; else those that are not missing at once; else each different one."""
+    """All cells at once; else those that are written as most numbers are at once, and each different one of the others by itself."""
     parsed = _cast(cells, kind)
     if parsed is not None:
         return parsed
-    present = pc.if_else(pc.is_in(cells, value_set=pa.array([null.encode() for null in NULLS], pa.binary())), None, cells)
-    parsed = _cast(present, kind)
-    if parsed is not None:
-        return parsed
-    different = present.dictionary_encode()
+    nulls = pc.is_in(cells, value_set=pa.array([null.encode() for null in NULLS], pa.binary()))
+    simple = pc.fill_null(pc.match_substring_regex(cells, SIMPLE[kind]), False)  # noqa: FBT003
+    parsed = _cast(pc.if_else(simple, cells, None), kind)
+    if parsed is None:
+        return _each(pc.if_else(nulls, None, cells), kind, rule)
+    others = pc.and_not(cells.is_valid(), pc.or_(nulls, simple))
+    return pc.replace_with_mask(parsed, others, _each(cells.filter(others), kind, rule))
+
+
+def _each(cells: pa.Array, kind: pa.DataType, rule: Callable[[bytes], Any]) -> pa.Array:
+    """Each different cell by itself."""
+    different = cells.dictionary_encode()
     meanings = pa.array([_meaning(cell, kind, rule) for cell in different.dictionary.to_pylist()], kind)
     return meanings.take(different.indices)
 
