@@ -76,7 +76,7 @@ def test_every_class_of_source_is_in_the_list():
         for name, kind in vars(importlib.import_module(module.name)).items():
             if isinstance(kind, type) and all(hasattr(kind, method) for method in ("batches", "info", "evaluated")):
                 found.add(name)
-    assert found - {"Source", "RemoteSource"} == set(SOURCES)
+    assert found - {"Source", "OwnInput", "RemoteSource"} == set(SOURCES)
     for name, source in SOURCES.items():
         assert any(column.source.startswith(source) for column in COLUMNS.values()), name
 
