@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,6 +113,12 @@ def is_address(path: object) -> bool:
 def location_of(text: str) -> Location:
     """The place that a text names."""
     return Address.of(text) if is_address(text) else Path(text)
+
+
+def argument(path: object) -> str:
+    """Write a path as an argument of a command line that a message proposes."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def advice(scheme: str) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 import sqlite3
 import stat
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpcore._addresses import argument
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -190,5 +190,5 @@ def check_format(connection: sqlite3.Connection, path: Path, *, expected: int = 
 def _other_format(version: int, expected: int, path: Path) -> str:
     said = f"path must name a ledger of format {expected}, but this one has format {version}: {str(path)!r}"
     if version == OLD_FORMAT:
-        said += f"; `dpcore ledger export {shlex.quote(str(path))} --into NEW` makes a new ledger of its budget and its spends"
+        said += f"; `dpcore ledger export {argument(path)} --into NEW` makes a new ledger of its budget and its spends"
     return said

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
+from dpcore._addresses import argument
 from dpcore._terminal import echo
 from dpcore.batch.commands import draft
 from dpcore.batch.jobfile.loading import OPEN
@@ -41,4 +41,4 @@ def run(path: str, kind: str, job: Path | None, *, curator: bool) -> None:
         raise JobError(f"--job {str(job)!r} exists; name another file") from None
     except OSError as error:
         raise StorageError(f"cannot write {job}{reason(error)}") from None
-    echo(f"{job}: fill in each {OPEN}, then try: dpcore {kind} {shlex.quote(str(job))} --dry-run", err=True)
+    echo(f"{job}: fill in each {OPEN}, then try: dpcore {kind} {argument(job)} --dry-run", err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpcore._addresses import argument
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.batch.commands import ledger_text
 from dpcore.batch.commands.ledger_text import about, amount
@@ -39,7 +40,7 @@ def create(
 
     limits = _limits(epsilon, delta, rho, failure_delta, zcdp=zcdp)
     if path.exists():
-        raise JobError(f"{path} exists already, and a ledger is never replaced; dpcore ledger show {path} shows it")
+        raise JobError(f"{path} exists already, and a ledger is never replaced; dpcore ledger show {argument(path)} shows it")
     make_folder(path.parent)
     try:
         ledger = Ledger.create(path, **limits, relation=relation, unit=unit, dataset=dataset)

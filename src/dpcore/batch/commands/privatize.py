@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
+from dpcore._addresses import argument
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.batch.commands import privatize_text, words
 from dpcore.batch.commands.engines import Engine, Finished
@@ -100,7 +100,7 @@ def _print_stored(plan: Plan, pages: page.PrivatizePages | None, *, as_json: boo
         click.echo(json_text(page.report_document(plan, rows)))
     else:
         echo(f"{plan.output}: {'' if rows is None else f'{rows:,} rows, '}{_columns_in_words(plan)}")
-        echo(f"What it says: dpcore estimate {shlex.quote(str(plan.output))}")
+        echo(f"What it says: dpcore estimate {argument(plan.output)}")
     if pages is not None:
         words.name_reports(pages.paths)
 
@@ -127,7 +127,7 @@ def _print_summary(plan: Plan, rows: int | None, *, as_json: bool) -> None:
         return
     echo(f"{plan.output}: {'' if rows is None else f'{rows:,} rows, '}{_columns_in_words(plan)}")
     echo("\n".join([f"spent {page.privacy_statement(plan.job)}", *_notes(plan)]))
-    echo(f"To read it: dpcore estimate {shlex.quote(str(plan.output))}")
+    echo(f"To read it: dpcore estimate {argument(plan.output)}")
 
 
 def _notes(plan: Plan) -> list[str]:

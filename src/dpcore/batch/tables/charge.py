@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from dpcore._addresses import is_address
+from dpcore._addresses import argument, is_address
 from dpcore._sealed_files import content_digest, has_content
 from dpcore.accounting import Ledger
 from dpcore.batch.jobfile.local_paths import check_local
@@ -318,7 +318,7 @@ def _declared(settings: Any) -> list[str]:
 
 
 def _completing(ledger: str | Path) -> str:
-    return f"dpcore ledger complete {shlex.quote(str(ledger))}"
+    return f"dpcore ledger complete {argument(ledger)}"
 
 
 def _is_output_of(entry: Entry) -> bool:
@@ -336,7 +336,9 @@ def _words(part: Budget) -> str:
 def _command(job: JobFile, path: str) -> str:
     """The command that makes a ledger that can pay for the job once."""
     total = job.total
-    words = ["dpcore ledger create", shlex.quote(path), f"--epsilon {total.epsilon!r}"]
+    # A ledger without a budget is none: for a run that spends nothing it has what a run may spend.
+    epsilon = total.epsilon or job.privacy.max_epsilon
+    words = ["dpcore ledger create", argument(path), f"--epsilon {epsilon!r}"]
     if total.delta:
         words.append(f"--delta {total.delta!r}")
     if total.relation != "replace":
@@ -345,7 +347,8 @@ def _command(job: JobFile, path: str) -> str:
         words.append(f"--unit {shlex.quote(job.privacy.protected)}")
     if job.input.dataset is not None:
         words.append(f"--dataset {shlex.quote(job.input.dataset)}")
-    return f"{' '.join(words)} (this is what one run spends; give what all runs together may spend)"
+    said = "this is what one run spends" if total.epsilon else "one run spends nothing of it"
+    return f"{' '.join(words)} ({said}; give what all runs together may spend)"
 
 
 def _opened(job: JobFile) -> Ledger | None:
