@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,27 @@ def dpcore(*arguments: object, expected: int = 0) -> str:
 
 def truth(column: dict[str, Any], original: Any) -> list[float]:
     """What the estimates of a column are for: the statistic of the original, clamped, unknown categories replaced."""
-    if column["kind"] == "mean":
-        return [float(np.clip(original.to_numpy(), column["lower"], column["upper"]).mean())]
-    if column["kind"] == "proportion":
-        return [float(original.to_numpy().mean())]
-    values = original.cast("string") if isinstance(column["categories"][0], str) else original
-    counts = [pc.sum(pc.equal(values, category)).as_py() for category in column["categories"]]
-    if column["unknown"] is not None:
-        counts[column["categories"].index(column["unknown"])] += len(values) - sum(counts)
-    return [count / len(values) for count in counts]
+    match column["kind"]:
+        case "mean":
+            return [float(np.clip(original.to_numpy(), column["lower"], column["upper"]).mean())]
+        case "proportion":
+            return [float(original.to_numpy().mean())]
+        case "frequencies":
+            counts = in_categories(column, original)
+            return [count / len(original) for count in counts]
+    raise ValueError(f"the demo does not know the truth of an estimate of kind {column['kind']!r}")
+
+
+def in_categories(declared: dict[str, Any], column: Any) -> list[int]:
+    """How many rows have each category; missing and unknown ones count as what is declared for them, or not at all."""
+    listed = declared["categories"]
+    values = column.cast("string") if isinstance(listed[0], str) else column
+    counts = [pc.sum(pc.equal(values, category)).as_py() or 0 for category in listed]
+    others = {"missing": values.null_count, "unknown": len(values) - values.null_count - sum(counts)}
+    for key, count in others.items():
+        if declared.get(key) in listed:
+            counts[listed.index(declared[key])] += count
+    return counts
 
 
 def comparison(columns: list[dict[str, Any]]) -> Table:
@@ -76,23 +89,57 @@ def comparison(columns: list[dict[str, Any]]) -> Table:
     return table
 
 
-def released_truth(query: dict[str, Any], column: Any) -> list[float]:
-    """What the answers of a query are for: the statistic of the original column, clamped as declared."""
-    if query["kind"] == "top_s":
-        return [pc.sum(pc.equal(column, label)).as_py() for label in query["value"]]
-    if "categories" in query:
-        return [pc.sum(pc.equal(column.cast("string"), category)).as_py() for category in query["categories"]]
-    values = column.to_numpy()
-    match query["kind"]:
-        case "count":
-            return [int(((values >= query["lower"]) & (values <= query["upper"])).sum())]
-        case "histogram":
-            return np.histogram(np.clip(values, query["edges"][0], query["edges"][-1]), query["edges"])[0].tolist()
-        case "quantile":
-            return np.quantile(values, query["q"], method="inverted_cdf").tolist()
-        case kind:
-            clamped = np.clip(values, query["lower"], query["upper"])
-            return [float(clamped.sum() if kind == "sum" else clamped.mean())]
+def released_truth(query: dict[str, Any], table: Any) -> list[float]:
+    """What the answers of a query are for: the statistic of the original columns, clamped as declared."""
+    if query["kind"] not in TRUTHS or query.get("where") is not None or query.get("group_by") is not None:
+        raise ValueError(f"the demo does not know the truth of {query['name']!r}: kind {query['kind']!r}, or a filter or groups")
+    return TRUTHS[query["kind"]](query, table)
+
+
+def numbers(query: dict[str, Any], table: Any, *, bounds: bool = True) -> Any:
+    """The numbers of the query's column: missing ones replaced or left out, the others clamped."""
+    column, missing = table[query["column"]], query.get("missing")
+    column = column.drop_null() if missing in {None, "skip"} else pc.fill_null(column, missing)
+    values = column.to_numpy().astype(np.float64)
+    return np.clip(values, query["lower"], query["upper"]) if bounds else values
+
+
+def counted(query: dict[str, Any], table: Any) -> list[float]:
+    """The rows; of a count with a column those that it is about."""
+    if query.get("column") is None:
+        return [table.num_rows]
+    if query.get("categories") is not None:
+        return [sum(in_categories(query, table[query["column"]]))]
+    values = numbers({**query, "missing": "skip"}, table, bounds=False)
+    return [len(values) if query.get("lower") is None else int(((values >= query["lower"]) & (values <= query["upper"])).sum())]
+
+
+def in_cells(query: dict[str, Any], table: Any) -> list[float]:
+    """The rows with each category, or in each bin."""
+    if query.get("categories") is not None:
+        return [*in_categories(query, table[query["column"]])]
+    edges = query["edges"]
+    values = numbers(query, table, bounds=False)
+    return [float(count) for count in np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]]
+
+
+def quantiles(query: dict[str, Any], table: Any) -> list[float]:
+    """The quantiles of the numbers."""
+    return [float(point) for point in np.atleast_1d(np.quantile(numbers(query, table, bounds=False), query["q"], method="inverted_cdf"))]
+
+
+TRUTHS: dict[str, Callable[[dict[str, Any], Any], list[float]]] = {
+    "count": counted,
+    "histogram": in_cells,
+    "sum": lambda query, table: [float(numbers(query, table).sum())],
+    "mean": lambda query, table: [float(numbers(query, table).mean())],
+    "var": lambda query, table: [float(numbers(query, table).var(ddof=query["ddof"]))],
+    "std": lambda query, table: [float(numbers(query, table).std(ddof=query["ddof"]))],
+    "quantile": quantiles,
+    "median": quantiles,
+    "top_s": lambda query, table: [pc.sum(pc.equal(table[query["column"]], label)).as_py() for label in query["value"]],
+}
+"""The truth of each kind of query that the demo knows. A kind that is not here is an error: another one's truth would be a wrong one."""
 
 
 def labels_of(query: dict[str, Any]) -> list[str]:
@@ -101,8 +148,8 @@ def labels_of(query: dict[str, Any]) -> list[str]:
         case "histogram":
             starts = [f"from {edge:g}" for edge in query.get("edges", [])[:-1]]
             return starts or query["categories"]
-        case "quantile":
-            return [f"{100 * level:g} %" for level in query["q"]]
+        case "quantile" | "median":
+            return [f"{100 * level:g} %" for level in np.atleast_1d(query["q"])]
         case "top_s":
             return [f"{place}: {label}" for place, label in enumerate(query["value"], 1)]
         case kind:
@@ -116,7 +163,7 @@ def released_comparison(queries: list[dict[str, Any]]) -> Table:
         table.add_column(heading, justify="right")
     original = pq.read_table(ROOT / load_release_job(ROOT / RELEASE).input.path)
     for query in queries:
-        labels, truths = labels_of(query), released_truth(query, original[query["column"]])
+        labels, truths = labels_of(query), released_truth(query, original)
         values = np.atleast_1d(query.get("counts", query["value"]))
         intervals = [None] * len(values) if query["interval"] is None else np.atleast_2d(query["interval"])
         for place, (label, true, value, pair) in enumerate(zip(labels, truths, values, intervals, strict=True)):
