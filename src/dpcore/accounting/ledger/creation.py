@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpcore._validation import check_choice, check_real
@@ -13,12 +15,15 @@ from dpcore.privacy import as_written, written_down
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from dpcore.accounting.ledger.spends import Kind
     from dpcore.accounting.ledger.states import State
     from dpcore.privacy import Relation
+
+MOST_OF_QUERIES = 2**18
+"""Bytes of the queries of one spend."""
 
 
 def make(
@@ -85,6 +90,21 @@ def check_text(name: str, text: object) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise ParameterError(f"{name} must be text that UTF-8 can encode, got {text!r}") from None
+
+
+def check_queries(queries: object) -> str | None:
+    """Return the queries of a spend as JSON, else raise; None if there are none."""
+    if isinstance(queries, str | bytes) or not isinstance(queries, Sequence) or not all(isinstance(each, Mapping) for each in queries):
+        raise ParameterTypeError("queries must be a sequence of mappings")
+    if not queries:
+        return None
+    try:
+        text = json.dumps([dict(each) for each in queries], sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise ParameterError("queries must hold what JSON can: texts, finite numbers, lists, mappings, true, false and null") from None
+    if len(text) > MOST_OF_QUERIES:
+        raise ParameterError(f"queries must have at most {MOST_OF_QUERIES} bytes as JSON, got {len(text)}; leave out long lists")
+    return text
 
 
 def check_optional(name: str, text: object) -> None:

@@ -30,6 +30,9 @@ DAMAGED = "the ledger is damaged; restore it from a copy, and count what was spe
 SPENDER = """CREATE TABLE IF NOT EXISTS spender (
         spend INTEGER PRIMARY KEY REFERENCES spend (id), user TEXT NOT NULL, host TEXT NOT NULL, digest TEXT NOT NULL)"""
 """Who spent, and where: a table that earlier ledgers get with their next spend."""
+ASKED = """CREATE TABLE IF NOT EXISTS asked (
+        spend INTEGER PRIMARY KEY REFERENCES spend (id), queries TEXT NOT NULL, digest TEXT NOT NULL)"""
+"""What was asked: a table that earlier ledgers get with their next spend, too."""
 SCHEMA = (
     """CREATE TABLE ledger (
         one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('basic', 'zcdp')),
@@ -45,6 +48,7 @@ SCHEMA = (
         path BLOB NOT NULL, sha256 TEXT NOT NULL, replaces TEXT, overwrite INTEGER NOT NULL, digest TEXT NOT NULL,
         PRIMARY KEY (spend, place))""",
     SPENDER,
+    ASKED,
     "CREATE TABLE checked (one INTEGER PRIMARY KEY CHECK (one = 1), at TEXT NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",

@@ -33,6 +33,7 @@ class Request:
     unit: object = None
     dataset: str | None = None
     secure: object = True
+    queries: str | None = None
 
 
 def grant(opened: OpenLedger, request: Request) -> int:
@@ -59,6 +60,8 @@ def grant(opened: OpenLedger, request: Request) -> int:
         values = (request.what, rows.now(), request.job, request.run, __version__, header.relation, header.unit, dataset)
         added = rows.write_spend(connection, checked, request.cost, values)
         rows.write_spender(connection, added.id)
+        if request.queries is not None:
+            rows.write_asked(connection, added.id, request.queries)
     opened.checked = added
     return added.id
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpcore.accounting.ledger.reservation import Reservation
 from dpcore.accounting.ledger.spends import Budget, Entry, Kind, budget_of
@@ -11,7 +11,7 @@ from dpcore.privacy import Privacy, Relation
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from dpcore.accounting.ledger.costs import Spend
@@ -181,6 +181,7 @@ class Ledger:
         unit: str | None = None,
         dataset: str | None = None,
         secure: bool = True,
+        queries: Sequence[Mapping[str, Any]] = (),
     ) -> Reservation:
         r"""Reserve a part of the budget, or refuse. Draw the noise afterwards.
 
@@ -199,6 +200,9 @@ class Ledger:
             What the release refers to. A value that differs from the ledger's own is refused. Default: the ledger's own.
         secure : bool, default True
             Whether the noise comes from the operating system's randomness. False is refused, because noise from a test key protects nobody.
+        queries : sequence of mapping, optional
+            What is asked, as public parameters that JSON can hold, at most 256 KiB in all. Everyone who can read the ledger can read it, so
+            put nothing of the data there.
 
         Returns
         -------
@@ -215,14 +219,14 @@ class Ledger:
             If the file cannot be read or written.
         """
         from dpcore.accounting.ledger.costs import cost_of
-        from dpcore.accounting.ledger.creation import check_optional, check_text
+        from dpcore.accounting.ledger.creation import check_optional, check_queries, check_text
         from dpcore.accounting.ledger.decision import Request, grant
 
         cost = cost_of(amount, self.kind, self.relation)
         check_text("what", what)
         for name, text in (("job", job), ("run", run), ("dataset", dataset)):
             check_optional(name, text)
-        number = grant(self._opened, Request(cost, what, job, run, relation, unit, dataset, secure))
+        number = grant(self._opened, Request(cost, what, job, run, relation, unit, dataset, secure, check_queries(queries)))
         return Reservation(number, self._opened.advance)
 
     def cost(self, amount: Spend) -> Budget:

@@ -53,6 +53,9 @@ WRITE_SEALED = """INSERT INTO sealed (spend, place, files, temporary, path, sha2
 HAS_SPENDERS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'spender'"
 READ_SPENDERS = "SELECT spend, user, host, digest FROM spender"
 WRITE_SPENDER = "INSERT INTO spender (spend, user, host, digest) VALUES (?, ?, ?, ?)"
+HAS_ASKED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'asked'"
+READ_ASKED = "SELECT spend, queries, digest FROM asked"
+WRITE_ASKED = "INSERT INTO asked (spend, queries, digest) VALUES (?, ?, ?)"
 READ_ENTRIES = """SELECT id, what, reserved, epsilon, delta, rho, job, run, version, relation, unit, dataset, secure, state, reason,
     changed, mark FROM spend ORDER BY id"""
 
@@ -268,14 +271,39 @@ def _spenders(connection: sqlite3.Connection, path: Path) -> dict[int, tuple[str
     return found
 
 
+# What was asked
+
+
+def write_asked(connection: sqlite3.Connection, number: int, queries: str) -> None:
+    """Write the queries of a spend, as JSON."""
+    connection.execute(database.ASKED)
+    row = (number, queries)
+    connection.execute(WRITE_ASKED, (*row, _digest("", row)))
+
+
+def _asked(connection: sqlite3.Connection, path: Path) -> dict[int, tuple[dict[str, Any], ...]]:
+    """Read the queries of each spend; nothing is known of those of earlier versions."""
+    if connection.execute(HAS_ASKED).fetchone() is None:
+        return {}
+    found = {}
+    for *row, said in connection.execute(READ_ASKED):
+        if _digest("", row) != said:
+            raise database.damaged(path)
+        try:
+            found[row[0]] = tuple(json.loads(row[1]))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise database.damaged(path) from error
+    return found
+
+
 # Entries
 
 
 def entries(connection: sqlite3.Connection, path: Path) -> list[tuple[Any, ...]]:
     """Read all spends, in their order, as the fields of `Entry`."""
-    outputs, spenders = sealed_outputs(connection, path), _spenders(connection, path)
+    outputs, spenders, asked = sealed_outputs(connection, path), _spenders(connection, path), _asked(connection, path)
     return [
-        (*_entry(row, path), outputs.get(row[0], Outputs()).files, *spenders.get(row[0], (None, None)))
+        (*_entry(row, path), outputs.get(row[0], Outputs()).files, *spenders.get(row[0], (None, None)), asked.get(row[0], ()))
         for row in connection.execute(READ_ENTRIES)
     ]
 

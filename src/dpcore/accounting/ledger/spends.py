@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpcore.privacy import written_down, written_up
 
@@ -78,6 +78,9 @@ class Entry:
         Outputs of the run once they are sealed, each with `temporary`, `path` and `sha256`.
     user, host : str or None
         Who spent, and on which machine, as its operating system names them. None in entries of earlier versions.
+    queries : tuple of dict
+        What was asked, as public parameters: of jobs and tables the `name`, `kind`, `columns`, `where`, `group_by` and `groups` of each
+        query, long ones cut. Empty in entries of earlier versions.
     """
 
     id: int
@@ -98,3 +101,4 @@ class Entry:
     files: tuple[SealedFile, ...] = ()
     user: str | None = None
     host: str | None = None
+    queries: tuple[dict[str, Any], ...] = ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
+from dpcore.batch.tables.recorded import in_words
 from dpcore.pages.numbers import plain_number, rounded_down, rounded_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
 
@@ -17,6 +18,8 @@ SPENT = ("spent", "unfinished", "failed")
 """The parts that are rounded up. The others are what may be spent, and are rounded down."""
 NOTES = {"unfinished": " (part of spent: jobs that are running or were killed)", "failed": " (part of spent)"}
 NOTHING_SPENT = "Nothing has been spent."
+SHOWN = 8
+"""Queries of a spend in a table."""
 
 
 def describe(state: Mapping[str, Any]) -> str:
@@ -35,8 +38,17 @@ def entries_table(state: Mapping[str, Any]) -> Table:
     keys = [*numbers, "state", "reason", "what", "job", "run", "dataset", "version", "user", "host"]
     keys = [key for key in keys if key not in ("reason", "run", "dataset", "user", "host") or any(entry[key] for entry in state["entries"])]
     headings = ["when", *("dpcore" if key == "version" else key for key in keys)]
-    rows = [[entry["when"], *(_cell(key, entry[key]) for key in keys)] for entry in state["entries"]]
+    rows = [row for entry in state["entries"] for row in _rows(entry, keys)]
     return make_table(headings, rows, right=numbers)
+
+
+def _rows(entry: Mapping[str, Any], keys: Sequence[str]) -> Iterator[list[object]]:
+    """The row of a spend, and below it one for each of its first queries."""
+    yield [entry["when"], *(_cell(key, entry[key]) for key in keys)]
+    queries = entry.get("queries", [])
+    lines = [f"  {in_words(query)}" for query in queries[:SHOWN]]
+    for line in [*lines, *([f"  … {len(queries) - SHOWN} more; --json has all"] if len(queries) > SHOWN else [])]:
+        yield ["", *(line if key == "what" else "" for key in keys)]
 
 
 def about(state: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
 from dpcore.batch.tables.publication import Publication
+from dpcore.batch.tables.recorded import recorded
 from dpcore.batch.tables.reports import CategoryReports
 from dpcore.batch.tables.shards import automatic
 from dpcore.batch.tables.writers import open_writer, written_type
@@ -187,7 +188,8 @@ def _shard_count(job: Job, inputs: Inputs) -> int | None:
 def spend_of(job: Job) -> Spend:
     """The cost of a job, and its description for the ledger."""
     count = len(job.column)
-    return Spend(f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}", job.total)
+    asked = ({"name": column.name, "kind": column.mechanism, "columns": [column.name]} for column in job.column)
+    return Spend(f"privatize of {count} column{'s' if count > 1 else ''} of {job.input.path}", job.total, queries=recorded(asked))
 
 
 def planned_for(job: Job, info: FileInfo, place: InputFile) -> tuple[tuple[NoisyColumn, ...], dict[str, pa.DataType], pa.Schema]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from dpcore.batch.release.queries import (
 from dpcore.batch.release.reads import Read, read_of
 from dpcore.batch.release.type_words import mend
 from dpcore.batch.tables import metadata
-from dpcore.batch.tables.charge import Charge, Spend
+from dpcore.batch.tables.charge import Charge, Spend, settings_of
 from dpcore.batch.tables.checks import (
     check_curator,
     check_inputs_are_tables,
@@ -37,6 +37,7 @@ from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.batch.tables.places import output_place
 from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.batch.tables.publication import Publication
+from dpcore.batch.tables.recorded import recorded
 from dpcore.batch.tables.row_words import ByValue
 from dpcore.errors import JobError
 from dpcore.privacy import Privacy
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from dpcore._addresses import Location
     from dpcore.batch.release.grouping import Grouping
     from dpcore.batch.release.private_grouping import PrivateGrouping
-    from dpcore.batch.release.queries import Grouped
+    from dpcore.batch.release.queries import Grouped, Query
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
     from dpcore.batch.tables.sources import InputFile
@@ -333,4 +334,19 @@ def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
     what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}"
     guarantees = (Privacy(answer.section.epsilon, answer.section.delta, job.privacy.relation) for answer in answers)
     parts = (whole if answer.rho is None else answer.rho for answer, whole in zip(answers, guarantees, strict=True))
-    return Spend(what, job.total, tuple(parts))
+    return Spend(what, job.total, tuple(parts), recorded(_asked(job, query) for query in job.query))
+
+
+def _asked(job: ReleaseJob, query: Query) -> dict[str, Any]:
+    """The public parameters of a query that a ledger keeps."""
+    columns = [query.column] if query.column is not None else getattr(query, "columns", ())
+    conditions = [each for each in (job.where, query.where) if each is not None]
+    by, groups = (None, None) if query.grouping is None else query.grouping
+    return {
+        "name": query.name,
+        "kind": query.kind,
+        "columns": [column if isinstance(column, str) else column.name for column in columns] or None,
+        "where": " AND ".join(f"({each})" if len(conditions) > 1 else each for each in conditions) or None,
+        "group_by": None if by is None else list(by),
+        "groups": settings_of(groups),
+    }

@@ -49,11 +49,14 @@ class Spend:
         (ε, δ) of the whole job.
     parts : tuple of Privacy or float, optional
         For a ledger that adds ρ up: the ρ of each part, or its (ε, δ) if that is all that is known. Default: the whole.
+    queries : tuple of dict, optional
+        What is asked, as `recorded` gives it.
     """
 
     what: str
     whole: Privacy
     parts: tuple[Privacy | float, ...] = ()
+    queries: tuple[dict[str, Any], ...] = ()
 
     def amount(self, kind: str) -> Privacy | tuple[Privacy | float, ...]:
         """The amount that a ledger of some kind counts."""
@@ -139,6 +142,7 @@ class Charge:
             unit=self._job.privacy.protected,
             dataset=self._job.input.dataset,
             secure=self._job.secure,
+            queries=self._spend.queries,
         )
         self.is_open = True
 
