@@ -25,6 +25,9 @@ for _module in pkgutil.iter_modules(support.cells.__path__):
 
 ASKED = {
     "arrow table": ("string", "string_view", "dictionary<string, int8>", "double", "decimal128(20, 3)", "timestamp[us]", "extension json"),
+    "csv": ("text",),
+    "dataset of files": ("int8 and int64", "string in parquet", "decimal128(20, 3) in arrow"),
+    "several files": ("int32 and int64", "dictionary<string, int8>"),
     "duckdb": ("VARCHAR", "ENUM", "UUID", "HUGEINT", "TIMESTAMP"),
     "pandas": ("object", "str of python", "category of object", "Float64", "Sparse[object]", "period[M]"),
     "pandas level": ("object", "int64", "datetime64[ns]"),
@@ -33,6 +36,8 @@ ASKED = {
 }
 """Columns of which questions are asked in each run; all are asked about in a long one."""
 LIBRARIES = sorted({column.source for column in COLUMNS.values()})
+LONG = {"arrow file in parts", "parquet", "parquet in groups of two rows", "parquet in small pages", "arrow file in batches of two rows"}
+"""Sources that take long; each run reads Parquet as several files, as a dataset and by other ways."""
 
 
 def columns(source: str) -> list[Column]:
@@ -43,7 +48,7 @@ def found_in(source: str, check: Any) -> list[str]:
     return [f"{column.name}: {told}" for column in columns(source) for told in check(column)[:3]]
 
 
-@pytest.mark.parametrize("source", LIBRARIES)
+@pytest.mark.parametrize("source", [pytest.param(each, marks=pytest.mark.long) if each in LONG else each for each in LIBRARIES])
 def test_a_cell_is_read_alike_in_any_company(source):
     CALLED.clear()
     assert not found_in(source, lambda column: [] if column.is_refused else differences(column))

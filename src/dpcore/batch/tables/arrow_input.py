@@ -5,14 +5,16 @@ They are not mapped into memory: a mapped file that somebody truncates kills the
 
 from __future__ import annotations
 
+import io
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import ipc
 
-from dpcore.batch.tables.arrow_messages import Layout, Span, buffers_of, layout_of, read_buffer, record_blocks
+from dpcore.batch.tables.arrow_messages import Layout, Span, buffers_of, layout_of, read_buffer, record_blocks, texts_of_growing_labels
 from dpcore.batch.tables.checked import DAMAGE, checked
 from dpcore.batch.tables.pieces import Cut, FileInfo, Piece
 from dpcore.errors import StorageError, reason
@@ -39,13 +41,14 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
     """Read the columns named in `types`, batch by batch."""
     schema = _open(source).schema
     types = {name: schema.field(name).type for name in types}  # Another file of the input may have others of the same kind.
+    source = _with_labels_of_bytes(source)
     reader = _open(source, types)
     done, blocks = 0, _blocks(source)
     for index in range(reader.num_record_batches):
         row = 0
         try:
             for rows, share in _parts(source, schema, reader, index, None if blocks is None else blocks[index], types):
-                batch = checked(rows, types)
+                batch = checked(_planned(rows, types), types)
                 yield Piece(batch, done + row, (index + share) / reader.num_record_batches)
                 row += len(batch)
         except (*DAMAGE, struct.error) as error:
@@ -66,6 +69,57 @@ def _open(source: Source, types: Mapping[str, pa.DataType] | None = None) -> ipc
         return ipc.open_file(source.file, options=ipc.IpcReadOptions(included_fields=fields))
     except DAMAGE as error:
         raise StorageError(f"{source.path}: cannot be read as an Arrow IPC file{reason(error)}") from None
+
+
+class _Changed(io.RawIOBase):
+    """A file some bytes of which are read as others."""
+
+    def __init__(self, file: pa.NativeFile, changes: Mapping[int, int]) -> None:
+        self._file, self._changes = file, changes
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def read(self, size: int = -1) -> bytes:
+        start = self.tell()
+        found = self._file.read(None if size < 0 else size)
+        inside = {place - start: byte for place, byte in self._changes.items() if start <= place < start + len(found)}
+        if not inside:
+            return bytes(found)
+        changed = bytearray(found)
+        for place, byte in inside.items():
+            changed[place] = byte
+        return bytes(changed)
+
+
+def _with_labels_of_bytes(source: Source) -> Source:
+    """The file, read so that no label that is not UTF-8 ends it."""
+    try:
+        changes = texts_of_growing_labels(source)
+    except (ValueError, struct.error) as error:
+        raise StorageError(f"{source.path}: cannot be read as an Arrow IPC file{reason(error)}") from None
+    return replace(source, file=pa.PythonFile(_Changed(source.file, changes), mode="r")) if changes else source
+
+
+def _planned(rows: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+    """The rows with labels of text where they were read as bytes."""
+    columns = [_labelled(rows.column(name), kind) for name, kind in types.items()]
+    return pa.RecordBatch.from_arrays(columns, list(types))
+
+
+def _labelled(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+    if cells.type == kind or not pa.types.is_dictionary(kind):
+        return cells
+    return pa.DictionaryArray.from_arrays(cells.indices, cells.dictionary.view(kind.value_type), ordered=kind.ordered, safe=False)
 
 
 def _blocks(source: Source) -> tuple[Block, ...] | None:

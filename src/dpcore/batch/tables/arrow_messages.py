@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpcore.batch.tables.sources import Source
 
 MAGIC = b"ARROW1"
 BLOCK_BYTES, PAIR_BYTES = 24, 16
 RECORD_BATCH = 3
 """Number of the message type in `MessageHeader`."""
+AS_BYTES = {5: 4, 20: 19, 24: 23}
+"""Numbers in `Type` of text, large text and views of text, and those of bytes with the same layout."""
 
 
 class Span(NamedTuple):
@@ -62,11 +66,7 @@ def record_blocks(source: Source) -> tuple[Block, ...] | None:
     struct.error, ValueError
         If the footer is damaged.
     """
-    tail = _read(source, Span(source.size - 10, 10))
-    (length,) = struct.unpack_from("<i", tail)
-    if tail[4:] != MAGIC or not 0 < length <= source.size - 10:
-        raise ValueError("no footer")
-    footer = _Table.root(_read(source, Span(source.size - 10 - length, length)))
+    footer = _footer(source)[0]
     schema = footer.table(1)
     if schema is None or schema.number(0, "<h"):
         return None
@@ -76,6 +76,42 @@ def record_blocks(source: Source) -> tuple[Block, ...] | None:
             offset, metadata, body = struct.unpack_from("<qi4xq", footer.data, start + place * BLOCK_BYTES)
             blocks.append(Block(Span(offset, metadata), Span(offset + metadata, body)))
     return tuple(blocks)
+
+
+def texts_of_growing_labels(source: Source) -> dict[int, int]:
+    """Bytes of the file that would make labels of text labels of bytes, if dictionaries of the file grow from batch to batch; else none.
+
+    pyarrow joins what is added to a dictionary, and then one label that is not UTF-8 ends the reading. Raises like `record_blocks`.
+    """
+    footer, start = _footer(source)
+    schema = footer.table(1)
+    if schema is None:
+        return {}
+    fields = list(_labelled(schema, 1))
+    if sum(count for _, count in footer.vector(2, BLOCK_BYTES)) <= len(fields):
+        return {}
+    tags = ((field.place(2), field.number(2, "<B")) for field in fields)
+    return {start + place: AS_BYTES[tag] for place, tag in tags if tag in AS_BYTES}
+
+
+def _labelled(table: _Table, number: int) -> Iterator[_Table]:
+    """The fields of a schema, or inside of a field, that have a dictionary."""
+    for start, count in table.vector(number, 4):
+        for place in range(start, start + 4 * count, 4):
+            field = _Table(table.data, place + _unpack("<I", table.data, place))
+            if field.place(4):
+                yield field
+            yield from _labelled(field, 5)
+
+
+def _footer(source: Source) -> tuple[_Table, int]:
+    """The footer, and where it begins."""
+    tail = _read(source, Span(source.size - 10, 10))
+    (length,) = struct.unpack_from("<i", tail)
+    if tail[4:] != MAGIC or not 0 < length <= source.size - 10:
+        raise ValueError("no footer")
+    start = source.size - 10 - length
+    return _Table.root(_read(source, Span(start, length))), start
 
 
 def layout_of(source: Source, block: Block) -> Layout:
@@ -131,7 +167,7 @@ class _Table:
     def root(cls, data: bytes) -> _Table:
         return cls(data, _unpack("<I", data, 0))
 
-    def _field(self, number: int) -> int:
+    def place(self, number: int) -> int:
         """Place of a field; 0 if it is absent."""
         if 4 + 2 * number >= self._size:
             return 0
@@ -139,16 +175,16 @@ class _Table:
         return self._place + offset if offset else 0
 
     def number(self, number: int, form: str) -> int:
-        place = self._field(number)
+        place = self.place(number)
         return _unpack(form, self.data, place) if place else 0
 
     def table(self, number: int) -> _Table | None:
-        place = self._field(number)
+        place = self.place(number)
         return _Table(self.data, place + _unpack("<I", self.data, place)) if place else None
 
     def vector(self, number: int, size: int) -> list[tuple[int, int]]:
         """Return the position and the number of the elements as one pair; nothing for a vector that is absent."""
-        place = self._field(number)
+        place = self.place(number)
         if not place:
             return []
         start = place + _unpack("<I", self.data, place)

@@ -163,18 +163,17 @@ def _split(part: str, root: str) -> tuple[str, str | None]:
 
 
 def _type(texts: Sequence[str | None], declared: str | None) -> pa.DataType:
-    """The type of a column: that of all its values if every one is written as dpcore would write it, so that none loses its form.
+    """The type of a column: that which a job declares, so that no folder decides how others are read.
 
-    What a job declares goes first: with categories that are texts, 7 is one, and with integers, 07 is 7.
+    With categories that are texts, 7 is one; with integers, 07 is 7, and what is no integer is missing. Of a column that is not declared
+    the names of all folders decide: it has the type of which every value is written as dpcore would write it, so that none loses its form.
     """
+    if declared is not None:
+        return pa.string() if declared == "text" else pa.int64()
     values = {text for text in texts if text is not None}
     if not values:
         return pa.null()
-    if declared == "text":
-        return pa.string()
-    if all(map((_DIGITS if declared == "integer" else _INTEGER).fullmatch, values)) and all(
-        -(2**63) <= int(text) < 2**63 for text in values
-    ):
+    if all(map(_INTEGER.fullmatch, values)) and all(-(2**63) <= int(text) < 2**63 for text in values):
         return pa.int64()
     return pa.date32() if all(map(_is_date, values)) else pa.string()
 
@@ -190,5 +189,5 @@ def _value(text: str | None, kind: pa.DataType) -> object:
     if text is None or pa.types.is_null(kind):
         return None
     if pa.types.is_integer(kind):
-        return int(text)
+        return int(text) if _DIGITS.fullmatch(text) or (_INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63) else None
     return date.fromisoformat(text) if pa.types.is_date(kind) else text

@@ -8,6 +8,7 @@ import json
 import pyarrow as pa
 import pytest
 
+from dpcore import PrivateTable
 from dpcore.batch import JobError
 from dpcore.batch.tables.inputs import discover, narrowest
 from dpcore.batch.tables.pieces import Cut, FileInfo
@@ -71,8 +72,16 @@ def test_what_a_job_declares_goes_first(tmp_path):
     folders(tmp_path / "b", "k=01", "k=12")
     assert column(tmp_path / "a", "k", {"k": "text"})[0] == pa.string()
     assert column(tmp_path / "b", "k", {"k": "integer"}) == (pa.int64(), each(1, 12))
-    folders(tmp_path / "b", "k=x")
-    assert column(tmp_path / "b", "k", {"k": "integer"})[0] == pa.string()
+
+
+@pytest.mark.parametrize("other", ["x", "1.5", "", str(2**63), "-", "1 "])
+def test_no_folder_decides_how_others_of_a_declared_column_are_read(tmp_path, other):
+    """Once it made all of them text, and the job was refused."""
+    folders(tmp_path, "k=01", "k=12", f"k={other}")
+    kind, cells = column(tmp_path, "k", {"k": "integer"})
+    assert (kind, sorted(map(str, cells))) == (pa.int64(), sorted(map(str, each(1, 12, None))))
+    counts = PrivateTable(str(tmp_path)).histogram("k", categories=[1, 12, 99], missing=99, unknown=99, epsilon=1e6).value
+    assert counts.tolist() == [5, 5, 5]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])
