@@ -224,7 +224,7 @@ class Installation:
         state = "restored" if found is None or found.options != options else f"{_count(len(found.kept))} replaced"
         return f"{self._peer.module}, {_words(options)}: {state}" if options else f"{self._peer.module}: {state}"
 
-    def release(self, generation: object) -> None:
+    def release(self, generation: Any) -> None:
         """Return one claim, and restore the peer after the last one."""
         seat = self._seat()
         if seat is None:
