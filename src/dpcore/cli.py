@@ -286,13 +286,15 @@ def command_group() -> click.Group:
     def info(*, as_json: bool | None, java: bool) -> None:
         """Print version, CPU level, random source and build, and which Spark and Java are found."""
         with Deferred():
-            from dpcore import _backend, _java
+            from dpcore import _backend, _java, _spark_masters
             from dpcore._terminal import wants_json
             from dpcore.rng import STREAM_VERSION
         if java:
             click.echo(_java.home())
             return
         facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info(), **_java.facts()}
+        warning = _spark_masters.warning_here()
+        facts |= {} if warning is None else {"warning": warning}
         click.echo(json.dumps(facts, indent=2) if wants_json(as_json) else _lines(facts))
 
     for command in (init, privatize, estimate, release, ledger, reproduce, bench, completion):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ from dpcore.spark.workers import check_workers
 from support.spark import second_attempt
 url, conf = sys.argv[1], json.loads(sys.argv[2])
 spark = make_session(url, conf=conf)
-levels = check_workers(spark)
+levels = check_workers(spark).levels
 wait = second_attempt(Path(sys.argv[3]))
 
 def then_wait(batches):
@@ -82,7 +83,8 @@ def test_a_standalone_cluster_of_two_machines_speculates(tmp_path):
 
 def test_a_standalone_cluster_needs_its_secret(tmp_path):
     program = "import sys\nfrom dpcore.spark import make_session\nmake_session(sys.argv[1], conf={'spark.driver.memory': '512m'})"
-    done = run_alone(program, "spark://127.0.0.1:1", check=False)
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        done = run_alone(program, f"spark://127.0.0.1:{there.getsockname()[1]}", check=False)
     assert "JobError: spark.authenticate.secret is not set: a standalone cluster has one secret" in done.stderr
 
 

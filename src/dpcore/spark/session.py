@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from dpcore._java import home
+from dpcore._spark_masters import MASTER, check_answers, warning_for
 from dpcore.errors import JobError, StorageError
 from dpcore.spark.settings import SECRET, USUAL, check, check_conf, conf_of, has_executors, required
 
@@ -23,6 +26,7 @@ PYTHON = "PYSPARK_PYTHON"
 """The Python of the executors."""
 BAR = "spark.ui.showConsoleProgress"
 """Spark's own bar of progress, which a shell of Python has unless the setting is there before Java starts."""
+STRANGE = "what answers there is no Spark master, or it has another secret"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit, which has started Java already."""
 
@@ -51,7 +55,12 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
         If pyspark is absent or too old, if no Java fits, if a setting contradicts what dpcore needs, or if a session runs and another was
         wanted.
     StorageError
-        If Spark does not start.
+        If Spark does not start, or the master of a standalone cluster does not answer.
+
+    Warns
+    -----
+    UserWarning
+        If the master of a standalone cluster takes programs without its secret (`spark.master.rest.enabled`).
 
     Notes
     -----
@@ -73,9 +82,10 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
         check(running)
         return running
     given = conf_of(conf or {})
-    if master is not None and given.setdefault("spark.master", master) != master:
-        raise JobError(f"master is {master!r} and conf has spark.master = {given['spark.master']!r}; name one of them")
-    check_conf(given, given.get("spark.master", ALONE))
+    if master is not None and given.setdefault(MASTER, master) != master:
+        raise JobError(f"master is {master!r} and conf has spark.master = {given[MASTER]!r}; name one of them")
+    check_conf(given, given.get(MASTER, ALONE))
+    check_answers(given.get(MASTER, ALONE))  # before Java starts, which takes its time
     given.setdefault(BAR, "false")
     return _started(given, app_name)
 
@@ -108,11 +118,20 @@ def _started(given: dict[str, str], app_name: str) -> SparkSession:
         raise StorageError(f"Java did not start Spark ({type(error).__name__}); what it printed is above") from None
     settled = SparkConf(_jvm=gateway.jvm)
     _settle(settled, given, app_name)
+    if MASTER not in given:
+        check_answers(settled.get(MASTER, ALONE) or ALONE)
+    said = warning_for(dict(settled.getAll()))
+    if said is not None:
+        warnings.warn(said, UserWarning, stacklevel=3)
+    context = None
     try:
         context = SparkContext(conf=settled, gateway=gateway)
+        return SparkSession(context)  # here it is seen that a master has not let the context in
     except Exception as error:
-        raise StorageError(f"Spark did not start on {settled.get('spark.master')}{_reason(error)}") from None
-    return SparkSession(context)
+        failed = StorageError(f"Spark did not start on {settled.get(MASTER)}{_reason(error)}")
+        with contextlib.suppress(Exception):
+            context.stop() if context is not None else None
+    raise failed
 
 
 def _settle(settled: SparkConf, given: Mapping[str, str], app_name: str) -> None:
@@ -120,8 +139,8 @@ def _settle(settled: SparkConf, given: Mapping[str, str], app_name: str) -> None
     settled.setAll(list(given.items()))
     if not settled.contains("spark.app.name") or settled.get("spark.app.name") == "pyspark-shell":
         settled.setAppName(app_name)
-    settled.setIfMissing("spark.master", ALONE)
-    master = settled.get("spark.master")
+    settled.setIfMissing(MASTER, ALONE)
+    master = settled.get(MASTER)
     check_conf(dict(settled.getAll()), master)
     for setting in required(master):
         settled.setIfMissing(setting.name, setting.value)
@@ -152,10 +171,11 @@ def _add_secret(settled: SparkConf, master: str) -> None:
 
 def _reason(error: BaseException) -> str:
     """Why Spark did not start, where the words are those of a known cause; others may quote a setting."""
-    text = str(error)
+    text = f"{error} {getattr(error, 'java_exception', '')}"
     known = {
         "Could not parse Master URL": "it is no master that Spark knows, such as local[4], spark://host:7077, yarn or k8s://https://host",
-        "All masters are unresponsive": "no master answers there, or it has another secret",
+        "All masters are unresponsive": STRANGE,
+        "stopped SparkContext": STRANGE,
         "secret": "the secret of the network is not the cluster's",
         "UnknownHostException": "the host is not known",
         "BindException": "its address cannot be used on this machine",
