@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 NO_DIGEST = "0" * 64
 """Stands for the digest of a file that neither a ledger nor a sidecar records."""
+OWNER, ANYBODY = 0o700, 0o777
+"""Rights of a folder that only its owner opens, and of one whose rights the umask decides."""
 NOT_ALLOCATED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENODEV}
 """Error numbers of systems and file systems that cannot allocate."""
 
@@ -167,6 +170,8 @@ class AtomicFolder:
     ----------
     path : Path
         The final name. Its folder exists.
+    is_private : bool, default True
+        Whether nobody but the owner may open the hidden folders. False leaves that to the umask: other users write the files.
 
     Attributes
     ----------
@@ -181,17 +186,19 @@ class AtomicFolder:
         If the folder cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_private: bool = True) -> None:
         self.path = path
         self.temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
         self.spill = _spill_folder(self.temporary)
         self._lock = -1
         try:
-            self.temporary.mkdir()
+            rights = OWNER if is_private else ANYBODY
+            self.temporary.mkdir(rights)
+            self._rights = _usual_rights(self.temporary)
             if OPEN_FILES_MOVE:
                 self._lock = os.open(self.temporary, os.O_RDONLY)
                 try_lock(self._lock)
-            self.spill.mkdir()
+            self.spill.mkdir(rights)
         except OSError as error:
             self.abort()
             raise StorageError(f"cannot write into {path.parent}{reason(error)}") from None
@@ -213,6 +220,7 @@ class AtomicFolder:
             found = sorted(entry.name for entry in self.temporary.iterdir())
             if found != sorted(files):
                 raise StorageError(f"cannot complete {self.path}: a file of it is missing, or there is another")
+            self.temporary.chmod(self._rights)
             sync_folder(self.temporary)
             shutil.rmtree(self.spill, ignore_errors=True)  # a sealed folder may get its name from another process, which cannot know it
         except OSError as error:
@@ -293,6 +301,15 @@ def _create_locked(path: Path) -> tuple[Path, int]:
         if try_lock(descriptor) and is_same_file(descriptor, temporary):
             return temporary, descriptor
         os.close(descriptor)
+
+
+def _usual_rights(folder: Path) -> int:
+    """The rights that a new folder in another one gets, as the umask and the outer folder have it."""
+    probe = folder / "rights"
+    probe.mkdir()
+    found = stat.S_IMODE(probe.stat().st_mode)
+    probe.rmdir()
+    return found
 
 
 def _spill_folder(temporary: Path) -> Path:

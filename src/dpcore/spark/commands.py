@@ -31,6 +31,7 @@ from dpcore.spark.own_files import published_by, write_files
 from dpcore.spark.reading import table_of
 from dpcore.spark.session import make_session, running_session
 from dpcore.spark.sinks import sink_of
+from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,6 +53,7 @@ THREADS = "--threads is for the local engine: on Spark every task has one thread
 CURATOR = "--curator is for the local engine: on Spark no message says which row is at fault, since rows have no place in a table"
 
 
+@unlogged()
 def privatize(*, master: str | None, conf: Sequence[str], **options: Any) -> None:
     """Run or describe a local job on Spark."""
     _check(options)
@@ -61,6 +63,7 @@ def privatize(*, master: str | None, conf: Sequence[str], **options: Any) -> Non
         privatize_command.run(**options, engine=engine)
 
 
+@unlogged()
 def release(*, master: str | None, conf: Sequence[str], **options: Any) -> None:
     """Run or describe a central job on Spark."""
     _check(options)
@@ -69,6 +72,7 @@ def release(*, master: str | None, conf: Sequence[str], **options: Any) -> None:
         release_command.run(**options, engine=engine)
 
 
+@unlogged()
 def estimate(*, master: str | None, conf: Sequence[str], **options: Any) -> None:
     """Estimate on Spark, and print."""
     _check(options)
@@ -106,8 +110,11 @@ class _Session:
             self._spark, self._is_own = make_session(), False  # of a program that calls `dpcore.cli.run`
         if self._spark is None:
             warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-            with _own_signals():
+            with _own_signals(), warnings.catch_warnings(record=True) as said:
                 self._spark = make_session(self._master, conf=QUIET | self._conf)
+            for each in said:
+                if each.category is UserWarning:
+                    click.echo(f"dpcore: warning: {each.message}", err=True)
         return self._spark
 
 

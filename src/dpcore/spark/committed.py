@@ -101,11 +101,11 @@ class _Writing:
         charge = charged(self._plan, self._sink)
         if charge.earlier is None:
             check_folder(place, overwrite=self._sink.overwrite)
-        check_workers(self._session)
+        workers = check_workers(self._session)
         snapshot = pinned(self._plan.frame)
         publication = FolderPublication([place], charge, overwrite=self._sink.overwrite)
         with publication.truth(), publication, self._plan.key() as key:
-            folder = publication.open_folder()
+            folder = publication.open_folder(is_private=workers.have_own_user)
             publication.reserve()
             written = folder.spill / "committed"
             self._run(key, lambda noisy: self._writer(noisy).save(written.absolute().as_uri()))

@@ -12,7 +12,7 @@ from dpcore.batch.tables.progress import shown_by
 from dpcore.batch.tables.sources import Partitioned
 from dpcore.spark import settings
 from dpcore.spark.session import make_session
-from dpcore.spark.watching import watched
+from dpcore.spark.watching import unlogged, watched
 from dpcore.spark.workers import stamp
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.progress import Shown
 
 
+@unlogged()
 def estimate(
     path: str | Path,
     *,

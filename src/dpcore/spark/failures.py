@@ -31,12 +31,19 @@ CONDITION = re.compile(r"[A-Z][A-Z0-9_]*(\.[A-Z0-9_]+)*")
 """Spark's name for a kind of error, as its exceptions have it beside the message: in a message it could be a cell."""
 INSTALL = "install the same version on every worker, or ship the driver's environment with venv-pack and spark.archives: docs/cluster.md"
 WITHOUT_DPCORE = re.compile(r"No module named '?dpcore")
+VARIED = (
+    "an executor was lost, and what Spark computed again had other rows than before, so it ended the job; nothing was published. The frame "
+    "varies, by chance, a limit or code of others: write it to files, and pass what you read from them"
+)
 SIGNS = (
     ("No space left on device", f"a disk of the cluster is full: {os.strerror(errno.ENOSPC)}"),
     ("Disk quota exceeded", f"a disk of the cluster is full: {os.strerror(errno.EDQUOT)}"),
     ("OutOfMemoryError", "an executor ran out of memory; raise spark.executor.memory, or have more partitions"),
     ("Container killed", "the cluster ended an executor that needed too much memory; raise spark.executor.memoryOverhead"),
     ("Max number of executor failures", "executors failed again and again; the logs of the workers say why"),
+    ("with indeterminate output", VARIED),
+    ("checksum mismatch", VARIED),
+    ("indeterminate rollback", VARIED),
     ("ExecutorLostFailure", "an executor was lost too often (spark.task.maxFailures); the logs of the workers say why"),
     ("Python worker exited unexpectedly", "the Python of an executor ended unexpectedly, too often; the logs of the workers say why"),
     ("FileNotFoundException", "a file of the input is gone since the job was planned"),

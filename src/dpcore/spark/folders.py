@@ -31,10 +31,10 @@ LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_")
 class FolderPublication(Publication):
     """One folder as the output of a job: nothing has its name before the job is complete."""
 
-    def open_folder(self) -> AtomicFolder:
-        """The hidden folder; it goes at the end, unless it is published."""
+    def open_folder(self, *, is_private: bool) -> AtomicFolder:
+        """The hidden folder, private if the executors are of the driver's user; it goes at the end, unless it is published."""
         with Deferred():
-            folder = AtomicFolder(Path(str(self.names[0])))
+            folder = AtomicFolder(Path(str(self.names[0])), is_private=is_private)
             self._files.append(folder)  # type: ignore[arg-type]  # released and aborted alike
         return folder
 

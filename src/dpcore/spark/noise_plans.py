@@ -14,6 +14,7 @@ from dpcore.batch.tables.row_hash import types_of_rows
 from dpcore.errors import JobError
 from dpcore.rng import JobKey
 from dpcore.spark.noise_tasks import HIDDEN, NoiseTask
+from dpcore.spark.repeated_rows import check_repeats
 from dpcore.spark.row_order import comes_in_order, is_determined
 from dpcore.spark.snapshots import selected, with_names
 from dpcore.spark.unit_tasks import MEETING, WORD, UnitTask
@@ -101,6 +102,7 @@ class NoisePlan:
         unit = [] if job.privacy.unit == "row" else [job.privacy.unit]
         self._read = list(dict.fromkeys([*self.types, *unit]))
         self._named = with_names(frame, self._read)  # before anything is charged
+        check_repeats(frame, is_moved=bool(unit))
 
     def key(self) -> JobKey:
         """A key for one run: of a job with a test key its twin."""

@@ -55,11 +55,11 @@ def write_files(plan: NoisePlan, sink: Sink, progress: Shown, publication: Folde
     charge = publication.charge
     if charge.earlier is None:
         check_folder(place, overwrite=sink.overwrite)
-    check_workers(plan.session)
+    workers = check_workers(plan.session)
     snapshot = pinned(plan.frame)
     said = metadata.sidecar(job, plan.columns)
     with publication.truth(), publication, plan.key() as key:
-        folder = publication.open_folder()
+        folder = publication.open_folder(is_private=workers.have_own_user)
         publication.reserve()
         needs_digest = charge.is_recorded or sink.format == "csv"
         noise = FileTask(plan.noise(key), plan.types, str(folder.spill.absolute()), sink.format, sink.compression, stamp(), needs_digest)

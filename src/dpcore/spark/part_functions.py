@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpcore.spark.part_tasks import merged
+from dpcore.spark.workers import partition_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +31,7 @@ def tallied(stamp: Stamp, job: PartJob, batches: Iterator[pa.RecordBatch]) -> It
 def merged_parts(stamp: Stamp, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Statistics of several tasks, in one."""
     with stamp.guarding():
-        total = merged(part.as_py() for batch in batches for part in batch.column(0))
+        total = merged(part.as_py() for batch in batches for part in batch.column(1))
         if total is not None:
             yield _packed(total)
 
@@ -65,4 +66,6 @@ def _some(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch] | None:
 
 
 def _packed(part: Part) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([part.packed()], pa.binary())], ["part"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array([partition_number()], pa.int32()), pa.array([part.packed()], pa.binary())], ["place", "part"]
+    )

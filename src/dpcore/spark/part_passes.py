@@ -28,6 +28,7 @@ from dpcore.errors import JobError, StorageError
 from dpcore.rng import JobKey, StreamPosition
 from dpcore.spark import part_functions
 from dpcore.spark.part_tasks import Part, PartJob, counts_of, merged
+from dpcore.spark.snapshots import NAMES, with_names
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import stamp
 
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from dpcore.spark.table_input import SparkInput
 
 Found = TypeVar("Found")
-PART = "part binary"
+PART = "place int, part binary"
+"""Of a task: its number, and its statistics. Parts move by their numbers, so that a second attempt sends its part where the first did."""
 VALUES = "place int, part int, value binary"
 DIRECT_BYTES = 64 << 20
 """Parts of so many bytes together go to the driver as they are; larger ones are merged by tasks first."""
@@ -143,22 +145,31 @@ class SparkPasses:
         places = {name: every.index(name) for name in info.names}
         job = PartJob.of(replace(plan, by_value=self._choice(plan)), info)
         # By place: two columns may have one name, or names that Spark takes for one.
-        frame = self._table.frame.toDF(*map(str, range(len(every)))).select(*(f"`{place}`" for place in places.values()))
+        whole = self._table.frame.toDF(*map(str, range(len(every))))
+        columns = [*map(str, places.values())]
+        frame = whole.select(*(f"`{place}`" for place in columns))
         if plan.unit_type is None:
             return job, frame
+        unit = str(places[plan.job.privacy.unit])
+        if plan.job.privacy.null_rows_are_units:
+            named = with_names(whole, columns)
+            frame = frame if named is None else named
+        else:
+            frame = frame.where(f"`{unit}` IS NOT NULL")  # they take part in nothing
         if plan.job.where is not None:
             frame = frame.mapInArrow(functools.partial(part_functions.filtered, stamp(), job), frame.schema)
-        return job, self._by(frame, str(places[plan.job.privacy.unit]))
+        return job, self._by(frame, unit).select(*(f"`{place}`" for place in columns))
 
     def _by(self, frame: DataFrame, column: str) -> DataFrame:
-        """The rows, those with one value of a column in one partition; each row without a value is by itself.
+        """The rows, those with one value of a column in one partition; one without a value goes where its name puts it, if it has one.
 
         The hash has a salt that is new for each run, so that nobody can choose names that fall into one partition.
         """
         from pyspark.sql import functions as F  # noqa: N812
 
         unit, salt = F.col(f"`{column}`"), F.lit(self._salt)
-        alone = F.xxhash64(salt, *(F.col(f"`{name}`") for name in frame.columns))
+        own = [name for name in NAMES if name in frame.columns] or frame.columns
+        alone = F.xxhash64(salt, *(F.col(f"`{name}`") for name in own))
         return frame.repartition(self._shuffled(frame), F.when(unit.isNull(), alone).otherwise(F.xxhash64(salt, unit)))
 
     def _shuffled(self, frame: DataFrame) -> int:
@@ -174,9 +185,9 @@ class SparkPasses:
         parts = frame.mapInArrow(functools.partial(part_functions.tallied, stamp(), job), PART)
         if size * count > DIRECT_BYTES:
             for fewer in (math.isqrt(count) + 1, 1):
-                parts = parts.repartition(fewer).mapInArrow(functools.partial(part_functions.merged_parts, stamp()), PART)
+                parts = parts.repartition(fewer, "place").mapInArrow(functools.partial(part_functions.merged_parts, stamp()), PART)
         found = self._run(parts.collect, stage)
-        return merged(bytes(row[0]) for row in found) or nothing
+        return merged(bytes(row["part"]) for row in found) or nothing
 
     def _different(self, plan: ReleasePlan) -> dict[int, Any]:
         """How many different values the rows have, for queries that count them: each is counted once, whichever tasks have it."""
@@ -193,6 +204,11 @@ class SparkPasses:
         stage = f"counting different values of {', '.join(dict.fromkeys(repr(each.section.column) for each in counting))}"
         found = self._run(counted.collect, stage)
         return counts_of(((row[0], row[1], row[2]) for row in found), plan)
+
+
+def moves_rows(plan: ReleasePlan) -> bool:
+    """Whether tasks hand rows or cells of rows to others: those of a unit, or values that are counted once."""
+    return plan.unit_type is not None or any(isinstance(answer, ValuesAnswer) for answer in plan.answers)
 
 
 def _waits(answer: object) -> bool:

@@ -12,6 +12,7 @@ from dpcore.spark.committed import write_committed
 from dpcore.spark.noise_plans import FRAME, NoisePlan
 from dpcore.spark.own_files import write_files
 from dpcore.spark.sinks import sink_of
+from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,7 @@ UNNAMED = "unnamed.parquet"
 """Stands for the path of the output where a job names none."""
 
 
+@unlogged()
 def privatize(frame: DataFrame, job: Job | Mapping[str, Any] | str | Path) -> PendingWrite:
     """Plan a local job on a Spark frame; the noise is added while the result is written.
 
@@ -124,6 +126,7 @@ class PendingWrite:
     def __repr__(self) -> str:
         return f"PendingWrite(columns={[column.name for column in self._plan.columns]}, privacy={self.privacy})"
 
+    @unlogged()
     def write(
         self,
         path: str | Path | None = None,

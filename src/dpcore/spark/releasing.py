@@ -17,6 +17,7 @@ from dpcore.spark.running import answered_by_spark
 from dpcore.spark.session import make_session
 from dpcore.spark.table_input import NAME, SparkInput
 from dpcore.spark.table_source import SparkSource, checked_frame
+from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dpcore.batch.tables.progress import Shown
 
 
+@unlogged()
 def release(
     frame: DataFrame | None,
     job: str | Path | Mapping[str, Any] | ReleaseJob,

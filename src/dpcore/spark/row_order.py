@@ -32,7 +32,7 @@ def is_determined(frame: DataFrame) -> bool:
     query: Any = frame._jdf.queryExecution()  # noqa: SLF001 - plans have no public form in Python
     try:
         with unlogged():
-            return bool(query.analyzed().deterministic()) and all(map(_is_own, _expressions(query.optimizedPlan())))
+            return bool(query.analyzed().deterministic()) and all(map(is_own, _expressions(query.optimizedPlan())))
     except Exception:
         return False  # Spark computes small tables to plan them, and may fail at a cell: the run says so in words
 
@@ -75,7 +75,7 @@ def _expressions(plan: Any) -> Iterator[Any]:
         yield from _expressions(below)
 
 
-def _is_own(expression: Any) -> bool:
+def is_own(expression: Any) -> bool:
     """Whether an expression is Spark's own, and gives the same for the same cells."""
     name = str(expression.getClass().getName())
     own = name.removeprefix(EXPRESSIONS)

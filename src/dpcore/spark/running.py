@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from dpcore.batch.release.run import published
 from dpcore.batch.release.unwritten import answered
 from dpcore.batch.tables.progress import shown_by
-from dpcore.spark.part_passes import SparkPasses
+from dpcore.spark.part_passes import SparkPasses, moves_rows
+from dpcore.spark.repeated_rows import check_repeats
 from dpcore.spark.settings import check, check_durable
 from dpcore.spark.table_input import SparkInput
 from dpcore.spark.workers import check_workers
@@ -26,6 +27,7 @@ def answered_by_spark(plan: ReleasePlan, session: SparkSession, progress: Shown 
     check(session)
     if plan.job.ledger is not None:
         check_durable(session, plan.job.ledger.path)
+    check_repeats(plan.inputs.frame, is_moved=moves_rows(plan))
     shown = shown_by(progress)
     passes = SparkPasses(plan.inputs, shown)
     passes.check_sizes(plan)

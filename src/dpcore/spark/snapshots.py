@@ -133,7 +133,8 @@ def with_names(frame: DataFrame, columns: Sequence[str]) -> DataFrame | None:
         return None
     names = [functions.expr(text).alias(name) for name, text in NAMES.items()]
     try:
-        return _placed(frame).select(*_wanted(frame, columns), *names)
+        with unlogged():
+            return _placed(frame).select(*_wanted(frame, columns), *names)
     except PySparkException:  # the source has no such column
         return None
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.spark.table_input import NAME, SparkInput
+from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ class SparkSource:
         """False: Spark may read its rows again."""
         return False
 
+    @unlogged()
     def native(self, answer: pa.Table) -> object:
         """An answer as a frame of the same session."""
         session = self.frame.sparkSession
@@ -46,10 +48,12 @@ class SparkSource:
         except TypeError:  # before Spark 4
             return session.createDataFrame(answer.to_pylist(), _schema_of(answer))
 
+    @unlogged()
     def input(self) -> SparkInput:
         """The input of one run."""
         return SparkInput.of(self.frame, self.name)
 
+    @unlogged()
     def answers(self, plan: ReleasePlan) -> dict[str, Any]:
         """Charge and run a plan on Spark."""
         from dpcore.spark.running import answered_by_spark
@@ -62,12 +66,15 @@ class SparkSource:
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of a public table, all of which come to the driver."""
+        yield from self._collected(names).to_batches(max_chunksize=rows)
+
+    @unlogged()
+    def _collected(self, names: Sequence[str]) -> pa.Table:
         places = [self.frame.columns.index(name) for name in names]
         chosen = self.frame.toDF(*map(str, range(len(self.frame.columns)))).select(*(f"`{place}`" for place in places))
         types = self.info().types or {}
         columns = list(zip(*chosen.collect(), strict=True)) or [() for _ in names]
-        table = pa.table({name: pa.array(column, types[name]) for name, column in zip(names, columns, strict=True)})
-        yield from table.to_batches(max_chunksize=rows)
+        return pa.table({name: pa.array(column, types[name]) for name, column in zip(names, columns, strict=True)})
 
     def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
         """The same."""

@@ -69,15 +69,21 @@ class UnitTask:
         return cls(ByValue(choice, types), meeting, unit, limit, null_is_unit, stamp)
 
     def met(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the place where each meets the others of its unit; one that names no unit goes anywhere."""
+        """Yield the rows with the place where each meets the others of its unit.
+
+        One that names no unit goes where its own name puts it, so that 10,000 equal ones are not one partition; without names of rows, what
+        it holds does.
+        """
         with self.stamp.guarding():
             yield from self._met(batches)
 
     def _met(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         of_unit, of_row = RowHash(self.meeting, (self.unit,), exactly=True), RowHash(self.meeting, self.by_value.types)
+        of_name = RowHash(self.meeting, (FILE, INDEX))
         for batch in batches:
+            by_itself = of_name if FILE in batch.schema.names else of_row
             named = batch.column(self.unit).is_valid().to_numpy(zero_copy_only=False)
-            places = np.where(named, of_unit.of(batch)[0], of_row.of(batch)[0])
+            places = np.where(named, of_unit.of(batch)[0], by_itself.of(batch)[0])
             yield batch.append_column(MEETING, pa.array(places.view(np.int64)))
 
     def chosen(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -112,6 +118,8 @@ class UnitTask:
         codes = column.dictionary_encode().indices.fill_null(len(column)).to_numpy(zero_copy_only=False).astype(np.int64)
         values = self.by_value.rows(self.unit)
         hashes, marks = values.of(batch)
+        if FILE in batch.schema.names:  # equal rows without a unit meet in many places, and must not have one word
+            hashes = np.where(named, hashes, hashes ^ batch.column(MEETING).to_numpy().view(np.uint64))
         places = places_of(batch, self.by_value.types, hashes, marks)
         words = values.words(codes, hashes, marks, places)
         hidden = np.zeros(len(batch), np.bool_) if self.null_is_unit else ~named

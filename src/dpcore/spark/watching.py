@@ -104,7 +104,10 @@ class _Run:
 
 @contextlib.contextmanager
 def unlogged() -> Iterator[None]:
-    """Keep pyspark from logging the errors of this thread: their messages may quote cells."""
+    """Keep pyspark from logging the errors of this thread: their messages quote the plan with its literals, and may quote cells.
+
+    Every function that a user calls runs in it, and every action, which has a thread of its own.
+    """
     try:
         from pyspark.logger import PySparkLogger
     except ImportError:  # before pyspark 4, which logs none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,11 +18,27 @@ from dpcore.spark.failures import INSTALL, SECRET, from_spark, sealing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Report = tuple[str, str, int, str, str]
-"""Host, version of dpcore, version of its stream, CPU level and Python; without dpcore the second is empty and the fourth says why."""
+Report = tuple[str, str, int, str, str, int]
+"""Host, version of dpcore, version of its stream, CPU level, Python and user; without dpcore the second is empty, the fourth says why."""
 MOST_TASKS = 10_000
 PAUSE = 0.02
 """Seconds that a report takes, so that no executor answers for its neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """What the executors have answered.
+
+    Attributes
+    ----------
+    levels : dict
+        How many tasks answered for each CPU level. Levels may differ: all give the same bits.
+    have_own_user : bool
+        Whether all of them run as the user of the driver, so that a folder of theirs can be closed to everybody else.
+    """
+
+    levels: dict[str, int]
+    have_own_user: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +80,7 @@ def stamp() -> Stamp:
     return Stamp(__version__, STREAM_VERSION)
 
 
-def check_workers(spark: SparkSession) -> dict[str, int]:
+def check_workers(spark: SparkSession) -> Workers:
     """Ask the executors for their dpcore; call it before anything is spent.
 
     Parameters
@@ -73,8 +90,8 @@ def check_workers(spark: SparkSession) -> dict[str, int]:
 
     Returns
     -------
-    dict
-        How many tasks answered for each CPU level. Levels may differ: all give the same bits.
+    Workers
+        What they answered.
 
     Raises
     ------
@@ -91,14 +108,16 @@ def check_workers(spark: SparkSession) -> dict[str, int]:
     except Exception as error:
         raise from_spark(error) from None
     judge(reports)
-    levels = [level for _, _, _, level, _ in reports]
-    return {level: levels.count(level) for level in dict.fromkeys(levels)}
+    levels = [level for _, _, _, level, _, _ in reports]
+    return Workers(
+        {level: levels.count(level) for level in dict.fromkeys(levels)}, all(user == own_user() for _, _, _, _, _, user in reports)
+    )
 
 
 def judge(reports: Iterable[Report]) -> None:
     """Raise `JobError` if a report does not agree with the driver."""
     problems: dict[str, str] = {}
-    for host, version, stream, level, python in reports:
+    for host, version, stream, level, python, _ in reports:
         if not version:
             problems[host] = f"{host}: dpcore cannot be imported by its Python {python} ({level})"
         elif (version, stream) != (__version__, STREAM_VERSION):
@@ -112,22 +131,28 @@ def judge(reports: Iterable[Report]) -> None:
 def _reporter(pause: float) -> Callable[[Iterator[object]], list[Report]]:
     """A function for executors, which may have no dpcore: it is pickled by value, as it belongs to no module."""
 
-    def report(_: Iterator[object]) -> list[tuple[str, str, int, str, str]]:
+    def report(_: Iterator[object]) -> list[tuple[str, str, int, str, str, int]]:
+        import os
         import platform
         import time
 
         time.sleep(pause)
-        python = platform.python_version()
+        python, user = platform.python_version(), getattr(os, "geteuid", lambda: -1)()
         try:
             import dpcore
             from dpcore import _backend
             from dpcore.rng import STREAM_VERSION
 
-            return [(platform.node(), dpcore.__version__, STREAM_VERSION, _backend.selected_level(), python)]
+            return [(platform.node(), dpcore.__version__, STREAM_VERSION, _backend.selected_level(), python, user)]
         except Exception as error:
-            return [(platform.node(), "", 0, type(error).__name__, python)]
+            return [(platform.node(), "", 0, type(error).__name__, python, user)]
 
     return report
+
+
+def own_user() -> int:
+    """The number of the user of this process; -1 on systems without."""
+    return getattr(os, "geteuid", lambda: -1)()
 
 
 def partition_number() -> int:

@@ -136,7 +136,7 @@ def test_settings_for_a_new_session_must_not_contradict():
 
 
 def report(host, version=__version__, stream=STREAM_VERSION):
-    return (host, version, stream, "baseline" if version else "ModuleNotFoundError", "3.11.7")
+    return (host, version, stream, "baseline" if version else "ModuleNotFoundError", "3.11.7", 1000)
 
 
 def test_workers_that_agree_are_accepted():
