@@ -5,11 +5,15 @@ integers from the characteristic function, and for many records from the normal 
 varies. For the population the records vary too. If there are many reports and their variance, in squared widths of the range, is at least
 1000/n, it is taken from the reports; a smaller one could hide a rare record at a bound. Otherwise it is the largest that the bounds allow,
 (μ − lower)(upper − μ), with half a width of continuity, and the interval is solved for μ.
+
+Both are normal limits, corrected for the skewness that records within the bounds may have. Where it is too large for that, Chernoff's bound
+takes their place, which is proved for every law of the records. docs/exactness-local.md has the formulas and what was measured.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,7 +22,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
     from dpcore._exact.pending import Kind
+
+    Reals = npt.NDArray[np.float64]
 
 ENOUGH = 1000.0
 """Variance of the sum, in squared widths of the range, from which the sample variance of the reports is used."""
@@ -30,6 +38,10 @@ _NARROW = 1024.0
 """Variance of the sum of integers up to which its law is tabulated."""
 _FINE = 1e-12
 """Tails below this are lost in the rounding of a table."""
+SKEWED = 0.2
+"""Largest skewness of the sum times the normal quantile for which the normal law is corrected; beyond, a proved bound takes its place."""
+_LEAST, _TILTS = 1e-9, 512
+"""Smallest t of Chernoff's bound that is tried, and how many are."""
 
 
 def noise_variance(kind: str, scale: float) -> float:
@@ -86,20 +98,108 @@ def mean_margins(kind: Kind, scale: float, n: int, tail: float, *, total: float,
     variance = noise_variance(kind, scale)
     # No part of the sum has heavier tails than its noise.
     z = max(_normal_width(1.0, 0.0, tail), width / math.sqrt(n * variance) if variance > 0 else 0.0)
+    reports = _Reports(kind, scale, n, tail, total, half, variance, z)
     if n >= _MANY and n * squares >= ENOUGH * (2 * half) * (2 * half):
-        margin = z * math.sqrt(squares / n)
-        return margin, margin
-    return _bounded_margin(total, half, n, variance, z, -1), _bounded_margin(total, half, n, variance, z, 1)
+        return reports.seen_margin(squares, -1), reports.seen_margin(squares, 1)
+    return reports.greatest_margin(-1), reports.greatest_margin(1)
 
 
-def _bounded_margin(total: float, half: float, n: int, variance: float, z: float, side: int) -> float:
-    """Solve (total ± half − nμ)² = z²·n·(variance + half² − μ²) for μ on one side; outside the range the noise alone varies."""
-    x, u, most = (total + side * half) / n, z * z / n, variance + half * half
-    inner = u * (most - x * x) + u * u * most
-    mean = (x + side * math.sqrt(max(inner, 0.0))) / (1 + u)
-    if side * x >= half or not (inner >= 0 and abs(mean) <= half):
-        return half / n + math.sqrt(u * variance)
-    return side * (mean - total / n)
+@dataclass(frozen=True, slots=True)
+class _Reports:
+    """Reports of a population, for the limits of its mean below (side −1) and above (side 1).
+
+    A limit misses where the sum errs to its other side, which skewness of the records towards the other side makes more frequent.
+    """
+
+    kind: Kind
+    scale: float
+    n: int
+    tail: float
+    total: float
+    half: float
+    variance: float
+    z: float
+
+    def seen_margin(self, squares: float, side: int) -> float:
+        """The margin with the variance of the reports, corrected for the largest skewness that the bounds allow.
+
+        Numbers with variance v whose mean is r below their bound have a third cumulant of at most v·r, because (r − x)(x + v/r)² ≥ 0 for
+        x about the mean. If large numbers are rare, the sum is low when the variance is: the studentised sum has −2 times the skewness, and
+        its quantile moves by (2z² + 1)/6 of it. The next term of the expansion is z((z² + 3)/4 − κ(z² − 3)/12)/n at most, and κ ≥ −2.
+        """
+        reach = min(max(self.half - side * self.total / self.n, 0.0), 2 * self.half)
+        skew = reach * max(1 - self.variance / squares, 0.0)
+        if self._is_skewed(skew, squares):
+            return self._proved_margin(side)
+        z = self.z * (1 + (self.z**2 + 1) / (2 * self.n))
+        return z * math.sqrt(squares / self.n) + (self.half + (2 * self.z**2 + 1) / 6 * skew) / self.n
+
+    def greatest_margin(self, side: int) -> float:
+        """The margin with the largest variance that the bounds allow: that of numbers at the two bounds, which is known with the mean.
+
+        Solve (total ± (half + shift) − nμ)² = z²·n·(variance + half² − μ²). The shift corrects for the skewness −2μ of such numbers, if
+        they are skewed away from the limit. Both this limit and the proved one are monotone in the sum, so the nearer one misses no more
+        often than the worse of the two.
+        """
+        mean = self._solved(side * self.half, side)
+        whole = self.variance + max(self.half**2 - mean * mean, 0.0)
+        skew = 2 * side * mean * (1 - self.variance / whole) if whole > 0 else 0.0
+        shift = max(self.z**2 - 1, 0.0) / 6 * max(skew, 0.0)
+        normal = side * (self._solved(side * (self.half + shift), side) - self.total / self.n)
+        if not self._is_skewed(abs(skew), whole):
+            return normal
+        return self._proved_margin(side) if skew > 0 else min(normal, self._proved_margin(side))
+
+    def _is_skewed(self, skew: float, variance: float) -> bool:
+        """Whether the skewness is too large for a correction; `skew` is the third cumulant over the variance."""
+        return self.z * skew > SKEWED * math.sqrt(self.n * variance)
+
+    def _solved(self, shift: float, side: int) -> float:
+        """Solve (total + shift − nμ)² = z²·n·(variance + half² − μ²) for μ on one side; outside the range the noise alone varies."""
+        x, u, most = (self.total + shift) / self.n, self.z**2 / self.n, self.variance + self.half**2
+        inner = u * (most - x * x) + u * u * most
+        mean = (x + side * math.sqrt(max(inner, 0.0))) / (1 + u)
+        if side * x >= self.half or not (inner >= 0 and abs(mean) <= self.half):
+            return x + side * math.sqrt(u * self.variance)
+        return mean
+
+    def _proved_margin(self, side: int) -> float:
+        """The margin of Chernoff's bound, which holds for every law of the records (Hoeffding, 1963).
+
+        Let y be the mean of the reports on a scale on which the bounds are 0 and 1, and M the moment generating function of one noise.
+        By convexity E e^(tX) ≤ 1 + μ(e^t − 1) for records X in [0, 1] with mean μ. So for every t > 0 a mean of at least y has at most the
+        probability e^(−nty)·((1 + μ(e^t − 1))M(t))^n, which is at most `tail` if μ ≤ ((tail·e^(nty))^(1/n)/M(t) − 1)/(e^t − 1). For the
+        limit above, exchange the bounds.
+        """
+        width = 2 * self.half
+        y = 0.5 - side * self.total / self.n / width
+        limit, t = -math.inf, np.geomspace(_LEAST, self._greatest_tilt(), _TILTS)
+        for _ in range(3):
+            limits = np.expm1((t * y + math.log(self.tail) / self.n) - self._log_moments(t)) / np.expm1(t)
+            at = int(limits.argmax())
+            limit = max(limit, float(limits[at]))
+            t = np.geomspace(t[max(at - 1, 0)], t[min(at + 1, len(t) - 1)], _TILTS)
+        return max(y - limit, 0.0) * width * (1 + 1e-9)  # more than all roundings
+
+    def _greatest_tilt(self) -> float:
+        """The largest t at which the noise has exponential moments, or beyond which nothing is gained."""
+        ends = 2 * self.half / self.scale if self.kind.endswith("laplace") else math.inf
+        return min(ends * (1 - 1e-9), 600.0)
+
+    def _log_moments(self, t: Reals) -> Reals:
+        """Logarithm of E e^(tZ) for one noise Z in widths of the range; for discrete Gaussian noise a bound, see `_chernoff_width`."""
+        s = t * (self.scale / (2 * self.half))
+        if self.kind == "laplace":
+            return -np.log1p(-s * s)
+        if self.kind == "discrete_laplace":
+            return _discrete_laplace_moments(s, self.scale)
+        return s * s / 2
+
+
+def _discrete_laplace_moments(s: Reals, scale: float) -> Reals:
+    """Logarithm of E e^(sZ/scale) = (1 − r)²/((1 − re^(s/scale))(1 − re^(−s/scale))), r = e^(−1/scale), for s in (0, 1)."""
+    logs: Reals = 2 * math.log1p(-math.exp(-1 / scale)) - np.log1p(-np.exp((s - 1) / scale)) - np.log1p(-np.exp(-(s + 1) / scale))
+    return logs
 
 
 def _normal_width(variance: float, excess: float, tail: float) -> float:
@@ -159,7 +259,6 @@ def _chernoff_width(kind: Kind, scale: float, n: int, tail: float) -> int:
     if kind == "discrete_gaussian":
         c = scale * math.sqrt(2 * n * digits)
     else:
-        t = np.arange(1, 1024) / 1024
-        logs = 2 * math.log1p(-math.exp(-1 / scale)) - np.log1p(-np.exp((t - 1) / scale)) - np.log1p(-np.exp(-(t + 1) / scale))
-        c = scale * float(((n * logs + digits) / t).min())
+        s = np.arange(1, 1024) / 1024
+        c = scale * float(((n * _discrete_laplace_moments(s, scale) + digits) / s).min())
     return max(math.ceil(c * (1 + 1e-9)) - 1, 0)
