@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import inspect
 import math
 import multiprocessing
 import os
@@ -83,7 +85,7 @@ def test_every_attribute_comes_back(vectorise: bool) -> None:
     backend.install(vectorise=vectorise)
     during = attributes()
     changed = {owner for (owner, name), value in during.items() if value is not before.get((owner, name))}
-    assert len(changed) == (20 if vectorise else 17)
+    assert len(changed) == (20 if vectorise else 18)
     backend.uninstall()
     after = attributes()
     assert after.keys() == before.keys()
@@ -162,6 +164,46 @@ def test_an_install_inside_the_import_of_the_peer_is_refused(tmp_path: Any) -> N
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["ParameterError"]
+
+
+def reload_adapter() -> None:
+    importlib.reload(backend)
+
+
+def reload_all_of_interop() -> None:
+    for name in sorted(name for name in sys.modules if name.startswith("dpcore.interop.")):
+        importlib.reload(sys.modules[name])
+    importlib.reload(backend)
+
+
+def reload_the_peers_modules() -> None:
+    importlib.reload(histograms)
+    importlib.reload(utils)
+    importlib.reload(diffprivlib)
+
+
+@pytest.mark.parametrize("again", [reload_adapter, reload_all_of_interop, reload_the_peers_modules])
+def test_replacements_survive_a_reload(again: Any) -> None:
+    program = (
+        "import importlib, sys, diffprivlib\n"
+        "from diffprivlib.tools import histograms, utils\n"
+        "from diffprivlib.mechanisms import Laplace\n"
+        "from dpcore.interop import diffprivlib as backend\n"
+        "own = vars(Laplace)['randomise']\n"
+        "backend.install(vectorise=True)\n"
+        "ours = vars(Laplace)['randomise']\n"
+        f"{inspect.getsource(again).replace(' -> None', '')}\n"
+        f"{again.__name__}()\n"
+        "backend.install(vectorise=True)\n"
+        "homes = {f.__globals__['__name__'].partition('.')[0] for f in (utils._mean, utils._wrap_axis, histograms.histogram)}\n"
+        "assert homes == {'dpcore'}, homes\n"
+        "assert vars(Laplace)['randomise'] is not own\n"
+        "backend.uninstall()\n"
+        "assert vars(Laplace)['randomise'] is own\n"
+        "homes = {f.__globals__['__name__'].partition('.')[0] for f in (utils._mean, utils._wrap_axis, histograms.histogram)}\n"
+        "assert homes == {'diffprivlib'}, homes\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("vectorise", [1, None, "yes"])

@@ -192,8 +192,11 @@ def test_what_another_library_replaced_is_refused_and_nothing_changes(peer):
 
 
 def test_two_installations_do_not_replace_the_same_attribute(peer):
+    def others():
+        yield from replacements(peer)()
+
     with Installation(peer, replacements(peer)).install(), pytest.raises(ForeignPatchError):
-        Installation(peer, replacements(peer)).install()
+        Installation(peer, others).install()
     assert not served(peer)
 
 
@@ -255,6 +258,115 @@ def test_pickles_pass_between_installed_and_restored(peer):
     assert pickle.loads(pickled).randomise(1) == "native"
     with installation.install():
         assert pickle.loads(pickled).randomise(1) == "ours"
+
+
+ADAPTER = """
+from dpcore.interop._installation import Installation, Replacement
+from dpcore.interop._peers import Peer
+import importlib
+PEER = Peer(module={name!r}, distribution={name!r}, tested=("1.2",), extra="peer-name")
+def ours(*_): return "ours"
+def make(**_options):
+    module = importlib.import_module({name!r})
+    yield Replacement(module.Mechanism, "randomise", ours)
+    yield Replacement(module.Mechanism, "check", staticmethod(ours))
+    yield Replacement(module.Mechanism, "inherited", ours)
+    yield Replacement(module, "draw", ours)
+    yield Replacement(module.CLASSES, "laplace", ours)
+INSTALLATION = Installation(PEER, make)
+"""
+
+
+@pytest.fixture
+def adapter(peer, tmp_path):
+    """A module that serves the peer, and can be reloaded."""
+    name = f"adapter_{secrets.token_hex(4)}"
+    (tmp_path / f"{name}.py").write_text(ADAPTER.format(name=peer.module))
+    yield importlib.import_module(name)
+    importlib.import_module(name).INSTALLATION.uninstall()
+    del sys.modules[name]
+
+
+def reload_adapter(adapter):
+    importlib.reload(adapter)
+
+
+def reload_everything(adapter):
+    importlib.reload(sys.modules[Installation.__module__])
+    importlib.reload(adapter)
+
+
+def import_again(adapter):
+    del sys.modules[adapter.__name__]
+    vars(adapter).update(vars(importlib.import_module(adapter.__name__)))
+
+
+RELOADS = pytest.mark.parametrize("again", [reload_adapter, reload_everything, import_again])
+
+
+@RELOADS
+def test_an_adapter_that_was_reloaded_restores_what_the_first_one_replaced(peer, adapter, again):
+    before = state(peer)
+    adapter.INSTALLATION.install(vectorise=True)
+    during = state(peer)
+    again(adapter)
+    assert adapter.INSTALLATION.active
+    with pytest.raises(ParameterError, match="vectorise=True"):
+        adapter.INSTALLATION.install(vectorise=False)
+    adapter.INSTALLATION.install(vectorise=True)
+    assert state(peer) == during
+    adapter.INSTALLATION.uninstall()
+    assert state(peer) == before
+    assert "inherited" not in vars(importlib.import_module(peer.module).Mechanism)
+    assert not adapter.INSTALLATION.active
+
+
+@RELOADS
+def test_a_block_that_was_begun_before_a_reload_ends_what_it_began(peer, adapter, again):
+    before = state(peer)
+    with adapter.INSTALLATION.install():
+        again(adapter)
+        with adapter.INSTALLATION.install():
+            assert served(peer)
+        assert served(peer)
+    assert state(peer) == before
+
+
+def test_after_a_reload_of_the_peer_an_install_serves_what_it_made_anew(peer, adapter):
+    module = importlib.import_module(peer.module)
+    first = module.Mechanism
+    native = vars(first)["randomise"]
+    adapter.INSTALLATION.install()
+    importlib.reload(module)
+    assert module.Mechanism is not first
+    assert module.draw() == "native"
+    adapter.INSTALLATION.install()
+    assert served(peer)
+    assert vars(first)["randomise"] is native
+    adapter.INSTALLATION.uninstall()
+    assert not served(peer)
+
+
+def test_after_a_reload_of_the_peer_uninstall_restores_the_rest(peer, adapter):
+    module = importlib.import_module(peer.module)
+    first, native = module.Mechanism, vars(module.Mechanism)["randomise"]
+    adapter.INSTALLATION.install()
+    importlib.reload(module)
+    anew = module.draw
+    adapter.INSTALLATION.uninstall()
+    assert vars(first)["randomise"] is native
+    assert module.draw is anew
+
+
+def test_what_another_library_replaced_after_a_reload_is_still_refused(peer, adapter):
+    module = importlib.import_module(peer.module)
+    adapter.INSTALLATION.install()
+    importlib.reload(module)
+    native, module.draw = module.draw, lambda: "foreign"
+    for call in (adapter.INSTALLATION.install, adapter.INSTALLATION.uninstall):
+        with pytest.raises(ForeignPatchError, match="draw was replaced again"):
+            call()
+    module.draw = native
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import functools
+import itertools
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -12,11 +16,13 @@ from dpcore.batch.tables.inputs import discover
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.rows import read_rows
 from support.jobs import COLUMNS, read_table
+from support.locality import NAME, Column, differences
 from support.stores import Store
 
 TABLE = pa.table(
     {"id": list(range(8)), "visits": [1, 2, 3, 4, 5, 6, 7, 8], "region": ["a b", "a/b", None, "c"] * 2, "year": [2023, 2024] * 4}
 )
+NUMBERS = itertools.count()
 VISITS = {"visits": COLUMNS["visits"]}
 
 
@@ -172,3 +178,53 @@ def test_the_files_of_a_table_are_not_read_without_its_log(place, tmp_path):
         done = place.privatize()
         assert done.code == 2
         assert "is a table of Delta Lake" in done.err
+
+
+# The harness of locality
+
+DELTA_CELLS = {
+    "string": (pa.string(), ["", "a", "5", "NA", "é", "\x00", "x" * 3000, None]),
+    "long": (pa.int64(), [0, -1, 2**53 + 1, 2**63 - 1, -(2**63), None]),
+    "byte": (pa.int8(), [0, -128, 127, None]),
+    "double": (pa.float64(), [0.0, -0.0, 1.5, float("nan"), float("inf"), 5e-324, None]),
+    "decimal": (pa.decimal128(20, 3), [Decimal(0), Decimal("-1.5"), Decimal("99999999999999999.999"), None]),
+    "date": (pa.date32(), [dt.date(1970, 1, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31), None]),
+    "timestamp": (pa.timestamp("us", "UTC"), [dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 2, 29, 1, 2, tzinfo=dt.UTC), None]),
+    "boolean": (pa.bool_(), [True, False, None]),
+}  # fmt: skip
+
+
+NO_FOLDERS = ["\x00", "x" * 3000, 5e-324, Decimal("-1.5")]
+"""Values that make no name of a folder, or of which deltalake writes another one."""
+
+
+def delta_of(root, kind, way, cells):
+    """A table of some cells: as a partition, in a file of its own each, or all in one."""
+    path = str(root / str(next(NUMBERS)))
+    table = pa.table({"other": pa.array(range(len(cells)), pa.int64()), NAME: pa.array(cells, kind)})
+    parts = [table.slice(row, 1) for row in range(len(cells))] if way == "files" else [table]
+    for part in parts:
+        write_deltalake(path, part, mode="append", partition_by=[NAME] if way == "partition" else None)
+    return path
+
+
+def cells_of(path, rows):
+    """The cells in the order of their numbers: a table has none."""
+    inputs = discover(path)
+    found = []
+    for file in inputs.paths:
+        types = inputs.inspect(file).types
+        found += [piece.batch for piece in inputs.pieces(file, {name: types[name] for name in ("other", NAME)}, Cut(rows))]
+    (whole,) = pa.Table.from_batches(found).sort_by("other").combine_chunks().to_batches()
+    yield whole
+
+
+@pytest.mark.parametrize("way", ["one file", "files", "partition"])
+@pytest.mark.parametrize("name", DELTA_CELLS)
+def test_a_cell_is_read_alike_in_any_company(tmp_path, name, way):
+    kind, cells = DELTA_CELLS[name]
+    if way == "partition":
+        cells = [cell for cell in cells if cell not in NO_FOLDERS]
+    zoo = {f"{place}: {cell!r:.20}": cell for place, cell in enumerate(cells)}
+    column = Column(f"delta, {way}", name, functools.partial(delta_of, tmp_path, kind, way), zoo, read=cells_of)
+    assert differences(column) == []

@@ -1,8 +1,13 @@
-"""Replace attributes of a peer's own objects, for the whole process, and restore every one of them."""
+"""Replace attributes of a peer's own objects, for the whole process, and restore every one of them.
+
+What is replaced is noted on the peer's module, and not in a module of dpcore: `importlib.reload` of an adapter or of this module makes
+objects that know nothing, which find the note there. A reload of the peer undoes replacements; the next `install` puts them back.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
@@ -13,8 +18,8 @@ from dpcore.errors import ForeignPatchError, ParameterError
 from dpcore.interop._peers import Peer
 
 Owner = type | ModuleType | MutableMapping[Any, Any]
-_ABSENT = object()
-"""In place of an attribute that the owner inherits or does not have."""
+_ABSENT: Any = Ellipsis
+"""In place of an attribute that the owner inherits or does not have: an object of Python's own, which a reload does not make again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,30 @@ class _Generation:
     claims: int = 0
 
 
+_SEAT = "__dpcore_installation__"
+"""The attribute of a peer's module that has its `_Seat`."""
+
+
+class _Seat:
+    """What a peer's module keeps: a lock, and the generation in place of each adapter. Later versions of this module find and use it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.generations: dict[str, Any] = {}
+
+    @staticmethod
+    def of(module: ModuleType) -> Any:
+        """The seat of a module, which is made once."""
+        seat = vars(module).get(_SEAT)
+        if seat is None:
+            made = _Seat()
+            seat = vars(module).setdefault(_SEAT, made)  # one step, so that two threads get the same
+            # A fork while another thread installs waits for that thread, so that no child has half of the replacements or a lock for ever.
+            if seat is made and hasattr(os, "register_at_fork"):
+                os.register_at_fork(before=seat.lock.acquire, after_in_parent=seat.lock.release, after_in_child=seat.lock.release)
+        return seat
+
+
 class Installation:
     """The replacements of one peer: in place for the whole process, or not.
 
@@ -83,16 +112,21 @@ class Installation:
     def __init__(self, peer: Peer, replacements: Callable[..., Iterable[Replacement]]) -> None:
         self._peer = peer
         self._replacements = replacements
-        self._lock = threading.RLock()
-        self._generation: _Generation | None = None
-        # A fork while another thread installs waits for that thread, so that no child has half of the replacements or a lock for ever.
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release)
+        self._name = f"{replacements.__module__}.{replacements.__qualname__}"  # which a reload does not change
+
+    def _seat(self) -> Any:
+        """The seat of the peer; None if it is not imported."""
+        module = sys.modules.get(self._peer.module)
+        return None if module is None else _Seat.of(module)
+
+    def _found(self) -> Any:
+        seat = self._seat()
+        return None if seat is None else seat.generations.get(self._name)
 
     @property
     def active(self) -> bool:
         """Whether the replacements are in place."""
-        return self._generation is not None
+        return self._found() is not None
 
     def install(self, **options: Any) -> Installed:
         """Put the replacements in place, unless they are.
@@ -121,18 +155,22 @@ class Installation:
 
     def claim(self, options: dict[str, Any]) -> _Generation:
         """Put the replacements in place, unless they are, and count one claim on them."""
-        self._peer.require()
-        with self._lock:
-            found = self._generation
+        seat = _Seat.of(self._peer.require())
+        with seat.lock:
+            found: Any = seat.generations.get(self._name)
             if found is None:
-                found = self._generation = _Generation(options, self._apply(options))
+                found = seat.generations[self._name] = _Generation(options, self._apply(options))
             elif found.options != options:
                 raise ParameterError(
                     f"{self._peer.module} is served already, with {_words(found.options)}; call uninstall() before installing with "
                     f"{_words(options)}"
                 )
+            elif any(item.current() is not item.new or not _is_there(item.owner) for item, _ in found.kept):
+                self._restore(found)  # the peer was reloaded
+                found.kept = []
+                found.kept = self._apply(options)
             found.claims += 1
-            return found
+            return found  # type: ignore[no-any-return]
 
     def uninstall(self) -> None:
         """Restore every attribute; do nothing if none is replaced.
@@ -142,21 +180,32 @@ class Installation:
         ForeignPatchError
             If another library has replaced an attribute in the meantime: restoring would remove its work. Nothing is changed then.
         """
-        with self._lock:
-            if self._generation is None:
-                return
-            for item, _ in self._generation.kept:
-                if item.current() is not item.new:
-                    raise ForeignPatchError(f"{item} was replaced again after install(); undo that first, then call uninstall()")
-            for item, original in reversed(self._generation.kept):
+        seat = self._seat()
+        if seat is None:
+            return
+        with seat.lock:
+            if (found := self._found()) is not None:
+                self._restore(found)
+                del seat.generations[self._name]
+
+    def _restore(self, generation: Any) -> None:
+        """Put back what was there. An attribute that the peer's own reload has put back already stays."""
+        for item, _ in generation.kept:
+            if (current := item.current()) is not item.new and self._stranger(item, current) is not None:
+                raise ForeignPatchError(f"{item} was replaced again after install(); undo that first, then call uninstall()")
+        for item, original in reversed(generation.kept):
+            if item.current() is item.new:
                 item.put(original)
-            self._generation = None
+
+    def _stranger(self, item: Replacement, value: Any) -> str | None:
+        """The library, neither the peer nor one that may define its attributes, that a value is from."""
+        home = _home(value)
+        return home if home not in (None, self._peer.module.partition(".")[0], *item.homes) else None
 
     def _apply(self, options: dict[str, Any]) -> list[tuple[Replacement, Any]]:
         wanted = [(item, item.current()) for item in self._replacements(**options)]
         for item, original in wanted:
-            home = _home(original)
-            if home is not None and home not in (self._peer.module.partition(".")[0], *item.homes):
+            if (home := self._stranger(item, original)) is not None:
                 raise ForeignPatchError(f"{item} is no longer {self._peer.module}'s own: {home} has replaced it; undo that first")
         done = 0
         try:
@@ -171,14 +220,17 @@ class Installation:
 
     def describe(self, options: dict[str, Any]) -> str:
         """The peer, the options and how many attributes are replaced now."""
-        found = self._generation
+        found = self._found()
         state = "restored" if found is None or found.options != options else f"{_count(len(found.kept))} replaced"
         return f"{self._peer.module}, {_words(options)}: {state}" if options else f"{self._peer.module}: {state}"
 
-    def release(self, generation: object) -> None:
+    def release(self, generation: Any) -> None:
         """Return one claim, and restore the peer after the last one."""
-        with self._lock:
-            found = self._generation
+        seat = self._seat()
+        if seat is None:
+            return
+        with seat.lock:
+            found: Any = self._found()
             if found is None or found is not generation:
                 return
             found.claims -= 1
@@ -210,8 +262,22 @@ class Installed:
         self._installation.release(self._claims.pop())
 
 
+def _is_there(owner: Owner) -> bool:
+    """Whether the peer still has this class or module, and no newer one of the same name."""
+    if isinstance(owner, ModuleType):
+        return sys.modules.get(owner.__name__) is owner
+    if not isinstance(owner, type) or "<locals>" in owner.__qualname__:
+        return True
+    found: Any = sys.modules.get(owner.__module__)
+    for name in owner.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is None or found is owner
+
+
 def _home(value: Any) -> str | None:
     """The package in which a function or class was defined, even if `functools.wraps` gave it another name. None: unknown."""
+    if value is _ABSENT:
+        return None
     value = getattr(value, "__func__", value)
     value = getattr(value, "fget", value)
     names = getattr(value, "__globals__", None)

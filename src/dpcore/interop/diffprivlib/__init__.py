@@ -1,7 +1,7 @@
 """diffprivlib with the noise of dpcore: the methods that draw are replaced on its own classes, and put back by `uninstall`.
 
-The noise is exact; sensitivities, clipping and budgets remain diffprivlib's. docs/interop/diffprivlib.md says what is served, what is not,
-and why the two bounded Laplace mechanisms are private.
+The noise is exact, and so are sums, means and variances of `diffprivlib.tools`; budgets and what models compute remain diffprivlib's.
+docs/interop/diffprivlib.md says what is served, whose sensitivity holds in which arithmetic, and why the bounded mechanisms are private.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def install(*, vectorise: bool = False) -> Installed:
 
     Notes
     -----
-    Guarantee: that of each mechanism of diffprivlib, for real numbers as for the floats that it returns. Sensitivities are diffprivlib's.
+    Guarantee: that of each mechanism of diffprivlib, for real numbers as for the floats that it returns. Sensitivities of `tools` hold in
+    the arithmetic that computes the statistic; those of models are diffprivlib's.
 
     Cost: 0.1 s the first time, for imports, and then some milliseconds.
 

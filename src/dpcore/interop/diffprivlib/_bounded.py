@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from dpcore import noise
 from dpcore.interop.diffprivlib import _scales
-from dpcore.interop.diffprivlib._draws import Array, Reals, float_call, stream_of
+from dpcore.interop.diffprivlib._draws import EXACT, Array, Reals, float_call, laplace, pairs, plain, plain_array, stream_of
 from dpcore.interop.diffprivlib._numbers import Randomise, check_numbers, is_own, one_by_one
 from dpcore.rng import Stream
 
@@ -28,10 +29,12 @@ def in_domain(original: Randomise, *, vectorise: bool) -> Randomise:
             self._check_all(check_numbers(value, whole=False))
             return _domain_array(self, value, original)
         self._check_all(value)
-        domain = _domain(self)
+        number, domain = plain(value), _domain(self)
         if domain is None:
             return original(self, value)
-        inside = min(max(float(value), domain.lower), domain.upper)
+        inside = min(max(number, domain.lower), domain.upper)
+        if type(inside) is int:
+            return _domain_draws(pairs(np.array([inside])), domain, stream_of(self))[0]
         return _domain_draw(inside, domain, stream_of(self)) if math.isfinite(inside) else original(self, value)
 
     return randomise
@@ -51,10 +54,28 @@ def _domain_array(mechanism: Any, values: Array, original: Randomise) -> Array:
     domain = _domain(mechanism)
     if domain is None:
         return one_by_one(mechanism, values, original)
-    inside = np.clip(values.astype(np.float64), domain.lower, domain.upper).ravel()
+    values = plain_array(values)
+    if values.dtype == np.int64 and max(-domain.lower, domain.upper) > EXACT:
+        return _domain_draws(_clamped(pairs(values.ravel()), domain), domain, stream_of(mechanism)).reshape(values.shape)
+    inside = np.clip(values.astype(np.float64), domain.lower, domain.upper).ravel()  # integers that are rounded here lie beyond the domain
     known = np.isfinite(inside)
     inside[known] = _domain_draws(inside[known], domain, stream_of(mechanism))
     return inside.reshape(values.shape)
+
+
+def _clamped(values: npt.NDArray[np.complex128], domain: _scales.Domain) -> npt.NDArray[np.complex128]:
+    """Pairs within the domain."""
+    nearest, rest = values.real, values.imag
+    below = (nearest < domain.lower) | ((nearest == domain.lower) & (rest < 0))
+    above = (nearest > domain.upper) | ((nearest == domain.upper) & (rest > 0))
+    return np.where(below, domain.lower, np.where(above, domain.upper, values))
+
+
+def domain_sums(mechanism: Any, values: Reals) -> Reals:
+    """Floats with the noise of LaplaceBoundedDomain; without noise, themselves."""
+    mechanism._check_all(0.0)
+    domain = _domain(mechanism)
+    return values if domain is None else _domain_draws(np.clip(values, domain.lower, domain.upper), domain, stream_of(mechanism))
 
 
 def _domain_draw(inside: float, domain: _scales.Domain, stream: Stream) -> np.float64:
@@ -67,11 +88,11 @@ def _domain_draw(inside: float, domain: _scales.Domain, stream: Stream) -> np.fl
     return found
 
 
-def _domain_draws(inside: Reals, domain: _scales.Domain, stream: Stream) -> Reals:
+def _domain_draws(inside: Array, domain: _scales.Domain, stream: Stream) -> Reals:
     scale, grid, lower, upper = domain
 
     def draw(missing: Array, times: int) -> tuple[Reals, Array]:
-        sums = noise.laplace(np.broadcast_to(inside[missing], (times, missing.size)), scale, grid=grid, rng=stream)
+        sums = laplace(np.tile(inside[missing], (times, 1)), scale, grid, stream)
         return sums, (lower <= sums) & (sums <= upper)
 
     return _first_that_fit(draw, len(inside))
@@ -85,12 +106,11 @@ def with_bound(original: Randomise, *, vectorise: bool) -> Randomise:
             self._check_all(check_numbers(value, whole=False))
             return _cut_array(self, value, original)
         self._check_all(value)
-        cut = _cut(self)
-        if cut is None or not math.isfinite(value):
+        number, cut = plain(value), _cut(self)
+        if cut is None or not math.isfinite(number):
             return original(self, value)
-        number, grid = float(value), cut.grid
-        nearest = round(number / grid) * grid if abs(number) < grid * 2.0**53 else number
-        return np.float64(nearest + _cut_draw(cut, stream_of(self)))
+        added = _cut_draw(cut, stream_of(self))
+        return np.float64(_exact_sum(number, added, cut.grid) if type(number) is int else _near(number, cut.grid) + added)
 
     return randomise
 
@@ -108,14 +128,38 @@ def _cut_array(mechanism: Any, values: Array, original: Randomise) -> Array:
     cut = _cut(mechanism)
     if cut is None:
         return one_by_one(mechanism, values, original)
+    values = plain_array(values)
     added = _cut_noise(values.size, cut, stream_of(mechanism)).reshape(values.shape)
-    return _on_grid(values.astype(np.float64), cut.grid) + added  # NaN and infinities stay what they are
+    noisy = _on_grid(values.astype(np.float64), cut.grid) + added  # NaN and infinities stay what they are
+    if values.dtype == np.int64 and (long := (values > EXACT) | (values < -EXACT)).any():
+        noisy[long] = [_exact_sum(number, each, cut.grid) for number, each in zip(values[long].tolist(), added[long].tolist(), strict=True)]
+    return noisy
 
 
 def _on_grid(values: Reals, grid: float) -> Reals:
-    """The nearest multiples of the grid. From 2^53 of its steps on every float64 is one."""
+    """The nearest multiples of the grid, the upper one of two: so this commutes with every step, and ties to even would not.
+
+    From 2^53 of its steps on every float64 is one.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(np.abs(values) < grid * 2.0**53, np.rint(values / grid) * grid, values)
+        steps = values / grid
+        whole = np.floor(steps)
+        return np.where(np.abs(values) < grid * 2.0**53, (whole + (steps - whole >= 0.5)) * grid, values)
+
+
+def _near(number: float, grid: float) -> float:
+    """The same for one float."""
+    if abs(number) >= grid * 2.0**53:
+        return number
+    steps = number / grid
+    whole = math.floor(steps)
+    return (whole + (steps - whole >= 0.5)) * grid
+
+
+def _exact_sum(number: int, added: float, grid: float) -> float:
+    """The same for an integer that float64 might lack, with noise added."""
+    step = Fraction(grid)
+    return float(math.floor(number / step + Fraction(1, 2)) * step + Fraction(added))
 
 
 def _cut_draw(cut: _scales.Cut, stream: Stream) -> float:
@@ -128,7 +172,7 @@ def _cut_draw(cut: _scales.Cut, stream: Stream) -> float:
 
 def _cut_noise(size: int, cut: _scales.Cut, stream: Stream) -> Reals:
     def draw(missing: Array, times: int) -> tuple[Reals, Array]:
-        drawn = noise.laplace(np.zeros((times, missing.size)), cut.scale, grid=cut.grid, rng=stream)
+        drawn = laplace(np.zeros((times, missing.size)), cut.scale, cut.grid, stream)
         return drawn, np.abs(drawn) <= cut.bound
 
     return _first_that_fit(draw, size)

@@ -15,8 +15,9 @@ import numpy as np
 from dpcore import _backend
 from dpcore._exact.pending import SelectionNoise
 from dpcore._exact.probability import logistic_complement
+from dpcore.errors import ParameterTypeError
 from dpcore.interop.diffprivlib import _scales
-from dpcore.interop.diffprivlib._draws import Array, stream_of
+from dpcore.interop.diffprivlib._draws import EXACT, REAL, WHOLE, Array, stream_of
 from dpcore.interop.diffprivlib._numbers import Randomise, is_own
 from dpcore.interop.diffprivlib._tables import coin, table_of
 from dpcore.selection._measure import Tilted, check_measure
@@ -72,10 +73,20 @@ def chosen(kind: SelectionNoise, original: Randomise) -> Randomise:
 
 def _scores(mechanism: Any, scale: float) -> _Scores:
     utility, measure = list(mechanism.utility), mechanism.measure
-    scores = np.array(utility)
-    scores = scores if scores.dtype.kind in "fi" else scores.astype(np.float64)
-    tilted = Tilted(scores, check_measure(np.array(measure, np.float64), scores.size), scale) if measure else None
+    scores = _floats("utility", utility)
+    tilted = Tilted(scores, check_measure(_floats("measure", measure), scores.size), scale) if measure else None
     return _Scores(utility, list(measure) if measure else measure, scale, scores, tilted)
+
+
+def _floats(name: str, numbers: list[Any]) -> Array:
+    """The numbers as float64, each by itself: an integer beyond 2^53 counts as 2^53, so that no rounding moves two lists apart."""
+    kinds = set(map(type, numbers))
+    if not kinds <= REAL:
+        others = ", ".join(sorted(kind.__name__ for kind in kinds - REAL))
+        raise ParameterTypeError(f"{name} must hold floats and integers of Python or NumPy that float64 or int64 holds, got {others}")
+    if kinds & WHOLE:
+        return np.array([float(min(max(int(each), -EXACT), EXACT)) if type(each) in WHOLE else float(each) for each in numbers])
+    return np.array(numbers, np.float64)
 
 
 class _Row:

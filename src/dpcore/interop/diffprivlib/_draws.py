@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpcore import _backend, noise
 from dpcore._exact.pending import Kind
+from dpcore.errors import ParameterTypeError
 from dpcore.rng import SecureRandom, Stream, StreamPosition
 
 Array = npt.NDArray[Any]
@@ -20,10 +21,16 @@ Reals = npt.NDArray[np.float64]
 
 _SECURE = SecureRandom()
 _LABEL = b"dpcore.interop.diffprivlib\0"
-_EXACT = 2**53
+EXACT = 2**53
+"""Up to here float64 has all integers."""
 _FLOATS_FROM = 2.0**40
 """Scales above are not those of integer noise."""
 INT64 = np.iinfo(np.int64)
+
+WHOLE: frozenset[type] = frozenset({int, bool, *(np.dtype(code).type for code in "bhilqBHILQ")})
+REAL: frozenset[type] = WHOLE | {float, *(np.dtype(code).type for code in "efdg" if np.finfo(code).nmant <= np.finfo(float).nmant)}
+"""What is added to noise. Other types pass diffprivlib's checks (Fraction, a wider longdouble, classes of others), but have numbers
+that float64 has not, and rounding would move two neighbours apart."""
 
 
 class _Seeded:
@@ -60,19 +67,36 @@ def _int_call(kind: Kind, scale: float) -> Any:
     return _backend.short_int_call(kind, scale, None)
 
 
-def real(kind: Kind, value: Any, scale: float, stream: Stream) -> np.float64:
-    """R(value + scale·W). Integers up to int64 enter exactly, others as the nearest float64."""
-    number = _plain(value)
+def plain(value: Any) -> float | int:
+    """The same number as a float, or as an integer if float64 might lack it; integers beyond int64 count as its nearest end."""
+    kind = type(value)
+    if kind is float:
+        return value  # type: ignore[no-any-return]
+    if kind in WHOLE:
+        whole = min(max(int(value), INT64.min), INT64.max)
+        return whole if abs(whole) > EXACT else float(whole)
+    if kind in REAL:
+        return float(value)
+    raise ParameterTypeError(
+        f"the value to be randomised must be a float or an integer of Python or NumPy that float64 or int64 holds, got {kind.__name__}; "
+        "noise is exact, and this type may have to be rounded before"
+    )
+
+
+def plain_array(values: Array) -> Array:
+    """An array of the same numbers that noise takes: bools as 0 and 1, unsigned integers beyond int64 as its end."""
+    if values.dtype.kind == "b":
+        return values.view(np.uint8)
+    if values.dtype == np.uint64:
+        return np.minimum(values, np.uint64(INT64.max)).astype(np.int64)
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
+def real(kind: Kind, number: float, scale: float, stream: Stream) -> np.float64:
+    """R(number + scale·W), of a number that is plain."""
     if type(number) is int:
         return np.float64(noise.float_noise(kind, number, scale, None, stream, None, 1))
     return np.float64(float_call(kind, scale).release(number, stream))
-
-
-def _plain(value: Any) -> float | int:
-    if isinstance(value, int | np.integer):
-        whole = int(value)
-        return whole if abs(whole) > _EXACT and INT64.min <= whole <= INT64.max else float(whole)
-    return float(value)
 
 
 def reals(kind: Kind, values: Array, scale: float, stream: Stream) -> Reals:
@@ -84,9 +108,26 @@ def reals(kind: Kind, values: Array, scale: float, stream: Stream) -> Reals:
     return np.where(finite, noisy, values)
 
 
-def integer(kind: Kind, value: Any, scale: float, stream: Stream) -> int:
-    """value + Z. Integers beyond int64 count as its nearest end."""
-    number = min(max(int(value), INT64.min), INT64.max)
+def pairs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.complex128]:
+    """Integers as the nearest float64 and the rest, in the parts of a complex number, which noise takes exactly."""
+    large, small = (values >> 32).astype(np.float64) * 2.0**32, (values & 0xFFFFFFFF).astype(np.float64)
+    found = np.empty(values.shape, np.complex128)
+    found.real = large + small
+    found.imag = small - (found.real - large)  # exact, as |large| >= small or large = 0 (Dekker, 1971)
+    return found
+
+
+def laplace(values: Array, scale: float, grid: float | None, stream: Stream) -> Reals:
+    """R(value + scale·W) of floats, or of pairs."""
+    if values.dtype == np.complex128:
+        grid = _backend.default_grid(scale) if grid is None else grid
+        return _backend.float_noise("laplace", values, scale, grid, stream.position(), out=None, threads=None)
+    return np.asarray(noise.float_noise("laplace", values, scale, grid, stream, None, None), np.float64)
+
+
+def integer(kind: Kind, value: float, scale: float, stream: Stream) -> int:
+    """value + Z, of an integer that is plain."""
+    number = int(value)
     if scale > _FLOATS_FROM:
         return int(noise.float_noise("laplace", number, scale, None, stream, None, 1))
     return _int_call(kind, scale).release(number, stream)  # type: ignore[no-any-return]
@@ -94,7 +135,7 @@ def integer(kind: Kind, value: Any, scale: float, stream: Stream) -> int:
 
 def integers(kind: Kind, values: Array, scale: float, stream: Stream) -> npt.NDArray[np.int64]:
     """The same for an array of integers."""
-    whole = np.minimum(values, np.uint64(INT64.max)).astype(np.int64) if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
+    whole = values.astype(np.int64, copy=False)
     if scale > _FLOATS_FROM:
         noisy = noise.float_noise("laplace", whole, scale, None, stream, None, None)
         return np.where(np.abs(noisy) < 2.0**63, noisy, 0.0).astype(np.int64) + _overflow(noisy)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore._exact.pending import Kind
 from dpcore.interop.diffprivlib import _draws, _scales
-from dpcore.interop.diffprivlib._draws import Array, stream_of
+from dpcore.interop.diffprivlib._draws import Array, Reals, stream_of
 
 Randomise = Callable[[Any, Any], Any]
 
@@ -75,8 +76,8 @@ def added(law: Law, original: Randomise, *, vectorise: bool) -> Randomise:
         if vectorise and type(value) is np.ndarray and value.ndim:
             return _array_sum(self, value, law, original)
         self._check_all(value)
-        scale = law.scale(self)
-        return add(law.kind, value, scale, stream_of(self)) if scale and _is_finite(value) else original(self, value)
+        number, scale = _draws.plain(value), law.scale(self)
+        return add(law.kind, number, scale, stream_of(self)) if scale and _is_finite(number) else original(self, value)
 
     return randomise
 
@@ -91,14 +92,14 @@ def shaped(
         if vectorise and type(value) is np.ndarray and value.ndim:
             return arrays(self, _array_sum(self, value, law, original))
         self._check_all(value)
-        scale = law.scale(self)
-        return shape(self, add(law.kind, value, scale, stream_of(self))) if scale and _is_finite(value) else original(self, value)
+        number, scale = _draws.plain(value), law.scale(self)
+        return shape(self, add(law.kind, number, scale, stream_of(self))) if scale and _is_finite(number) else original(self, value)
 
     return randomise
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int) or math.isfinite(value)
+def _is_finite(number: float) -> bool:
+    return type(number) is int or math.isfinite(number)
 
 
 def _array_sum(mechanism: Any, values: Array, law: Law, original: Randomise) -> Array:
@@ -106,9 +107,27 @@ def _array_sum(mechanism: Any, values: Array, law: Law, original: Randomise) -> 
     scale = law.scale(mechanism)
     if not scale:
         return one_by_one(mechanism, values, original)
+    values = _draws.plain_array(values)
     if law.whole:
         return _draws.integers(law.kind, values, scale, stream_of(mechanism))
     return _draws.reals(law.kind, values, scale, stream_of(mechanism))
+
+
+def exact_sums(mechanism: Any, high: Reals, low: Reals) -> Reals:
+    """The sums high + low with the noise of a Laplace mechanism of diffprivlib, cut to its bounds; without noise, the nearest floats."""
+    mechanism._check_all(0.0)
+    scale, values = LAPLACE.scale(mechanism), np.empty(high.shape, np.complex128)
+    values.real, values.imag = high, low
+    noisy = _draws.laplace(values, scale, None, stream_of(mechanism)) if scale else high
+    return truncate_array(mechanism, noisy) if hasattr(mechanism, "lower") else noisy
+
+
+def whole_sums(mechanism: Any, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Integers with the noise of GeometricTruncated."""
+    mechanism._check_all(0)
+    scale = GEOMETRIC.scale(mechanism)
+    noisy = _draws.integers(GEOMETRIC.kind, sums, scale, stream_of(mechanism)) if scale else sums
+    return truncate_array(mechanism, noisy)
 
 
 def one_by_one(mechanism: Any, values: Array, original: Randomise) -> Array:

@@ -8,7 +8,7 @@ from functools import partial, wraps
 from typing import Any
 
 from dpcore.interop._installation import Replacement
-from dpcore.interop.diffprivlib import _bounded, _checks, _choices, _tools
+from dpcore.interop.diffprivlib import _bounded, _checks, _choices, _models, _tools
 from dpcore.interop.diffprivlib import _numbers as numbers
 
 Make = Callable[[Any], Any]
@@ -16,7 +16,7 @@ Make = Callable[[Any], Any]
 
 
 def replacements(*, vectorise: bool) -> Iterator[Replacement]:
-    """Every method, and with `vectorise` every function, that is replaced. This imports diffprivlib."""
+    """Every method and function that is replaced; with `vectorise` those with loops, too. This imports diffprivlib."""
     from diffprivlib import mechanisms as peer
     from diffprivlib.mechanisms.base import TruncationAndFoldingMixin
 
@@ -26,8 +26,7 @@ def replacements(*, vectorise: bool) -> Iterator[Replacement]:
         yield _method(owner, "_check_all", make)
     yield _method(TruncationAndFoldingMixin, "_fold", numbers.folding)
     yield _method(peer.GeometricFolded, "_fold", numbers.folding_to_integers)
-    if vectorise:
-        yield from _functions()
+    yield from _functions(vectorise=vectorise)
 
 
 def _method(owner: type, name: str, make: Make) -> Replacement:
@@ -77,12 +76,20 @@ def _checks_of_classes(peer: Any) -> Iterator[tuple[type, Make]]:
         yield owner, partial(_checks.of_categories, owner)
 
 
-def _functions() -> Iterator[Replacement]:
-    from diffprivlib import tools
+def _functions(*, vectorise: bool) -> Iterator[Replacement]:
+    from diffprivlib import mechanisms, tools
+    from diffprivlib.models import linear_regression
     from diffprivlib.tools import histograms, utils
+    from diffprivlib.validation import DiffprivlibMixin
 
-    counting = _tools.Histograms(histograms)
-    for name, function in (("histogram", counting.histogram()), ("histogramdd", counting.histogramdd())):
-        yield Replacement(histograms, name, function)
-        yield Replacement(tools, name, function)
-    yield Replacement(utils, "_wrap_axis", _tools.Axes(utils).wrap_axis())
+    statistics = _tools.Statistics(utils, mechanisms)
+    for name, function in statistics.functions():
+        yield Replacement(utils, name, function)
+    for owner, name, function in _models.functions(DiffprivlibMixin, linear_regression):
+        yield Replacement(owner, name, function)
+    if vectorise:
+        counting = _tools.Histograms(histograms)
+        for name, function in (("histogram", counting.histogram()), ("histogramdd", counting.histogramdd())):
+            yield Replacement(histograms, name, function)
+            yield Replacement(tools, name, function)
+        yield Replacement(utils, "_wrap_axis", _tools.Axes(utils, statistics).wrap_axis())

@@ -1,6 +1,6 @@
-"""`tools` of diffprivlib with one call for the noise of many numbers: histograms, and statistics along axes.
+"""`tools` of diffprivlib on exact statistics, and with one call for the noise of many numbers: histograms, and statistics along axes.
 
-Arrays that diffprivlib may treat in ways of its own (subclasses, objects, complex numbers, counts that are not finite) go to its functions.
+Arrays whose axes diffprivlib may treat in ways of its own (subclasses, objects, counts that are not finite) go to its loops.
 """
 
 from __future__ import annotations
@@ -13,8 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from dpcore._validation import check_unmasked
+from dpcore.interop.diffprivlib import _statistics
 from dpcore.interop.diffprivlib._draws import Array
 
+_BOUNDS_ARE_MISSING = (
+    "Bounds have not been specified and will be calculated on the data provided. This will "
+    "result in additional privacy leakage. To ensure differential privacy and no additional "
+    "privacy leakage, specify bounds for each dimension."
+)
 _RANGE_IS_MISSING = (
     "Range parameter has not been specified. Falling back to taking range from the data.\n"
     "To ensure differential privacy, and no additional privacy leakage, the range must be "
@@ -104,17 +111,89 @@ def _density(counts: Array, edges: Any) -> Array:
     return counts / total if total > 0 else counts
 
 
+class Statistics:
+    """`_sum`, `_mean` and `_var` of `diffprivlib.tools.utils`, which all its sums, means, variances and deviations call."""
+
+    def __init__(self, module: Any, mechanisms: Any) -> None:
+        self._peer, self._mechanisms = module, mechanisms
+        self._release: dict[Any, _statistics.Release] = {}
+
+    def functions(self) -> Iterator[tuple[str, Callable[..., Any]]]:
+        """Their names, and what replaces them."""
+        yield "_sum", self._served(self._peer._sum, self._sums)
+        yield "_mean", self._served(self._peer._mean, _statistics.released_means)
+        yield "_var", self._served(self._peer._var, _statistics.released_variances)
+
+    def _sums(self, mechanisms: Any, cells: _statistics.Cells, epsilon: float, state: Any) -> Array:
+        release = _statistics.released_integers if cells.whole else _statistics.released_sums
+        return release(mechanisms, cells, epsilon, state)
+
+    def _served(self, original: Callable[..., Any], release: _statistics.Release) -> Callable[..., Any]:
+        peer = self._peer
+
+        @wraps(original)
+        def statistic(array: Any, epsilon: float = 1.0, bounds: Any = None, axis: Any = None, dtype: Any = None,
+                      keepdims: bool = False, random_state: Any = None, accountant: Any = None, nan: bool = False) -> Any:  # fmt: skip
+            state = peer.check_random_state(random_state)
+            _check_unmasked(array)
+            if bounds is None:
+                warnings.warn(_BOUNDS_ARE_MISSING, peer.PrivacyLeakWarning, stacklevel=2)
+                bounds = np.nanmin(array), np.nanmax(array)
+            if nan and type(array) is not np.ndarray and (made := np.asarray(array)).dtype.kind in "biu":
+                array = made.astype(np.float64)  # whether a list holds a NaN is private
+            if axis is not None or keepdims:
+                return peer._wrap_axis(
+                    statistic, array, epsilon=epsilon, bounds=bounds, axis=axis, dtype=dtype, keepdims=keepdims, random_state=state,
+                    accountant=accountant, nan=nan,
+                )  # fmt: skip
+            lower, upper = self.bounds(statistic, bounds, dtype)
+            account = peer.BudgetAccountant.load_default(accountant)
+            account.check(epsilon, 0)
+            records = np.asarray(np.ravel(array))
+            if not records.size:
+                return original(array, epsilon, bounds, dtype=dtype, random_state=state, accountant=account, nan=nan)
+            released = self.released(statistic, records[np.newaxis], (lower, upper), epsilon, dtype, state, nan=nan)[0]
+            account.spend(epsilon, 0)
+            return int(released) if isinstance(released, np.integer) else released
+
+        self._release[statistic] = release
+        return statistic
+
+    def serves(self, func: Any) -> bool:
+        """Whether `released` knows the statistic."""
+        return func in self._release
+
+    def bounds(self, func: Any, bounds: Any, dtype: Any) -> tuple[Any, Any]:
+        """The bounds after the peer's checks: integers if records are cut to integers, else as given and not as `dtype` has them."""
+        lower, upper = self._peer.check_bounds(bounds, shape=0, dtype=dtype)
+        if not self._is_whole(func, dtype):
+            lower, upper = self._peer.check_bounds(bounds, shape=0)
+        return lower, upper
+
+    def _is_whole(self, func: Any, dtype: Any) -> bool:
+        if dtype is None:
+            return False
+        return issubclass(dtype, self._peer.Integral) if self._release[func] == self._sums else np.dtype(dtype).kind in "iu"
+
+    def released(self, func: Any, table: Array, bounds: Any, epsilon: float, dtype: Any, state: Any, *, nan: bool) -> Array:
+        """The statistic of each row of the table, with noise."""
+        missing = nan and table.dtype.kind not in "biu"
+        lower, upper = bounds
+        cells = _statistics.Cells(_statistics.numbers(table), lower, upper, self._is_whole(func, dtype), missing)
+        return self._release[func](self._mechanisms, cells, epsilon, state)
+
+
+def _check_unmasked(array: Any) -> None:
+    """Raise for a masked array: diffprivlib's sensitivities count the entries that it hides."""
+    if type(array) not in (list, tuple) or not set(map(type, array)) <= {float, int}:
+        check_unmasked("array", array)
+
+
 class Axes:
     """`_wrap_axis` of `diffprivlib.tools.utils`: the statistics of all cells at once, then their noise."""
 
-    def __init__(self, module: Any) -> None:
-        self._peer = module
-        self._mechanisms = {module._mean: self._for_mean, module._var: self._for_variance, module._sum: self._for_sum}
-        self._statistics: dict[Any, Any] = {
-            module._mean: (np.mean, np.nanmean),
-            module._var: (np.var, np.nanvar),
-            module._sum: (np.sum, np.nansum),
-        }
+    def __init__(self, module: Any, statistics: Statistics) -> None:
+        self._peer, self._statistics = module, statistics
 
     def wrap_axis(self) -> Callable[..., Any]:
         """The function with the peer's signature."""
@@ -123,7 +202,7 @@ class Axes:
         @wraps(original)
         def _wrap_axis(func: Any, array: Any, *, axis: Any, keepdims: Any, epsilon: Any, bounds: Any, **kwargs: Any) -> Any:
             options = dict(axis=axis, keepdims=keepdims, epsilon=epsilon, bounds=bounds, **kwargs)
-            if func not in self._mechanisms or not _is_plain(array) or not _is_narrow(kwargs["dtype"]):
+            if not self._statistics.serves(func) or not _is_plain(array) or not _is_narrow(kwargs["dtype"]):
                 return original(func, array, **options)
             array = np.asarray(array)
             result = np.zeros_like(array).sum(axis=axis, keepdims=keepdims)
@@ -143,35 +222,15 @@ class Axes:
 
     def _released(self, func: Any, cells: Array, epsilon: float, bounds: Any, options: dict[str, Any]) -> Array:
         lower, upper = (np.broadcast_to(np.asarray(bound, float), len(cells)) for bound in bounds)
-        dtype, statistic = options["dtype"], self._statistics[func][bool(options["nan"])]
-        actual = statistic(np.clip(cells, lower[:, None], upper[:, None]), axis=1, dtype=dtype)
+        dtype, state = options["dtype"], options["random_state"]
         parts = []
         for low, high, places in _groups(lower, upper):
-            a, b = self._peer.check_bounds((low, high), shape=0, dtype=dtype)
-            mechanism = self._mechanisms[func](epsilon, a, b, cells.shape[1], dtype, options["random_state"])
-            parts.append((places, mechanism.randomise(actual[places])))
+            pair = self._statistics.bounds(func, (low, high), dtype)
+            parts.append((places, self._statistics.released(func, cells[places], pair, epsilon, dtype, state, nan=options["nan"])))
         released = np.empty(len(cells), parts[0][1].dtype)
         for places, values in parts:
             released[places] = values
         return released
-
-    def _for_mean(self, epsilon: float, lower: Any, upper: Any, n: int, dtype: Any, state: Any) -> Any:
-        del dtype
-        return self._peer.LaplaceTruncated(
-            epsilon=epsilon, delta=0, sensitivity=(upper - lower) / n, lower=lower, upper=upper, random_state=state
-        )
-
-    def _for_variance(self, epsilon: float, lower: Any, upper: Any, n: int, dtype: Any, state: Any) -> Any:
-        del dtype
-        sensitivity = ((upper - lower) / n) ** 2 * (n - 1)
-        return self._peer.LaplaceBoundedDomain(
-            epsilon=epsilon, delta=0, sensitivity=sensitivity, lower=0, upper=((upper - lower) ** 2) / 4, random_state=state
-        )
-
-    def _for_sum(self, epsilon: float, lower: Any, upper: Any, n: int, dtype: Any, state: Any) -> Any:
-        whole = dtype is not None and issubclass(dtype, self._peer.Integral)
-        kind = self._peer.GeometricTruncated if whole else self._peer.LaplaceTruncated
-        return kind(epsilon=epsilon, sensitivity=upper - lower, lower=lower * n, upper=upper * n, random_state=state)
 
 
 def _is_plain(array: Any) -> bool:
