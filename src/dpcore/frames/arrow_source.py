@@ -48,6 +48,7 @@ def read_array(cells: pa.Array) -> pa.Array:
         return cells
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(cells.indices, read_array(cells.dictionary), ordered=kind.ordered, safe=False)
+    cells.view(pa.binary_view()).validate(full=True)  # before it is followed to where it points
     return texts_of_views(cells) if kind == pa.large_string() else cells.cast(kind)
 
 
