@@ -141,7 +141,14 @@ def _known_dtypes() -> list[type]:
 def _labelled(codes: Any, labels: Any, which: slice) -> Read:
     """What reads rows of which each has the number of a label, −1 if it has none."""
     dictionary = _reader(labels, which)(which)
-    return lambda rows: pa.DictionaryArray.from_arrays(pa.array(codes[rows], mask=codes[rows] < 0), dictionary)
+
+    def read(rows: slice) -> pa.Array:
+        numbers = codes[rows]
+        absent = numbers < 0
+        indices = pa.array(numbers, mask=absent if absent.any() else None)
+        return pa.DictionaryArray.from_arrays(indices, dictionary, safe=False)  # `checked` looks at the numbers
+
+    return read
 
 
 def _of_numpy(cells: Any) -> pa.Array:
