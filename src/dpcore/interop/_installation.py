@@ -191,21 +191,20 @@ class Installation:
     def _restore(self, generation: Any) -> None:
         """Put back what was there. An attribute that the peer's own reload has put back already stays."""
         for item, _ in generation.kept:
-            if (current := item.current()) is not item.new and self._stranger(item, current) is not None:
+            if (current := item.current()) is not item.new and _home(current) not in self._homes(item):
                 raise ForeignPatchError(f"{item} was replaced again after install(); undo that first, then call uninstall()")
         for item, original in reversed(generation.kept):
             if item.current() is item.new:
                 item.put(original)
 
-    def _stranger(self, item: Replacement, value: Any) -> str | None:
-        """The library, neither the peer nor one that may define its attributes, that a value is from."""
-        home = _home(value)
-        return home if home not in (None, self._peer.module.partition(".")[0], *item.homes) else None
+    def _homes(self, item: Replacement) -> tuple[str, ...]:
+        """The packages that may define what the peer itself has there."""
+        return (self._peer.module.partition(".")[0], *item.homes)
 
     def _apply(self, options: dict[str, Any]) -> list[tuple[Replacement, Any]]:
         wanted = [(item, item.current()) for item in self._replacements(**options)]
         for item, original in wanted:
-            if (home := self._stranger(item, original)) is not None:
+            if (home := _home(original)) is not None and home not in self._homes(item):
                 raise ForeignPatchError(f"{item} is no longer {self._peer.module}'s own: {home} has replaced it; undo that first")
         done = 0
         try:
