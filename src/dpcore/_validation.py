@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
 import re
@@ -145,14 +146,17 @@ _NAMES = {np.dtype(name): name for name in (*REAL_DTYPES, "uint64", "bool")}
 """Names of dtypes in native byte order. NumPy puts a name together each time it is asked, which takes longer than a kernel's whole call."""
 
 
-def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str = "") -> npt.NDArray[Any]:
+def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str = "", exact_columns: bool = False) -> npt.NDArray[Any]:
     """Return `value` as an array if its dtype is among `dtypes`, in native byte order.
 
     Masked arrays are refused at any depth, and so are object arrays and integers that would lose digits in an array. The result is a plain
     array, because subclasses index, reduce and multiply by their own rules. `advice` ends the message about floats given for integers.
+    With `exact_columns`, tables are refused whose columns one array does not hold exactly: where numbers are clamped, that does no harm.
     """
     if type(value) is not np.ndarray:
-        value = _as_array(name, value)
+        table, value = value, _as_array(name, value)
+        if exact_columns:
+            _check_columns(name, table, value.dtype)
     if _NAMES.get(value.dtype) not in dtypes:
         order = "" if value.dtype.isnative else " in foreign byte order"
         found = dtype_words(value.dtype)
@@ -184,10 +188,11 @@ def _as_array(name: str, value: object) -> npt.NDArray[Any]:
         if array.dtype.kind == alike:
             return array
     check_unmasked(name, value)
-    try:
+    array: npt.NDArray[Any] | None = None
+    with contextlib.suppress(Exception):  # other libraries raise errors of their own, which may show a value
         array = np.asanyarray(value)
-    except (ValueError, TypeError, OverflowError):
-        raise ParameterTypeError(f"{name} must be a number or an array of numbers, got {type(value).__name__}") from None
+    if array is None:
+        raise ParameterTypeError(f"{name} must be a number or an array of numbers, got {type(value).__name__}")
     check_unmasked(name, array)  # what an object's __array__ gave
     if array.dtype.kind == "f" and not isinstance(value, np.ndarray):
         _check_digits(name, value, array.dtype)
@@ -211,7 +216,7 @@ def _is_masked(item: object) -> bool:
         return isinstance(interface, dict) and interface.get("mask") is not None
     try:
         return _is_masked(np.asanyarray(item))
-    except (ValueError, TypeError, OverflowError):
+    except Exception:
         return False  # the conversion of the whole raises the error
 
 
@@ -255,6 +260,26 @@ def _check_digits(name: str, value: object, dtype: np.dtype[Any]) -> None:
         if any(abs(v) > 2**53 and (abs(v) >= 2**1023 or int(dtype.type(v)) != v) for v in given):
             raise ParameterTypeError(
                 f"{name} must hold integers of at most 64 bits, and next to floats only ones that float64 holds; item {position} is not"
+            )
+
+
+_AMONG_FLOATS = re.compile(r"(bool|boolean|u?int(8|16|32)|float(16|32|64)?|halffloat|double)\b", re.IGNORECASE)
+"""Names of types that pandas, polars and Arrow give columns whose numbers float64 holds."""
+
+
+def _check_columns(name: str, value: object, dtype: np.dtype[Any]) -> None:
+    """Raise if `value` is a table with numbers that an array of this dtype need not hold: integers of 64 bits or decimals among floats.
+
+    The types of the columns decide it, and not what is in them.
+    """
+    if dtype.kind != "f" or isinstance(value, np.ndarray | list | tuple):
+        return
+    schema = getattr(value, "schema", None)
+    types = getattr(value, "dtypes", None) if not hasattr(schema, "types") else schema.types  # type: ignore[union-attr]
+    for kind in types if isinstance(types, Sequence) else getattr(types, "array", ()):
+        if _AMONG_FLOATS.match(str(kind)) is None:
+            raise ParameterTypeError(
+                f"{name} must have columns that one array of floats holds exactly, got one of {kind} beside floats; give them one type"
             )
 
 

@@ -442,7 +442,9 @@ def _whole(values: Any, bounds: Interval | None) -> Any:
 
 
 def _real_array(values: Any, bounds: Interval | None) -> npt.NDArray[Any]:
-    return check_array("values", values, REAL_DTYPES) if bounds is None else check_array("records", values, _CLAMPED_REALS)
+    if bounds is not None:
+        return check_array("records", values, _CLAMPED_REALS)
+    return check_array("values", values, REAL_DTYPES, exact_columns=True)
 
 
 def _integer_array(values: Any, bounds: Interval | None) -> npt.NDArray[Any]:

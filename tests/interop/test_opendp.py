@@ -10,6 +10,7 @@ import pytest
 
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.interop import opendp as fast
+from support.distances import DRAWS, keeps_distance, neighbours
 from support.opendp import FEATURES, SUMS, array_space, atoms, dp, features, list_space, number_space, score_space
 
 MAKERS = {"laplace": fast.make_laplace, "gaussian": fast.make_gaussian}
@@ -288,3 +289,38 @@ def test_an_interrupt_ends_the_call_and_not_the_process(monkeypatch):
         fast.make_laplace(*number_space(), 1.0)(5.0)
     monkeypatch.undo()
     assert isinstance(measurement(5.0), float)
+
+
+# Types
+
+ATOMS = ("f64", "f32", "i64", "i32", "u64", "u32", "usize")
+"""OpenDP's types of numbers that noise takes; `DTYPES` has those of arrays."""
+
+
+@pytest.mark.parametrize("form", ["list", "array"])
+@pytest.mark.parametrize("kind", ATOMS)
+def test_neighbours_of_every_type_keep_their_distance(kind, form):
+    for v, w in neighbours(DTYPES[kind])[:12]:
+        base = int(v) if kind[0] != "f" else 0
+
+        def release(value, scale, base=base):
+            data = np.full(DRAWS, value, DTYPES[kind])
+            domain = dp.numpy.arrayd_domain(shape=(DRAWS,), T=kind) if form == "array" else dp.vector_domain(atoms(kind))
+            found = fast.make_laplace(domain, dp.l1_distance(T="f64"), scale)(data if form == "array" else data.tolist())
+            return [int(x) - base for x in found] if kind[0] != "f" else found
+
+        assert keeps_distance(release, v, w), (v, w)
+
+
+def test_types_of_opendp_are_served_or_refused():
+    for kind in ("i8", "i16", "u8", "u16", "i128", "u128", "bool", "String"):
+        with pytest.raises(ParameterError if kind in {"bool", "String"} else dp.OpenDPException):
+            fast.make_laplace(dp.vector_domain(dp.atom_domain(T=kind)), dp.l1_distance(T="f64"), 1.0)
+
+
+@pytest.mark.parametrize("kind", ["u64", "usize"])
+def test_synthetic_samples_take_unsigned_integers(kind):
+    for domain in (dp.vector_domain(atoms(kind)), dp.numpy.arrayd_domain(shape=(3,), T=kind)):
+        measurement = fast.make_ks_exponential(domain, dp.change_one_distance(), 0.5, bounds=(0, 10), draws=5, bins=4)
+        records = np.array([1, 2**63 + 5, 2**64 - 1], np.uint64)
+        assert len(measurement(records)) == 5

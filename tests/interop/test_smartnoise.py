@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+import sqlite3
 import sys
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +20,7 @@ from dpcore import noise
 from dpcore.errors import DataError
 from dpcore.interop import smartnoise
 from support import laws
+from support.distances import NUMPY, PYTHON, exact, excess_of_sums, loss_bound, neighbours, rows_whose_sums_round_apart
 from support.smartnoise import (
     BY_EDUCATION,
     FEW_COLUMNS,
@@ -331,6 +335,10 @@ def test_a_scale_of_zero_is_left_to_smartnoise(monkeypatch):
 
 # Values
 
+NOT_TAKEN = {
+    complex, np.complex64, np.complex128, np.clongdouble, np.bytes_, np.void, np.datetime64, np.timedelta64,
+}  # fmt: skip
+
 
 def test_values_are_converted_as_smartnoise_does():
     mechanism = ours("laplace", 1000.0)
@@ -351,7 +359,50 @@ def test_integers_of_64_bits_enter_exactly():
         keyed = [ours("laplace", 1e-3).release(rows) for _ in range(3000)]
         assert len({first % 2 for first, *_ in keyed}) <= 2
     assert smartnoise._entered(np.int64(2**53 + 1)) == 2**53 + 1
-    assert smartnoise._entered(2**63) == 2.0**63
+    assert smartnoise._entered(2**63) == Fraction(2**63)
+
+
+TAKEN = [*(kind for kind in (*PYTHON, *NUMPY) if kind not in NOT_TAKEN | {np.str_}), str]
+
+
+@pytest.mark.parametrize("kind", TAKEN, ids=lambda kind: kind.__name__)
+def test_neighbours_of_every_type_keep_their_distance(kind):
+    """OpenDP takes whatever `float` takes. Floats of Python, and lists of one type, have ways of their own."""
+    pairs = [tuple(map(str, pair)) for pair in neighbours(Decimal)] if kind is str else neighbours(kind)
+    draws = 150 if any(type(smartnoise._entered(each)) is Fraction for pair in pairs for each in pair) else 600
+    for v, w in pairs[:: 3 if kind is int else 1]:
+        apart = abs(exact(Decimal(v) if kind is str else v) - exact(Decimal(w) if kind is str else w))
+        for several in (1, 2):
+
+            def release(value, several=several, apart=apart):
+                served = ours("laplace", 1.0)
+                served.scale = float(apart)
+                return [served.release([value] * several)[-1] for _ in range(draws)]
+
+            assert loss_bound(release(v), release(w)) <= 1.0, (v, w)
+
+
+@pytest.mark.parametrize("kind", sorted(NOT_TAKEN, key=str), ids=lambda kind: kind.__name__)
+def test_types_that_are_no_numbers_are_refused(kind):
+    value = np.datetime64("2026-01-01") if kind is np.datetime64 else np.void(b"1") if kind is np.void else kind(1)
+    with pytest.raises(DataError, match="vals must be numbers"):
+        ours("laplace").release([value])
+
+
+def test_a_twin_that_makes_floats_of_integers_is_rejected(monkeypatch):
+    monkeypatch.setattr(smartnoise, "_entered", float)
+    served = ours("laplace", 1.0)
+    served.scale = 2.0
+    near = ([served.release([value])[0] for _ in range(400)] for value in (2**63 + 1023, 2**63 + 1025))
+    assert loss_bound(*near) > 1.0
+
+
+def test_decimals_of_any_size_are_numbers():
+    served = ours("laplace", 1.0)
+    huge = sys.float_info.max
+    sizes = {"1e999999999": huge, "-1e999999999": -huge, "1e-999999999": 0, "NaN": 0, "sNaN": 0, "Infinity": huge, "1e400": huge}
+    for text, wanted in sizes.items():
+        assert served.release([Decimal(text)])[0] == pytest.approx(wanted, abs=1e4)
 
 
 @pytest.mark.parametrize("values", [["secret"], [None], [object()], [1, "secret"], [1.0, [2]]])
@@ -359,3 +410,27 @@ def test_what_is_no_number_is_refused_without_showing_it(values):
     with pytest.raises(DataError, match="vals must be numbers, got one of type") as refused:
         ours("laplace").release(values)
     assert "secret" not in str(refused.value)
+
+
+def test_the_sum_of_floats_in_a_database_moves_further_than_opendp_allows():
+    """What the page says of `SUM` of floats: a row of at most 1 more, and SQLite's sums are further apart than the sensitivity."""
+    allowed = smartnoise.sensitivity_of_sum(0.0, 1.0, 1)
+    totals = []
+    for rows in rows_whose_sums_round_apart(100_000):
+        with contextlib.closing(sqlite3.connect(":memory:")) as database:
+            database.execute("CREATE TABLE t (x REAL)")
+            database.executemany("INSERT INTO t VALUES (?)", ([row] for row in rows))
+            ((total,),) = database.execute("SELECT SUM(CASE WHEN x < 0 THEN 0 WHEN x > 1 THEN 1 ELSE x END) FROM t")
+        totals.append(Fraction(total))
+    moved = totals[1] - totals[0]
+    if sqlite3.sqlite_version_info >= (3, 43):  # compensates the error of each addition
+        assert abs(moved) <= allowed
+    else:
+        assert moved == 1 + excess_of_sums(100_000)
+        assert moved > allowed
+
+
+def test_a_frame_of_aggregates_keeps_its_integers():
+    """SmartNoise makes one array of a frame, in which integers beside floats are floats."""
+    frame = pd.DataFrame({"n": [2**53 + 1, 2**53 + 3], "x": [0.5, 1.5]})
+    assert smartnoise._rows(frame) == [("n", "x"), (2**53 + 1, 0.5), (2**53 + 3, 1.5)]

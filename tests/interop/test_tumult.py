@@ -21,6 +21,7 @@ from dpcore import DataError
 from dpcore.errors import ForeignPatchError, UntestedVersionWarning
 from dpcore.interop import tumult
 from support import laws
+from support.distances import DRAWS, NUMPY, distance, keeps_distance, loss_bound, neighbours
 from support.tumult import (
     MECHANISMS,
     WHOLE,
@@ -303,3 +304,59 @@ def test_threads_draw_apart(installed):
     together = np.concatenate(found)
     assert len({part.tobytes() for part in found}) == 64
     assert fit("AddGaussianNoise", 4.0, together) > laws.ERROR_RATE
+
+
+# Types
+
+REALS = (
+    int,
+    float,
+    np.float16,
+    np.float32,
+    np.float64,
+    np.longdouble,
+    np.int8,
+    np.int16,
+    np.int32,
+    np.int64,
+    np.uint8,
+    np.uint16,
+    np.uint32,
+    np.uint64,
+)
+SERIES = (np.float32, np.float64, np.int8, np.int16, np.int32, np.int64)
+
+
+@pytest.mark.parametrize("kind", REALS, ids=lambda kind: kind.__name__)
+def test_neighbours_of_every_type_of_numbers_keep_their_distance(kind):
+    """Numbers that `__call__` of a measurement takes. As floats, 2^63 + 1024 and the next integer are 2,048 apart."""
+    draws = 150 if kind in {int, np.uint64, np.longdouble} else 600
+    for v, w in neighbours(kind)[:: 3 if kind is int else 1]:
+        law = tumult.Law("laplace", distance(v, w))
+        assert loss_bound(*([law.number(value) for _ in range(draws)] for value in (v, w))) <= 1.0, (v, w)
+
+
+@pytest.mark.parametrize("kind", SERIES, ids=lambda kind: kind.__name__)
+def test_neighbours_in_a_series_keep_their_distance(kind):
+    for v, w in neighbours(kind):
+        assert keeps_distance(lambda value, scale: tumult.Law("laplace", scale).noised(np.full(DRAWS, value)), v, w)
+
+
+def test_types_of_series_are_served_or_left_to_tumult():
+    for kind in NUMPY:
+        assert tumult.Law("laplace", 1.0).takes(np.dtype(kind)) == (kind in {*SERIES, np.longlong})
+
+
+def test_integer_noise_ends_at_int64(installed):
+    for name in WHOLE:
+        for value in (2**63 - 1, 2**63, 2**64, 2**70):
+            assert 2**63 - 400 <= mechanism(name, "2")(value) <= 2**63 - 1
+
+
+def test_a_twin_that_makes_floats_of_integers_is_rejected(installed, monkeypatch):
+    served = mechanism("AddLaplaceNoise", "2")
+    near = [[served(value) for _ in range(150)] for value in (2**63 + 1023, 2**63 + 1025)]
+    assert loss_bound(*near) <= 1.0
+    monkeypatch.setattr(tumult._entering, "number", float)
+    near = [[served(value) for _ in range(150)] for value in (2**63 + 1023, 2**63 + 1025)]
+    assert loss_bound(*near) > 1.0

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from dpcore.interop import tumult
 from support import laws
+from support.distances import excess_of_sums, rows_whose_sums_round_apart
 from support.tumult import MECHANISMS, WHOLE, AddNoiseToSeries, fit, mechanism, pd, series
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of pandas, pyspark and distutils about each other
@@ -201,3 +203,19 @@ def test_the_code_on_the_page_runs(spark, repository):
     tumult.uninstall()
     assert len(blocks) >= 2
     assert "1/2" in shown.getvalue()
+
+
+def test_the_sum_of_a_float_column_moves_further_than_a_row(spark):
+    """What the page says of `Sum` of floats: the stability is 1, and the sums of two tables that differ by a 1 are further apart."""
+    from tmlt.core.domains.spark_domains import SparkDataFrameDomain, SparkFloatColumnDescriptor
+    from tmlt.core.metrics import SymmetricDifference
+    from tmlt.core.transformations.spark_transformations.agg import Sum
+
+    domain = SparkDataFrameDomain({"x": SparkFloatColumnDescriptor()})
+    total = Sum(input_domain=domain, input_metric=SymmetricDifference(), measure_column="x", lower=0, upper=1)
+    found = []
+    for rows in rows_whose_sums_round_apart(2000):
+        frame = spark.createDataFrame(pd.DataFrame({"x": rows})).coalesce(1)
+        found.append(Fraction(float(total(frame))))
+    assert total.stability_function(1) == 1
+    assert found[1] - found[0] == 1 + excess_of_sums(2000)

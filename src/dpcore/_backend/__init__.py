@@ -19,7 +19,7 @@ from dpcore._backend.hash import HASH_KEY_BYTES, add_row_hashes, add_text_hashes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
 from dpcore._backend.memory import Key, contiguous, fresh_key, separate, wiped_copy, wiped_empty
-from dpcore._backend.noise import Bounds, default_grid, float_noise, int_noise, short_float_call, short_int_call
+from dpcore._backend.noise import Bounds, default_grid, float_noise, fraction_noise, int_noise, short_float_call, short_int_call
 from dpcore._backend.partitions import Brackets, below_brackets
 from dpcore._backend.release import (
     COSINE_GRID,
@@ -116,6 +116,7 @@ __all__ = [
     "flip_packed",
     "float_noise",
     "for_ranges",
+    "fraction_noise",
     "fresh_key",
     "grouped_pairs",
     "hadamard_response",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from dpcore._backend import threads as sizes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code, secure_cipher
 from dpcore._backend.threads import for_ranges
-from dpcore._backend.words import KernelWords, Position
+from dpcore._backend.words import KernelWords, Position, call_words
 from dpcore._exact.pending import TABLE_LIMIT, Kind, Pending
 from dpcore._kernels import _noise
 from dpcore.errors import DataError
@@ -183,6 +184,14 @@ def float_noise(
         _check_values(call, values, bounds, threads)
         raise DataError("values must not be changed by another thread during the call") from None
     return result
+
+
+def fraction_noise(kind: Kind, value: Fraction, scale: float, grid: float, position: Position) -> float:
+    """x + noise for a number that may be no float, by the exact tier. Of a float it is what `float_noise` gives."""
+    from dpcore._exact.handover import fraction
+
+    first = position[2]
+    return fraction(kind, call_words(position), first, value, scale, grid)
 
 
 def _streams(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> bool:

@@ -50,11 +50,15 @@ def _normal(words: Words, element: int, attempt: int) -> Callable[[int], Interva
 
 def real(kind: Kind, words: Words, pending: Pending, scale: float, grid: float) -> float:
     """R(x + scale·W) of one sample."""
-    value = Fraction(pending.x) + Fraction(pending.x_low)
+    return fraction(kind, words, pending.element, Fraction(pending.x) + Fraction(pending.x_low), scale, grid)
+
+
+def fraction(kind: Kind, words: Words, element: int, value: Fraction, scale: float, grid: float) -> float:
+    """R(x + scale·W) for any rational number x."""
     if kind == "laplace":
-        sample = sampling.standard_laplace(_bulk(words, pending.element), _more(words, MORE, pending.element))
+        sample = sampling.standard_laplace(_bulk(words, element), _more(words, MORE, element))
     else:
-        sample = _normal(words, pending.element, 0)
+        sample = _normal(words, element, 0)
     return sampling.round_release(value, scale, grid, sample)
 
 

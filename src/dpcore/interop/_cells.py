@@ -105,11 +105,6 @@ def whole_of(cells: pa.Array) -> Array:
     return np.where(high == low >> 63, low, np.where(high < 0, -INT64_MAX - 1, INT64_MAX))
 
 
-def within_int64(numbers: Array) -> Array:
-    """Unsigned integers of 64 bits as int64, those beyond it as its end; all others as they are."""
-    return np.minimum(numbers, np.uint64(INT64_MAX)).view(np.int64) if numbers.dtype == np.uint64 else numbers
-
-
 def label_codes(cells: pa.Array, labels: pa.Array) -> Array:
     """Codes of text, or of a dictionary of texts, by a look-up of the labels; `ABSENT` for all others and for nulls."""
     if pa.types.is_dictionary(cells.type):

@@ -15,6 +15,7 @@ from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.interop import _cells as cells_of
 from dpcore.interop._cells import FLOATS, INTEGERS, SIGNED, UNSIGNED
+from dpcore.interop._entering import within_int64
 
 if TYPE_CHECKING:
     from dpcore.interop._cells import Array, Mask
@@ -75,7 +76,7 @@ class Form(ABC):
 
     def prepared(self, numbers: Array) -> Array:
         """Numbers as the mechanism takes them: unsigned integers of 64 bits as int64, cut at its end, all others as they are."""
-        return cells_of.within_int64(numbers)
+        return within_int64(numbers)
 
     def room(self, kind: pa.DataType, n: int) -> Array | None:  # noqa: ARG002
         """Memory for n reports that `draw` writes to, so that chunks share one piece of it; None if it makes its own."""
@@ -114,7 +115,7 @@ class _OfNumbers(Form):
         """Unsigned integers of 64 bits as int64, cut at its end, by which no two come further apart; as floats where they are clamped."""
         if numbers.dtype == np.uint64 and self.clamps and not isinstance(self, Integers):
             return numbers.astype(np.float64)
-        return cells_of.within_int64(numbers)
+        return within_int64(numbers)
 
     def _is_number(self, kind: pa.DataType) -> bool:
         return kind in INTEGERS or kind in FLOATS or cells_of.is_whole_decimal(kind)

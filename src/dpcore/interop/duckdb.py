@@ -94,6 +94,12 @@ def release(
     for name, each in table.columns.items():
         each.check_declared(f"the column {name!r}")
     chosen = relation.select(*map(duckdb.ColumnExpression, names))
+    for name, kind in zip(names, chosen.types, strict=True):
+        if name in table.columns and kind.id == "uhugeint":  # Arrow's decimals of 128 bits have a sign
+            raise ParameterTypeError(
+                f"the column {name!r} is UHUGEINT, which Arrow would read as negative from 2^127 on; cast it in the query, for example "
+                f"least({name}, 9223372036854775807)::BIGINT"
+            )
     given = _evaluated(chosen.limit(0)).schema
     results = table.schema(given)  # raises before the query runs
     kept = {name: kind for name, kind in zip(names, chosen.types, strict=True) if results.field(name).type == given.field(name).type}

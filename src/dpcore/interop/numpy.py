@@ -205,12 +205,15 @@ class KeyedBitGenerator(np.random.BitGenerator):
             raise ParameterError(f"state must be of a {type(self).__name__}, got one of {name!r}")
         try:
             inner, has_half, half = value["state"], value["has_uint32"], value["uinteger"]
+            if not isinstance(inner, Mapping):
+                raise ParameterTypeError(f"the entry 'state' of state must be a dict, got {type(inner).__name__}")
             key, position = inner["key"], inner["position"]
         except KeyError as error:
             raise ParameterError(f"state has no {error.args[0]!r}") from None
         key = check_integer("the key of state", key, low=0, high=(1 << 256) - 1)
         position = check_integer("the position of state", position, low=0, high=POSITIONS - 1)
-        half = check_integer("uinteger of state", half, low=0, high=(1 << 32) - 1)
+        has_half = check_integer("has_uint32 of state", has_half, low=0, high=1)
+        half = check_integer("uinteger of state", half, low=0, high=(1 << 32) - 1 if has_half else 0)
         return key.to_bytes(KEY_BYTES, "little"), position, half if has_half else None
 
     def advance(self, delta: int) -> KeyedBitGenerator:

@@ -6,17 +6,14 @@ import functools
 import importlib
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpcore import accounting, noise
-from dpcore._validation import REAL_DTYPES
+from dpcore.interop import _entering
 from dpcore.interop._installation import Installation, Installed, Replacement
 from dpcore.interop._peers import Peer
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["PEER", "install", "uninstall"]
 
@@ -47,7 +44,8 @@ def install() -> Installed:
     Notes
     -----
     Replaced is ``AdditiveMechanism.add_noise``, for values that are NumPy arrays of bools, integers or floats. They become float64 arrays
-    of the same shape. Single numbers and other arrays get PipelineDP's own noise.
+    of the same shape. Single numbers and other arrays get PipelineDP's own noise. Integers beyond int64 count as its end, and long doubles
+    are refused: as float64 they may come further apart than their sensitivity says.
 
     Guarantee: the noise has exactly the law that the mechanism names, with its scale rounded up. Sensitivities, budgets and contribution
     bounds are PipelineDP's.
@@ -132,7 +130,7 @@ def _add_noise(original: Callable[[Any, Any], Any], laws: dict[type, Law]) -> Ca
             return original(self, value)
         draw, scale_of = law
         scale, (least, most) = scale_of(self), noise.FLOAT_SCALE
-        return draw(_real(value), scale) if least <= scale <= most else original(self, value)
+        return draw(_entering.array("value", value), scale) if least <= scale <= most else original(self, value)
 
     return add_noise
 
@@ -140,11 +138,6 @@ def _add_noise(original: Callable[[Any, Any], Any], laws: dict[type, Law]) -> Ca
 def _is_plain(value: Any) -> bool:
     """Whether this is an array of numbers that has no mask and no methods of its own: PipelineDP answers for everything else."""
     return type(value) in {np.ndarray, np.memmap} and value.dtype.kind in "biuf"
-
-
-def _real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The values, of a type that enters exactly if they have one, else as the float64 that PipelineDP makes of them."""
-    return values if values.dtype in REAL_DTYPES else values.astype(np.float64)
 
 
 _INSTALLATION = Installation(PEER, _replacements)

@@ -7,6 +7,8 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,7 +16,8 @@ import numpy.typing as npt
 
 from dpcore import _backend, accounting, noise
 from dpcore.accounting import _calibration
-from dpcore.errors import DataError
+from dpcore.errors import DataError, ParameterTypeError
+from dpcore.interop import _entering
 from dpcore.interop._installation import Installation, Installed, Replacement
 from dpcore.interop._peers import Peer
 from dpcore.interop._seeds import stream_of
@@ -178,8 +181,8 @@ class ExactNoise:
         Parameters
         ----------
         vals : iterable of numbers
-            Exact aggregates. Integers of 64 bits enter exactly; of others, ``float(v)``, NaN as 0 and infinities as the largest floats,
-            as in OpenDP.
+            Exact aggregates: integers of any size, floats, fractions and decimals, which all enter exactly; NaN as 0 and infinities as
+            the largest floats, as in OpenDP.
 
         Returns
         -------
@@ -201,7 +204,9 @@ class ExactNoise:
             return [self._released(_entered(value)) for value in values]
         return type(self).draw(entered, self.scale, rng=_stream).tolist()  # type: ignore[no-any-return]
 
-    def _released(self, value: float) -> float:
+    def _released(self, value: float | Fraction) -> float:
+        if isinstance(value, Fraction):
+            return _entering.released(self.kind, value, float(self.scale), _stream)
         found = _cell(self.kind, float(self.scale)).release(value, resolve(_stream)) if type(value) is float else None
         return type(self).draw(value, self.scale, rng=_stream) if found is None else found  # type: ignore[no-any-return]
 
@@ -308,20 +313,24 @@ def _array(values: list[Any]) -> npt.NDArray[Any] | None:
     return None
 
 
-def _entered(value: Any) -> int | float:
-    """A value as it gets noise: a function of this value alone, which refuses nothing that OpenDP takes. An int is none of the floats."""
+def _entered(value: Any) -> int | float | Fraction:
+    """A value as it gets noise: a function of this value alone, which refuses no number that OpenDP takes. An int is none of the floats."""
     if type(value) is float and math.isfinite(value):
         return value
-    if isinstance(value, WHOLE) and noise.INT64_MIN <= value <= noise.INT64_MAX:
-        whole = int(value)
-        return float(whole) if -EXACT <= whole <= EXACT else whole
+    if isinstance(value, str):  # SQLite has numbers as text in columns of any type
+        value = _parsed(value)
     try:
-        number = float(value)
-    except (TypeError, ValueError):  # whose messages would show the value
+        entered = _entering.number(value)
+    except ParameterTypeError:
         raise DataError(f"vals must be numbers, got one of type {type(value).__name__}") from None
-    if math.isfinite(number):
-        return number
-    return 0.0 if math.isnan(number) else math.copysign(sys.float_info.max, number)
+    return float(entered) if type(entered) is int and -EXACT <= entered <= EXACT else entered
+
+
+def _parsed(text: str) -> Decimal | str:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return text
 
 
 SERVED = {"Laplace": LaplaceNoise, "Gaussian": GaussianNoise}
@@ -365,6 +374,11 @@ def _with_noise(exact: Any, subquery: Any) -> Any:
     return [exact[0], *zip(*columns, strict=True)]
 
 
+def _rows(frame: Any) -> list[Any]:
+    """A DataFrame of pandas as SmartNoise has it from a database. It would make one array of all columns, in which integers are floats."""
+    return [tuple(frame.columns), *frame.itertuples(index=False, name=None)]
+
+
 class NoisyReader:
     """A reader of SmartNoise whose answers to one subquery have their noise.
 
@@ -399,7 +413,8 @@ def _replacements(random_state: Any) -> Iterator[Replacement]:
 
     @functools.wraps(check)
     def _check_pre_aggregated_columns(self: Any, pre_aggregated: Any, subquery: Any) -> Any:
-        return _with_noise(check(self, pre_aggregated, subquery), subquery)
+        rows = _rows(pre_aggregated) if hasattr(pre_aggregated, "itertuples") else pre_aggregated
+        return _with_noise(check(self, rows, subquery), subquery)
 
     yield Replacement(owner, "get_mechanism", get_mechanism)
     yield Replacement(reader, "_get_reader", _get_reader)

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpcore import noise
 from dpcore._exact.intervals import fraction_up
+from dpcore.interop import _entering
 from dpcore.interop._installation import Installation, Installed, Replacement
 from dpcore.interop._peers import Peer
 
@@ -54,6 +55,14 @@ class Law:
         """Values with noise: int64 for integers, else float64."""
         found: npt.NDArray[Any] = getattr(noise, self.kind)(values, self.scale, threads=threads)
         return found
+
+    def number(self, value: Any) -> int | float:
+        """A number with noise. Integers beyond int64 count as its end for integer noise; all others enter exactly."""
+        if self.whole:
+            return int(getattr(noise, self.kind)(_entering.whole_number(value), self.scale))
+        if isinstance(value, float | np.floating) and not np.isfinite(value):
+            return float(getattr(noise, self.kind)(float(value), self.scale))  # refuses it
+        return _entering.released(self.kind, value, self.scale)  # type: ignore[arg-type]
 
 
 def install() -> Installed:
@@ -182,7 +191,7 @@ def _scalar_call(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
         law = law_of(self)
         if law is None or not isinstance(value, (int | np.integer) if law.whole else (int | float | np.integer | np.floating)):
             return original(self, value)
-        return getattr(noise, law.kind)(int(value) if law.whole else float(value), law.scale)
+        return law.number(value)
 
     return __call__
 

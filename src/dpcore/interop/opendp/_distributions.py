@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore._validation import check_integer, check_positive
 from dpcore.distributions import Box, Cells, ks_exponential
 from dpcore.errors import ParameterError
+from dpcore.interop._entering import within_int64
 from dpcore.interop.opendp._losses import distance, repeated
 from dpcore.interop.opendp._measurements import check_features, make, peer, then
 from dpcore.interop.opendp._noise import finite
@@ -80,7 +81,7 @@ def make_ks_exponential(
 
     def draw(data: Any) -> Any:
         records = space.elements(data)
-        records = finite(records) if space.atom in FLOATS else records
+        records = finite(records) if space.atom in FLOATS else within_int64(records)
         return ks_exponential(records, budget, bounds, draws=draws, bins=bins).draws.copy()  # OpenDP takes no read-only array
 
     return make(space, peer().max_divergence(), draw, lambda d_in: repeated(distance(d_in) // per_change, budget), _RELEASED)
