@@ -188,15 +188,15 @@ def _as_array(name: str, value: object) -> npt.NDArray[Any]:
         if array.dtype.kind == alike:
             return array
     check_unmasked(name, value)
-    array: npt.NDArray[Any] | None = None
+    found: npt.NDArray[Any] | None = None
     with contextlib.suppress(Exception):  # other libraries raise errors of their own, which may show a value
-        array = np.asanyarray(value)
-    if array is None:
+        found = np.asanyarray(value)
+    if found is None:
         raise ParameterTypeError(f"{name} must be a number or an array of numbers, got {type(value).__name__}")
-    check_unmasked(name, array)  # what an object's __array__ gave
-    if array.dtype.kind == "f" and not isinstance(value, np.ndarray):
-        _check_digits(name, value, array.dtype)
-    return np.asarray(array)
+    check_unmasked(name, found)  # what an object's __array__ gave
+    if found.dtype.kind == "f" and not isinstance(value, np.ndarray):
+        _check_digits(name, value, found.dtype)
+    return np.asarray(found)
 
 
 def check_unmasked(name: str, value: object) -> None:
