@@ -23,6 +23,7 @@ __all__ = [
     "PublishedError",
     "StorageError",
     "UntestedVersionWarning",
+    "UnusedEpsilonWarning",
 ]
 
 
@@ -56,6 +57,10 @@ class ForeignPatchError(DpcoreError, RuntimeError):
 
 class UntestedVersionWarning(UserWarning):
     """A module of `dpcore.interop` runs on a version of its peer that its tests did not run with."""
+
+
+class UnusedEpsilonWarning(UserWarning):
+    """An ε was given for an answer that has no noise and costs nothing: the number of all rows, where it is public."""
 
 
 class JobError(ParameterError):

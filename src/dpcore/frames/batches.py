@@ -9,7 +9,7 @@ from dpcore.errors import BudgetError, ParameterError
 from dpcore.frames.found_groups import with_keys
 from dpcore.frames.question import View
 from dpcore.frames.results import Answered, TablePlan, TableResult
-from dpcore.frames.session import Limit
+from dpcore.frames.session import Limit, warn_unused
 from dpcore.frames.views import GroupedTable, Selectable
 from dpcore.privacy import Privacy
 
@@ -61,7 +61,9 @@ class Collected:
             for _, view in sorted({id(each.view.found): each.view for each in self.questions}.items(), key=lambda turn: turn[0]):
                 turns.enter_context(view.turn())  # in one order, so that no two batches wait for each other
             every, self.answered.places = with_keys(self.questions)
-            plan, document = self.session.run(self.session.job(every, self.limit), every)
+            job = self.session.job(every, self.limit)
+            warn_unused(job, 3)
+            plan, document = self.session.run(job, every)
         self.answered.plan, self.answered.document = TablePlan.of(plan), document
 
 

@@ -45,7 +45,7 @@ class Counting:
             Column of the condition. Default: all rows are counted.
         epsilon : float, optional
             Its ε, in (0, ∞). Where the number of rows is public (unit "row", relation "replace", no filter or groups), a count of all rows
-            is exact and costs nothing, and needs no ε.
+            is exact and costs nothing, and needs no ε: one that is given is not used, and `UnusedEpsilonWarning` says so.
         weight : float, optional
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         delta : float, optional

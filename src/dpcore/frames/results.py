@@ -322,6 +322,8 @@ def _line(columns: Mapping[str, Sequence[Any]]) -> str:
     shown = dict(zip(columns, _shown(columns, 0), strict=True))
     if columns[VALUE][0] is None:
         return "no value"
+    if columns[STDERR][0] == 0:
+        return f"{shown[VALUE]} (exact)"
     return shown[VALUE] if columns[LOWER][0] is None else f"{shown[VALUE]} in [{shown[LOWER]}, {shown[UPPER]}]"
 
 

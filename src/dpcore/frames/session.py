@@ -6,12 +6,13 @@ import itertools
 import math
 import re
 import threading
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dpcore._processes import OneProcess
 from dpcore._validation import plain_number
-from dpcore.errors import BudgetError, DataError, JobError, ParameterError
+from dpcore.errors import BudgetError, DataError, JobError, ParameterError, UnusedEpsilonWarning
 from dpcore.frames.found_groups import remember
 from dpcore.frames.question import Question, View
 from dpcore.frames.source import RemoteSource
@@ -172,12 +173,17 @@ class Session:
 
     def _free(self, questions: Sequence[Question]) -> ReleaseJob:
         """The job of a query that names no ε, which only a count of all rows need not do, where their number is public."""
-        job = None
-        if [question.entry["kind"] for question in questions] == ["count"]:
-            job = self.job([replace(questions[0], entry={**questions[0].entry, "epsilon": UNSTATED})])
-        if job is None or job.total.epsilon > 0:
-            raise ParameterError("epsilon is required: what this answer may spend, such as epsilon=0.5")
-        return job
+        from dpcore.batch.release.job import parse_release_job
+
+        refusal = ParameterError("epsilon is required: what this answer may spend, such as epsilon=0.5")
+        if [question.entry["kind"] for question in questions] != ["count"]:
+            raise refusal
+        try:
+            return parse_release_job(self._document(questions, None))
+        except JobError as error:
+            if "epsilon, or in its place weight" in str(error):
+                raise refusal from None
+            raise JobError(_as_of_call(str(error), questions)) from None
 
     def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
         """The plan of a job on this table; no row is read."""
@@ -261,6 +267,14 @@ class Session:
         if positions[-1] >= MAX_QUERIES:
             raise ParameterError(f"a KeyedRandom serves {MAX_QUERIES} queries of tables, and this one has served them all; use another key")
         return positions
+
+
+def warn_unused(job: ReleaseJob, level: int) -> None:
+    """Warn of an ε that was given for an answer without noise, as of the line of the caller that is so many calls away."""
+    from dpcore.batch.release.job import unused_in_words
+
+    for text in unused_in_words(job):
+        warnings.warn(text, UnusedEpsilonWarning, stacklevel=level + 1)
 
 
 def _sum_of(questions: Sequence[Question], key: str) -> float:

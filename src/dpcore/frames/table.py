@@ -14,7 +14,7 @@ from dpcore.frames.batches import Collected, TableBatch, limit_of
 from dpcore.frames.found_groups import with_keys
 from dpcore.frames.question import Question, View
 from dpcore.frames.results import Answered, TablePlan, TableResult
-from dpcore.frames.session import Budget, Session
+from dpcore.frames.session import Budget, Session, warn_unused
 from dpcore.frames.views import GroupedTable, Selectable
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import SecureRandom
@@ -177,7 +177,9 @@ class PrivateTable(Selectable):
         self._session.budget.check_process()  # before any lock, which a forked child may never get
         with question.view.turn():
             questions, places = with_keys([question])
-            plan, document = self._session.run(self._session.job(questions), questions)
+            job = self._session.job(questions)
+            warn_unused(job, 4)
+            plan, document = self._session.run(job, questions)
         return TableResult(Answered(native, name, document, TablePlan.of(plan), places), 0)
 
     def _plan(self, question: Question) -> TablePlan:

@@ -248,7 +248,7 @@ MISTAKES = {
         r'at is a word of SQL: if it is a column, write "at" in double quotes',
     ),
     "aggregate": (lambda t: t.where("cost > avg(cost)").count(epsilon=1.0), "aggregates are queries"),
-    "columns": (lambda _: PrivateTable(pd.DataFrame()).count(epsilon=1.0), "has no columns"),
+    "columns": (lambda _: PrivateTable(pd.DataFrame()).count(), "has no columns"),
     "threads": (lambda t: PrivateTable(t, threads=0), "threads must be in|frame must be"),
     "max_delta": (lambda _: PrivateTable(pd.DataFrame({"a": [1]}), max_delta=1e-6), "max_delta = 1e-06 belongs to max_epsilon"),
     "max_epsilon": (lambda _: PrivateTable(pd.DataFrame({"a": [1]}), max_epsilon=-1), "max_epsilon must be"),

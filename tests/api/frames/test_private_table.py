@@ -377,7 +377,7 @@ def test_what_gives_its_rows_once_is_refused():
         PrivateTable(table.to_reader())
     with pytest.raises(ParameterError, match=r"read twice.*an iterator"):
         PrivateTable(batch for batch in table.to_batches())
-    assert PrivateTable(table.to_reader().read_all()).count(epsilon=1.0).value == 10
+    assert PrivateTable(table.to_reader().read_all()).count().value == 10
 
 
 def test_public_tables_of_a_batch_are_told_apart(frame):

@@ -12,6 +12,9 @@ pytest.importorskip("pandas")
 from support.frames import FRAMES, METHODS, answers_of_job, asked, keyed
 from support.releases import QUERIES, REGIONS, clinic
 
+# The same queries go to tables of every unit and relation, and of some the number of rows is public.
+pytestmark = pytest.mark.filterwarnings("ignore::dpcore.errors.UnusedEpsilonWarning")
+
 BY_REGION = {"group_by": "region", "groups": REGIONS}
 MORE = {
     "median": {"kind": "median", "column": "cost", "grid": {"start": 0, "stop": 120, "step": 0.5}, "missing": 0},

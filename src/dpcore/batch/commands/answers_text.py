@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore._terminal import make_table
 from dpcore.batch.release.group_words import GroupNames, count_of_groups
 from dpcore.batch.release.labels import labelled, with_unit
-from dpcore.batch.release.words import LAWS, as_list, cell_names, key_names, limits_in_words, quantile_name
+from dpcore.batch.release.words import LAWS, as_list, cell_names, is_exact, key_names, limits_in_words, quantile_name
 from dpcore.pages.numbers import misses, percentage_of, plain_name, plain_number, readable, written
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def answer_table(document: Mapping[str, Any]) -> Table:
 
 def notes(document: Mapping[str, Any]) -> list[str]:
     """Notes below the table."""
-    levels = sorted({query["confidence"] for query in document["queries"]})
+    levels = sorted({query["confidence"] for query in document["queries"] if not is_exact(query)})
+    if not levels:
+        return ["\nNo noise was added: the number of rows is public."]
     shares = ", ".join(f"{percentage_of(level)} (about {misses(level)} misses)" for level in levels)
     return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise.", *limits_in_words(document)])]
 

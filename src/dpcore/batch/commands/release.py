@@ -17,7 +17,7 @@ from dpcore.batch.commands.log import Logged, logged
 from dpcore.batch.commands.progress import shown_on
 from dpcore.batch.jobfile.settings import Settings
 from dpcore.batch.privatize import page
-from dpcore.batch.release.job import load_release_job
+from dpcore.batch.release.job import load_release_job, unused_in_words
 from dpcore.batch.tables.sources import bytes_of
 from dpcore.errors import StorageError, reason
 from dpcore.pages.numbers import json_text
@@ -56,7 +56,7 @@ def run(
         options = {"overwrite": overwrite, "curator": curator, "others": words.other_files(job, reports, log)}
         plan, refusal = words.planned(engine.plan, loaded, dry_run=dry_run, **options)
         events.planned(plan, dry_run=dry_run)
-        words.warn(loaded)
+        words.warn(loaded, unused_in_words(loaded))
         if dry_run:
             _print_plan(plan, as_json=wants_json(as_json))
             words.end_dry_run(plan, refusal, "answers")

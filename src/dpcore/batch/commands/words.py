@@ -49,10 +49,10 @@ def other_files(job: Path, reports: Iterable[Path], log: Path | None) -> list[Pl
     return [("the job file", job), *((REPORT, path) for path in reports), *([] if log is None else [(LOG, log)])]
 
 
-def warn(job: JobFile) -> None:
-    """Warn if the job's noise can be repeated, and so removed."""
-    if not job.secure:
-        click.echo(f"warning: {NOT_SECURE}", err=True)
+def warn(job: JobFile, others: Iterable[str] = ()) -> None:
+    """Warn if the job's noise can be repeated, and so removed; and of what else there is."""
+    for text in [*([] if job.secure else [NOT_SECURE]), *others]:
+        echo(f"warning: {text}", err=True)
 
 
 def is_published(publication: Publication, what: str) -> bool:

@@ -131,6 +131,25 @@ class ReleaseJob(JobTables):
                 raise ValueError(f"privacy: {error}") from None
         return self
 
+    @model_validator(mode="after")
+    def _what_is_not_free_has_a_cost(self) -> Self:
+        for position, query in enumerate(self.query):
+            if not query.has_cost and not self.is_free(query):
+                raise ValueError(
+                    f"query[{position}].epsilon: epsilon, or in its place weight, is required for {query.name!r}: the number of all rows "
+                    "is public, and its count free, only with unit = 'row', relation = 'replace' and no condition"
+                )
+        return self
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """What was given for answers that cost nothing, by the name of the query, in words."""
+        return {
+            query.name: f"epsilon = {query.epsilon!r}" if query.weight is None else f"weight = {query.weight!r}"
+            for query in self.query
+            if query.has_cost and self.is_free(query)
+        }
+
     @property
     def chooses_rows(self) -> bool:
         """Whether some query is about at most so many rows of each unit."""
@@ -343,6 +362,15 @@ class ReleaseJob(JobTables):
             "derive": [each.model_dump() for each in self.derive],
         }
         return {key: value for key, value in said.items() if value}
+
+
+def unused_in_words(job: ReleaseJob) -> list[str]:
+    """A warning for each ε or weight that was given for an answer without noise."""
+    return [
+        f"{given} of {name!r} is not used: the number of all rows is public with unit = 'row' and relation = 'replace', so the answer is "
+        f"exact and costs nothing. Leave it out, or protect the number of rows by relation = 'add_remove'"
+        for name, given in job.unused.items()
+    ]
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.release.labels import labelled
-from dpcore.batch.release.words import accounting_in_words, limits_in_words, neighbours_in_words, release_protection
+from dpcore.batch.release.words import accounting_in_words, is_exact, limits_in_words, neighbours_in_words, release_protection
 from dpcore.pages.numbers import percentage_of, rounded_down, rounded_up
 from dpcore.pages.page import Pages
 from dpcore.pages.words import NOT_SECURE, guarantee_shown, misses_in_words
@@ -28,7 +28,13 @@ class ReleasePages(Pages):
         document, subject = subject, labelled(subject)
         queries, privacy = subject["queries"], subject["privacy"]
         presence = subject.get("relation", "replace") == "add_remove"
-        levels = sorted({query["confidence"] for query in queries if query.get("interval") is not None and query.get("confidence")})
+        levels = sorted(
+            {
+                query["confidence"]
+                for query in queries
+                if query.get("interval") is not None and query.get("confidence") and not is_exact(query)
+            }
+        )
         shown = {
             "name": self.name,
             "queries": [section_of(number, query) for number, query in enumerate(queries, 1)],

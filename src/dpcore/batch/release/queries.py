@@ -71,10 +71,20 @@ class QuerySection(Section):
     def _cost_is_given_once(self) -> Self:
         """Until the shares of a job are known, the ε of a query with a weight is 0."""
         given = "epsilon" in self.model_fields_set
-        if given == (self.weight is not None):
+        if given == (self.weight is not None) and (given or not self.may_be_free):
             found = "both were given" if given else "neither was given"
             raise ValueError(f"epsilon, or in its place weight, a share of what is left of the job's budget, is required; {found}")
         return self
+
+    @property
+    def may_be_free(self) -> bool:
+        """Whether it costs nothing in some jobs."""
+        return False
+
+    @property
+    def has_cost(self) -> bool:
+        """Whether an ε or a weight was given."""
+        return "epsilon" in self.model_fields_set or self.weight is not None
 
     @property
     def privacy(self) -> Privacy:
@@ -130,6 +140,11 @@ class CountQuery(GroupedQuery):
     def is_conditional(self) -> bool:
         """Whether only some rows are counted."""
         return self.column is not None
+
+    @property
+    def may_be_free(self) -> bool:
+        """Whether it counts all rows, whose number is public in some jobs."""
+        return not self.is_conditional and self.grouping is None and self.where is None
 
     @model_validator(mode="after")
     def _condition_is_whole(self) -> Self:

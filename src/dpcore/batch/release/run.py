@@ -181,6 +181,9 @@ def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, p
         said = {"value": [], "stderr": [], "interval": []}
     else:
         said = answer.release(tally, rng)
+    unused = plan.job.unused.get(section.name)
+    if unused is not None:
+        said = {**said, "note": f"{said['note']}; {unused} was given and is not used"}
     document = {
         "name": section.name,
         "kind": section.kind,

@@ -20,6 +20,7 @@ from dpcore.batch.release.words import (
     coverage_in_words,
     declared,
     in_text,
+    is_exact,
     key_names,
     noise_in_words,
     quantile_limits,
@@ -118,7 +119,7 @@ def _texts(query: Mapping[str, Any]) -> dict[str, Any]:
 def _number(query: Mapping[str, Any]) -> dict[str, Any]:
     """A count, a sum, a mean or a moment."""
     value, interval = query["value"], query.get("interval")
-    if interval is None:
+    if interval is None or is_exact(query):
         return {
             "form": "number",
             "value": "none" if value is None else plain_number(value),

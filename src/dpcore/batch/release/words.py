@@ -105,6 +105,11 @@ def coverage_in_words(query: Mapping[str, Any]) -> str:
     return f"{query['coverage']} {percentage_of(query['confidence'])}" if query.get("coverage") else percentage_of(query["confidence"])
 
 
+def is_exact(query: Mapping[str, Any]) -> bool:
+    """Whether the answer has no noise, because it is public."""
+    return query.get("stderr") == 0.0 and not query.get("noise")
+
+
 def spaced(expression: str) -> str:
     """An expression in one line; with a comment, which a line ends, as it is."""
     return plain_name(expression.strip() if "--" in expression else " ".join(expression.split()))
