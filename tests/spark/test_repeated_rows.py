@@ -70,6 +70,7 @@ SAME = {
     "sums of whole numbers": lambda people: people.groupBy("smoker").sum("id"),
     "different rows": lambda people: people.distinct(),
     "a list": lambda people: people.sparkSession.createDataFrame([(1, "a"), (2, "b")], "x int, y string"),
+    "a long list": lambda people: people.sparkSession.createDataFrame([(number,) for number in range(5000)], "x int"),
     "numbers": lambda people: people.sparkSession.range(10),
     "rows of a query": sql("SELECT * FROM VALUES (1, 2) t(a, b)"),
     "a view and a mean": sql("SELECT * FROM repeated_people WHERE age > (SELECT avg(age) FROM repeated_people)"),

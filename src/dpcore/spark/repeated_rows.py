@@ -8,6 +8,7 @@ may vary is refused.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import JobError
@@ -40,6 +41,8 @@ WHOLE = ("LongType", "DecimalType")
 LEAVES = ("LocalRelation", "Range", "OneRowRelation", "HiveTableRelation", "CTERelationRef")
 FILES = ("org.apache.spark.sql.execution.datasources.v2.", "org.apache.iceberg.")
 """Where tables of files are, in the newer interface of Spark."""
+BATCH = re.compile(rb"(?s)(batchSize\x94)(?:K.|M..)|\x95.{8}")
+"""In what is pickled for the workers: how many rows go at a time, which follows from the length of a list, and the lengths of frames."""
 LISTED = ("ParallelCollectionRDD", "MapPartitionsRDD", "PythonRDD", "ReliableCheckpointRDD", "LocalCheckpointRDD")
 
 
@@ -175,7 +178,8 @@ def _command(rdd: Any) -> str:
     for field in rdd.getClass().getDeclaredFields():
         if field.getType().getSimpleName() == "PythonFunction":
             field.setAccessible(True)
-            return str(field.get(rdd).command().mkString(","))
+            numbers = str(field.get(rdd).command().mkString(",")).split(",")
+            return BATCH.sub(rb"\1", bytes(int(number) & 255 for number in numbers)).hex()
     return ""
 
 
