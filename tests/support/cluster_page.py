@@ -176,7 +176,7 @@ def stream(name: str) -> bytes:
 def shown(place: tuple[str, int], **streams: str) -> list[str]:
     """What a server shows or does for somebody who has no secret; nothing if it asks for one."""
     found = []
-    page = ask(place, b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+    page = ask(place, b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n", seconds=30)
     if page.startswith(b"HTTP/1.1 200"):
         found.append("a page")
     answer = ask(place, framed(*RPC))
