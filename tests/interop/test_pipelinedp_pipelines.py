@@ -92,7 +92,7 @@ def test_what_is_read_after_the_end_has_noise_of_pipelinedp(monkeypatch):
         engine = pipeline_dp.DPEngine(budget, pipeline_dp.LocalBackend())
         lazy = engine.add_dp_noise(curves(), parameters("LAPLACE"))
         budget.compute_budgets()
-    monkeypatch.setattr(pipelinedp, "_real", None)
+    monkeypatch.setattr(pipelinedp, "_entering", None)
     assert all(curve.shape == (HOURS,) for _, curve in lazy)
 
 
