@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import itertools
 import random
@@ -16,11 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcore.batch.expressions.allowed import FUNCTIONS
+from dpcore.batch.expressions import program as program_module
+from dpcore.batch.expressions.allowed import FUNCTIONS, OF_TIME
 from dpcore.batch.expressions.arrow_values import FIRST_DAY, LAST_DAY, NULLS, database_type, readable
 from dpcore.batch.expressions.evaluation import Evaluation
 from dpcore.batch.expressions.program import Compiler
 from dpcore.batch.tables import csv_input
+from dpcore.errors import JobError, StorageError
 
 BIG = 2**63 - 1
 VALUES = {
@@ -167,6 +170,51 @@ def test_a_value_depends_on_its_row_alone_and_no_row_fails(start):
                 at, part = found
                 for key, values in whole.items():
                     assert part[key] == values[at : at + 700]
+
+
+PARTS = [
+    "century", "day", "decade", "doy", "dow", "epoch", "era", "hour", "isodow", "isoyear", "julian", "microseconds", "millennium",
+    "milliseconds", "minute", "month", "nanoseconds", "quarter", "second", "timezone", "timezone_hour", "timezone_minute", "week", "year",
+    "yearweek",
+]  # fmt: skip
+"""What the database has a name for; it has not made each for each type, and tells so with the first value that is not NULL."""
+OF_PARTS = [
+    *(f"{name}({column})" for name in OF_TIME for column in ("d", "ts", "c", "w", "a")),
+    *(f"{name}('{part}', {column})" for name in ("date_part", "date_trunc") for part in PARTS for column in ("d", "ts", "c", "w")),
+    *(f"{name}('{part}', {column}, {column})" for name in ("date_diff", "date_sub") for part in PARTS for column in ("d", "ts", "c")),
+]
+
+
+def without_refused(texts):
+    """The expressions that are not refused before any row is read."""
+    with Compiler({name: database_type(kind) for name, kind in KINDS.items()}) as compiler:
+        for text in texts:
+            with contextlib.suppress(JobError):
+                compiler.condition("where", f"({text}) IS NULL")
+                yield text
+
+
+def check_no_value_ends(texts):
+    program = compiled([f"({text}) IS NULL" for text in texts])
+    rows = rows_of(30, seed=1)
+    with Evaluation(program) as evaluation:
+        assert len(evaluation.of(rows).columns) == len(texts)
+
+
+def test_what_the_database_has_not_made_for_a_type_is_refused_and_fails_at_no_row():
+    texts = list(without_refused(OF_PARTS))
+    assert len(texts) > 150
+    assert "dayofweek(d)" in texts
+    assert "dayofweek(w)" not in texts
+    check_no_value_ends(texts)
+
+
+def test_a_step_that_is_tried_with_null_alone_is_rejected(monkeypatch):
+    """What the database has not made for a type looks like NULL until a row has a value."""
+    rows_of_samples = program_module._rows_of
+    monkeypatch.setattr(program_module, "_rows_of", lambda kinds: rows_of_samples(kinds)[:1] * 3)
+    with pytest.raises(StorageError):
+        check_no_value_ends(["dayofweek(w)"])
 
 
 def test_a_condition_is_true_false_or_not_and_never_null():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,7 @@ class PolarsSource:
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of some columns, in batches of at most so many."""
-        yield from ArrowSource(pa.table(self.frame.select(list(names))), self.name).batches(names, rows)
+        yield from ArrowSource(pa.table(self.frame.select(by_names(names))), self.name).batches(names, rows)
 
     def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
         """The same: it lies in memory."""
@@ -126,8 +127,13 @@ def schema_of_polars(empty: Any) -> pa.Schema:
         return _type_by_type(empty)
 
 
+def by_names(names: Sequence[str]) -> list[str]:
+    """What polars takes for the columns of these names: one such as "^a.*$" or "*" would be a pattern, and here is one of itself alone."""
+    return [f"^{re.escape(name)}$" if name == "*" or (name.startswith("^") and name.endswith("$")) else name for name in names]
+
+
 def _type_by_type(empty: Any) -> pa.Schema:
-    return pa.schema([(name, _type_of_polars(empty.select(name))) for name in empty.columns])
+    return pa.schema([(name, _type_of_polars(empty.select(by_names([name])))) for name in empty.columns])
 
 
 def _type_of_polars(empty: Any) -> pa.DataType:
@@ -173,7 +179,7 @@ class LazySource:
 
     def evaluated(self, names: Sequence[str]) -> Source:
         """These columns in memory."""
-        return PolarsSource(self.frame.select(list(names)).collect(), self.name)
+        return PolarsSource(self.frame.select(by_names(names)).collect(), self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from dpcore.errors import BudgetError, ParameterError
@@ -38,14 +39,24 @@ class Collected:
         self.answered = Answered(native, name)
         self.questions: list[Question] = []
         self.state = "new"
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Take questions from now on; raises `ParameterError` the second time."""
+        with self._lock:
+            if self.state != "new":
+                raise ParameterError("a batch has one with block; call batch again for another")
+            self.state = "open"
 
     def ask(self, question: Question) -> TableResult:
         """Take a question; raises an error about it, or `BudgetError`, and then takes nothing."""
-        if self.state != "open":
-            raise ParameterError("a batch takes questions inside of its with block: with table.batch(epsilon=1.0) as batch: ...")
-        self.plan([*self.questions, question])
-        self.questions.append(question)
-        return TableResult(self.answered, len(self.questions) - 1)
+        self.session.budget.check_process()  # before any lock, which a forked child may never get
+        with self._lock:  # another thread must not take the same place, nor answer what has been asked before this is
+            if self.state != "open":
+                raise ParameterError("a batch takes questions inside of its with block: with table.batch(epsilon=1.0) as batch: ...")
+            self.plan([*self.questions, question])
+            self.questions.append(question)
+            return TableResult(self.answered, len(self.questions) - 1)
 
     def plan(self, questions: list[Question]) -> TablePlan:
         """The plan of some questions, within the limit."""
@@ -54,13 +65,15 @@ class Collected:
 
     def run(self) -> None:
         """Answer all questions."""
-        if not self.questions:
-            return
         self.session.budget.check_process()
+        with self._lock:
+            asked = tuple(self.questions)
+        if not asked:
+            return
         with contextlib.ExitStack() as turns:
-            for _, view in sorted({id(each.view.found): each.view for each in self.questions}.items(), key=lambda turn: turn[0]):
+            for _, view in sorted({id(each.view.found): each.view for each in asked}.items(), key=lambda turn: turn[0]):
                 turns.enter_context(view.turn())  # in one order, so that no two batches wait for each other
-            every, self.answered.places = with_keys(self.questions)
+            every, self.answered.places = with_keys(asked)
             job = self.session.job(every, self.limit)
             warn_unused(job, 3)
             plan, document = self.session.run(job, every)
@@ -110,9 +123,7 @@ class TableBatch(Selectable):
         return self._collected.plan([*self._collected.questions, question])
 
     def __enter__(self) -> Self:
-        if self._collected.state != "new":
-            raise ParameterError("a batch has one with block; call batch again for another")
-        self._collected.state = "open"
+        self._collected.begin()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

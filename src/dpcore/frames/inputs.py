@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 DIGEST_ROWS = 1 << 16
+PANICS = "pyo3_runtime"
+"""The module of the errors of libraries in Rust, such as polars, that are no `Exception`."""
 CHANGED = "the frame changed while it was read, so the result would mix two tables; try again when nothing writes to it"
 
 
@@ -134,7 +136,9 @@ def shielded(path: InputFile, made: Iterator[Made]) -> Iterator[Made]:
     failed = None
     try:
         yield from made
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__module__ != PANICS:
+            raise
         failed = _told(error, path)
     if failed is not None:
         raise failed  # Outside of the handler: what the library said may quote a row, and is not the context of this error.
@@ -145,7 +149,7 @@ def input_of(source: Source) -> Inputs:
     return source.input() if isinstance(source, OwnInput) else FrameInput.of(source)
 
 
-def _told(error: Exception, path: InputFile) -> Exception:
+def _told(error: BaseException, path: InputFile) -> Exception:
     """The error to report: the message of another library may quote a row, so only its class is in it, if Python or Arrow define that."""
     if isinstance(error, DpcoreError | MemoryError):
         return error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import sys
 import threading
 import warnings
 from dataclasses import dataclass, field, replace
@@ -286,7 +287,7 @@ def _sum_of(questions: Sequence[Question], key: str) -> float:
 def _number(given: object, key: str) -> float:
     """An ε or δ; of what is no number, which is refused with its query, something that is one."""
     number = plain_number(given)
-    fits = isinstance(number, int | float) and 0 <= number < float("inf") and (key != "delta" or number < 1)
+    fits = isinstance(number, int | float) and 0 <= number <= sys.float_info.max and (key != "delta" or number < 1)
     return float(number) if fits and (number or key == "delta") else {"epsilon": UNSTATED, "delta": 0.0}[key]
 
 

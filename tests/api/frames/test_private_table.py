@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -99,6 +100,43 @@ def test_what_is_refused_before_a_row_is_read_gives_its_budget_back(frame, ledge
     with pytest.raises(BudgetError):
         table.sum("visits", epsilon=1.25, **SUM)
     table.sum("visits", epsilon=1.0, **SUM)
+
+
+@pytest.mark.parametrize("epsilon", [10**400, -(10**400)])
+def test_an_epsilon_beyond_all_floats_is_refused_in_words(frame, epsilon):
+    with pytest.raises(JobError, match="epsilon must be representable as float64"):
+        PrivateTable(frame).count(epsilon=epsilon)
+
+
+def test_each_thread_that_asks_a_batch_gets_its_own_answer(frame, monkeypatch):
+    """Also one that is being asked when the block ends: it is answered, or refused."""
+    table = PrivateTable(frame, relation="add_remove")
+    batch = table.batch(epsilon=1.0)
+    planned, ended, found = threading.Event(), threading.Event(), []
+    plan = type(batch._collected).plan
+
+    def slow(collected, questions):
+        made = plan(collected, questions)
+        planned.set()
+        ended.wait(0.2)
+        return made
+
+    monkeypatch.setattr(type(batch._collected), "plan", slow)
+
+    def ask(name):
+        with contextlib.suppress(ParameterError):  # the block has ended
+            found.append((name, batch.count(epsilon=0.1, name=name)))
+
+    asking = [threading.Thread(target=ask, args=[name]) for name in ("a", "b")]
+    with batch:
+        for each in asking:
+            each.start()
+        assert planned.wait(60)
+    ended.set()
+    for each in asking:
+        each.join()
+    assert found
+    assert [answer.document["name"] for _, answer in found] == [name for name, _ in found]
 
 
 def test_threads_do_not_overspend(frame, tmp_path):

@@ -315,6 +315,28 @@ def test_a_lazy_frame_that_fails_is_not_quoted():
     assert SECRET not in everything(caught.value)
 
 
+def test_a_panic_of_polars_is_an_error_of_ours():
+    """It is no `Exception`, and what it says may be of a row."""
+    pl = pytest.importorskip("polars")
+    when = pl.LazyFrame({"a": [0, 2**62]}).select(a=pl.col("a").cast(pl.Datetime("ms")).dt.strftime("%Y").cast(pl.Int64))
+    with pytest.raises(pl.exceptions.PanicException):
+        when.collect()
+    with pytest.raises(StorageError, match="polars LazyFrame: its rows cannot be read") as caught:
+        PrivateTable(when).sum("a", epsilon=1.0, **SUM)
+    assert "datetime" not in everything(caught.value)
+
+
+@pytest.mark.parametrize("name", ["^a.*$", "*", "^.*$"])
+def test_the_name_of_a_column_of_polars_is_no_pattern(name):
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({name: [1, 2], "ab": [5, 5]})
+    for each in (frame, frame.lazy()):
+        source = source_of(each)
+        assert next(iter(source.batches([name], 10))).to_pydict() == {name: [1, 2]}
+        assert next(iter(source.evaluated([name]).batches([name], 10))).num_columns == 1
+        assert round(keyed(each).sum(name, epsilon=1e4, **SUM).value) == 3
+
+
 def test_a_relation_that_fails_is_not_quoted():
     import duckdb
 

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 
 ROWS = "cells"
 """The table that the first steps read."""
+SAMPLES = {
+    "BOOLEAN": ("true", "false"),
+    "VARCHAR": ("'1'", "'a'"),
+    "DATE": ("'2024-02-29'", "'1969-12-31'"),
+    "TIMESTAMP": ("'2024-02-29 12:34:56'", "'1969-12-31'"),
+    "TIME": ("'12:34:56'", "'00:00'"),
+    "INTERVAL": ("'1 month 1 day'", "'1 second'"),
+    "DECIMAL": ("0", "0"),
+}
+"""Two values of each type, with which each step is tried before any row is read."""
+NUMBERS = ("1", "0")
+"""Those of the other types."""
 UNFIT = {"HUGEINT": "an integer of 128 bits", "NULL": "the same for every row"}
 """Types of values that no query takes."""
 
@@ -185,15 +197,20 @@ class Compiler:
         return self._steps[sql]
 
     def _type_of(self, node: Call, sql: str, parts: tuple[Term, ...]) -> str:
-        """The type of a step, computed once for a row of NULL: what fails there is a constant, and fails for every row."""
-        nulls = {each.sql: _null(each.type) for each in parts if each.type is not None}
-        source = ", ".join(f"{null} AS {name}" for name, null in {**nulls, "nothing": "NULL"}.items())
+        """The type of a step. It is computed for a row of NULL: what fails there is a constant, and fails for every row.
+
+        Then for rows without NULL, inside of `TRY`: of what the database has not made for a type it tells with the first value, by an error
+        that `TRY` lets through. Such a step would fail for the rows that have a value, and tell that there are some.
+        """
+        kinds = {each.sql: each.type for each in parts if each.type is not None}
+        nulls, *samples = (", ".join(row) for row in _rows_of(kinds))
         try:
-            found = self._database.sql(f"SELECT {sql} AS value FROM (SELECT {source})")
+            found = self._database.sql(f"SELECT {sql} AS value FROM (SELECT {nulls})")
             kind = str(found.types[0]).strip('"')
             found.fetchall()
             self._check_constants(node, parts)
-            self._database.sql(f"SELECT TRY({sql}) AS value FROM (SELECT {source})").fetchall()
+            rows = " UNION ALL ".join(f"SELECT {row}" for row in (nulls, *samples))
+            self._database.sql(f"SELECT TRY({sql}) AS value FROM ({rows})").fetchall()
         except duckdb.Error as error:
             said = str(error).partition("\n")[0].partition(": ")[2] or "no such operation"
             raise SyntaxRefusedError(f"has {_named(node)} that cannot be computed: {said.rstrip('.')}{habit(node.name)}") from None
@@ -261,8 +278,14 @@ def _remedy(kind: str) -> str:
     return "; use CAST(... AS BIGINT)" if kind == "HUGEINT" else ""
 
 
-def _null(kind: str) -> str:
-    return "NULL" if kind == "NULL" else f"CAST(NULL AS {kind})"
+def _rows_of(kinds: Mapping[str, str]) -> list[list[str]]:
+    """Columns of these types: in a row of NULL, and in those of the samples."""
+    rows = [["NULL AS nothing"] for _ in ("NULL", *NUMBERS)]
+    for name, kind in kinds.items():
+        values = ("NULL", *SAMPLES.get(kind_of(kind), NUMBERS)) if kind != "NULL" else ("NULL",) * len(rows)
+        for row, value in zip(rows, values, strict=True):
+            row.append(f"{value if kind == 'NULL' else f'CAST({value} AS {kind})'} AS {name}")
+    return rows
 
 
 def _named(node: Call) -> str:
