@@ -11,6 +11,9 @@ import json
 import os
 import re
 import socket
+import struct
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -25,9 +28,13 @@ SCHEME, MASTER = "spark://", "spark.master"
 REST, REST_PORT, USUAL_PORT = "spark.master.rest.enabled", "spark.master.rest.port", 6066
 HOST = re.compile(r"(?P<host>\[[^\]]+\]|[^:/\s]+):(?P<port>\d{1,5})")
 SETTING = re.compile(r"^\s*(spark\.[\w.]+)[\s=:]+(.*?)\s*$", re.MULTILINE)
-SECONDS, LOOK_SECONDS = 10.0, 2.0
-"""For a master to take a connection, and for the port of submissions to answer."""
-MOST_BYTES = 1 << 16
+SECONDS, LOOK_SECONDS, MOST_SECONDS = 10.0, 2.0, 4.0
+"""For a master to take a connection; for a port of submissions to say something; and for all that is said of submissions."""
+RETRIES = 16
+"""A master takes the next port if one is taken, so often (`spark.port.maxRetries`)."""
+LISTENS = "0A"
+"""The state of a socket that listens, in Linux's tables."""
+MOST_BYTES, MOST_PORT = 1 << 16, 65535
 
 
 def hosts_of(master: str) -> list[tuple[str, int]]:
@@ -64,12 +71,19 @@ def open_submissions(hosts: Iterable[str], port: int = USUAL_PORT) -> list[str]:
     list of str
         `host:port` of each that answers as such a master does.
     """
-    named = list(dict.fromkeys(hosts))
-    if not named:
-        return []
-    with ThreadPoolExecutor(len(named)) as threads:
-        answers = threads.map(lambda host: _takes_programs(host, port), named)
-        return [f"{host}:{port}" for host, answer in zip(named, answers, strict=True) if answer]
+    found: dict[str, int | None] = dict.fromkeys(hosts)
+
+    def look(host: str) -> None:
+        found[host] = _port_of_submissions(host, port)
+
+    # The holder of the port may answer a byte at a time: no look is waited for to its end.
+    threads = [threading.Thread(target=look, args=(host,), daemon=True) for host in found]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + MOST_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [f"{host}:{answers}" for host, answers in found.items() if answers is not None]
 
 
 def warning_of(places: Iterable[str]) -> str | None:
@@ -92,9 +106,11 @@ def warning_for(conf: Mapping[str, str]) -> str | None:
 def warning_here() -> str | None:
     """What to say of the masters that this machine runs, or that its settings name; for `dpcore info`."""
     conf = _settings_of_files()
-    here = [os.environ.get(name) for name in ("SPARK_MASTER_HOST", "SPARK_LOCAL_IP")]
+    port = _port_of(conf)
+    here = [os.environ.get("SPARK_MASTER_HOST"), os.environ.get("SPARK_LOCAL_IP"), conf.get("spark.driver.host")]
     hosts = [host for host, _ in hosts_of(conf.get(MASTER, ""))]
-    return warning_of(open_submissions([*hosts, *filter(None, here), "127.0.0.1", socket.gethostname()], _port_of(conf)))
+    hosts += [*filter(None, here), "127.0.0.1", socket.gethostname(), *_listening(range(port, port + RETRIES + 1))]
+    return warning_of(open_submissions(hosts, port))
 
 
 def _refusal(place: tuple[str, int]) -> str | None:
@@ -108,6 +124,21 @@ def _refusal(place: tuple[str, int]) -> str | None:
     return None
 
 
+def _port_of_submissions(host: str, port: int) -> int | None:
+    """The first port from one on at which a host takes programs; None if it does not.
+
+    A master that finds its port taken takes the next one. So a port on which nobody listens ends the search.
+    """
+    for each in range(port, min(port + RETRIES, MOST_PORT) + 1):
+        try:
+            socket.create_connection((host, each), timeout=LOOK_SECONDS).close()
+        except OSError:
+            return None
+        if _takes_programs(host, each):
+            return each
+    return None
+
+
 def _takes_programs(host: str, port: int) -> bool:
     """Whether a server answers a question about submissions; the question names none, and changes nothing."""
     with contextlib.suppress(OSError, HTTPException, ValueError), contextlib.closing(HTTPConnection(host, port, LOOK_SECONDS)) as asked:
@@ -115,6 +146,25 @@ def _takes_programs(host: str, port: int) -> bool:
         answer = json.loads(asked.getresponse().read(MOST_BYTES))
         return isinstance(answer, dict) and "serverSparkVersion" in answer
     return False
+
+
+def _listening(ports: range) -> list[str]:
+    """The addresses of this machine on which somebody listens on one of the ports, where Linux tells; a master binds one address alone."""
+    found = []
+    for family, kind in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        with contextlib.suppress(OSError, ValueError):
+            for row in Path("/proc/net", family).read_text(encoding="ascii").splitlines()[1:]:
+                address, port = row.split()[1].split(":")
+                if row.split()[3] == LISTENS and int(port, 16) in ports:
+                    words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
+                    found.append(_plain(socket.inet_ntop(kind, struct.pack(f"={len(words)}I", *words))))
+    return found
+
+
+def _plain(address: str) -> str:
+    """An address to which a connection can be made: that of this machine for all of them, and of IPv4 for one that IPv6 embeds."""
+    address = address.removeprefix("::ffff:")
+    return {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(address, address)  # noqa: S104 - nothing is bound
 
 
 def _port_of(conf: Mapping[str, str]) -> int:

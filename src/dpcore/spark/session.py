@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from dpcore._java import home
 from dpcore._spark_masters import MASTER, check_answers, warning_for
 from dpcore.errors import JobError, StorageError
-from dpcore.spark.settings import SECRET, USUAL, check, check_conf, conf_of, has_executors, required
+from dpcore.spark.served_files import warning_of_files
+from dpcore.spark.settings import HIDDEN, SECRET, USUAL, check, check_conf, conf_of, has_executors, required
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,12 +61,14 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
     Warns
     -----
     UserWarning
-        If the master of a standalone cluster takes programs without its secret (`spark.master.rest.enabled`).
+        If the master of a standalone cluster takes programs without its secret (`spark.master.rest.enabled`), or if this Spark, of 4.0 to
+        4.2.0, gives files of its user to anybody who reaches the driver.
 
     Notes
     -----
     Guarantee: none; a session reads nothing. A secret of the network that Spark must be given, as with "local-cluster", is new for each
-    session. It is neither on a command line nor in a log, and Spark shows it as redacted.
+    session. It is neither on a command line nor in a log, and Spark shows it as redacted. Nor are settings of `conf` whose names say that
+    they are secret, such as `spark.hadoop.fs.s3a.secret.key`, on the command line of Java.
 
     Cost: some seconds to start Java.
 
@@ -80,6 +83,7 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
             where = running.sparkContext.master
             raise JobError(f"a Spark session runs already, on {where}; use it without master and conf, or call stop() on it first")
         check(running)
+        _warn(warning_of_files(running))
         return running
     given = conf_of(conf or {})
     if master is not None and given.setdefault(MASTER, master) != master:
@@ -110,8 +114,8 @@ def _started(given: dict[str, str], app_name: str) -> SparkSession:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    # Java's command line is public on its machine: the secret is added when Java runs.
-    public = SparkConf(loadDefaults=False).setAll([(name, value) for name, value in given.items() if name != SECRET])
+    # Java's command line is public on its machine: secrets are added when Java runs.
+    public = SparkConf(loadDefaults=False).setAll([(name, value) for name, value in given.items() if not HIDDEN.search(name)])
     try:
         gateway = SparkContext._gateway or launch_gateway(public)  # noqa: SLF001 - stays after stop(), and cannot be had otherwise
     except (RuntimeError, OSError) as error:
@@ -120,18 +124,26 @@ def _started(given: dict[str, str], app_name: str) -> SparkSession:
     _settle(settled, given, app_name)
     if MASTER not in given:
         check_answers(settled.get(MASTER, ALONE) or ALONE)
-    said = warning_for(dict(settled.getAll()))
-    if said is not None:
-        warnings.warn(said, UserWarning, stacklevel=3)
+    _warn(warning_for(dict(settled.getAll())), above=4)
     context = None
     try:
         context = SparkContext(conf=settled, gateway=gateway)
-        return SparkSession(context)  # here it is seen that a master has not let the context in
+        made = SparkSession(context)  # here it is seen that a master has not let the context in
+        served = warning_of_files(made)
     except Exception as error:
         failed = StorageError(f"Spark did not start on {settled.get(MASTER)}{_reason(error)}")
         with contextlib.suppress(Exception):
             context.stop() if context is not None else None
+    else:
+        _warn(served, above=4)
+        return made
     raise failed
+
+
+def _warn(said: str | None, above: int = 3) -> None:
+    """Warn the caller of `make_session`, if there is something to say."""
+    if said is not None:
+        warnings.warn(said, UserWarning, stacklevel=above)
 
 
 def _settle(settled: SparkConf, given: Mapping[str, str], app_name: str) -> None:

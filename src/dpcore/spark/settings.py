@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpcore._java import check_spark
+from dpcore._java import OLDEST_SPARK, check_spark, spark_version
 from dpcore.errors import JobError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -46,10 +46,15 @@ class Setting:
 
 
 SPILLS = Setting("spark.io.encryption.enabled", "true", "false", "what Spark spills to disks holds rows, and the key of the noise")
+CRYPTO = Setting("spark.network.crypto.enabled", "true", "false", "the key of the noise goes to the executors over the network")
 RPC = (
-    Setting("spark.authenticate", "true", "false", "the key of the noise goes to the executors over the network"),
-    Setting("spark.network.crypto.enabled", "true", "false", "the key of the noise goes to the executors over the network"),
+    Setting("spark.authenticate", "true", "false", "everybody who reaches the driver could otherwise fetch the key of the noise"),
+    CRYPTO,
 )
+TLS, SINCE = "spark.ssl.rpc.enabled", (4, 0)
+"""What encrypts the network as well, and the first Spark in which it does; before, the setting has no effect. It asks for no secret."""
+HIDDEN = re.compile(r"(?i)secret|password|token|credential|access[.]?key|account[.]key")
+"""Names of settings whose values are for nobody else: those that Spark itself hides on its pages, and the keys of object stores."""
 ADAPTIVE = Setting(
     "spark.sql.adaptive.enabled", "false", "true", "adaptive execution cuts partitions by the sizes of data", while_running=True
 )
@@ -100,7 +105,8 @@ def check(spark: SparkSession) -> None:
     check_spark(version_of(spark.version))
     context = spark.sparkContext
     conf = dict(context.getConf().getAll())
-    wrong = [each for each in required(context.master) if not _is_met(each, _value(spark, conf, each), conf)]
+    version = version_of(spark.version)
+    wrong = [each for each in required(context.master) if not _is_met(each, _value(spark, conf, each), conf, version)]
     lines = [_line(each, _value(spark, conf, each)) for each in wrong]
     if not _hides_secrets(conf.get(REDACTION)):
         lines.append(f"    {REDACTION} is {conf[REDACTION]!r}: it must match {SECRET}, which Spark would show; leave it unset")
@@ -110,7 +116,9 @@ def check(spark: SparkSession) -> None:
 
 def check_conf(conf: Mapping[str, str], master: str) -> None:
     """Raise `JobError` if settings for a new session contradict what the protocol needs."""
-    lines = [_line(each, conf[each.name]) for each in required(master) if each.name in conf and not _is_met(each, conf[each.name], conf)]
+    version = spark_version() or OLDEST_SPARK
+    given = [each for each in required(master) if each.name in conf]
+    lines = [_line(each, conf[each.name]) for each in given if not _is_met(each, conf[each.name], conf, version)]
     if not _hides_secrets(conf.get(REDACTION)):
         lines.append(f"    {REDACTION} is {conf[REDACTION]!r}: it must match {SECRET}; leave it unset")
     if lines:
@@ -162,9 +170,9 @@ def _value(spark: SparkSession, conf: Mapping[str, str], setting: Setting) -> st
     return conf.get(setting.name, setting.unset)
 
 
-def _is_met(setting: Setting, value: str, conf: Mapping[str, str]) -> bool:
-    if setting in RPC and conf.get("spark.ssl.rpc.enabled", "false") == "true":
-        return True  # TLS, since Spark 4
+def _is_met(setting: Setting, value: str, conf: Mapping[str, str], version: tuple[int, int]) -> bool:
+    if setting == CRYPTO and version >= SINCE and conf.get(TLS, "false") == "true":
+        return True
     return value.strip().lower() == setting.value
 
 

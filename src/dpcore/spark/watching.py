@@ -6,11 +6,14 @@ import contextlib
 import logging
 import secrets
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpcore.batch.tables.progress import Progress, Shown, shown_by
 from dpcore.spark.failures import from_spark
+from dpcore.spark.settings import has_executors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -20,6 +23,12 @@ Result = TypeVar("Result")
 SECONDS = 0.2
 """Between two looks at Spark's status."""
 LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+PATIENCE = 30.0
+"""Seconds after which a job without an executor says so, once."""
+LONELY = (
+    "no executor has come yet, so the job waits: the cluster may have no worker, none with as many free cores and as much free memory as "
+    "an executor asks for (spark.executor.memory, spark.cores.max), or none that starts one; the page and the logs of the master say which"
+)
 UNFINISHED = 0.999
 """The most that is shown before an action has returned."""
 
@@ -130,10 +139,25 @@ def unlogged() -> Iterator[None]:
 
 def _show(run: _Run, shown: Progress) -> None:
     """Look at Spark's status until the action has ended."""
-    reached = 0.0
+    reached, silent = 0.0, time.monotonic() + PATIENCE
     while not run.wait(SECONDS):
         reached = max(reached, min(_fraction(run.context, run.group), UNFINISHED))
         shown.update(0, reached)
+        if time.monotonic() > silent:
+            silent = float("inf")
+            if _is_alone(run.context):
+                warnings.warn(LONELY, UserWarning, stacklevel=2)
+
+
+def _is_alone(context: SparkContext) -> bool:
+    """Whether a driver that needs executors has none."""
+    if not has_executors(context.master):
+        return False
+    jvm: Any = context._jsc  # noqa: SLF001 - which executors there are has no public name in Python
+    try:
+        return int(jvm.sc().getExecutorMemoryStatus().size()) <= 1  # the driver is one of them
+    except Exception:
+        return False
 
 
 def _fraction(context: SparkContext, group: str) -> float:

@@ -13,7 +13,8 @@ from dpcore import _backend
 from dpcore._version import __version__
 from dpcore.errors import JobError
 from dpcore.rng import STREAM_VERSION
-from dpcore.spark.failures import INSTALL, SECRET, from_spark, sealing
+from dpcore.spark.failures import INSTALL, SECRET, sealing
+from dpcore.spark.watching import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,10 +104,7 @@ def check_workers(spark: SparkSession) -> Workers:
     Tasks are spread over the executors that are there. One that comes later is found by `Stamp.guarding`, which every task of a job calls.
     """
     tasks = min(MOST_TASKS, 2 * max(2, spark.sparkContext.defaultParallelism))
-    try:
-        reports = spark.range(0, tasks, 1, tasks).rdd.mapPartitions(_reporter(PAUSE)).collect()
-    except Exception as error:
-        raise from_spark(error) from None
+    reports = watched(spark, lambda: spark.range(0, tasks, 1, tasks).rdd.mapPartitions(_reporter(PAUSE)).collect())
     judge(reports)
     levels = [level for _, _, _, level, _, _ in reports]
     return Workers(

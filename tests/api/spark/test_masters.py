@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ SAID = {"action": "SubmissionStatusResponse", "serverSparkVersion": "4.3.0", "su
 
 
 @contextlib.contextmanager
-def server(answer: bytes, status: int = 200):
+def server(answer: bytes, status: int = 200, *, host: str = "127.0.0.1", wanted: int = 0):
     """A server of HTTP on the loopback device; yields its port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -30,7 +31,7 @@ def server(answer: bytes, status: int = 200):
         def log_message(self, *_):
             """Nothing."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
+    with http.server.ThreadingHTTPServer((host, wanted), Handler) as made:
         thread = threading.Thread(target=made.serve_forever)
         thread.start()
         try:
@@ -118,6 +119,53 @@ def test_info_looks_at_this_machine_and_at_the_master_of_the_settings(tmp_path, 
         assert f"127.0.0.1:{port}" in json.loads(capsys.readouterr().out)["warning"]
     assert run(["info", "--json"]) == 0
     assert "warning" not in json.loads(capsys.readouterr().out)
+
+
+def test_info_finds_a_master_of_this_machine_on_whatever_address_it_listens(tmp_path, monkeypatch, capsys):
+    """As on the page, whose first machine has a name of its own, and SPARK_LOCAL_IP=127.0.0.1 in its shells."""
+    from dpcore.cli import run
+
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    with server(json.dumps(SAID).encode(), host="127.0.0.2") as port:
+        (tmp_path / "spark-defaults.conf").write_text(f"spark.driver.host 127.0.0.2\nspark.master.rest.port {port}\n")
+        assert run(["info", "--json"]) == 0
+        assert f"127.0.0.2:{port}" in json.loads(capsys.readouterr().out)["warning"]
+        if Path("/proc/net/tcp").exists():
+            (tmp_path / "spark-defaults.conf").write_text(f"spark.master.rest.port {port}\n")
+            assert run(["info", "--json"]) == 0
+            assert f"127.0.0.2:{port}" in json.loads(capsys.readouterr().out)["warning"]
+
+
+def test_a_master_that_found_its_port_taken_is_found_at_the_next_one():
+    for _ in range(100):
+        with contextlib.suppress(OSError), server(b"another service") as port, server(json.dumps(SAID).encode(), wanted=port + 1):
+            assert masters.open_submissions(["127.0.0.1"], port) == [f"127.0.0.1:{port + 1}"]
+            return
+    raise AssertionError("no two ports in a row are free")
+
+
+def test_who_answers_a_byte_at_a_time_holds_nobody_up(monkeypatch):
+    """Any user of a machine may listen on the port."""
+    monkeypatch.setattr(masters, "MOST_SECONDS", 0.5)
+    end = threading.Event()
+
+    def drip(made):
+        asked, _ = made.accept()
+        with asked, contextlib.suppress(OSError):
+            asked.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not end.wait(0.2):
+                asked.sendall(b"X: y\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        made.settimeout(30)
+        made.listen()
+        thread = threading.Thread(target=lambda: [drip(made), drip(made)], daemon=True)
+        thread.start()
+        before = time.monotonic()
+        assert masters.open_submissions(["127.0.0.1"], made.getsockname()[1]) == []
+        assert time.monotonic() - before < 5
+        end.set()
 
 
 def test_a_session_names_a_master_once(monkeypatch):

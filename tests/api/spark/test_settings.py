@@ -73,8 +73,41 @@ def test_one_machine_needs_no_encrypted_network():
     settings.check(made)
 
 
-def test_tls_is_as_good():
+def test_tls_encrypts_as_well_since_spark_4_but_asks_for_no_secret(monkeypatch):
     settings.check(session(spark_network_crypto_enabled="false", spark_ssl_rpc_enabled="true"))
+    assert "spark.authenticate is 'false'" in refusal(session(spark_authenticate="false", spark_ssl_rpc_enabled="true"))
+    old = session(version="3.5.9", spark_network_crypto_enabled="false", spark_ssl_rpc_enabled="true")
+    assert "spark.network.crypto.enabled is 'false'" in refusal(old)
+    for version, given in [((3, 5), "spark.network.crypto.enabled"), ((4, 0), "spark.authenticate")]:
+        monkeypatch.setattr(settings, "spark_version", lambda version=version: version)
+        with pytest.raises(JobError, match=f"{given} is 'false'"):
+            settings.check_conf({given: "false", "spark.ssl.rpc.enabled": "true"}, "yarn")
+    settings.check_conf({"spark.network.crypto.enabled": "false", "spark.ssl.rpc.enabled": "true"}, "yarn")
+
+
+def test_no_secret_of_a_session_is_on_the_command_line_of_java(monkeypatch):
+    """Every user of a machine sees command lines; what Java needs before it starts is there, and no key."""
+    pytest.importorskip("pyspark")
+    from pyspark import SparkContext, java_gateway
+
+    from dpcore.errors import StorageError
+    from dpcore.spark import session as sessions
+
+    seen = {}
+
+    def launch(conf):
+        seen.update(conf.getAll())
+        raise OSError
+
+    monkeypatch.setattr(sessions, "home", lambda: "/nowhere")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(java_gateway, "launch_gateway", launch)
+    names = ["spark.authenticate.secret", "spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key", "spark.ssl.rpc.keyPassword"]
+    names += ["spark.hadoop.fs.azure.account.key.store.blob.core.windows.net", "spark.hadoop.fs.s3a.session.token"]
+    with pytest.raises(StorageError, match="Java did not start"):
+        sessions._started(dict.fromkeys(names, "hush") | {"spark.driver.memory": "1g"}, "name")
+    assert seen == {"spark.driver.memory": "1g"}
 
 
 @pytest.mark.parametrize(
