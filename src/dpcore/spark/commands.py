@@ -19,6 +19,7 @@ from dpcore.batch.commands.engines import Engine
 from dpcore.batch.jobfile.local_paths import SCHEME
 from dpcore.batch.privatize.plan import Plan
 from dpcore.batch.tables.inputs import check_output_is_outside
+from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.batch.tables.places import check_distinct
 from dpcore.errors import JobError
 from dpcore.spark import settings
@@ -174,7 +175,7 @@ class _Privatizing:
         """Check a job against the columns of its input."""
         _check_places(job, others)
         spark = self._session()
-        inputs = table_of(spark, job.input)
+        inputs = table_of(spark, job.input, declared_sorts(job.column))
         if inputs.info.types is None:
             raise JobError(
                 "input: on Spark a job of local privacy reads no CSV, whose numbers Spark reads by other rules; write the table as Parquet "
@@ -220,7 +221,7 @@ def _check_places(job: Job | ReleaseJob, others: Sequence[Place]) -> None:
 def _plan_release(session: _Session, job: ReleaseJob, *, overwrite: bool, curator: bool, others: Sequence[Place]) -> ReleasePlan:
     from dpcore.batch.release.plan import written_plan
 
-    inputs = table_of(session(), job.input)
+    inputs = table_of(session(), job.input, declared_sorts(job.query))
     places = [*others, *input_places(inputs.snapshot.files)]
     return written_plan(job, inputs, overwrite=overwrite, curator=curator, others=places)
 

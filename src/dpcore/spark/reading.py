@@ -13,7 +13,7 @@ import pyarrow as pa
 from dpcore.batch.jobfile.local_paths import SCHEME
 from dpcore.batch.jobfile.sections import SUFFIXES
 from dpcore.batch.tables.inputs import discover
-from dpcore.batch.tables.partitions import partitioned
+from dpcore.batch.tables.partitions import INTEGERS, partitioned
 from dpcore.errors import JobError
 from dpcore.spark.failures import from_spark
 from dpcore.spark.parquet_columns import check_columns
@@ -40,13 +40,16 @@ AS_WRITTEN = {
     "enforceSchema": "false",
 }
 """Every cell of a CSV as its text: a record may go over lines, and a quote in text is written twice. All files have one header."""
+WHOLE_CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+"""Dates and instants before Gregory's calendar as others read them: Spark 3 ends a job at the first in a file of others."""
 INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 """Whether Spark gives the values of folders types of its own, by which 007 and 7 are one."""
-CASTS = {pa.int64(): "bigint", pa.date32(): "date"}
+WHOLE = rf"\A(?:{INTEGERS})\z"
+"""The texts of folders that are integers, as Java has patterns."""
 LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 
 
-def table_of(session: SparkSession, section: InputSection) -> SparkInput:
+def table_of(session: SparkSession, section: InputSection, declared: Mapping[str, str] | None = None) -> SparkInput:
     """Open the table that a job names; no row is read, but the first line of a CSV.
 
     Parameters
@@ -56,6 +59,8 @@ def table_of(session: SparkSession, section: InputSection) -> SparkInput:
     section : InputSection
         `[input]` of a job. A path without a scheme is of this machine, found as on the local engine; `table:NAME` is a table that the
         session knows; anything with a scheme is an address that Spark reads.
+    declared : mapping of str to str, optional
+        What the job says of columns, "text" or "integer"; see `partitioned`.
 
     Returns
     -------
@@ -74,24 +79,25 @@ def table_of(session: SparkSession, section: InputSection) -> SparkInput:
         if path.startswith(TABLE):
             return SparkInput.of(session.table(path.removeprefix(TABLE).strip()), path)
         is_address = SCHEME.match(path) is not None and not path.startswith("file:")
-        kind, frame = _addressed(session, path, section.format) if is_address else _local(session, section)
+        declared = declared or {}
+        kind, frame = _addressed(session, path, section.format, declared) if is_address else _local(session, section, declared)
         return SparkInput.of(frame, path, as_text=kind == "csv")
     except Exception as error:
         raise from_spark(error) from None
 
 
-def _local(spark: SparkSession, section: InputSection) -> tuple[str, DataFrame]:
+def _local(spark: SparkSession, section: InputSection, declared: Mapping[str, str]) -> tuple[str, DataFrame]:
     """Files of this machine, the same as on the local engine: a bare path would be one of the cluster's own file system."""
     name = section.path.removeprefix("file:")
     root = f"/{name.lstrip('/')}" if section.path.startswith("file:") else name
-    inputs = discover(root, section.format)
+    inputs = discover(root, section.format, declared=declared)
     if inputs.columns is not None:
         base = _escaped(Path(root))
         return inputs.format, _typed(_read(spark, inputs.format, [base], basePath=base), inputs.columns.types)
     return inputs.format, _read(spark, inputs.format, [_escaped(Path(str(path))) for path in inputs.paths])
 
 
-def _addressed(spark: SparkSession, path: str, given: str | None) -> tuple[str, DataFrame]:
+def _addressed(spark: SparkSession, path: str, given: str | None, declared: Mapping[str, str]) -> tuple[str, DataFrame]:
     """What an address names; `s3://` is `s3a://` to Spark, unless the session has its own."""
     kind = given or SUFFIXES.get(Path(path).suffix.lower(), "parquet")
     conf = dict(spark.sparkContext.getConf().getAll())
@@ -100,7 +106,7 @@ def _addressed(spark: SparkSession, path: str, given: str | None) -> tuple[str, 
     if kind in set(SUFFIXES.values()):
         _check_no_log(spark, path)
     frame = _read(spark, kind, [path])
-    return kind, _typed(frame, folder_types(path, frame.inputFiles()))
+    return kind, _typed(frame, folder_types(path, frame.inputFiles(), declared))
 
 
 def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) -> DataFrame:
@@ -110,7 +116,7 @@ def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) 
     if kind == "csv":
         options |= AS_WRITTEN
     elif kind == "parquet":
-        options |= {"mergeSchema": True}  # without it the columns are those of one of the files
+        options |= WHOLE_CALENDAR | {"mergeSchema": True}  # without it the columns are those of one of the files
     with _folders_as_text(spark):
         frame = spark.read.options(**options).format(kind).load(list(paths))
     if kind == "parquet":
@@ -131,17 +137,23 @@ def _folders_as_text(spark: SparkSession) -> Iterator[None]:
 
 def _typed(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:
     """The columns that folders hold, with the types that they have on the local engine, under which no two values become one."""
-    if not any(kind in CASTS for kind in types.values()):
+    if not types:
         return frame
+    from pyspark.sql import functions as F  # noqa: N812
+
     columns = []
     for name in frame.columns:
-        column = frame[f"`{name.replace('`', '``')}`"]
-        kind = CASTS.get(types.get(name, pa.null()))
-        columns.append(column if kind is None else column.cast(kind).alias(name))
+        quoted = f"`{name.replace('`', '``')}`"
+        column, kind = F.col(quoted), types.get(name)
+        if kind == pa.int64():  # a folder that is no integer among declared ones is missing, and ends nothing
+            column = F.when(column.rlike(WHOLE), F.expr(f"try_cast({quoted} AS BIGINT)"))
+        elif kind == pa.date32():
+            column = column.cast("date")
+        columns.append(column.alias(name))
     return frame.select(*columns)
 
 
-def folder_types(path: str, files: Sequence[str]) -> dict[str, pa.DataType]:
+def folder_types(path: str, files: Sequence[str], declared: Mapping[str, str]) -> dict[str, pa.DataType]:
     """The columns that the folders below an address hold, with their types.
 
     Parameters
@@ -150,6 +162,8 @@ def folder_types(path: str, files: Sequence[str]) -> dict[str, pa.DataType]:
         What a job names; a pattern ends where Spark begins to look for folders.
     files : sequence of str
         The addresses of the files, as Spark lists them.
+    declared : mapping of str to str
+        What a job says of columns.
 
     Raises
     ------
@@ -158,7 +172,7 @@ def folder_types(path: str, files: Sequence[str]) -> dict[str, pa.DataType]:
     """
     depth = len(urlsplit(path).path.strip("/").split("/")) if urlsplit(path).path.strip("/") else 0
     below = [[unquote(part) for part in urlsplit(name).path.strip("/").split("/")[depth:]] for name in files]
-    _, columns = partitioned([(Path(*parts), tuple(parts[:-1]), path) for parts in below if parts], {})
+    _, columns = partitioned([(Path(*parts), tuple(parts[:-1]), path) for parts in below if parts], declared)
     return {} if columns is None else columns.types
 
 

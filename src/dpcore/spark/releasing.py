@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore.batch.release.job import ReleaseJob, load_release_job, parse_release_job
 from dpcore.batch.release.plan import written_plan
 from dpcore.batch.release.unwritten import NOWHERE, make_unwritten_plan
+from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.errors import ParameterTypeError
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.spark.output_places import input_places
@@ -86,7 +87,8 @@ def release(
     frame = None if frame is None else checked_frame(frame)
     parsed = _job_of(job, frame)
     session = make_session() if frame is None else frame.sparkSession
-    inputs = table_of(session, parsed.input) if frame is None else SparkInput.of(frame, parsed.input.path)
+    declared = declared_sorts(parsed.query)
+    inputs = table_of(session, parsed.input, declared) if frame is None else SparkInput.of(frame, parsed.input.path)
     is_written = parsed.output.path != NOWHERE
     others = input_places(inputs.snapshot.files)
     plan = written_plan(parsed, inputs, overwrite=overwrite, others=others) if is_written else make_unwritten_plan(parsed, inputs)

@@ -21,7 +21,7 @@ COUNT = {"name": "n", "kind": "count", "epsilon": 1.0}
 
 def test_folders_have_the_types_of_the_local_engine():
     def of(*values, path="s3a://bucket/t"):
-        return folder_types(path, [f"s3a://bucket/t/u={value}/part-0.parquet" for value in values])
+        return folder_types(path, [f"s3a://bucket/t/u={value}/part-0.parquet" for value in values], {})
 
     assert of("007", "7") == {"u": pa.string()}
     assert of("70", "7") == {"u": pa.int64()}
@@ -29,8 +29,8 @@ def test_folders_have_the_types_of_the_local_engine():
     assert of("a%2520b", "7") == {"u": pa.string()}
     assert of("7", path="s3a://bucket/t/u=7") == {}
     assert of("7", path="s3a://bucket/*") == {"u": pa.int64()}
-    assert folder_types("s3a://bucket", ["s3a://bucket/u=1/x.parquet"]) == {"u": pa.int64()}
-    assert folder_types("s3a://bucket/t/x.parquet", ["s3a://bucket/t/x.parquet"]) == {}
+    assert folder_types("s3a://bucket", ["s3a://bucket/u=1/x.parquet"], {}) == {"u": pa.int64()}
+    assert folder_types("s3a://bucket/t/x.parquet", ["s3a://bucket/t/x.parquet"], {}) == {}
 
 
 def test_files_with_other_columns_are_refused():

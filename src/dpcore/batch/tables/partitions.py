@@ -32,6 +32,8 @@ HIDDEN = "…"
 """What messages show for a value."""
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
+INTEGERS = f"{_INTEGER.pattern}|{_DIGITS.pattern}"
+"""What stands for an integer that a job declares, if 64 bits hold it."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
