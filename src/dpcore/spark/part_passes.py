@@ -147,9 +147,11 @@ class SparkPasses:
         # By place: two columns may have one name, or names that Spark takes for one.
         whole = self._table.frame.toDF(*map(str, range(len(every))))
         columns = [*map(str, places.values())]
-        frame = whole.select(*(f"`{place}`" for place in columns))
         if plan.unit_type is None:
-            return job, frame
+            return job, whole.select(
+                *(_column(place, each) for place, each in zip(columns, info.schema or [None] * len(columns), strict=True))
+            )
+        frame = whole.select(*(f"`{place}`" for place in columns))
         unit = str(places[plan.job.privacy.unit])
         if plan.job.privacy.null_rows_are_units:
             named = with_names(whole, columns)
@@ -204,6 +206,15 @@ class SparkPasses:
         stage = f"counting different values of {', '.join(dict.fromkeys(repr(each.section.column) for each in counting))}"
         found = self._run(counted.collect, stage)
         return counts_of(((row[0], row[1], row[2]) for row in found), plan)
+
+
+def _column(place: str, field: pa.Field | None) -> Any:
+    """A column by its place; one of a type that no query takes is there to count rows, and Arrow need not have its type."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if field is None or not pa.types.is_struct(field.type):
+        return F.col(f"`{place}`")
+    return F.struct(*(F.lit(None).alias(each.name) for each in field.type)).alias(place)
 
 
 def moves_rows(plan: ReleasePlan) -> bool:
