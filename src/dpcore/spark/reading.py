@@ -18,6 +18,7 @@ from dpcore.errors import JobError
 from dpcore.spark.failures import from_spark
 from dpcore.spark.parquet_columns import check_columns
 from dpcore.spark.table_input import SparkInput
+from dpcore.spark.watching import impatient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -117,10 +118,11 @@ def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) 
         options |= AS_WRITTEN
     elif kind == "parquet":
         options |= WHOLE_CALENDAR | {"mergeSchema": True}  # without it the columns are those of one of the files
-    with _folders_as_text(spark):
-        frame = spark.read.options(**options).format(kind).load(list(paths))
-    if kind == "parquet":
-        check_columns(frame)
+    with impatient(spark.sparkContext):  # executors read what the files say of their columns
+        with _folders_as_text(spark):
+            frame = spark.read.options(**options).format(kind).load(list(paths))
+        if kind == "parquet":
+            check_columns(frame)
     return frame
 
 

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import secrets
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,7 +62,8 @@ def watched(spark: SparkSession, action: Callable[[], Result], progress: Shown =
     run = _Run(spark.sparkContext, action)
     run.start()
     try:
-        _show(run, shown)
+        with impatient(run.context):
+            _show(run, shown)
     except BaseException:
         run.cancel()  # an interrupt: the cluster must not work on for a job that is over
         raise
@@ -139,14 +139,27 @@ def unlogged() -> Iterator[None]:
 
 def _show(run: _Run, shown: Progress) -> None:
     """Look at Spark's status until the action has ended."""
-    reached, silent = 0.0, time.monotonic() + PATIENCE
+    reached = 0.0
     while not run.wait(SECONDS):
         reached = max(reached, min(_fraction(run.context, run.group), UNFINISHED))
         shown.update(0, reached)
-        if time.monotonic() > silent:
-            silent = float("inf")
-            if _is_alone(run.context):
-                warnings.warn(LONELY, UserWarning, stacklevel=2)
+
+
+@contextlib.contextmanager
+def impatient(context: SparkContext) -> Iterator[None]:
+    """Say so, once, if the work inside waits for executors of which none comes."""
+
+    def look() -> None:
+        if _is_alone(context):
+            warnings.warn(LONELY, UserWarning, stacklevel=1)
+
+    timer = threading.Timer(PATIENCE, look)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_alone(context: SparkContext) -> bool:
