@@ -210,7 +210,7 @@ def _single(mechanism: Any) -> Any:
 
 def _batched(mechanism: Any, batch: int) -> Callable[[Any, int, Stream], Any]:
     """Return a function for the audit that asks `mechanism(x, size)` for at most `batch` runs at a time."""
-    from dpcore.audit._runs import takes
+    from dpcore.audit._runs import plain_outputs, takes
     from dpcore.errors import ParameterError, ParameterTypeError
 
     if not callable(mechanism) or not takes(mechanism, 2):
@@ -223,7 +223,7 @@ def _batched(mechanism: Any, batch: int) -> Callable[[Any, int, Stream], Any]:
         parts = []
         for start in range(0, size, batch):
             wanted = min(batch, size - start)
-            part = np.asarray(mechanism(x, wanted))
+            part = plain_outputs(mechanism(x, wanted))
             if part.ndim == 0 or len(part) != wanted:
                 raise ParameterError(f"mechanism must return one output for each of {wanted} runs, got shape {part.shape}")
             parts.append(part)

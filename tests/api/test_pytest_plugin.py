@@ -147,6 +147,7 @@ def test_a_seed_repeats_the_result():
             {"privacy": Privacy(1.0), "batch": 9},
             "function of an input and a number of runs if batch is given, got Laplace",
         ),
+        (TypeError, {"mechanism": lambda x, n: np.ma.masked_all(n), "privacy": Privacy(1.0), "batch": 9}, "masked array"),
         (ParameterError, {"mechanism": lambda x, n: np.zeros(1), "privacy": Privacy(1.0), "batch": 9}, "one output for each of 9 runs"),
         (ParameterError, {"mechanism": numpys_coin, "privacy": Privacy(1.0), "batch": 0}, "batch must be"),
         (

@@ -85,7 +85,7 @@ def test_every_attribute_comes_back(vectorise: bool) -> None:
     backend.install(vectorise=vectorise)
     during = attributes()
     changed = {owner for (owner, name), value in during.items() if value is not before.get((owner, name))}
-    assert len(changed) == (20 if vectorise else 18)
+    assert len(changed) == 20
     backend.uninstall()
     after = attributes()
     assert after.keys() == before.keys()

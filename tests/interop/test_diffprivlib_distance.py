@@ -80,6 +80,15 @@ def overlap(mechanism: Any, one: Any, other: Any, draws: int = 40) -> bool:
     return any(mechanism.randomise(other) in first for _ in range(4 * draws))
 
 
+@pytest.mark.parametrize("number", [2**64, -(2**70), 2**89, 10**400])
+@pytest.mark.parametrize("name", REAL_MECHANISMS)
+def test_an_integer_and_the_same_float_have_results_in_common(name: str, number: int, served: None) -> None:
+    """Which of two types a sum has may depend on a record."""
+    same = float(min(number, int(np.finfo(float).max)))
+    mechanism = REAL_MECHANISMS[name](1)
+    assert mechanism.randomise(number) == mechanism.randomise(same)
+
+
 @pytest.mark.parametrize("kind", INTEGERS)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_integers_beside_each_other_have_results_in_common(name: str, kind: str, served: None) -> None:

@@ -211,14 +211,44 @@ def test_what_is_no_number_is_refused(array: Any, served: None) -> None:
 
 
 def test_how_an_object_is_read_depends_on_nothing_else(served: None) -> None:
-    from dpcore.interop.diffprivlib import _statistics
+    from dpcore.interop.diffprivlib._records import records
 
     cells = [1, 2.5, 2**70, -(10**400), Fraction(1, 3), Decimal("1e-3"), Decimal("sNaN"), "7", None, np.float32(0.1), True, b"1", 2**53 + 1]
     objects = np.empty(len(cells), object)
     objects[:] = cells
-    together = _statistics.numbers(objects)
-    for place in range(len(cells)):
-        assert np.array_equal(_statistics.numbers(objects[place : place + 1]), together[place : place + 1], equal_nan=True)
+    for whole in (False, True):
+        together = records(objects, whole=whole)
+        for place, cell in enumerate(cells):
+            for alone in (objects[place : place + 1], [cell], (cell,)):
+                assert np.array_equal(records(alone, whole=whole), together[place : place + 1], equal_nan=True), (cell, whole)
+
+
+# Containers whose cells would decide their type: one odd cell moves nothing but itself
+
+_BORDER = 2**53
+ODD = [float(_BORDER), 2**64, -(2**70), Decimal(_BORDER), Fraction(1, 3), math.nan, None, "a", b"a", 1j, np.datetime64("2020"), True]
+
+
+@pytest.mark.parametrize("vectorise", [False, True])
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_one_cell_of_a_list_changes_how_no_other_is_read(odd: Any, vectorise: bool) -> None:
+    """The other cells are those that float64 lacks, whole numbers at an edge, and zeros."""
+    plain: dict[str, Callable[[Any], Any]] = {
+        "sum": lambda odd: tools.sum([_BORDER + 1] * 50 + [odd], epsilon=1e9, bounds=(_BORDER, _BORDER + 2), dtype=int),
+        "count_nonzero": lambda odd: tools.count_nonzero([0] * 50 + [odd], epsilon=1e9),
+        "histogram": lambda odd: tools.histogram(
+            [_BORDER + 1] * 50 + [odd], epsilon=1e9, bins=[_BORDER, _BORDER + 1, _BORDER + 2], range=(_BORDER, _BORDER + 2)
+        )[0][0],
+        "histogramdd": lambda odd: tools.histogram2d(
+            [_BORDER + 1] * 50 + [odd], [0] * 51, epsilon=1e9, bins=[[_BORDER, _BORDER + 1, _BORDER + 2], [0, 1]], range=[[0, 1]] * 2
+        )[0][0, 0],
+    }
+    with backend.install(vectorise=vectorise):
+        for name in ("sum", "count_nonzero", "histogram", "histogramdd"):
+            assert abs(int(plain[name](odd)) - int(plain[name](_BORDER if name != "count_nonzero" else 0))) <= 2, name
+        along = [tools.mean([[1, 2], [2, cell]], epsilon=1e9, bounds=(0, 5), axis=0) for cell in (3, odd)]
+        assert along[0].dtype == along[1].dtype
+        assert abs(along[0][0] - along[1][0]) < 1e-6
 
 
 # Noise of the functions for NaN

@@ -56,7 +56,8 @@ def test_statistics_without_noise_are_those_of_diffprivlib(name: str, axis: Any,
 @pytest.mark.parametrize("name", ["mean", "var", "sum"])
 def test_dtypes_and_bounds_by_column(name: str, table: Any, options: dict[str, Any]) -> None:
     native, found = both(lambda: getattr(tools, name)(table, epsilon=math.inf, axis=0, **{"bounds": BOUNDS, **options}))
-    assert native.dtype == found.dtype
+    of_integers = name == "sum" and isinstance(table, list) and options.get("dtype") is int  # whatever the cells of the list are
+    assert found.dtype == (np.int64 if of_integers else native.dtype)
     if options.get("dtype") is int and name != "sum":  # the integers' own mean and variance, which are not integers
         kept = np.clip(np.asarray(table, float), *BOUNDS).astype(int)
         native = getattr(np, name)(kept, axis=0).astype(native.dtype)

@@ -102,6 +102,11 @@ def test_values_outside_the_domain_enter_as_in_opendp(noise):
     assert math.isnan(given[0, 1])
 
 
+def test_infinite_float32_numbers_enter_as_the_largest_float32():
+    space = dp.atom_domain(T="f32", nan=False), dp.absolute_distance(T="f32")
+    assert fast.make_laplace(*space, 1.0)(math.inf) == np.finfo(np.float32).max == -fast.make_laplace(*space, 0.0)(-math.inf)
+
+
 def test_arrays_other_than_the_domain_says_are_refused_without_their_values():
     measurement = fast.make_laplace(*array_space((2, 2)), 1.0)
     for data in (np.full((2, 2), 31337, np.int64), np.full((3,), 31337.0), [[31337.0]], None):

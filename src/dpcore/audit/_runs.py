@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import _backend, local, mechanisms, noise
+from dpcore._validation import check_unmasked
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 from dpcore.rng import Stream, StreamPosition
@@ -33,6 +34,12 @@ ROUNDING = 1e-9
 
 
 # Randomness
+
+
+def plain_outputs(outputs: object) -> npt.NDArray[Any]:
+    """Outputs of a mechanism as an array. Masked ones are refused: their mask tells something, and the numbers below it may not."""
+    check_unmasked("outputs of mechanism", outputs)
+    return np.asarray(outputs)
 
 
 @dataclass(slots=True)
@@ -205,7 +212,7 @@ def _function(run: Callable[..., Any], rng: Stream | None) -> Draw:
             f"rng must be None for a function of one argument, which draws its own randomness, got {type(rng).__name__} for {name}; write "
             "audit(repeat(lambda x, rng: ...), x0, x1, rng=rng), where the function draws from rng"
         )
-    return lambda x, size, _: np.asarray([run(x) for _ in range(size)])
+    return lambda x, size, _: plain_outputs([run(x) for _ in range(size)])
 
 
 # Protocols that ask one record after the other
@@ -309,7 +316,8 @@ class Runner:
 
     def outputs(self, job: Job) -> Array:
         """Return the outputs of a block after a check: one for each run, numbers or records of numbers, all of one shape."""
-        outputs = np.asarray(self.source.draw(self.source.inputs[job.which], job.size, self.stream_of(job.number)))
+        drawn = self.source.draw(self.source.inputs[job.which], job.size, self.stream_of(job.number))
+        outputs = plain_outputs(drawn)
         if outputs.ndim == 0 or len(outputs) != job.size:
             raise ParameterError(
                 f"mechanism must return one output for each of {job.size} runs along the first axis, got shape {outputs.shape}; for a "

@@ -15,7 +15,7 @@ from dpcore.audit._events import Candidate, Feature, Partition, best_candidate, 
 from dpcore.audit._features import Event, make_features
 from dpcore.audit._proportions import greatest_probability, least_probability
 from dpcore.audit._results import AuditEvent, AuditResult
-from dpcore.audit._runs import Job, Runner, open_source, substreams, takes
+from dpcore.audit._runs import Job, Runner, open_source, plain_outputs, substreams, takes
 from dpcore.errors import ParameterTypeError
 from dpcore.rng import Stream, resolve
 
@@ -195,7 +195,7 @@ def repeat(release: Callable[[Any, Stream], Any]) -> Callable[[Any, int, Stream]
         )
 
     def run(x: Any, size: int, rng: Stream) -> npt.NDArray[Any]:
-        return np.asarray([release(x, rng) for _ in range(size)])
+        return plain_outputs([release(x, rng) for _ in range(size)])
 
     return run
 

@@ -323,6 +323,8 @@ def test_wrong_parameters_are_refused(options, message):
         (lambda x, size, rng: np.zeros(size - 1), 0.0, 1.0, "mechanism must return one output for each of"),
         (lambda x, size, rng: 0.0, 0.0, 1.0, "mechanism must return one output for each of"),
         (lambda x, size, rng: np.full(size, "a"), 0.0, 1.0, r"numbers or records of numbers, got dtype <U1; give .* labels\.index"),
+        (lambda x, size, rng: np.ma.masked_array(np.zeros(size), np.full(size, bool(x))), 0.0, 1.0, "must not be a masked array"),
+        (repeat(lambda x, rng: np.ma.masked_array([0.0], [bool(x)])), 0.0, 1.0, "must not be a masked array"),
         (lambda x, size, rng: np.zeros((size, 2 if size > 100 else 3)), 0.0, 1.0, "outputs of one shape"),
         (lambda x, size, rng: np.zeros((size, 40), np.uint8), 0.0, 1.0, "at most 32 numbers in a run, got 40"),
         (lambda x, size, rng: np.zeros((size, 40)), 0.0, 1.0, r"at most 32 numbers in a run, got 40; for more, give events=\[statistic\]"),

@@ -11,7 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore.interop.diffprivlib import _scales
-from dpcore.interop.diffprivlib._draws import EXACT, Array, Reals, float_call, laplace, pairs, plain, plain_array, stream_of
+from dpcore.interop.diffprivlib._draws import (
+    EXACT,
+    INT64,
+    Array,
+    Reals,
+    float_call,
+    laplace,
+    pairs,
+    plain,
+    plain_array,
+    stream_of,
+    whole_release,
+)
 from dpcore.interop.diffprivlib._numbers import Randomise, check_numbers, is_own, one_by_one
 from dpcore.rng import Stream
 
@@ -34,7 +46,7 @@ def in_domain(original: Randomise, *, vectorise: bool) -> Randomise:
             return original(self, value)
         inside = min(max(number, domain.lower), domain.upper)
         if type(inside) is int:
-            return _domain_draws(pairs(np.array([inside])), domain, stream_of(self))[0]
+            return _domain_draw_of_whole(inside, domain, stream_of(self))
         return _domain_draw(inside, domain, stream_of(self)) if math.isfinite(inside) else original(self, value)
 
     return randomise
@@ -86,6 +98,16 @@ def _domain_draw(inside: float, domain: _scales.Domain, stream: Stream) -> np.fl
             return np.float64(drawn)
     found: np.float64 = _domain_draws(np.array([inside]), domain, stream)[0]
     return found
+
+
+def _domain_draw_of_whole(inside: int, domain: _scales.Domain, stream: Stream) -> np.float64:
+    """The same for an integer that float64 might lack."""
+    if INT64.min <= inside <= INT64.max:
+        found: np.float64 = _domain_draws(pairs(np.array([inside])), domain, stream)[0]
+        return found
+    while True:
+        if domain.lower <= (drawn := whole_release("laplace", inside, domain.scale, domain.grid, stream)) <= domain.upper:
+            return np.float64(drawn)
 
 
 def _domain_draws(inside: Array, domain: _scales.Domain, stream: Stream) -> Reals:
@@ -159,7 +181,11 @@ def _near(number: float, grid: float) -> float:
 def _exact_sum(number: int, added: float, grid: float) -> float:
     """The same for an integer that float64 might lack, with noise added."""
     step = Fraction(grid)
-    return float(math.floor(number / step + Fraction(1, 2)) * step + Fraction(added))
+    total = math.floor(number / step + Fraction(1, 2)) * step + Fraction(added)
+    try:
+        return float(total)
+    except OverflowError:  # beyond the floats
+        return math.inf if total > 0 else -math.inf
 
 
 def _cut_draw(cut: _scales.Cut, stream: Stream) -> float:

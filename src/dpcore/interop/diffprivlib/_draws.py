@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +27,7 @@ EXACT = 2**53
 _FLOATS_FROM = 2.0**40
 """Scales above are not those of integer noise."""
 INT64 = np.iinfo(np.int64)
+_LARGEST = int(np.finfo(np.float64).max)
 
 WHOLE: frozenset[type] = frozenset({int, bool, *(np.dtype(code).type for code in "bhilqBHILQ")})
 REAL: frozenset[type] = WHOLE | {float, *(np.dtype(code).type for code in "efdg" if np.finfo(code).nmant <= np.finfo(float).nmant)}
@@ -68,12 +70,12 @@ def _int_call(kind: Kind, scale: float) -> Any:
 
 
 def plain(value: Any) -> float | int:
-    """The same number as a float, or as an integer if float64 might lack it; integers beyond int64 count as its nearest end."""
+    """The same number as a float, or as an integer if float64 might lack it: within the floats, whose ends larger ones count as."""
     kind = type(value)
     if kind is float:
         return value  # type: ignore[no-any-return]
     if kind in WHOLE:
-        whole = min(max(int(value), INT64.min), INT64.max)
+        whole = min(max(int(value), -_LARGEST), _LARGEST)
         return whole if abs(whole) > EXACT else float(whole)
     if kind in REAL:
         return float(value)
@@ -95,8 +97,15 @@ def plain_array(values: Array) -> Array:
 def real(kind: Kind, number: float, scale: float, stream: Stream) -> np.float64:
     """R(number + scale·W), of a number that is plain."""
     if type(number) is int:
-        return np.float64(noise.float_noise(kind, number, scale, None, stream, None, 1))
+        return np.float64(whole_release(kind, number, scale, _backend.default_grid(scale), stream))
     return np.float64(float_call(kind, scale).release(number, stream))
+
+
+def whole_release(kind: Kind, number: int, scale: float, grid: float, stream: Stream) -> float:
+    """R(number + scale·W) of an integer of any size; those beyond int64 take 0.1 ms."""
+    if INT64.min <= number <= INT64.max:
+        return float(noise.float_noise(kind, number, scale, grid, stream, None, 1))
+    return _backend.fraction_noise(kind, Fraction(number), scale, grid, stream.position())
 
 
 def reals(kind: Kind, values: Array, scale: float, stream: Stream) -> Reals:
@@ -126,8 +135,8 @@ def laplace(values: Array, scale: float, grid: float | None, stream: Stream) -> 
 
 
 def integer(kind: Kind, value: float, scale: float, stream: Stream) -> int:
-    """value + Z, of an integer that is plain."""
-    number = int(value)
+    """value + Z, of an integer that is plain; beyond int64 it counts as its nearest end."""
+    number = min(max(int(value), INT64.min), INT64.max)
     if scale > _FLOATS_FROM:
         return int(noise.float_noise("laplace", number, scale, None, stream, None, 1))
     return _int_call(kind, scale).release(number, stream)  # type: ignore[no-any-return]

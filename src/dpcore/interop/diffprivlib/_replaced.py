@@ -8,7 +8,7 @@ from functools import partial, wraps
 from typing import Any
 
 from dpcore.interop._installation import Replacement
-from dpcore.interop.diffprivlib import _bounded, _checks, _choices, _models, _tools
+from dpcore.interop.diffprivlib import _bounded, _checks, _choices, _models, _records, _tools
 from dpcore.interop.diffprivlib import _numbers as numbers
 
 Make = Callable[[Any], Any]
@@ -87,9 +87,14 @@ def _functions(*, vectorise: bool) -> Iterator[Replacement]:
         yield Replacement(utils, name, function)
     for owner, name, function in _models.functions(DiffprivlibMixin, linear_regression):
         yield Replacement(owner, name, function)
+    counting = _tools.Histograms(histograms) if vectorise else None
+    histogram = _tools.reading(counting.histogram() if counting else histograms.histogram, _records.records)
+    histogramdd = _tools.reading(counting.histogramdd() if counting else histograms.histogramdd, _records.columns)
+    count_nonzero = _tools.reading(utils.count_nonzero, _records.truths)
+    for owner, name, function in (
+        (histograms, "histogram", histogram), (histograms, "histogramdd", histogramdd), (utils, "count_nonzero", count_nonzero),
+    ):  # fmt: skip
+        yield Replacement(owner, name, function)
+        yield Replacement(tools, name, function)
     if vectorise:
-        counting = _tools.Histograms(histograms)
-        for name, function in (("histogram", counting.histogram()), ("histogramdd", counting.histogramdd())):
-            yield Replacement(histograms, name, function)
-            yield Replacement(tools, name, function)
         yield Replacement(utils, "_wrap_axis", _tools.Axes(utils, statistics).wrap_axis())

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +19,7 @@ import numpy.typing as npt
 
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.interop.diffprivlib import _bounded, _numbers
-from dpcore.interop.diffprivlib._draws import INT64, REAL, Array, Reals
+from dpcore.interop.diffprivlib._draws import INT64, Array, Reals
 from dpcore.sums import ExactSum, clamped_sum
 
 _BITS = 49
@@ -76,22 +74,7 @@ def numbers(table: Array) -> Array:
         return table.astype(np.float64)
     if dtype.kind in _KINDS:
         return table if dtype.isnative else table.astype(dtype.newbyteorder("="))
-    if dtype.kind == "O":
-        found: Array = np.frompyfunc(_number, 1, 1)(table).astype(np.float64)
-        return found
     raise ParameterTypeError(f"array must hold real numbers, got the dtype {dtype.name if dtype.kind not in 'US' else 'str'}")
-
-
-def _number(cell: Any) -> float:
-    """An item of an array of objects, which a list of large integers is; what is no number is missing."""
-    if type(cell) not in REAL and not isinstance(cell, np.longdouble) and type(cell) not in (Fraction, Decimal):
-        return math.nan
-    try:
-        return float(cell)
-    except OverflowError:
-        return math.inf if cell > 0 else -math.inf
-    except ValueError:  # a signalling NaN
-        return math.nan
 
 
 def released_sums(peer: Any, cells: Cells, epsilon: float, state: Any) -> Reals:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dpcore._validation import check_unmasked
 from dpcore.interop.diffprivlib import _statistics
 from dpcore.interop.diffprivlib._draws import Array
+from dpcore.interop.diffprivlib._records import check_no_mask, records
 
 _BOUNDS_ARE_MISSING = (
     "Bounds have not been specified and will be calculated on the data provided. This will "
@@ -51,7 +51,7 @@ class Histograms:
             self._peer.warn_unused_args(unused_args)
             account, state = self._opened(epsilon, accountant, random_state)
             if range is None:
-                warnings.warn(_RANGE_IS_MISSING, self._peer.PrivacyLeakWarning, stacklevel=2)
+                warnings.warn(_RANGE_IS_MISSING, self._peer.PrivacyLeakWarning, stacklevel=3)  # above `reading`
             counts, edges = np.histogram(sample, bins=bins, range=range, weights=weights, density=None)
             noisy = self._noisy(counts, epsilon, state)
             account.spend(epsilon, 0)
@@ -71,7 +71,7 @@ class Histograms:
             self._peer.warn_unused_args(unused_args)
             account, state = self._opened(epsilon, accountant, random_state)
             if _needs_ranges(bins) and (range is None or (isinstance(range, list) and None in range)):
-                warnings.warn(_RANGES_ARE_MISSING, self._peer.PrivacyLeakWarning, stacklevel=2)
+                warnings.warn(_RANGES_ARE_MISSING, self._peer.PrivacyLeakWarning, stacklevel=3)
             counts, edges = np.histogramdd(sample, bins=bins, range=range, weights=weights, density=None)
             noisy = self._noisy(counts, epsilon, state).astype(float, casting="safe")
             if density:
@@ -111,6 +111,23 @@ def _density(counts: Array, edges: Any) -> Array:
     return counts / total if total > 0 else counts
 
 
+def reading(original: Callable[..., Any], read: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A function of the peer whose first argument is read cell by cell."""
+
+    @wraps(original)
+    def read_first(*args: Any, **options: Any) -> Any:
+        name = "sample" if "sample" in options else "array"
+        if args:
+            check_no_mask(args[0])
+            args = (read(args[0]), *args[1:])
+        elif name in options:
+            check_no_mask(options[name])
+            options[name] = read(options[name])
+        return original(*args, **options)
+
+    return read_first
+
+
 class Statistics:
     """`_sum`, `_mean` and `_var` of `diffprivlib.tools.utils`, which all its sums, means, variances and deviations call."""
 
@@ -135,12 +152,14 @@ class Statistics:
         def statistic(array: Any, epsilon: float = 1.0, bounds: Any = None, axis: Any = None, dtype: Any = None,
                       keepdims: bool = False, random_state: Any = None, accountant: Any = None, nan: bool = False) -> Any:  # fmt: skip
             state = peer.check_random_state(random_state)
-            _check_unmasked(array)
+            check_no_mask(array)
+            whole = self._sums_integers(statistic, dtype)
+            array = records(array, whole=whole)
             if bounds is None:
                 warnings.warn(_BOUNDS_ARE_MISSING, peer.PrivacyLeakWarning, stacklevel=2)
                 bounds = np.nanmin(array), np.nanmax(array)
-            if nan and type(array) is not np.ndarray and (made := np.asarray(array)).dtype.kind in "biu":
-                array = made.astype(np.float64)  # whether a list holds a NaN is private
+            if nan and not whole and type(array) is not np.ndarray and (made := np.asarray(array)).dtype.kind in "biu":
+                array = made.astype(np.float64)  # whether there is a NaN is private, and decides the dtype of a column
             if axis is not None or keepdims:
                 return peer._wrap_axis(
                     statistic, array, epsilon=epsilon, bounds=bounds, axis=axis, dtype=dtype, keepdims=keepdims, random_state=state,
@@ -149,10 +168,10 @@ class Statistics:
             lower, upper = self.bounds(statistic, bounds, dtype)
             account = peer.BudgetAccountant.load_default(accountant)
             account.check(epsilon, 0)
-            records = np.asarray(np.ravel(array))
-            if not records.size:
+            cells = np.asarray(np.ravel(array))
+            if not cells.size:
                 return original(array, epsilon, bounds, dtype=dtype, random_state=state, accountant=account, nan=nan)
-            released = self.released(statistic, records[np.newaxis], (lower, upper), epsilon, dtype, state, nan=nan)[0]
+            released = self.released(statistic, cells[np.newaxis], (lower, upper), epsilon, dtype, state, nan=nan)[0]
             account.spend(epsilon, 0)
             return int(released) if isinstance(released, np.integer) else released
 
@@ -175,18 +194,16 @@ class Statistics:
             return False
         return issubclass(dtype, self._peer.Integral) if self._release[func] == self._sums else np.dtype(dtype).kind in "iu"
 
+    def _sums_integers(self, func: Any, dtype: Any) -> bool:
+        """Whether records are cut to integers before they are added. What is no type is refused by the peer's checks."""
+        return isinstance(dtype, type) and self._release[func] == self._sums and self._is_whole(func, dtype)
+
     def released(self, func: Any, table: Array, bounds: Any, epsilon: float, dtype: Any, state: Any, *, nan: bool) -> Array:
         """The statistic of each row of the table, with noise."""
         missing = nan and table.dtype.kind not in "biu"
         lower, upper = bounds
         cells = _statistics.Cells(_statistics.numbers(table), lower, upper, self._is_whole(func, dtype), missing)
         return self._release[func](self._mechanisms, cells, epsilon, state)
-
-
-def _check_unmasked(array: Any) -> None:
-    """Raise for a masked array: diffprivlib's sensitivities count the entries that it hides."""
-    if type(array) not in (list, tuple) or not set(map(type, array)) <= {float, int}:
-        check_unmasked("array", array)
 
 
 class Axes:

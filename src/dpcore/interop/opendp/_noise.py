@@ -221,20 +221,22 @@ def _make(space: Space, measure: Any, sampler: Sampler, scale: float, privacy_ma
     return make(space, measure, draw, privacy_map, space.released(space.atom, as_array=as_array))
 
 
-def finite(values: Any) -> Any:
-    """NaN as 0, and infinite values as the largest finite ones, as in OpenDP. This moves no two values further apart."""
-    replaced = np.nan_to_num(values, nan=0.0)
+def finite(values: Any, atom: str = "f64") -> Any:
+    """NaN as 0, and infinite values as the largest finite ones of their type, as in OpenDP. This moves no two values further apart."""
+    dtype = values.dtype if isinstance(values, np.ndarray) else DTYPES[atom]  # a number of OpenDP is a float of Python, whatever its type
+    largest = float(np.finfo(dtype).max)
+    replaced = np.nan_to_num(values, nan=0.0, posinf=largest, neginf=-largest)
     return replaced if isinstance(values, np.ndarray) else float(replaced)
 
 
 def _add_to_floats(values: Any, sampler: Sampler, scale: float, atom: str) -> Any:
     if not scale:
-        return finite(values)
+        return finite(values, atom)
     out = np.empty(np.shape(values), np.float32) if atom == "f32" else None
     try:
         released = sampler(values, scale, out=out)
     except DataError:
-        released = sampler(finite(values), scale, out=out)
+        released = sampler(finite(values, atom), scale, out=out)
     return released if isinstance(values, np.ndarray) else float(released)
 
 
