@@ -74,6 +74,7 @@ USUAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.network.crypto.saslFallback": "false",
 }
 """What sessions of dpcore have unless their user wants it otherwise; a session without it is accepted."""
 

@@ -147,7 +147,7 @@ def _show(run: _Run, shown: Progress) -> None:
 
 @contextlib.contextmanager
 def impatient(context: SparkContext) -> Iterator[None]:
-    """Say so, once, if the work inside waits for executors of which none comes."""
+    """Warn once if the work inside waits for executors of which none comes."""
 
     def look() -> None:
         if _is_alone(context):
