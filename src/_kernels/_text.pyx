@@ -1,15 +1,10 @@
 """Splits comma-separated text into records and cells, and encodes objects as text; nothing in either can make a job fail."""
 
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
-
-cdef extern from "Python.h":
-    bint PyUnicode_CheckExact(object)
-    const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
-    bint PyFloat_CheckExact(object)
-    double PyFloat_AS_DOUBLE(object)
-    int PyByteArray_Resize(object, Py_ssize_t) except -1
-    char *PyByteArray_AS_STRING(object)
 
 cdef enum:
     QUOTE = 34

@@ -25,6 +25,7 @@ ALLOWED = {
     "accounting/_calibration.py": dict.fromkeys(
         ("analytic_gaussian_scale()", "exact_discrete_gaussian_scale()", "gaussian_ratio()", "zcdp_discrete_gaussian_scale()"), CACHE
     ),
+    "_processes.py": {"_forks": "counted by the one thread that a child of fork begins with"},
     "_stores.py": {"_connected()": "functools.lru_cache locks itself; keys are a bucket and settings; threads share what it keeps"},
     "_exact/elementary.py": {"_TABLE": CONSTANT, "_even_bernoulli()": CACHE},
     "_exact/sampling.py": {"_laplace_offset()": CACHE, "acceptance_terms()": CACHE, "gaussian_thresholds()": CACHE},
@@ -57,7 +58,6 @@ ALLOWED = {
     "spark/failures.py": {"SECRET": "drawn at import, then constant"},
     "interop/numpy.py": {"PEER": CONSTANT},
     "noise.py": {"_short_float()": CACHE, "_short_int()": CACHE},
-    "interop/_installation.py": {"_ABSENT": CONSTANT},
     "interop/opendp/_measurements.py": {"PEER": CONSTANT, "peer()": CACHE},
     "interop/opendp/_registration.py": {"_INSTALLATION": "what install() has replaced, under its own lock"},
     "interop/_needed.py": {"needed()": "functools.lru_cache locks itself; it keeps that packages are there"},
@@ -69,6 +69,7 @@ ALLOWED = {
     },
     "interop/diffprivlib/_draws.py": {"_SECURE": CONSTANT, "float_call()": CACHE, "_int_call()": CACHE},
     "interop/diffprivlib/_numbers.py": dict.fromkeys(("LAPLACE", "GEOMETRIC", "GAUSSIAN", "ANALYTIC", "DISCRETE"), CONSTANT),
+    "interop/diffprivlib/_records.py": {"_TRUTHS": CONSTANT},
     "interop/diffprivlib/_scales.py": {
         f"{name}()": CACHE
         for name in (
@@ -132,7 +133,7 @@ ALLOWED = {
     },
     "reproduce/studies/distribution_tests.py": {"BASE": CONSTANT, "STUDY": CONSTANT},
     "spark/session.py": {"os": "variables of the process that pyspark reads when it starts Java, once"},
-    "spark/settings.py": dict.fromkeys(("ADAPTIVE", "COMMIT", "SPILLS"), CONSTANT),
+    "spark/settings.py": dict.fromkeys(("ADAPTIVE", "COMMIT", "CRYPTO", "SPILLS"), CONSTANT),
     "rng.py": {"_SECURE": "holds nothing: every call reads its own entropy"},
     "spark/file_tasks.py": {"ANSWER": CONSTANT},
 }
