@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpcore.batch.expressions import evaluation as evaluation_module
 from dpcore.batch.expressions import program as program_module
 from dpcore.batch.expressions.allowed import FUNCTIONS, OF_TIME
 from dpcore.batch.expressions.arrow_values import FIRST_DAY, LAST_DAY, NULLS, database_type, readable
@@ -209,10 +210,39 @@ def test_what_the_database_has_not_made_for_a_type_is_refused_and_fails_at_no_ro
     check_no_value_ends(texts)
 
 
-def test_a_step_that_is_tried_with_null_alone_is_rejected(monkeypatch):
-    """What the database has not made for a type looks like NULL until a row has a value."""
+@pytest.fixture
+def tried_with_null_alone(monkeypatch):
+    """What the database has not made for a type then looks like NULL until a row has a value."""
     rows_of_samples = program_module._rows_of
     monkeypatch.setattr(program_module, "_rows_of", lambda kinds: rows_of_samples(kinds)[:1] * 3)
+
+
+@pytest.mark.usefixtures("tried_with_null_alone")
+def test_a_step_that_is_tried_with_null_alone_is_not_refused():
+    assert list(without_refused(["dayofweek(w)"])) == ["dayofweek(w)"]
+
+
+@pytest.mark.usefixtures("tried_with_null_alone")
+@pytest.mark.parametrize("derived", [True, False])
+def test_an_error_that_try_lets_through_costs_its_row_alone(derived):
+    """No such error is known that depends on the value; one that depends on whether there is a value stands for it."""
+    text = "dayofweek(CASE WHEN a > b THEN w END) IS NULL"
+    with Compiler({name: database_type(kind) for name, kind in KINDS.items()}) as compiler:
+        if derived:
+            compiler.derive("derive[0]", "v", text)
+        program = compiler.program(["v"] if derived else [], {"where": text})
+    rows = rows_of(200, seed=5)
+    with Evaluation(program) as evaluation:
+        whole = seen(evaluation.of(rows))
+        alone = [seen(evaluation.of(rows.slice(row, 1))) for row in range(len(rows))]
+    for key, values in whole.items():
+        assert len(set(map(str, values))) == 2
+        assert [each[key] for each in alone] == [[value] for value in values]
+
+
+@pytest.mark.usefixtures("tried_with_null_alone")
+def test_an_evaluation_without_that_is_rejected(monkeypatch):
+    monkeypatch.setattr(evaluation_module, "OF_VALUES", ())
     with pytest.raises(StorageError):
         check_no_value_ends(["dayofweek(w)"])
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from dpcore.batch.expressions.program import Program
 
 
+OF_VALUES: tuple[type[Exception], ...] = (duckdb.DataError, duckdb.NotSupportedError, duckdb.ProgrammingError)
+"""What the database raises about values; all else is about the machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Values:
     """What a program gives for some rows.
@@ -112,12 +116,25 @@ class Evaluation:
         cells = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)) if columns else _as_many_as(batch)
         try:
             connection = self._connection()
-            connection.see(cells)
-            found = self._truths(connection, len(batch)) if not program.types else self._columns(connection, len(batch))
+            found = self._found(connection, cells)
             connection.forget()
         except duckdb.Error:
             raise StorageError("the database could not evaluate the expressions of the job; there may be too little memory") from None
         return found
+
+    def _found(self, connection: _Connection, cells: pa.RecordBatch) -> Values:
+        """The values of some rows. A row at which the database raises, which no known value does, has NULL in all of them."""
+        rows = len(cells)
+        connection.see(cells)
+        try:
+            return self._truths(connection, rows) if not self._program.types else self._columns(connection, rows)
+        except OF_VALUES:
+            if not rows:
+                raise
+        if rows == 1:
+            return _nothing_of(self._found(connection, cells.slice(0, 0)))
+        half = rows // 2
+        return _joined(self._found(connection, cells.slice(0, half)), self._found(connection, cells.slice(half)))
 
     def _truths(self, connection: _Connection, rows: int) -> Values:
         """The values of a program of conditions."""
@@ -140,6 +157,20 @@ class Evaluation:
             self._own.connection = _Connection(self._database.cursor())
         connection: _Connection = self._own.connection
         return connection
+
+
+def _nothing_of(empty: Values) -> Values:
+    """One row of NULL, with the types of the values of no row."""
+    return Values(
+        {name: pa.nulls(1, each.type) for name, each in empty.columns.items()}, {key: np.zeros(1, bool) for key in empty.conditions}
+    )
+
+
+def _joined(first: Values, second: Values) -> Values:
+    return Values(
+        {name: pa.concat_arrays([column, second.columns[name]]) for name, column in first.columns.items()},
+        {key: np.concatenate([truths, second.conditions[key]]) for key, truths in first.conditions.items()},
+    )
 
 
 def _true(values: pa.Array, rows: int) -> npt.NDArray[np.bool_]:
