@@ -14,7 +14,7 @@ from dpcore.batch.tables.inputs import Inputs
 from dpcore.batch.tables.pieces import FileInfo, Piece, slices
 from dpcore.batch.tables.plain import unit_type
 from dpcore.errors import DpcoreError, StorageError
-from dpcore.frames.source import OwnInput
+from dpcore.frames.source import OwnInput, RemoteSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -147,6 +147,11 @@ def shielded(path: InputFile, made: Iterator[Made]) -> Iterator[Made]:
 def input_of(source: Source) -> Inputs:
     """The input of one run on a frame."""
     return source.input() if isinstance(source, OwnInput) else FrameInput.of(source)
+
+
+def public_input_of(source: Source) -> Inputs:
+    """The input of one run on a public table, whose rows come to this process wherever they lie."""
+    return FrameInput.of(source) if isinstance(source, RemoteSource) else input_of(source)
 
 
 def _told(error: BaseException, path: InputFile) -> Exception:

@@ -189,9 +189,9 @@ class Session:
     def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
         """The plan of a job on this table; no row is read."""
         from dpcore.batch.release.unwritten import make_unwritten_plan
-        from dpcore.frames.inputs import FrameInput, input_of
+        from dpcore.frames.inputs import FrameInput, public_input_of
 
-        tables = {name: input_of(source) for question in questions for name, source in question.view.tables}
+        tables = {name: public_input_of(source) for question in questions for name, source in question.view.tables}
         inputs = self._input()
         try:
             plan = make_unwritten_plan(job, inputs, tables)
