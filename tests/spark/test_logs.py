@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 
 from support.spark import run_alone
 
@@ -58,6 +62,7 @@ fails(lambda: release(None, {"version": 1, "input": {"path": "table:nowhere"}, "
 broken = files.where(chosen).selectExpr("id", f"cast(concat(city, '{word}') as int) as age", "who")
 fails(lambda: release(broken, {"version": 1, "privacy": {"max_epsilon": 4.0} | unit, "query": [mean]}))
 print("asked", asked)
+print("known as", spark.sparkContext.applicationId)
 spark.stop()
 """
 
@@ -65,12 +70,13 @@ spark.stop()
 def test_no_log_has_a_literal_of_a_plan(tmp_path):
     rows = {"id": range(200), "city": ["a", "b"] * 100, "who": [number % 9 for number in range(200)], "age": [3.5] * 200}
     pq.write_table(pa.table({name: list(cells) for name, cells in rows.items()}), tmp_path / "in.parquet")
-    (tmp_path / "workers").mkdir()
-    done = run_alone(PROGRAM, str(tmp_path), WORD, SPARK_WORKER_DIR=str(tmp_path / "workers"), check=False, timeout=1800)
+    done = run_alone(PROGRAM, str(tmp_path), WORD, check=False, timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "asked 14" in done.stdout
     assert done.stdout.count("refused:") == 4
-    logs = [path.read_text(errors="replace") for path in (tmp_path / "workers").rglob("std*")]
+    (known_as,) = re.findall(r"^known as (\S+)$", done.stdout, re.MULTILINE)
+    workers = Path(pyspark.__file__).parent / "work" / known_as  # where the workers of such a cluster write
+    logs = [path.read_text(errors="replace") for path in workers.rglob("std*")]
     assert len(logs) >= 4
     found = [line for text in (done.stdout, done.stderr, *logs) for line in text.splitlines() if WORD in line]
     assert [line[:200] for line in found] == []
