@@ -27,6 +27,8 @@ PYTHON = "PYSPARK_PYTHON"
 """The Python of the executors."""
 BAR = "spark.ui.showConsoleProgress"
 """Spark's own bar of progress, which a shell of Python has unless the setting is there before Java starts."""
+QUOTING = {"org.apache.spark.scheduler.TaskSetManager": "ERROR", "org.apache.spark.executor.Executor": "OFF"}
+"""Java loggers that print what a task failed by, which may quote a cell or a literal of the plan, each with a level where it does not."""
 STRANGE = "what answers there is no Spark master, or it has another secret"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit, which has started Java already."""
@@ -130,6 +132,7 @@ def _started(given: dict[str, str], app_name: str) -> SparkSession:
         context = SparkContext(conf=settled, gateway=gateway)
         made = SparkSession(context)  # here it is seen that a master has not let the context in
         served = warning_of_files(made)
+        _quiet(gateway.jvm)
     except Exception as error:
         failed = StorageError(f"Spark did not start on {settled.get(MASTER)}{_reason(error)}")
         with contextlib.suppress(Exception):
@@ -138,6 +141,13 @@ def _started(given: dict[str, str], app_name: str) -> SparkSession:
         _warn(served, above=4)
         return made
     raise failed
+
+
+def _quiet(jvm: Any) -> None:
+    """Keep the driver's log from quoting what tasks failed by; that a stage failed is logged by others."""
+    log4j = jvm.org.apache.logging.log4j
+    for name, level in QUOTING.items():
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))
 
 
 def _warn(said: str | None, above: int = 3) -> None:
