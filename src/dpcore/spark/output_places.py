@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from dpcore.batch.jobfile.local_paths import SCHEME
-from dpcore.batch.tables.charge import declared_files, settings_of
 from dpcore.batch.tables.inputs import check_output_is_outside
 from dpcore.batch.tables.places import ledger_places
+from dpcore.batch.tables.run_ids import canonical, declared_files
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check_folder_is_apart(folder: Path, job: Job, names: Iterable[str]) -> None:
     if SCHEME.match(job.input.path) is None:
         places.append(("input.path", Path(job.input.path)))
         check_output_is_outside(folder, job.input)
-    places += [("a file of categories", Path(path)) for path in declared_files(settings_of(job))]
+    places += [("a file of categories", Path(path)) for path in declared_files(canonical(job))]
     if job.ledger is not None:
         places += [(key, Path(str(place))) for key, place in ledger_places(job.ledger.path)]
     root = folder.resolve()

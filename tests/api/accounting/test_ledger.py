@@ -304,8 +304,12 @@ def test_find_gives_the_newest_run_that_has_not_failed(ledger):
     ledger.spend(Privacy(0.1), what="of another run", run="q")
     found = ledger.find("r")
     assert (found.what, found.state) == ("third", "reserved")
+    assert ledger.find("p", "r") == ledger.find("r", "r") == found
+    assert ledger.find("r", "q").what == ledger.find("q", "r").what == "of another run"  # the newest under any of the ids
     with pytest.raises(ParameterError, match="run must not be empty"):
         ledger.find("")
+    with pytest.raises(ParameterError, match="run must not be empty"):
+        ledger.find("r", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")

@@ -330,13 +330,15 @@ class Ledger:
         """
         return iter(self._opened.entries())
 
-    def find(self, run: str) -> Entry | None:
+    def find(self, run: str, *others: str) -> Entry | None:
         """Find the newest spend of a run that has not failed.
 
         Parameters
         ----------
         run : str
             Identifier of the run, as in `spend`.
+        *others : str
+            Further identifiers of the same run, such as those that it had in earlier versions of a program.
 
         Returns
         -------
@@ -346,14 +348,16 @@ class Ledger:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If `run` is not a text, or is empty.
+            If an identifier is not a text, or is empty.
         OSError
             If the file cannot be read or is damaged.
         """
         from dpcore.accounting.ledger.creation import check_text
 
-        check_text("run", run)
-        found = self._opened.entries(lambda entry: entry.run == run and entry.state != "failed")
+        runs = {run, *others}
+        for each in runs:
+            check_text("run", each)
+        found = self._opened.entries(lambda entry: entry.run in runs and entry.state != "failed")
         return found[-1] if found else None
 
     # Runs that other processes left

@@ -184,6 +184,9 @@ class JobSource:
 class JobTables(Section):
     """The tables that every job file may have."""
 
+    WORD: ClassVar[str]
+    """What the ids of runs call a job of this kind: fixed for good, whatever the class is called."""
+
     version: Literal[1]
     input: InputSection
     ledger: LedgerSection | None = None
@@ -214,6 +217,8 @@ class JobTables(Section):
 
 class JobFile(Protocol):
     """A job file of any kind."""
+
+    WORD: ClassVar[str]
 
     @property
     def input(self) -> InputSection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -57,6 +57,8 @@ class Job(JobTables):
     column : list of JobColumn
         The `[[column]]` entries, at least one.
     """
+
+    WORD: ClassVar[str] = "Job"
 
     keep: list[Name] = Field(default_factory=list)
     output: OutputSection

@@ -99,6 +99,8 @@ class ReleaseJob(JobTables):
         The `[[column]]` entries: labels and units of measure for readers.
     """
 
+    WORD: ClassVar[str] = "ReleaseJob"
+
     output: ReleaseOutput
     privacy: ReleasePrivacy
     column: list[ColumnLabel] = Field(default_factory=list)

@@ -25,7 +25,7 @@ from dpcore.batch.release.queries import (
 from dpcore.batch.release.reads import Read, read_of
 from dpcore.batch.release.type_words import mend
 from dpcore.batch.tables import metadata
-from dpcore.batch.tables.charge import Charge, Spend, settings_of
+from dpcore.batch.tables.charge import Charge, Spend
 from dpcore.batch.tables.checks import (
     check_curator,
     check_inputs_are_tables,
@@ -39,6 +39,7 @@ from dpcore.batch.tables.plans import JobPlan, Schemas, check_files, check_files
 from dpcore.batch.tables.publication import Publication
 from dpcore.batch.tables.recorded import recorded
 from dpcore.batch.tables.row_words import ByValue
+from dpcore.batch.tables.run_ids import plain
 from dpcore.errors import JobError
 from dpcore.privacy import Privacy
 
@@ -348,5 +349,5 @@ def _asked(job: ReleaseJob, query: Query) -> dict[str, Any]:
         "columns": [column if isinstance(column, str) else column.name for column in columns] or None,
         "where": " AND ".join(f"({each})" if len(conditions) > 1 else each for each in conditions) or None,
         "group_by": None if by is None else list(by),
-        "groups": settings_of(groups),
+        "groups": plain(groups, "query.groups"),
     }

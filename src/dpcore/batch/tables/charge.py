@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shlex
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
-from dpcore._addresses import argument, is_address
+from dpcore._addresses import argument
 from dpcore._sealed_files import content_digest, has_content
 from dpcore.accounting import Ledger
 from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.tables.ledger_state import ledger_summary
+from dpcore.batch.tables.run_ids import run_ids
 from dpcore.errors import BudgetError, JobError, ParameterError, StorageError, reason
 from dpcore.privacy import Privacy
-from dpcore.rng import STREAM_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,9 +28,6 @@ if TYPE_CHECKING:
 
 FINISHED = ("sealed", "published", "done")
 """States of a run whose output is complete: any process can publish what is sealed."""
-
-LATER = ("where", "derive", "lookup", "max_sum_per_unit", "bounds", "bounds_epsilon")
-"""Keys that jobs did not have at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +75,8 @@ class Charge:
 
     Attributes
     ----------
-    run : str
-        Identifies the run: see `run_id`. Empty for one without an output.
+    runs : tuple of str
+        Identify the run, the id of today first: see `run_ids`. None for a run without an output.
     earlier : Entry or None
         The same run, if its output is complete and is not requested again.
     is_recorded : bool
@@ -105,16 +98,23 @@ class Charge:
         self._job, self._spend = job, spend
         self._reservation: Reservation | None = None
         self.is_open = False
-        self.run = run_id(job) if is_repeatable else ""
+        self.runs = run_ids(job) if is_repeatable else ()
         self._ledger = _opened(job)
         self.is_recorded = self._ledger is not None
         self.earlier: Entry | None = None
         if self._ledger is None:
             return
-        found = None if overwrite else self._ledger.find(self.run)
+        found = self._ledger.find(*self.runs) if self.runs and not overwrite else None
         self.earlier = found if found is not None and found.state in FINISHED else None
         if self.earlier is None:
             self.check()
+
+    @property
+    def run(self) -> str | None:
+        """The id of the run, that of the earlier run if it has published; None for a run without an output."""
+        if self.earlier is not None:
+            return self.earlier.run
+        return self.runs[0] if self.runs else None
 
     @property
     def ledger_path(self) -> Path | None:
@@ -138,7 +138,7 @@ class Charge:
             self._spend.amount(self._ledger.kind),
             what=self._spend.what,
             job=None if output is None else str(output.absolute()),
-            run=self.run or None,
+            run=self.runs[0] if self.runs else None,
             unit=self._job.privacy.protected,
             dataset=self._job.input.dataset,
             secure=self._job.secure,
@@ -212,7 +212,7 @@ class Charge:
                 self._ledger.complete()
             except OSError as error:
                 raise StorageError(f"the ledger {self._path} cannot be written{reason(error)}") from None
-            self.earlier = self._ledger.find(self.run) or self.earlier
+            self.earlier = self._ledger.find(*self.runs) or self.earlier
             if self.earlier.state == "sealed":
                 raise StorageError(f"{names[-1]} is sealed and could not be published: see {_completing(self._ledger.path)}")
         self._check_output(names)
@@ -263,62 +263,6 @@ class Charge:
     @property
     def _path(self) -> str:
         return "" if self._job.ledger is None else self._job.ledger.path
-
-
-def run_id(job: JobFile) -> str:
-    """Return the id of a run: a digest of the job with all its settings, and of the stream of random words, but not of the data.
-
-    Two runs of one job on changed data have one id: a ledger must not reveal whether the data have changed. Declare a new version of the
-    data by the name in `[input] dataset`.
-    """
-    settings = settings_of(job)
-    for section in ("input", "output", "ledger"):
-        if settings.get(section):
-            path = settings[section]["path"]
-            settings[section]["path"] = path if is_address(path) else str(Path(path).absolute())
-    if settings.get("output", {}).get("shards", 0) is None:
-        del settings["output"]["shards"]  # Runs of versions without shards keep their ids.
-    for section in (settings, *settings.get("query", [])):
-        for key in LATER:
-            if not section.get(key, True):
-                del section[key]  # Likewise.
-    if settings["privacy"].get("accounting") == "basic":
-        del settings["privacy"]["accounting"]  # Likewise.
-    if not settings.get("column", True):
-        del settings["column"]  # Likewise: a release without labels.
-    for query in settings.get("query", ()):
-        # The ε of a query with a weight follows from the other settings.
-        del query["weight" if query.get("weight") is None else "epsilon"]
-    known = {"kind": type(job).__name__, "stream_version": STREAM_VERSION, "job": settings, "files": _declared(settings)}
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-
-
-def settings_of(value: Any) -> Any:
-    """A job as plain values: all of its keys, those that were left out with their defaults."""
-    if isinstance(value, BaseModel):
-        return {name: settings_of(getattr(value, name)) for name in type(value).model_fields}
-    if isinstance(value, dict):
-        return {str(key): settings_of(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [settings_of(each) for each in value]
-    return value if value is None or isinstance(value, str | int | float) else repr(value)
-
-
-def declared_files(settings: Any) -> list[str]:
-    """Files that a job names beside input, output and ledger: those of categories and candidates, and public tables."""
-    if isinstance(settings, dict):
-        own = [value for key, value in settings.items() if key.endswith("_file") and isinstance(value, str)]
-        own += [each["path"] for each in settings.get("lookup") or () if isinstance(each, dict)]
-        return own + [path for value in settings.values() for path in declared_files(value)]
-    return [path for value in settings for path in declared_files(value)] if isinstance(settings, list) else []
-
-
-def _declared(settings: Any) -> list[str]:
-    """Digests of those files, which are a part of the job."""
-    try:
-        return [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in declared_files(settings)]
-    except OSError as error:
-        raise StorageError(f"cannot read {error.filename}{reason(error)}") from None
 
 
 def _completing(ledger: str | Path) -> str:

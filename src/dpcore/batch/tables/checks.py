@@ -13,9 +13,9 @@ from dpcore._addresses import Address
 from dpcore._stores import has_bucket
 from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables import metadata
-from dpcore.batch.tables.charge import declared_files, settings_of
 from dpcore.batch.tables.places import LOG, REPORT, check_distinct, ledger_places
 from dpcore.batch.tables.plain import unit_type
+from dpcore.batch.tables.run_ids import canonical, declared_files
 from dpcore.batch.tables.sources import exists, place_of
 from dpcore.errors import JobError, ParameterTypeError
 
@@ -56,7 +56,7 @@ def check_places(job: JobFile, inputs: Iterable[InputFile], written: Sequence[Pl
 
 def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
     """The files that a command reads beside its input."""
-    read: list[Place] = [("a file of categories or a look-up", Path(path)) for path in declared_files(settings_of(job))]
+    read: list[Place] = [("a file of categories or a look-up", Path(path)) for path in declared_files(canonical(job))]
     if job.ledger is not None:
         read += ledger_places(job.ledger.path)
     return [*read, *(place for place in others if place[0] not in (LOG, REPORT))]

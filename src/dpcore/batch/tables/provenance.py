@@ -25,14 +25,14 @@ def provenance(plan: JobPlan, job: JobFile) -> dict[str, Any]:
     Returns
     -------
     dict
-        `run` (see `run_id`; None without an output),
+        `run` (see `run_ids`; None without an output),
         `time` (None for a job with a test key, whose output is the same at any time), `input` (`path`, `format`, which is "spark"
         for a table of Spark, `files`, which is None if Spark lists none, and `dataset`)
         and `job` (`path`, `sha256` of its bytes, `settings` of the command line), None for a job of a program.
     """
     source = job.source
     return {
-        "run": plan.publication.charge.run or None,
+        "run": plan.publication.charge.run,
         "time": _written(_time(plan)) if job.secure else None,
         "input": {"path": job.input.path, **plan.inputs.origin, "dataset": job.input.dataset},
         "job": None if source is None else {"path": source.path, "sha256": source.sha256, "settings": list(source.settings)},

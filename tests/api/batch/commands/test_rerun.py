@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dpcore.accounting import Ledger
+from dpcore.batch.tables import run_ids
 from support.jobs import COLUMNS, Workplace, people, write_table
 from support.releases import Counter, clinic
 
@@ -92,6 +93,47 @@ def test_what_running_again_spends_is_said_as_it_is(release, local, ledger):
         done = release.release(*arguments)
         assert with_ledger in done.said
         assert "spends this budget again" not in done.said
+
+
+# A run of an earlier version of dpcore
+
+
+@pytest.mark.parametrize("kind", ["release", "privatize"])
+def test_a_run_under_an_earlier_stream_is_known_and_not_paid_again(kind, release, local, ledger, monkeypatch):
+    """A schedule's retry after an update: it looks for the ids that its run had, and spends nothing."""
+    place = release if kind == "release" else local
+    if kind == "release":
+        release.write_release(COUNT, key=None, ledger=ledger.path)
+    else:
+        local.write_job(DECLARED, key=None, ledger=ledger.path)
+    run = getattr(place, kind)
+    first = run()
+    assert first.code == 0, first.err
+    (entry,) = ledger.entries()
+    before = place.target.read_bytes()
+    monkeypatch.setattr(run_ids, "STREAM_VERSION", run_ids.STREAM_VERSION + 2)
+    assert "a run would spend nothing and read nothing: already published as" in run("--dry-run").err
+    again = run()
+    assert (again.code, "already published as" in again.err) == (0, True), again.err
+    assert json.loads(again.out)["run"] == entry.run
+    assert place.target.read_bytes() == before
+    assert list(ledger.entries()) == [entry]
+    # A run that is asked for anew has the id of today, and is then the one that is known.
+    assert run("--overwrite").code == 0
+    assert place.target.read_bytes() != before
+    assert "(entry 2 of the ledger" in run().err
+    assert len({each.run for each in ledger.entries()}) == len(list(ledger.entries())) == 2
+
+
+def test_a_twin_that_forgets_earlier_ids_pays_again(release, ledger, monkeypatch):
+    release.write_release(COUNT, key=None, ledger=ledger.path)
+    assert release.release().code == 0
+    monkeypatch.setattr(run_ids, "STREAM_VERSION", run_ids.STREAM_VERSION + 1)
+    monkeypatch.setattr(run_ids, "FIRST_STREAM", run_ids.STREAM_VERSION)
+    done = release.release()
+    assert (done.code, "already published as" in done.err) == (2, False), done.err
+    assert release.release("--overwrite").code == 0
+    assert len(list(ledger.entries())) == 2
 
 
 # A dry run

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -320,10 +319,7 @@ def test_a_run_that_a_ledger_knows_is_not_repeated(place, monkeypatch):
     assert (done.code, "that is not what is there now" in done.said) == (2, True), done.said
 
 
-def test_the_id_of_a_run_without_shards_is_what_it_was(place):
-    from dpcore.batch.tables.charge import run_id, settings_of
+def test_the_number_of_shards_is_a_part_of_the_run(place):
+    from dpcore.batch.tables.run_ids import run_ids
 
-    job = parse_job(document(place))
-    assert "shards" in settings_of(job)["output"]
-    assert run_id(job) != run_id(parse_job(document(place, shards=1)))
-    assert np.unique([run_id(parse_job(document(place, shards=value))) for value in (1, 2, "auto")]).size == 3
+    assert len({run_ids(parse_job(document(place, shards=value))) for value in (None, 1, 2, "auto")}) == 4
