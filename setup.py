@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import sys
@@ -11,6 +12,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_clib import build_clib
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 KERNELS = Path("src/_kernels")
 HEADERS = [str(p) for p in sorted([*KERNELS.rglob("*.h"), *KERNELS.rglob("*.inc.c"), *KERNELS.rglob("*.pxd"), *KERNELS.rglob("*.pxi")])]
@@ -68,6 +70,26 @@ class BuildExt(build_ext):
         super().run()
 
 
+class BuildPy(build_py):
+    """`build_py` that writes beside the kernels which sources they were made from, for `dpcore._version.code_digest`."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            made = Path(self.build_lib, "dpcore", "_kernels", "sources.py")
+            made.write_text(f'"""What the kernels were compiled from."""\n\nDIGEST = "{kernel_digest()}"\n', encoding="utf-8")
+
+
+def kernel_digest() -> str:
+    """Of all sources of the kernels, without what Cython makes of them."""
+    found = hashlib.sha256()
+    for path in sorted(KERNELS.rglob("*")):
+        if path.suffix in {".c", ".h", ".pyx", ".pxd", ".pxi"} and not (path.suffix == ".c" and path.parent == KERNELS):
+            content = path.read_bytes().replace(b"\r\n", b"\n")
+            found.update(f"{path.relative_to(KERNELS).as_posix()} {len(content)}\n".encode() + content)
+    return found.hexdigest()
+
+
 def extension(name: str) -> Extension:
     """A Cython module of `dpcore._kernels`, linked to every level."""
     return Extension(
@@ -89,5 +111,5 @@ setup(
         compiler_directives={"language_level": 3, "freethreading_compatible": True, "binding": False},
     ),
     options={"build": {"build_base": f"build/sanitize-{SANITIZER}"}} if INSTRUMENT else {},
-    cmdclass={"build_ext": BuildExt, "build_clib": build_clib},
+    cmdclass={"build_ext": BuildExt, "build_clib": build_clib, "build_py": BuildPy},
 )

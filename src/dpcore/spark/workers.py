@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpcore import _backend
-from dpcore._version import __version__
+from dpcore._version import __version__, code_digest
 from dpcore.errors import JobError
 from dpcore.rng import STREAM_VERSION
 from dpcore.spark.failures import INSTALL, SECRET, sealing
@@ -19,11 +19,14 @@ from dpcore.spark.watching import watched
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Report = tuple[str, str, int, str, str, int]
-"""Host, version of dpcore, version of its stream, CPU level, Python and user; without dpcore the second is empty, the fourth says why."""
+Report = tuple[str, str, int, str, str, str, int]
+"""Host, version of dpcore, of its stream, digest of its code, CPU level, Python and user; without dpcore the version is empty, and what
+stands for the CPU level says why."""
 MOST_TASKS = 10_000
 PAUSE = 0.02
 """Seconds that a report takes, so that no executor answers for its neighbours."""
+SHOWN = 12
+"""Digits of a digest in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,14 @@ class Stamp:
         Version of the stream: what a key produces.
     secret : bytes
         What tasks seal their errors with.
+    code : str
+        Digest of the package's code. It comes last: in an executor with dpcore 0.1, whose stamp has none, the others keep their places.
     """
 
     version: str
     stream: int
     secret: bytes = field(default=SECRET, repr=False)
+    code: str = field(default_factory=code_digest)
 
     @contextlib.contextmanager
     def guarding(self) -> Iterator[None]:
@@ -69,16 +75,22 @@ class Stamp:
 
     def check(self) -> None:
         """Raise `JobError` in a worker whose dpcore is another one, such as that of an executor that came late."""
-        if (self.version, self.stream) != (__version__, STREAM_VERSION):
+        if (self.version, self.stream, self.code) != (__version__, STREAM_VERSION, code_digest()):
             raise JobError(
-                f"an executor on {platform.node()} has dpcore {__version__} (stream {STREAM_VERSION}), the driver {self.version} "
-                f"(stream {self.stream}); {INSTALL}"
+                f"an executor on {platform.node()} has dpcore {_words(__version__, STREAM_VERSION, code_digest())}, the driver "
+                f"{_words(self.version, self.stream, self.code)}; {INSTALL}"
             )
 
 
 def stamp() -> Stamp:
     """The driver's own."""
     return Stamp(__version__, STREAM_VERSION)
+
+
+def _words(version: str, stream: int, code: str, *more: str) -> str:
+    """A package of dpcore in messages; two of one version differ in their code."""
+    known = [f"stream {stream}", *([f"code {code[:SHOWN]}"] if code else []), *more]
+    return f"{version} ({', '.join(known)})"
 
 
 def check_workers(spark: SparkSession) -> Workers:
@@ -97,7 +109,7 @@ def check_workers(spark: SparkSession) -> Workers:
     Raises
     ------
     JobError
-        If an executor has no dpcore, another version of it, or one that cannot be loaded. The message names the hosts.
+        If an executor has no dpcore, another version or other code of it, or one that cannot be loaded. The message names the hosts.
 
     Notes
     -----
@@ -106,22 +118,20 @@ def check_workers(spark: SparkSession) -> Workers:
     tasks = min(MOST_TASKS, 2 * max(2, spark.sparkContext.defaultParallelism))
     reports = watched(spark, lambda: spark.range(0, tasks, 1, tasks).rdd.mapPartitions(_reporter(PAUSE)).collect())
     judge(reports)
-    levels = [level for _, _, _, level, _, _ in reports]
-    return Workers(
-        {level: levels.count(level) for level in dict.fromkeys(levels)}, all(user == own_user() for _, _, _, _, _, user in reports)
-    )
+    levels = [level for _, _, _, _, level, _, _ in reports]
+    return Workers({level: levels.count(level) for level in dict.fromkeys(levels)}, all(report[-1] == own_user() for report in reports))
 
 
 def judge(reports: Iterable[Report]) -> None:
     """Raise `JobError` if a report does not agree with the driver."""
     problems: dict[str, str] = {}
-    for host, version, stream, level, python, _ in reports:
+    for host, version, stream, code, level, python, _ in reports:
         if not version:
             problems[host] = f"{host}: dpcore cannot be imported by its Python {python} ({level})"
-        elif (version, stream) != (__version__, STREAM_VERSION):
-            problems[host] = f"{host}: dpcore {version} (stream {stream}), and Python {python}"
+        elif (version, stream, code) != (__version__, STREAM_VERSION, code_digest()):
+            problems[host] = f"{host}: dpcore {_words(version, stream, code)}, and Python {python}"
     if problems:
-        own = f"the driver has dpcore {__version__} (stream {STREAM_VERSION}, CPU level {_backend.selected_level()})"
+        own = f"the driver has dpcore {_words(__version__, STREAM_VERSION, code_digest(), f'CPU level {_backend.selected_level()}')}"
         shown = [f"    {line}" for line in list(problems.values())[:8]] + (["    …"] if len(problems) > 8 else [])
         raise JobError("\n".join([f"executors do not have the dpcore of the driver: {own}", *shown, f"    {INSTALL}"]))
 
@@ -129,7 +139,7 @@ def judge(reports: Iterable[Report]) -> None:
 def _reporter(pause: float) -> Callable[[Iterator[object]], list[Report]]:
     """A function for executors, which may have no dpcore: it is pickled by value, as it belongs to no module."""
 
-    def report(_: Iterator[object]) -> list[tuple[str, str, int, str, str, int]]:
+    def report(_: Iterator[object]) -> list[tuple[str, str, int, str, str, str, int]]:
         import os
         import platform
         import time
@@ -138,12 +148,13 @@ def _reporter(pause: float) -> Callable[[Iterator[object]], list[Report]]:
         python, user = platform.python_version(), getattr(os, "geteuid", lambda: -1)()
         try:
             import dpcore
-            from dpcore import _backend
+            from dpcore import _backend, _version
             from dpcore.rng import STREAM_VERSION
 
-            return [(platform.node(), dpcore.__version__, STREAM_VERSION, _backend.selected_level(), python, user)]
+            code = getattr(_version, "code_digest", str)()  # dpcore 0.1 has none
+            return [(platform.node(), dpcore.__version__, STREAM_VERSION, code, _backend.selected_level(), python, user)]
         except Exception as error:
-            return [(platform.node(), "", 0, type(error).__name__, python, user)]
+            return [(platform.node(), "", 0, "", type(error).__name__, python, user)]
 
     return report
 

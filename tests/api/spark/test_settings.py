@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from dpcore._version import __version__
+import dpcore
+from dpcore._version import __version__, code_digest
 from dpcore.errors import DataError, JobError, ParameterTypeError
 from dpcore.rng import STREAM_VERSION
 from dpcore.spark import settings, workers
@@ -167,9 +172,11 @@ def test_settings_for_a_new_session_must_not_contradict():
 
 # Workers
 
+CODE = code_digest()
 
-def report(host, version=__version__, stream=STREAM_VERSION):
-    return (host, version, stream, "baseline" if version else "ModuleNotFoundError", "3.11.7", 1000)
+
+def report(host, version=__version__, stream=STREAM_VERSION, code=CODE):
+    return (host, version, stream, code, "baseline" if version else "ModuleNotFoundError", "3.11.7", 1000)
 
 
 def test_workers_that_agree_are_accepted():
@@ -182,7 +189,9 @@ def test_workers_that_agree_are_accepted():
     [
         (report("b", ""), r"b: dpcore cannot be imported by its Python 3\.11\.7 \(ModuleNotFoundError\)"),
         (report("b", "0.0.1"), r"b: dpcore 0\.0\.1 \(stream"),
-        (report("b", __version__, STREAM_VERSION + 1), rf"b: dpcore {__version__} \(stream {STREAM_VERSION + 1}\)"),
+        (report("b", __version__, STREAM_VERSION + 1), rf"b: dpcore {__version__} \(stream {STREAM_VERSION + 1}, code {CODE[:12]}\)"),
+        (report("b", __version__, STREAM_VERSION, "f" * 64), rf"b: dpcore {__version__} \(stream {STREAM_VERSION}, code ffffffffffff\)"),
+        (report("b", "0.1.0", 2, ""), r"b: dpcore 0\.1\.0 \(stream 2\), and Python"),
     ],
 )
 def test_one_that_does_not_agree_stops_the_job(other, words):
@@ -200,6 +209,59 @@ def test_many_hosts_are_not_all_named():
 def test_a_late_executor_is_found_by_its_task():
     with pytest.raises(JobError, match=r"has dpcore .* the driver 0\.0\.0"):
         Stamp("0.0.0", 1).check()
+    same = stamp()
+    with pytest.raises(
+        JobError, match=rf"has dpcore {__version__} \(stream 2, code {CODE[:12]}\), the driver {__version__} \(stream 2, code 0000"
+    ):
+        Stamp(same.version, same.stream, same.secret, "0" * 64).check()
+
+
+# Two packages of one version
+
+DIGEST = "from dpcore._version import __version__, code_digest; print(__version__, code_digest())"
+REPORTED = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(iter(()))[0][1:4])"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A copy of the installed package, for changes to it."""
+    copied = tmp_path_factory.mktemp("other") / "dpcore"
+    shutil.copytree(Path(dpcore.__file__).parent, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    return copied
+
+
+def said_by(package, program=DIGEST, sent=b""):
+    environment = os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True, check=True, env=environment)
+    return done.stdout.decode().strip()
+
+
+def test_two_packages_of_one_version_and_other_code_are_told_apart(package):
+    """As an executor reports them: a copy agrees, and one with a line more, one file more, or kernels of other sources does not."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    sent = cloudpickle.dumps(workers._reporter(0.0))
+    reported = ast.literal_eval(said_by(package, REPORTED, sent))
+    assert reported == (__version__, STREAM_VERSION, CODE)
+    judge([report("b", *reported)])
+    for name in ("spark/part_tasks.py", "_kernels/sources.py", "zz_new.py"):
+        changed = package / name
+        before = changed.read_bytes() if changed.exists() else None
+        assert before is not None or name == "zz_new.py"
+        changed.write_bytes((before or b"") + b"# changed\n")
+        reported = ast.literal_eval(said_by(package, REPORTED, sent))
+        assert reported[:2] == (__version__, STREAM_VERSION)
+        with pytest.raises(JobError, match=rf"b: dpcore {__version__} \(stream {STREAM_VERSION}, code {reported[2][:12]}\)"):
+            judge([report("b", *reported)])
+        changed.unlink() if before is None else changed.write_bytes(before)
+    assert said_by(package) == f"{__version__} {CODE}"
+
+
+def test_ends_of_lines_and_what_python_caches_do_not_count(package):
+    text = (package / "rng.py").read_bytes()
+    (package / "rng.py").write_bytes(text.replace(b"\n", b"\r\n"))
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "rng.cpython-311.pyc").write_bytes(b"cached")
+    assert said_by(package) == f"{__version__} {CODE}"
 
 
 WITHOUT = """
@@ -213,8 +275,8 @@ def test_the_function_that_asks_needs_no_dpcore():
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     sent = cloudpickle.dumps(workers._reporter(0.0))
     done = subprocess.run([sys.executable, "-c", WITHOUT], input=sent, capture_output=True, check=True)
-    assert b", '', 0, 'ModuleNotFoundError', '3." in done.stdout
-    assert workers._reporter(0.0)(iter(()))[0][1:3] == (__version__, STREAM_VERSION)
+    assert b", '', 0, '', 'ModuleNotFoundError', '3." in done.stdout
+    assert workers._reporter(0.0)(iter(()))[0][1:4] == (__version__, STREAM_VERSION, CODE)
 
 
 # Failures
