@@ -7,7 +7,7 @@ __version__ = "0.2.0.dev0"
 
 @cache
 def code_digest() -> str:
-    """Return a digest of the package's code, by which two packages of one version are told apart.
+    """Return a digest of the package's code, which differs between two packages of one version.
 
     It covers every Python file of the package. One of them, which the build writes, has a digest of the kernels' sources: the compiled
     kernels themselves differ between compilers and processors that give the same bits.
