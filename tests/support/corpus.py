@@ -1,0 +1,263 @@
+"""The documents of keyed runs: of every job in `examples/`, and of every kind of query, with every kind of groups, bounds, units and noise.
+
+`python -m support.corpus FOLDER`, run in `tests`, writes them as JSON. Two such folders, of two versions, show what a change changes.
+`tests/golden/test_corpus.py` compares digests of them with those in `tests/golden/documents.json`, a copy of `FOLDER/digests.json`.
+
+Each case is what the commands print for a job with a test key. `version`, `run` and `time` differ by version and place, and are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import itertools
+import json
+import os
+import re
+import runpy
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpcore.cli import run
+from support import every_query
+from support.jobs import EVERY_MECHANISM, KEY, health_survey, read_table, write_table
+from support.releases import inline
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.toml"))}
+FLIGHTS = {path.stem: path for path in sorted((ROOT / "examples" / "nycflights13").glob("*.toml"))}
+ROWS, PEOPLE = 400, 60
+RELATIONS = ("replace", "add_remove")
+TESTING = f'\n[testing]\nkey_hex = "{KEY.hex()}"\n'
+ELSEWHERE = ("version", "run", "time")
+DIGITS = 12
+"""Of floats in a digest, but for the released values: the last bits of an interval are SciPy's."""
+NO_DELTA = ("quantile", "median")
+"""Kinds without Gaussian noise."""
+REST: list[dict[str, Any]] = [
+    {"name": "peeled", "kind": "top_s", "column": "c", "k": 5, "s": 2, "method": "peeling"},
+    {"name": "oneshot", "kind": "top_s", "column": "c", "k": 5, "s": 2, "method": "oneshot_laplace", "delta": 1e-6, "epsilon": 0.1},
+    {"name": "top of groups", "kind": "top_s", "column": "g", "candidates": ["a", "b", "c"], "s": 1, "group_by": "c", "groups": [0, 1]},
+    {"name": "texts", "kind": "histogram", "column": "g", "categories": ["a", "b", "c"], "missing": "c", "unknown": "a"},
+    {"name": "equal bins", "kind": "histogram", "column": "w", "bins": 4, "lower": 0, "upper": 4, "missing": "skip"},
+    {"name": "free", "kind": "count"},
+    {"name": "mean day", "kind": "mean", "column": "day", "lower": "2013-01-01", "upper": "2013-12-31", "missing": "2013-07-01"},
+    {"name": "days", "kind": "histogram", "column": "day", "edges": ["2013-01-01", "2013-04-01", "2013-07-01"], "missing": "skip"},
+    {"name": "median day", "kind": "median", "column": "day", "grid": ["2013-01-01", "2013-02-01", "2013-03-01"], "missing": "skip"},
+    {"name": "of the rows", "kind": "var", **every_query.NUMBERS, "ddof": 0},
+    {"name": "confident", "kind": "mean", **every_query.NUMBERS, "confidence": 0.999},
+    {"name": "bins of groups", "kind": "count", "group_by": "w", "groups": {"w": {"edges": [0, 1, 2.5, 4], "null": True}}},
+    {"name": "pairs", "kind": "count", "group_by": ["g", "c"], "groups": [{"g": "a", "c": 1}, {"g": "b", "c": 0}, {"g": "b", "c": 2}]},
+]  # fmt: skip
+"""Keys that the matrix of `every_query` does not have."""
+COLUMNS = [
+    {"name": "g", "categories": ["a", "b", "c"], "missing": "c", "unknown": "a"},
+    {"name": "v", "edges": [-1, 0, 1, 3], "missing": 0},
+    {"name": "c", "k": 5, "missing": 0, "unknown": 1},
+]
+Documents = dict[str, Any]
+
+
+def command(*words: object) -> Any:
+    """What a command prints."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run([*map(str, words)])
+    if code:
+        raise AssertionError(f"dpcore {' '.join(map(str, words))}: exit code {code}: {err.getvalue()}")
+    return without(json.loads(out.getvalue()))
+
+
+def without(document: Any) -> Any:
+    """A document without what differs by version and place."""
+    return {key: value for key, value in document.items() if key not in ELSEWHERE}
+
+
+def released(text: str) -> Documents:
+    """The document of a release job, in the working directory."""
+    Path("job.toml").write_text(text, encoding="utf-8")
+    document = command("release", "job.toml", "--overwrite")
+    job = document.pop("job", None)
+    assert job is not None
+    return {"answers": document}
+
+
+def matrix(unit: str, relation: str, chosen: Callable[[Mapping[str, Any]], bool], change: Mapping[str, Any], **privacy: Any) -> Documents:
+    """A job with all queries of `every_query` that are chosen."""
+    write_table(every_query.table(ROWS, PEOPLE), Path("in.parquet"))
+    job = every_query.document(Path(), unit, relation=relation)
+    job["query"] = [
+        each if each["kind"] == "groups" else each | change for each in job["query"] if each["kind"] == "groups" or chosen(each)
+    ]
+    job["privacy"] |= privacy
+    return released(every_query.job_text({**job, "input": {"path": "in.parquet"}, "output": {"path": "answers.json"}}))
+
+
+def part(number: int) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a query is in one of two halves of the matrix: jobs of all queries take too long for one test."""
+    names = list(every_query.KINDS)
+    half = names[: len(names) // 2] if number == 0 else names[len(names) // 2 :]
+    return lambda query: query["name"].partition(" / ")[0] in half
+
+
+def takes_delta(query: Mapping[str, Any]) -> bool:
+    """Whether a query may have Gaussian noise; one in each group of conditions is enough."""
+    return query["kind"] not in NO_DELTA and " / all / " in query["name"]
+
+
+def is_simple(query: Mapping[str, Any]) -> bool:
+    """Whether it is one of few that stand for all kinds."""
+    return query["name"].split(" / ")[1:] in (["all", "one", "filled"], ["all", "listed", "filled"]) and "found" not in query["name"]
+
+
+def rest(relation: str) -> Documents:
+    """Queries with keys that the matrix does not have, on each format of input."""
+    found: Documents = {}
+    for ending in ("parquet", "csv", "arrow") if relation == "replace" else ("parquet",):
+        write_table(every_query.table(ROWS, PEOPLE), Path(f"in.{ending}"))
+        job = {
+            "version": 1,
+            "input": {"path": f"in.{ending}"},
+            "output": {"path": "answers.json"},
+            "privacy": {"max_epsilon": 1e9, "max_delta": 0.5, "relation": relation},
+            "column": [{"name": "v", "label": "Values", "unit_of_measure": "francs"}],
+            "query": [({} if each["name"] == "free" and relation == "replace" else {"epsilon": 3.0}) | each for each in REST],
+        }
+        found |= {f"{ending} {key}": value for key, value in released(every_query.job_text(job) + TESTING).items()}
+    return found
+
+
+def synthetic(**keys: Any) -> Documents:
+    """A synthetic table, and the document about it."""
+    write_table(every_query.table(ROWS, PEOPLE), Path("in.parquet"))
+    job = {
+        "version": 1,
+        "input": {"path": "in.parquet"},
+        "output": {"path": "answers.json"},
+        "privacy": {"max_epsilon": 1e9},
+        "query": [{"name": "made", "kind": "synthetic", "columns": COLUMNS, "output": "made.parquet", "epsilon": 2.0, **keys}],
+    }
+    document = released(every_query.job_text(job) + TESTING)
+    return document | {"table": read_table(Path("made.parquet")).to_pydict()}
+
+
+def privatised(privacy: str) -> Documents:
+    """All mechanisms: the document, the table with its metadata, and the estimates from it."""
+    place = np.arange(ROWS)
+    survey = health_survey(
+        pa.array([("excellent", "good", "fair", "poor")[i * i % 4] for i in range(ROWS)]),
+        pa.array(place * place % 29),
+        pa.array([(0, 25, 50, 95)[i * 7 % 4] for i in range(ROWS)]),
+        pa.array(place % 3, pa.int64()).cast(pa.bool_()),
+    )
+    write_table(survey.append_column("person", pa.array([None if i % 31 == 7 else i // 5 for i in range(ROWS)])), Path("in.parquet"))
+    columns = "".join(
+        "\n".join(["[[column]]", f'name = "{name}"', "epsilon = 1.5", *(f"{key} = {inline(value)}" for key, value in keys.items())]) + "\n"
+        for name, keys in (EVERY_MECHANISM | {"binary": EVERY_MECHANISM["binary"] | {"missing": False}}).items()
+    )
+    head = 'version = 1\n[input]\npath = "in.parquet"\n[output]\npath = "private.parquet"\n[privacy]\nmax_epsilon = 1e6\nmax_delta = 0.1\n'
+    Path("job.toml").write_text(f"{head}{privacy}\n{columns}{TESTING}", encoding="utf-8")
+    document = command("privatize", "job.toml", "--overwrite")
+    document.pop("job")
+    table = read_table(Path("private.parquet"))
+    cells = {name: [each.hex() if isinstance(each, bytes) else each for each in table[name].to_pylist()] for name in table.column_names}
+    said = {field.name: json.loads((field.metadata or {}).get(b"dpcore", b"null")) for field in table.schema}
+    return {"document": document, "table": cells, "metadata": said, "estimates": command("estimate", "private.parquet")}
+
+
+def example(path: Path, *settings: str) -> Documents:
+    """A job of `examples/` with a test key in place of its ledger."""
+    Path("examples").mkdir(exist_ok=True)
+    for name in ("randhie.parquet", "plans.csv"):
+        shutil.copyfile(ROOT / "examples" / name, Path("examples", name))
+    if path in FLIGHTS.values() and not Path("out/nycflights13").exists():
+        runpy.run_path(str(ROOT / "examples/nycflights13/unpack.py"))["unpack"](Path("out/nycflights13"))
+    text = re.sub(r"^\[ledger\]\npath = .*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    is_release = "[[query]]" in text
+    Path("job.toml").write_text(text + TESTING, encoding="utf-8")
+    document = command("release" if is_release else "privatize", "job.toml", "--overwrite", *settings)
+    document.pop("job")
+    return {"answers": document} if is_release else {"document": document, "estimates": command("estimate", document["output"]["path"])}
+
+
+def cases() -> Iterator[tuple[str, Callable[[], Documents]]]:
+    """Each case by its name."""
+    for unit, relation, half in itertools.product(every_query.UNITS, RELATIONS, (0, 1)):
+        yield f"matrix of {unit}, {relation}, {half}", lambda u=unit, r=relation, h=half: matrix(u, r, part(h), {})
+    for unit in every_query.UNITS:
+        yield f"gaussian of {unit}", lambda u=unit: matrix(u, "replace", takes_delta, {"delta": 1e-6})
+    shared = {"epsilon": 0.5, "delta": 0.0}
+    for unit, accounting in itertools.product(("row", "person"), ("zcdp", "pld")):
+        yield f"{accounting} of {unit}", lambda u=unit, a=accounting: matrix(u, "replace", is_simple, shared, accounting=a)
+    for relation in RELATIONS:
+        yield f"other keys, {relation}", lambda r=relation: rest(r)
+    yield "synthetic, joint", lambda: synthetic(method="joint", draws=50)
+    yield "synthetic, marginals", lambda: synthetic(marginals=[["g", "v"], ["c"]])
+    yield "private rows", lambda: privatised("")
+    yield "private rows of people", lambda: privatised('unit = "person"\nmax_rows_per_unit = 3\nnull_unit = "own"')
+    yield "private rows of people, dropped", lambda: privatised('unit = "person"\nmax_rows_per_unit = 3\nover_limit = "suppress"')
+    for name, path in EXAMPLES.items():
+        settings = ("--set", "REGION=north", "--set", "DATE=2026-11-23") if name == "daily" else ()
+        yield f"example {name}", lambda p=path, s=settings: example(p, *s)
+    for name, path in FLIGHTS.items():
+        yield f"flights {name}", lambda p=path: example(p)
+
+
+CASES = dict(cases())
+
+
+def documents(name: str) -> Documents:
+    """The documents of a case, made in the working directory."""
+    return CASES[name]()
+
+
+# Digests
+
+
+def digests(found: Documents) -> dict[str, str]:
+    """A digest of each part of the documents: of the answers of one kind for one sort of groups, and of all that is beside them."""
+    parts: dict[str, list[Any]] = {}
+    for name, document in found.items():
+        whole = document if isinstance(document, dict) else {"": document}
+        parts[name] = [{key: value for key, value in whole.items() if key != "queries"}, list(whole)]
+        for query in whole.get("queries", ()):
+            words = query["name"].split(" / ")
+            word = f"{words[0]}, {words[2]}" if len(words) == 4 else query["name"]
+            parts.setdefault(f"{name}: {word}", []).append(query)
+    return {name: hashlib.sha256(json.dumps(_rounded(value)).encode()).hexdigest()[:16] for name, value in parts.items()}
+
+
+def _rounded(value: Any, *, is_exact: bool = False) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(each, is_exact=is_exact or key == "value") for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each, is_exact=is_exact) for each in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) and not is_exact else value
+
+
+def main(target: Path) -> None:
+    """Write all documents."""
+    target = target.resolve()
+    target.mkdir(parents=True, exist_ok=True)
+    known = {}
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for name in CASES:
+            found = documents(name)
+            known[name] = digests(found)
+            text = json.dumps(found, indent=1, ensure_ascii=False)
+            (target / f"{name.replace(', ', '-').replace(' ', '-')}.json").write_text(text + "\n", encoding="utf-8")
+        os.chdir(ROOT)
+    (target / "digests.json").write_text(json.dumps(known, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
