@@ -25,6 +25,7 @@ ALLOWED = {
     "accounting/_calibration.py": dict.fromkeys(
         ("analytic_gaussian_scale()", "exact_discrete_gaussian_scale()", "gaussian_ratio()", "zcdp_discrete_gaussian_scale()"), CACHE
     ),
+    "_version.py": {"code_digest()": "functools.lru_cache locks itself; it keeps a text that follows from the installed files"},
     "_processes.py": {"_forks": "counted by the one thread that a child of fork begins with"},
     "_stores.py": {"_connected()": "functools.lru_cache locks itself; keys are a bucket and settings; threads share what it keeps"},
     "_exact/elementary.py": {"_TABLE": CONSTANT, "_even_bernoulli()": CACHE},
