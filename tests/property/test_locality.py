@@ -30,13 +30,22 @@ ASKED = {
     "several files": ("int32 and int64", "dictionary<string, int8>"),
     "duckdb": ("VARCHAR", "ENUM", "UUID", "HUGEINT", "TIMESTAMP"),
     "pandas": ("object", "str of python", "category of object", "Float64", "Sparse[object]", "period[M]"),
-    "pandas level": ("object", "int64", "datetime64[ns]"),
+    "arrow chunk a cell": ("dictionary<string, int32>", "dictionary of many"),
+    "pandas level": ("object", "int64", "datetime64[ns]", "arrow dictionary in chunks"),
+    "pandas chunk a cell": ("arrow string", "arrow dictionary<string, int32>", "arrow dictionary<null, int8>", "arrow dictionary of many"),
     "polars": ("String", "Categorical", "Object", "Float64"),
     "polars lazy": ("String", "Decimal"),
 }
 """Columns of which questions are asked in each run; all are asked about in a long one."""
 LIBRARIES = sorted({column.source for column in COLUMNS.values()})
-LONG = {"arrow file in parts", "parquet", "parquet in groups of two rows", "parquet in small pages", "arrow file in batches of two rows"}
+LONG = {
+    "pandas index chunk a cell",
+    "arrow file in parts",
+    "parquet",
+    "parquet in groups of two rows",
+    "parquet in small pages",
+    "arrow file in batches of two rows",
+}
 """Sources that take long; each run reads Parquet as several files, as a dataset and by other ways."""
 
 
@@ -161,6 +170,14 @@ def _by_the_one_before(piece: list[Any]) -> pa.Array:
     return pa.array([found[place - 1] if cell is None and place else cell for place, cell in enumerate(found)], pa.large_string())
 
 
+def _joins_chunks(column: Column, order: Sequence[int], rows: int) -> list[Reading]:
+    """As dpcore did once: the chunks of each piece become one, and so do their dictionaries."""
+    cells = list(column.cells.values())
+    chunked = pa.table(column.frame([cells[place] for place in order])).column(0)
+    pieces = [chunked.slice(start, rows).combine_chunks() for start in range(0, len(chunked), rows)]
+    return [reading(piece.slice(place, 1)) for piece in pieces for place in range(len(piece))]
+
+
 def test_a_reader_of_each_cell_passes():
     assert differences(OBJECTS, _twin(_each)) == []
 
@@ -168,3 +185,10 @@ def test_a_reader_of_each_cell_passes():
 @pytest.mark.parametrize("twin", [_chosen_by_the_piece, _cast_at_once, _ended_by_a_cell, _by_the_one_before])
 def test_other_readers_are_rejected(twin):
     assert differences(OBJECTS, _twin(twin))
+
+
+@pytest.mark.parametrize("kind", ["dictionary<string, int32>", "dictionary<null, int8>", "dictionary of many"])
+def test_a_reader_that_joins_chunks_is_rejected(kind):
+    """A null among the labels, or more of them than their numbers can tell apart, ended the question for all rows."""
+    assert differences(COLUMNS[f"pandas chunk a cell: arrow {kind}"], _joins_chunks)
+    assert not differences(COLUMNS[f"pandas chunk a cell: arrow {kind}"])

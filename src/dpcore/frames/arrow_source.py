@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpcore.batch.expressions.whole_arrays import texts_of_views
 from dpcore.batch.tables.pieces import FileInfo
-from dpcore.batch.tables.plain import texts_of_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,7 +84,7 @@ class ArrowSource:
             yield read_batch(batch)
 
     def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
-        """The same: it lies in memory."""
+        """Return self; the rows lie in memory."""
         return self
 
 
@@ -114,7 +114,7 @@ class PolarsSource:
         yield from ArrowSource(pa.table(self.frame.select(by_names(names))), self.name).batches(names, rows)
 
     def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
-        """The same: it lies in memory."""
+        """Return self; the rows lie in memory."""
         return self
 
 
@@ -128,7 +128,7 @@ def schema_of_polars(empty: Any) -> pa.Schema:
 
 
 def by_names(names: Sequence[str]) -> list[str]:
-    """What polars takes for the columns of these names: one such as "^a.*$" or "*" would be a pattern, and here is one of itself alone."""
+    """Escape names that polars would take for patterns, such as "*"."""
     return [f"^{re.escape(name)}$" if name == "*" or (name.startswith("^") and name.endswith("$")) else name for name in names]
 
 

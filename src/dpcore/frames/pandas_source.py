@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dpcore.batch.expressions.whole_arrays import decoded, one_array
 from dpcore.batch.tables.pieces import FileInfo
-from dpcore.frames.arrow_source import no_type, read_array
+from dpcore.frames.arrow_source import no_type, read_array, read_type
 from dpcore.frames.objects import texts
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from dpcore.frames.source import Source
 
-    Read = Callable[[slice], pa.Array]
+    Read = Callable[[slice], pa.Array | pa.ChunkedArray]
 
 SNAPSHOTS_FROM = 3
 """The version of pandas since which a shallow copy of a frame never changes."""
@@ -74,10 +75,10 @@ class PandasSource:
         columns = [self._reader(places[name], ALL) for name in names]
         for start in range(0, len(self.frame), rows):
             part = slice(start, start + rows)
-            yield pa.RecordBatch.from_arrays([read(part) for read in columns], names=list(names))
+            yield from pa.table([read(part) for read in columns], names=list(names)).to_batches()  # ends where a chunk of Arrow does
 
     def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
-        """The same: it lies in memory."""
+        """Return self; the rows lie in memory."""
         return self
 
     def _columns(self) -> list[tuple[str, int]]:
@@ -126,7 +127,7 @@ def _reader(column: Any, labels: slice) -> Read:
         return lambda rows: texts(list(cells[rows].to_numpy(object)))
     if not any(kind is known for known in _known_dtypes()):
         raise TypeError("what an array of another package gives for some rows is up to it")
-    return lambda rows: read_array(_whole(pa.array(cells[rows], from_pandas=True)))
+    return lambda rows: _of_arrow(pa.array(cells[rows], from_pandas=True))
 
 
 def _known_dtypes() -> list[type]:
@@ -140,7 +141,8 @@ def _known_dtypes() -> list[type]:
 
 def _labelled(codes: Any, labels: Any, which: slice) -> Read:
     """What reads rows of which each has the number of a label, −1 if it has none."""
-    dictionary = _reader(labels, which)(which)
+    found = _reader(labels, which)(which)
+    dictionary = one_array(found) if isinstance(found, pa.ChunkedArray) else decoded(found)
 
     def read(rows: slice) -> pa.Array:
         numbers = codes[rows]
@@ -157,7 +159,8 @@ def _of_numpy(cells: Any) -> pa.Array:
     return read_array(pa.array(cells, from_pandas=True))
 
 
-def _whole(found: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _of_arrow(found: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """What an array of pandas gives Arrow; chunks stay apart, because to join them is to join their dictionaries."""
     if not isinstance(found, pa.ChunkedArray):
-        return found
-    return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
+        return read_array(found)
+    return pa.chunked_array(list(map(read_array, found.chunks)), read_type(found.type))

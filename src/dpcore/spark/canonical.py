@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.tables.kept import kept
+from dpcore.batch.expressions.whole_arrays import one_array
+from dpcore.batch.tables.kept import kept, kept_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +51,8 @@ def canonical_parts(values: pa.Array) -> Iterator[bytes | memoryview]:
     pyarrow.ArrowNotImplementedError
         If the type has no plain form: unions, for example.
     """
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
-        values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
-    plain = kept(values)
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    plain = one_array(pa.chunked_array(list(map(kept, chunks)), kept_type(values.type)))
     yield name_of(plain.type).encode()
     yield len(plain).to_bytes(8, "little")
     yield from _parts(plain)

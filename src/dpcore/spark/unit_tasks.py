@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.tables.plain import decoded
+from dpcore.batch.expressions.whole_arrays import decoded
 from dpcore.batch.tables.row_hash import RowHash
 from dpcore.batch.tables.row_words import ByValue, words_of
 from dpcore.batch.tables.units import beyond

@@ -102,6 +102,44 @@ def test_a_level_can_be_the_unit():
     assert table.count_distinct(epsilon=SURE).value == 2
 
 
+# Dictionaries that Arrow does not join
+
+ODD_CHUNKS = {
+    "a null among the labels": [pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", None]).dictionary_encode("encode")],
+    "more labels than indices": [
+        pa.array([f"{place} {part}" for place in range(100)] + ["a", "b", "b"])
+        .dictionary_encode()
+        .cast(pa.dictionary(pa.int8(), pa.string()))
+        for part in (1, 2)
+    ],
+    "nulls alone": [pa.nulls(2).dictionary_encode(), pa.DictionaryArray.from_arrays(pa.array([None], pa.int32()), pa.nulls(0))],
+}
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow"])
+@pytest.mark.parametrize("kind", ODD_CHUNKS)
+def test_the_labels_of_another_chunk_end_no_question(kind, form, tmp_path):
+    """pandas' chunks were joined, and a label of one row ended the question after its charge."""
+    table = pa.table({"a": pa.chunked_array(ODD_CHUNKS[kind])})
+    frame = table if form == "arrow" else table.to_pandas(types_mapper=pd.ArrowDtype)
+    ledger = Ledger.create(tmp_path / "a.ledger", epsilon=1e8)
+    cells = [cell for chunk in ODD_CHUNKS[kind] for cell in chunk.to_pylist()]
+    asked = PrivateTable(frame, ledger=ledger.path)
+    found = asked.histogram("a", epsilon=SURE, categories=["a", "b"], missing="skip", unknown="skip").value.tolist()
+    assert found == [cells.count("a"), cells.count("b")]
+    assert asked.count("a", epsilon=SURE, missing="skip").value == len(cells) - cells.count(None)
+    assert [entry.state for entry in ledger.entries()] == ["done"] * 2
+
+
+@pytest.mark.parametrize("kind", ["a null among the labels", "more labels than indices"])
+def test_a_public_table_may_have_them_too(kind):
+    labels = pa.chunked_array(ODD_CHUNKS[kind])
+    keys = pa.chunked_array([np.arange(len(labels))])
+    wanted = labels.to_pylist().count("b")
+    table = PrivateTable(pa.table({"key": keys})).lookup(pa.table({"key": keys, "label": labels}), "key", ["label"])
+    assert table.histogram("label", epsilon=SURE, categories=["a", "b"], missing="skip", unknown="skip").value[1] == wanted
+
+
 # Columns whose dtype lies, and names
 
 

@@ -121,3 +121,14 @@ def test_a_type_without_a_plain_form_is_refused():
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
     with pytest.raises(pa.ArrowNotImplementedError):
         written(union)
+
+
+def test_chunks_whose_dictionaries_arrow_does_not_join():
+    """A null among the labels, as in rows that came together from two tables; nested ones too."""
+    first, second = pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", None]).dictionary_encode("encode")
+    plain = pa.array(["a", "b", "b", None])
+    with pytest.raises(pa.ArrowException):
+        pa.chunked_array([first, second]).combine_chunks()
+    assert written(pa.chunked_array([first, second])) == written(plain)
+    lists = [pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), each) for each in (first, second)]
+    assert written(pa.chunked_array(lists)) == written(pa.array([["a", "b"], ["b", None]]))

@@ -177,6 +177,9 @@ LABELLED: dict[str, tuple[pa.DataType, dict[str, Any]]] = {
         (pa.null(), pa.int8()),
     )
 }
+MANY = {f"label {place}": Label(pa.array([f"label {place}"]), 0) for place in range(130)}
+"""Labels of which int8 cannot number all. Only chunks with a dictionary each hold them."""
+APART = {"dictionary of many": (pa.dictionary(pa.int8(), pa.string()), MANY)}
 OTHERS: dict[str, tuple[pa.DataType, dict[str, Any]]] = {
     "run ends of string": _run_ends(pa.string(), _texts(pa.string())),
     "run ends of int64": _run_ends(pa.int64(), _integers(pa.int64())),
@@ -211,6 +214,15 @@ def _chunks(kind: pa.DataType, cells: Sequence[Any]) -> pa.Table:
     return pa.table({NAME: pa.chunked_array([*chunks, array_of(kind, [])], kind)})
 
 
+def apart(kind: pa.DataType, cells: Sequence[Any]) -> pa.ChunkedArray:
+    """Each cell in a chunk of its own, whose dictionary, if it has one, has the label of the cell and no other."""
+    return pa.chunked_array([array_of(kind, [_own(cell) if isinstance(cell, Label) else cell]) for cell in cells], kind)
+
+
+def _own(cell: Label) -> Label:
+    return Label(cell.labels.slice(0, 0), None) if cell.place is None else Label(cell.labels.slice(cell.place, 1), 0)
+
+
 def _slice(kind: pa.DataType, cells: Sequence[Any]) -> pa.Table:
     return table_of(kind, [*cells[:1], *cells[:1], *cells[:1], *cells]).slice(min(3, 3 * len(cells)))
 
@@ -218,6 +230,7 @@ def _slice(kind: pa.DataType, cells: Sequence[Any]) -> pa.Table:
 FORMS: dict[str, Callable[[pa.DataType, Sequence[Any]], object]] = {
     "arrow table": table_of,
     "arrow chunks": _chunks,
+    "arrow chunk a cell": lambda kind, cells: pa.table({NAME: apart(kind, cells)}),
     "arrow slice": _slice,
     "arrow batch": lambda kind, cells: pa.record_batch({NAME: array_of(kind, cells)}),
     "arrow stream": lambda kind, cells: Stream(table_of(kind, cells)),
@@ -226,6 +239,8 @@ FORMS: dict[str, Callable[[pa.DataType, Sequence[Any]], object]] = {
 for _source, _form in FORMS.items():
     for _name, (_kind, _cells) in ARROW_TYPES.items():
         register(Column(_source, _name, functools.partial(_form, _kind), _cells, is_refused=_name in REFUSED))
+for _name, (_kind, _cells) in APART.items():
+    register(Column("arrow chunk a cell", _name, functools.partial(FORMS["arrow chunk a cell"], _kind), _cells))
 
 
 def _ids() -> set[str]:

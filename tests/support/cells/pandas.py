@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.core.dtypes.base import _registry
 
-from support.cells.arrow import ARROW_TYPES, array_of
+from support.cells.arrow import APART, ARROW_TYPES, apart, array_of
 from support.cells.arrow import REFUSED as ARROW_REFUSED
 from support.cells.objects import OBJECTS
 from support.locality import LISTED, NAME, SOURCES, TYPES, Column, register
@@ -87,6 +87,11 @@ def _arrow_backed(kind: pa.DataType) -> Any:
     return lambda cells: pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array_of(kind, cells)])))
 
 
+def _arrow_backed_apart(kind: pa.DataType, cells: Sequence[Any]) -> pd.Series:
+    """One chunk a cell, each with its own dictionary."""
+    return pd.Series(pd.arrays.ArrowExtensionArray(apart(kind, cells)))
+
+
 def _sparse(kind: str, fill: Any) -> Any:
     return lambda cells: pd.Series(pd.arrays.SparseArray(np.array(cells, kind), fill_value=fill, dtype=pd.SparseDtype(kind, fill)))
 
@@ -108,6 +113,10 @@ def _can_be_labels() -> pd.Index:
     return pd.Index(objects([cell for text, cell in found.items() if "nan" not in text.lower() or text == "'nan'"]), dtype=object).unique()
 
 
+def _in_chunks(*chunks: pa.Array) -> pd.Index:
+    return pd.Index(pd.arrays.ArrowExtensionArray(pa.chunked_array(chunks)))
+
+
 LABELS = {
     "object": _can_be_labels(),
     "str": pd.Index(list(WORDS.values()), dtype="str"),
@@ -123,6 +132,8 @@ LABELS = {
     "interval": pd.interval_range(0, 3),
     "arrow string": pd.Index(pd.array(["a", "5"], dtype=pd.ArrowDtype(pa.string()))),
     "arrow decimal": pd.Index(pd.array([Decimal("1.5"), Decimal(2)], dtype=pd.ArrowDtype(pa.decimal128(5, 1)))),
+    "arrow string in chunks": _in_chunks(pa.array(["a"]), pa.array(["5", "b"])),
+    "arrow dictionary in chunks": _in_chunks(pa.array(["a"]).dictionary_encode(), pa.array(["b", None]).dictionary_encode("encode")),
     "none": pd.Index([], dtype=object),
 }
 """Categories, and levels, of each dtype."""
@@ -176,6 +187,10 @@ NO_INDEX = {"float16", "float128"}
 """Dtypes of which pandas makes no index; nor of Sparse ones."""
 
 
+def _of_column(made: Any, cells: Sequence[Any]) -> pd.DataFrame:
+    return pd.DataFrame({NAME: made(cells)})
+
+
 def _of_index(made: Any, cells: Sequence[Any]) -> pd.DataFrame:
     return pd.DataFrame({"other": np.arange(len(cells))}, index=pd.Index(made(cells), name=NAME))
 
@@ -200,12 +215,24 @@ def _offset(made: Any, cells: Sequence[Any]) -> pd.DataFrame:
 for _name, (_made, _cells) in DTYPES.items():
     _beside = COMPANIONS if _name == "object" else ()
     _refused = _name in REFUSED or _name.removeprefix("arrow ") in ARROW_REFUSED
-    register(
-        Column("pandas", _name, lambda cells, made=_made: pd.DataFrame({NAME: made(cells)}), _cells, beside=_beside, is_refused=_refused)
-    )
+    register(Column("pandas", _name, functools.partial(_of_column, _made), _cells, beside=_beside, is_refused=_refused))
     register(Column("pandas slice", _name, functools.partial(_offset, _made), _cells, is_refused=_refused))
     if not _name.startswith("Sparse") and _name not in NO_INDEX:
         register(Column("pandas index", _name, functools.partial(_of_index, _made), _cells, is_refused=_refused))
+for _name, (_kind, _cells) in (ARROW_TYPES | APART).items():
+    if not _name.startswith("extension"):
+        _made = functools.partial(_arrow_backed_apart, _kind)
+        _refused = _name in ARROW_REFUSED
+        register(
+            Column(
+                "pandas chunk a cell",
+                f"arrow {_name}",
+                lambda cells, made=_made: pd.DataFrame({NAME: made(cells)}),
+                _cells,
+                is_refused=_refused,
+            )
+        )
+        register(Column("pandas index chunk a cell", f"arrow {_name}", functools.partial(_of_index, _made), _cells, is_refused=_refused))
 for _name, _labels in LABELS.items():
     register(Column("pandas level", _name, functools.partial(_of_level, _labels), _codes(_labels)))
     register(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpcore.batch.commands.draft_queries import TITLES, query_lines, quoted
+from dpcore.batch.expressions.whole_arrays import VIEW
 from dpcore.batch.jobfile.loading import OPEN
-from dpcore.batch.tables.plain import VIEW
 from dpcore.batch.tables.values import REAL_TYPES
 from dpcore.pages.printable import UNPRINTABLE, printable
 

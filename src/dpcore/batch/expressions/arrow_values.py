@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from dpcore.batch.expressions.allowed import LONGEST_CELL
 from dpcore.batch.expressions.valid_cells import are_utf8, have_digits
+from dpcore.batch.expressions.whole_arrays import texts_of_views
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -140,19 +141,13 @@ def _text(cells: pa.Array) -> pa.Array:
         cells = pc.if_else(pc.is_in(cells, value_set=null), pa.scalar(None, pa.binary()), cells)
         cells = _valid(pa.Array.from_buffers(pa.string(), len(cells), cells.buffers(), offset=cells.offset))
     elif cells.type not in TEXTS:
-        cells = _valid(_valid_view(cells))
+        cells = _valid(texts_of_views(cells))
     else:
         cells = _valid(cells)
     longest = pc.max(pc.binary_length(cells)).as_py() or 0
     if longest <= LONGEST_CELL:
         return cells
     return pc.if_else(pc.greater(pc.binary_length(cells), LONGEST_CELL), pa.scalar(None, cells.type), cells)
-
-
-def _valid_view(cells: pa.Array) -> pa.Array:
-    """Views as text with offsets, bytes as they are."""
-    as_bytes = cells.view(pa.binary_view()).cast(pa.large_binary())
-    return pa.Array.from_buffers(pa.large_string(), len(as_bytes), as_bytes.buffers(), offset=as_bytes.offset)
 
 
 def _valid(cells: pa.Array) -> pa.Array:

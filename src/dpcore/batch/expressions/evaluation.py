@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dpcore.batch.expressions.arrow_values import computed, readable
 from dpcore.batch.expressions.database import opened
 from dpcore.batch.expressions.program import ROWS
+from dpcore.batch.expressions.whole_arrays import one_array
 from dpcore.errors import StorageError
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Evaluation:
         """The values of any program."""
         program = self._program
         found = connection.cursor.sql(program.query).to_arrow_table(max(rows, 1))
-        values = [_whole(column) for column in found.columns]
+        values = [one_array(column) for column in found.columns]
         kinds, count = program.types, len(program.types)
         conditions = {key: _true(each, rows) for key, each in zip(program.conditions, values[count:], strict=True)}
         derived = zip(kinds, values[:count], strict=True)
@@ -186,8 +187,3 @@ def _checked(values: npt.NDArray[np.bool_], rows: int) -> npt.NDArray[np.bool_]:
 
 def _as_many_as(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(len(batch))], ["nothing"])
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    joined = column.combine_chunks()
-    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], column.type)

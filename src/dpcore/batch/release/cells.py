@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore import _backend
+from dpcore.batch.expressions.whole_arrays import decoded
 from dpcore.batch.jobfile.times import sort_of
 from dpcore.batch.release.points import ExactPoints, Points, needs_steps
 from dpcore.batch.release.query_fields import SKIP
@@ -196,7 +197,7 @@ class Held:
 
     def read(self, cells: pa.Array) -> Array:
         """True where there is a value."""
-        cells = plain.decoded(cells)
+        cells = decoded(cells)
         absent = pc.is_null(cells, nan_is_null=True)
         if cells.type == pa.binary():
             absent = pc.or_(absent, pc.is_in(cells, value_set=pa.array([null.encode() for null in NULLS], pa.binary())))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore.batch.expressions.whole_arrays import decoded
 from dpcore.batch.tables.contributions import PIECE_ROWS, compared, compared_type
 from dpcore.batch.tables.database import Progress, in_database
 from dpcore.batch.tables.derivation import Derivations, Passing
 from dpcore.batch.tables.pieces import Cut
-from dpcore.batch.tables.plain import decoded
 from dpcore.batch.tables.rows import read_rows
 from dpcore.batch.tables.units import CHANGED
 from dpcore.errors import StorageError

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dpcore.batch.expressions.whole_arrays import decoded
 from dpcore.batch.tables.contributions import compared, compared_type
 from dpcore.batch.tables.different import WANTED, compared_as, different, sort_of
-from dpcore.batch.tables.plain import decoded, unit_type
+from dpcore.batch.tables.plain import unit_type
 
 if TYPE_CHECKING:
     from typing import Self

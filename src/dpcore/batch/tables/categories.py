@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
+from dpcore.batch.expressions.whole_arrays import VIEW, texts_of_views
 from dpcore.batch.jobfile.fields import INT64_MAX, MAX_CATEGORIES
 from dpcore.batch.jobfile.local_paths import check_local
 from dpcore.batch.jobfile.times import parsed
@@ -76,7 +77,7 @@ class Categories:
         if pa.types.is_temporal(kind):
             return self._times is not None and times.holds(kind, self._times[0])
         texts, integers = (
-            kind in TEXT_TYPES or kind == plain.VIEW,
+            kind in TEXT_TYPES or kind == VIEW,
             kind in INTEGER_TYPES or kind in plain.FLOATS or pa.types.is_boolean(kind) or pa.types.is_decimal(kind),
         )
         if self.path is not None:
@@ -121,7 +122,7 @@ class Categories:
             kind is None
             or pa.types.is_temporal(value_type(kind))
             or value_type(kind) in TEXT_TYPES
-            or value_type(kind) == plain.VIEW
+            or value_type(kind) == VIEW
             or pa.types.is_null(value_type(kind))
         ):
             return Categories(self.k, self.labels)
@@ -180,15 +181,15 @@ class Categories:
         if kind == pa.binary() and not self.are_text:
             return texts.answers(values) if self.are_answers else texts.integers(values, self._other_integer, self._other_integer)
         if pa.types.is_dictionary(kind) and (
-            kind.value_type == plain.VIEW or not (kind.value_type in TEXT_TYPES or kind.value_type in INTEGER_TYPES)
+            kind.value_type == VIEW or not (kind.value_type in TEXT_TYPES or kind.value_type in INTEGER_TYPES)
         ):
             return self._plain(values.dictionary).take(values.indices)
         if kind in plain.FLOATS:
             return plain.whole(values, self._other_integer)
         if pa.types.is_decimal(kind):
             return plain.whole_decimals(values, self._other_integer)
-        if kind == plain.VIEW:
-            return plain.texts_of_views(values)
+        if kind == VIEW:
+            return texts_of_views(values)
         return values.cast(pa.int8()) if pa.types.is_boolean(kind) else values
 
     @cached_property

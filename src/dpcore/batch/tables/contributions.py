@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore.batch.expressions.whole_arrays import decoded
 from dpcore.batch.tables.checked import BYTES
 from dpcore.batch.tables.csv_input import NULLS
 from dpcore.batch.tables.derivation import Derivation
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import POLL_SECONDS, UNFINISHED
-from dpcore.batch.tables.plain import decoded
 from dpcore.batch.tables.rows import read_rows
 from dpcore.errors import DpcoreError, StorageError
 

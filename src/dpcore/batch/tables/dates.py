@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore.batch.expressions.whole_arrays import VIEW, texts_of_views
 from dpcore.batch.tables.categories import null_mask, value_type
-from dpcore.batch.tables.plain import VIEW, texts_of_views
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.batch.expressions.valid_cells import are_utf8
+from dpcore.batch.expressions.whole_arrays import VIEW, texts_of_views
 from dpcore.batch.tables.categories import INTEGER_TYPES, TEXT_TYPES, value_type
 from dpcore.batch.tables.csv_input import NULLS
-from dpcore.batch.tables.plain import VIEW, texts_of_views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

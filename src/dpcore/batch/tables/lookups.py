@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
 from dpcore.batch.expressions.arrow_values import TEXTS, database_type, readable
+from dpcore.batch.expressions.whole_arrays import one_array
 from dpcore.batch.jobfile.near_names import suggestion
 from dpcore.batch.tables.inputs import discover_one
 from dpcore.batch.tables.pieces import Cut
@@ -110,7 +111,7 @@ def look_up(place: str, path: str, key: str, columns: list[str], kinds: Mapping[
         raise JobError(
             f"{place}.key = {key!r} is {kind} in the input and {found} in {path}; write the public table with the type of the input"
         )
-    keys = _plain(table[key], kind)
+    keys = readable(table[key], kind)
     if keys.null_count:
         raise JobError(f"{place}: column {key!r} of {path} has {keys.null_count} rows without a key; remove them")
     repeated = len(keys) - len(keys.unique())
@@ -118,13 +119,7 @@ def look_up(place: str, path: str, key: str, columns: list[str], kinds: Mapping[
         raise JobError(
             f"{place}: {repeated} keys of column {key!r} of {path} are repeated; each must be there once, so that a row stays one row"
         )
-    return LookUp(key, kind, keys, {name: _plain(table[name], database_type(table[name].type) or "") for name in columns})
-
-
-def _plain(cells: pa.Array, kind: str) -> pa.Array:
-    """Cells as an expression sees them, texts without a dictionary."""
-    found = readable(cells, kind)
-    return found.dictionary.take(found.indices) if pa.types.is_dictionary(found.type) else found
+    return LookUp(key, kind, keys, {name: readable(table[name], database_type(table[name].type) or "") for name in columns})
 
 
 def _read(place: str, path: str, key: str, kind: str, inputs: Inputs | None) -> dict[str, pa.Array]:
@@ -133,12 +128,7 @@ def _read(place: str, path: str, key: str, kind: str, inputs: Inputs | None) -> 
     table = _csv(inputs, key, kind) if inputs.format == "csv" else _typed(inputs)
     if table.num_rows > MOST_ROWS:
         raise JobError(f"{place}: {path} has {table.num_rows} rows; a public table may have {MOST_ROWS}")
-    return {name: pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type) for name, column in _columns(table)}
-
-
-def _columns(table: pa.Table) -> list[tuple[str, Any]]:
-    # Dictionaries of several chunks may differ.
-    return list(zip(table.column_names, table.unify_dictionaries().columns, strict=True))
+    return {name: one_array(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
 def _typed(inputs: Inputs) -> pa.Table:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dpcore.batch.expressions.whole_arrays import VIEW, VIEWS, one_buffer
 from dpcore.batch.jobfile.fields import INT64_MAX, INT64_MIN
 from dpcore.batch.tables.decimals import steps
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-VIEW = pa.string_view() if hasattr(pa, "string_view") else None
-VIEWS = (VIEW, pa.binary_view()) if VIEW is not None else ()
 FLOATS = (pa.float16(), pa.float32(), pa.float64())
 
 
@@ -53,30 +52,12 @@ def numbers(cells: pa.Array) -> pa.Array:
     return _decimals(cells) if pa.types.is_decimal(kind) else cells
 
 
-def texts_of_views(cells: pa.Array) -> pa.Array:
-    """Views as text with offsets, whether or not it is UTF-8."""
-    plain = cells.view(pa.binary_view()).cast(pa.large_binary())
-    return pa.Array.from_buffers(pa.large_string(), len(plain), plain.buffers(), offset=plain.offset)
-
-
 def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows with text and bytes in one buffer, of which Arrow can take some rows."""
     if not any(kind in VIEWS for kind in batch.schema.types):
         return batch
-    columns = [_one_buffer(column) if column.type in VIEWS else column for column in batch.columns]
+    columns = [one_buffer(column) if column.type in VIEWS else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def decoded(cells: pa.Array) -> pa.Array:
-    """Labels as what they stand for; of views as text and bytes in one buffer."""
-    if not pa.types.is_dictionary(cells.type):
-        return cells
-    labels = cells.dictionary
-    return (_one_buffer(labels) if labels.type in VIEWS else labels).take(cells.indices)
-
-
-def _one_buffer(cells: pa.Array) -> pa.Array:
-    return texts_of_views(cells) if cells.type == VIEW else cells.cast(pa.large_binary())
 
 
 def whole(cells: pa.Array, other: int) -> pa.Array:

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore import _backend
+from dpcore.batch.expressions.whole_arrays import VIEWS, decoded
 from dpcore.batch.jobfile.times import DAY, parsed
 from dpcore.batch.tables.csv_input import NULLS
-from dpcore.batch.tables.plain import VIEWS, decoded, whole_decimals
 from dpcore.batch.tables.plain import numbers as numbers_of
+from dpcore.batch.tables.plain import whole_decimals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

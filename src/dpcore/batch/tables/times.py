@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dpcore.batch.expressions.whole_arrays import VIEW, texts_of_views
 from dpcore.batch.jobfile.times import DAY, EXAMPLES, parsed
-from dpcore.batch.tables.plain import VIEW, texts_of_views
 
 if TYPE_CHECKING:
     import numpy.typing as npt
