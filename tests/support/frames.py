@@ -113,3 +113,12 @@ def answers_of_job(
 def keyed(frame: object, **settings: Any) -> PrivateTable:
     """A table with the key of `answers_of_job`."""
     return PrivateTable(frame, rng=KeyedRandom(KEY), **settings)
+
+
+def everything(error):
+    """The text of an error and of all errors that it carries."""
+    found = []
+    while error is not None:
+        found += [str(error), repr(error)]
+        error = error.__cause__ or error.__context__
+    return " ".join(found)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from dpcore.frames.source import Source as FrameSource
 
 NAME = "pyarrow Dataset"
+ELSEWHERE = -1
+"""The device of files of other systems than that of this machine."""
 FORMATS: dict[type, Format] = {pads.ParquetFileFormat: "parquet", pads.IpcFileFormat: "arrow", pads.FeatherFileFormat: "arrow"}
 TAKEN = "a Dataset must be one of Parquet or Arrow IPC files, or of tables in memory"
 FILTERED = (
@@ -51,7 +53,8 @@ def of_dataset(dataset: Any) -> FrameSource:
         raise ParameterError(FILTERED)
     kinds = set(_kinds(dataset))
     if kinds == {pads.InMemoryDataset}:
-        return ArrowSource(dataset.to_table(), NAME)
+        (table,) = shielded(Path(NAME), (each.to_table() for each in [dataset]))  # a reader runs code of others
+        return ArrowSource(table, NAME)
     if kinds != {pads.FileSystemDataset}:
         named = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise ParameterError(
@@ -113,7 +116,7 @@ class DatasetSource:
 
     def _inputs(self) -> Iterator[DatasetInput]:
         count = len(self.fragments)
-        places = (Path("" if fragment.buffer is not None else fragment.path) for fragment in self.fragments)
+        places = (Path("" if fragment.buffer is not None else _place(fragment)[1]) for fragment in self.fragments)
         names: list[InputFile] = [Partitioned(place, f"{NAME} (fragment {number} of {count})") for number, place in enumerate(places, 1)]
         parts = dict(zip(names, self.fragments, strict=True))
         found = dict(_versions(parts))
@@ -135,7 +138,7 @@ class DatasetSource:
                 yield read_batch(piece.batch)
 
     def evaluated(self, names: Sequence[str]) -> DatasetSource:  # noqa: ARG002
-        """The same: it is read in pieces."""
+        """Return self; files are read in pieces."""
         return self
 
 
@@ -189,26 +192,39 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return read_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
+def _place(fragment: Any) -> tuple[Any, str]:
+    """The file system of a file, and its path there; of a system that shows a part of another one, the other one."""
+    system, path = fragment.filesystem, fragment.path
+    while type(system) is fs.SubTreeFileSystem:
+        path, system = f"{system.base_path}{path}", system.base_fs
+    return system, path
+
+
 def _is_local(fragment: Any) -> bool:
-    return fragment.buffer is None and type(fragment.filesystem) is fs.LocalFileSystem
+    return fragment.buffer is None and type(_place(fragment)[0]) is fs.LocalFileSystem
 
 
 def _versions(parts: Mapping[InputFile, Any]) -> Iterator[tuple[InputFile, Version | ObjectVersion]]:
-    """What each fragment is now; those of one file system, which may be far away, are asked for at once."""
-    systems: list[tuple[Any, list[InputFile]]] = []
+    """What each fragment is now; those of one file system, which may be far away, are asked for at once.
+
+    Two systems of one kind, such as two connections to a store, may show one file: their files are the same if their paths are.
+    """
+    systems: list[tuple[Any, dict[InputFile, str]]] = []
     for name, fragment in parts.items():
         if fragment.buffer is not None:
             yield name, Version(0, fragment.buffer.address, fragment.buffer.size, 0)
         elif _is_local(fragment):
             yield name, version_of(name)
         else:
-            together = next((names for system, names in systems if system == fragment.filesystem), None)
-            systems.append((fragment.filesystem, [name])) if together is None else together.append(name)
-    for number, (system, names) in enumerate(systems, 1):
-        for name, each in zip(names, system.get_file_info([parts[name].path for name in names]), strict=True):
+            found, path = _place(fragment)
+            together = next((paths for system, paths in systems if system == found), None)
+            systems.append((found, {name: path})) if together is None else together.update({name: path})
+    for system, paths in systems:
+        for name, each in zip(paths, system.get_file_info(list(paths.values())), strict=True):
             if each.type != fs.FileType.File:
                 raise StorageError(f"{name}: there is no such file")
-            yield name, Version(-number, hash(each.path), each.size, each.mtime_ns or 0)
+            identity = hash((system.type_name, system.normalize_path(each.path)))
+            yield name, Version(ELSEWHERE, identity, each.size, each.mtime_ns or 0)
 
 
 @contextlib.contextmanager
@@ -221,7 +237,7 @@ def _opened_elsewhere(path: InputFile, fragment: Any, found: Version | ObjectVer
 
     def check() -> None:
         (now,) = (version for _, version in _versions({path: fragment}))
-        check_same(path, now[1:], found[1:])  # the first is the number of its file system
+        check_same(path, now, found)
 
     with fragment.open() as file:
         check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -125,14 +125,52 @@ def _is_read_as(kind: pa.DataType, planned: pa.DataType) -> bool:
 
 def _digest(source: Source, names: Sequence[str]) -> int:
     """A checksum of some columns."""
-    found = 0
+    found, before = 0, [_Labels()] * len(names)
     for batch in source.batches(names, DIGEST_ROWS):
         found = zlib.crc32(pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names).serialize(), found)
+        # A batch is serialized without its labels. Those of many batches are often the same memory, and are then read once.
+        labels = [_Labels(list(_labels(column))) for column in batch.columns]
+        for now, last in zip(labels, before, strict=True):
+            if now.places != last.places:
+                for each in now.arrays:
+                    found = zlib.crc32(pa.RecordBatch.from_arrays([each], names=[""]).serialize(), found)
+        before = labels
     return found
 
 
+@dataclass(slots=True)
+class _Labels:
+    """The dictionaries of some rows of a column, and where they lie."""
+
+    arrays: list[pa.Array] = field(default_factory=list)
+    places: list[tuple[int, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = [(len(each), each.offset, *(part.address for part in each.buffers() if part is not None)) for each in self.arrays]
+
+
+def _labels(cells: Any) -> Iterator[pa.Array]:
+    """The dictionaries of an array, at any depth."""
+    kind = cells.type
+    if isinstance(cells, pa.ExtensionArray):
+        yield from _labels(cells.storage)
+    elif pa.types.is_dictionary(kind):
+        yield cells.dictionary
+        yield from _labels(cells.dictionary)
+    elif pa.types.is_map(kind):
+        yield from (*_labels(cells.keys), *_labels(cells.items))
+    elif pa.types.is_struct(kind) or pa.types.is_union(kind):
+        for place in range(kind.num_fields):
+            yield from _labels(cells.field(place))
+    elif pa.types.is_nested(kind) or pa.types.is_run_end_encoded(kind):
+        yield from _labels(cells.values)
+
+
 def shielded(path: InputFile, made: Iterator[Made]) -> Iterator[Made]:
-    """What another library makes. Of its errors only the class is shown."""
+    """Iterate over another library's results; of an error show only the class.
+
+    What the library itself prints, as polars does with its panics, cannot be held back: another thread may write to standard error.
+    """
     failed = None
     try:
         yield from made

@@ -146,6 +146,8 @@ def _of_stream(frame: Any) -> Source:
     name = type(frame).__name__
     try:
         table = pa.RecordBatchReader.from_stream(frame).read_all()
+    except MemoryError:
+        raise
     except Exception:  # what it says may quote a row
         table = None
     if table is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 
@@ -20,10 +21,11 @@ from dpcore import PrivateTable
 from dpcore.accounting import Ledger
 from dpcore.errors import DataError, DpcoreError, JobError, ParameterError, StorageError
 from dpcore.frames.arrow_source import ArrowSource
+from dpcore.frames.inputs import _digest
 from dpcore.frames.objects import text_of, texts
 from dpcore.frames.pandas_source import PandasSource
 from dpcore.frames.sources import source_of
-from support.frames import FRAMES, keyed
+from support.frames import FRAMES, everything, keyed
 from support.releases import REGIONS, clinic
 
 SECRET = "Ann Example"
@@ -215,6 +217,68 @@ def test_a_change_of_the_units_between_passes_is_found(tmp_path):
     assert [entry.state for entry in ledger.entries()] == ["done", "failed"]
 
 
+def over(text):
+    """An array of texts of one letter in memory that can be written to."""
+    ends = pa.array(range(len(text) + 1), pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.string(), len(text), [None, ends, pa.py_buffer(text)])
+
+
+def labelled(labels):
+    """Rows that each have a label, or something that has one."""
+    return pa.DictionaryArray.from_arrays(pa.array([0, 1, 2] * 3, pa.int8()), labels)
+
+
+ONES = pa.array([1] * 9, pa.int32())
+HOLDERS = {
+    "labels": labelled,
+    "labels of labels": lambda labels: labelled(pa.DictionaryArray.from_arrays(pa.array([2, 1, 0], pa.int8()), labels)),
+    "struct": lambda labels: pa.StructArray.from_arrays([labelled(labels)], ["x"]),
+    "list": lambda labels: pa.ListArray.from_arrays(pa.array(range(10), pa.int32()), labelled(labels)),
+    "large list": lambda labels: pa.LargeListArray.from_arrays(pa.array(range(10), pa.int64()), labelled(labels)),
+    "list of one": lambda labels: pa.FixedSizeListArray.from_arrays(labelled(labels), 1),
+    "list view": lambda labels: pa.ListViewArray.from_arrays(pa.array(range(9), pa.int32()), ONES, labelled(labels)),
+    "map": lambda labels: pa.MapArray.from_arrays(pa.array(range(10), pa.int32()), labelled(labels), pa.array(range(9))),
+    "runs": lambda labels: pa.RunEndEncodedArray.from_arrays(pa.array(range(1, 10), pa.int32()), labelled(labels)),
+    "extension": lambda labels: pa.ExtensionArray.from_storage(pa.opaque(labelled(labels).type, "a", "b"), labelled(labels)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_the_checksum_sees_labels(holder):
+    text = bytearray(b"abc")
+    cells = HOLDERS[holder](over(text))
+    for chunks in (1, 3):
+        source = ArrowSource(pa.table({"a": pa.chunked_array([cells] * chunks)}), "some table")
+        before = _digest(source, ["a"])
+        assert _digest(source, ["a"]) == before
+        text[1:2] = b"a"
+        assert _digest(source, ["a"]) != before
+        text[1:2] = b"b"
+        assert _digest(source, ["a"]) == before
+
+
+def test_labels_of_units_that_change_between_passes_are_found(tmp_path):
+    """Two units became one: the rows that stay were chosen among others than those that were added up."""
+    text = bytearray(b"abc")
+
+    class Relabelled(ArrowSource):
+        passes = 0
+
+        def batches(self, names, rows):
+            if list(names) == ["unit"]:
+                type(self).passes += 1
+            text[1:2] = b"a" if type(self).passes > 2 else b"b"  # a checksum, and the pass
+            return super().batches(names, rows)
+
+    source = Relabelled(pa.table({"unit": labelled(over(text)), "a": np.arange(9)}), "some table")
+    ledger = Ledger.create(tmp_path / "a.ledger", epsilon=10, unit="unit")
+    table = PrivateTable(source.table, unit="unit", max_rows_per_unit=1, ledger=ledger.path)
+    object.__setattr__(table._session, "source", source)
+    with pytest.raises(StorageError, match="the frame changed while it was read"):
+        table.sum("a", epsilon=1.0, **SUM)
+    assert [entry.state for entry in ledger.entries()] == ["failed"]
+
+
 class Growing(ArrowSource):
     """A table with more rows in each pass."""
 
@@ -285,15 +349,6 @@ class Unreadable:
         raise ValueError(f"could not convert {SECRET}")
 
 
-def everything(error):
-    """The text of an error and of all errors that it carries."""
-    found = []
-    while error is not None:
-        found += [str(error), repr(error)]
-        error = error.__cause__ or error.__context__
-    return " ".join(found)
-
-
 def test_errors_of_a_library_are_not_quoted(tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", epsilon=10)
     table = PrivateTable(pa.table({"a": np.arange(90)}), ledger=ledger.path)
@@ -315,15 +370,24 @@ def test_a_lazy_frame_that_fails_is_not_quoted():
     assert SECRET not in everything(caught.value)
 
 
-def test_a_panic_of_polars_is_an_error_of_ours():
-    """It is no `Exception`, and what it says may be of a row."""
+def test_a_panic_of_polars_is_an_error_of_ours(capfd):
+    """It is no `Exception`, and what it says may be of a row. polars alone prints that, before Python sees it."""
     pl = pytest.importorskip("polars")
     when = pl.LazyFrame({"a": [0, 2**62]}).select(a=pl.col("a").cast(pl.Datetime("ms")).dt.strftime("%Y").cast(pl.Int64))
     with pytest.raises(pl.exceptions.PanicException):
         when.collect()
+    of_polars = capfd.readouterr()
     with pytest.raises(StorageError, match="polars LazyFrame: its rows cannot be read") as caught:
         PrivateTable(when).sum("a", epsilon=1.0, **SUM)
     assert "datetime" not in everything(caught.value)
+    ours = capfd.readouterr()
+    assert "panicked at" in of_polars.err
+    assert (ours.out, said_by_threads(ours.err)) == ("", said_by_threads(of_polars.err))
+
+
+def said_by_threads(text):
+    """The lines of a panic, without the name and the number of the thread."""
+    return sorted(re.sub(r"^thread .* panicked", "thread panicked", line) for line in text.splitlines())
 
 
 @pytest.mark.parametrize("name", ["^a.*$", "*", "^.*$"])

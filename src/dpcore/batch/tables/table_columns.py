@@ -40,8 +40,12 @@ class TableColumns:
         own = info.schema
         if own is None:
             raise AssertionError("such files have types")
-        times, partition = Counter(own.names), self.values[path]
-        there = {name: own.field(own.names.index(name)) for name in self.schema.names if name in times and name not in partition}
+        names, partition = own.names, self.values[path]
+        times = Counter(names)
+        places: dict[str, int] = {}
+        for place, name in enumerate(names):
+            places.setdefault(name, place)
+        there = {name: own.field(places[name]) for name in self.schema.names if name in places and name not in partition}
         # A name that a file has twice is there twice, so that the check of names refuses it.
         again = [field for name, field in there.items() for _ in range(times[name] - 1)]
         schema = pa.schema([*(there.get(each.name, each) for each in self.schema), *again], metadata=own.metadata)
