@@ -34,7 +34,7 @@ RETRIES = 16
 """A master takes the next port if one is taken, so often (`spark.port.maxRetries`)."""
 LISTENS = "0A"
 """The state of a socket that listens, in Linux's tables."""
-MOST_BYTES, MOST_PORT = 1 << 16, 65535
+MOST_BYTES, MOST_PORT, MOST_DIGITS = 1 << 16, 65535, 5
 
 
 def hosts_of(master: str) -> list[tuple[str, int]]:
@@ -119,6 +119,8 @@ def _refusal(place: tuple[str, int]) -> str | None:
         socket.create_connection(place, timeout=SECONDS).close()
     except TimeoutError:
         return f" (no answer within {SECONDS:.0f} seconds)"
+    except UnicodeError:
+        return " (no host has this name)"
     except OSError as error:
         return reason(error) or f" ({type(error).__name__})"
     return None
@@ -132,7 +134,7 @@ def _port_of_submissions(host: str, port: int) -> int | None:
     for each in range(port, min(port + RETRIES, MOST_PORT) + 1):
         try:
             socket.create_connection((host, each), timeout=LOOK_SECONDS).close()
-        except OSError:
+        except (OSError, UnicodeError):  # of the codec for names of hosts
             return None
         if _takes_programs(host, each):
             return each
@@ -169,7 +171,7 @@ def _plain(address: str) -> str:
 
 def _port_of(conf: Mapping[str, str]) -> int:
     port = conf.get(REST_PORT, "")
-    return int(port) if port.isdigit() else USUAL_PORT
+    return int(port) if port.isdecimal() and len(port) <= MOST_DIGITS else USUAL_PORT
 
 
 def _settings_of_files() -> dict[str, str]:

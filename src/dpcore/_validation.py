@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import numbers
 import re
@@ -189,8 +188,12 @@ def _as_array(name: str, value: object) -> npt.NDArray[Any]:
             return array
     check_unmasked(name, value)
     found: npt.NDArray[Any] | None = None
-    with contextlib.suppress(Exception):  # other libraries raise errors of their own, which may show a value
+    try:
         found = np.asanyarray(value)
+    except MemoryError:
+        raise
+    except Exception:  # noqa: S110 - what other libraries say may show a value, and must not be the context of the error below
+        pass
     if found is None:
         raise ParameterTypeError(f"{name} must be a number or an array of numbers, got {type(value).__name__}")
     check_unmasked(name, found)  # what an object's __array__ gave
@@ -216,6 +219,8 @@ def _is_masked(item: object) -> bool:
         return isinstance(interface, dict) and interface.get("mask") is not None
     try:
         return _is_masked(np.asanyarray(item))
+    except MemoryError:
+        raise
     except Exception:
         return False  # the conversion of the whole raises the error
 
@@ -277,7 +282,8 @@ def _check_columns(name: str, value: object, dtype: np.dtype[Any]) -> None:
     schema = getattr(value, "schema", None)
     types = getattr(value, "dtypes", None) if not hasattr(schema, "types") else schema.types  # type: ignore[union-attr]
     for kind in types if isinstance(types, Sequence) else getattr(types, "array", ()):
-        if _AMONG_FLOATS.match(str(kind)) is None:
+        plain = getattr(kind, "subtype", kind) if str(kind).startswith("Sparse") else kind
+        if _AMONG_FLOATS.match(str(plain)) is None:
             raise ParameterTypeError(
                 f"{name} must have columns that one array of floats holds exactly, got one of {kind} beside floats; give them one type"
             )

@@ -95,6 +95,7 @@ def tables():
     pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     for kind in ("int64", "uint64", "Int64", "int64[pyarrow]"):
         yield lambda v, kind=kind: pd.DataFrame({"a": pd.Series([v], dtype=kind), "b": [0.5]})
+    yield lambda v: pd.DataFrame({"a": pd.arrays.SparseArray([v], dtype="Sparse[int64]"), "b": [0.5]})
     yield lambda v: pl.DataFrame({"a": [v], "b": [0.5]})
     yield lambda v: pl.DataFrame({"a": [v], "b": [1]}, schema={"a": pl.Int64, "b": pl.UInt64})
     yield lambda v: pa.table({"a": [v], "b": [0.5]})
@@ -114,6 +115,25 @@ def test_tables_whose_columns_one_array_holds_exactly_are_served():
     for make in (pd.DataFrame, pl.DataFrame, pa.table):
         assert np.shape(noise.laplace(make(columns), 1.0)) == (3, 4)
         assert np.shape(noise.laplace(make({"a": [1, 2**53 + 1], "b": [3, 4]}), 1.0)) == (2, 2)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16"])
+def test_sparse_columns_beside_floats_are_served_if_their_numbers_are(kind):
+    pd = pytest.importorskip("pandas")
+    sparse = pd.DataFrame({"a": pd.arrays.SparseArray(np.array([0, 1, 2], kind)), "b": pd.arrays.SparseArray([0.0, 1.5, 0.0])})
+    assert np.shape(noise.laplace(sparse, 1.0)) == (3, 2)
+
+
+@pytest.mark.parametrize("form", [lambda each: each, lambda each: [each, 1.0], lambda each: [[each], [2.0]]])
+def test_no_memory_is_not_a_wrong_argument(form):
+    class Large:
+        def __array__(self, dtype=None, copy=None):
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        noise.laplace(form(Large()), 1.0)
+    with pytest.raises(MemoryError):
+        noise.laplace([1.0], form(Large()))
 
 
 def test_a_conversion_that_fails_in_its_own_way_is_refused():

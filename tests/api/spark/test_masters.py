@@ -76,6 +76,27 @@ def test_a_master_that_is_not_there_is_said_in_one_sentence():
     assert time.monotonic() - before < 5
 
 
+@pytest.mark.parametrize("host", ["first..example", "a" * 64, ".", "first.ex\ud800mple", "first\0"])
+def test_a_mistyped_master_is_said_in_one_sentence(host, monkeypatch, capfd):
+    """The codec of host names raises an error of its own, and it was "a bug in dpcore"."""
+    with pytest.raises(StorageError, match=r"^no Spark master answers at spark://.*: start it, or name the one that runs$"):
+        masters.check_answers(f"spark://{host}:7077")
+    assert masters.open_submissions([host]) == []
+    with listener() as port:
+        masters.check_answers(f"spark://{host}:7077,127.0.0.1:{port}")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("written", "port"), [("²", 6066), ("6_066", 6066), ("-1", 6066), ("", 6066), ("9" * 5000, 6066), ("6070", 6070)])
+def test_a_port_that_is_no_number_is_the_usual_one(written, port, tmp_path, monkeypatch):
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.master.rest.port {written}\n", encoding="utf-8")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    looked: list[int] = []
+    monkeypatch.setattr(masters, "open_submissions", lambda hosts, at: looked.append(at) or [])
+    assert masters.warning_here() is None
+    assert looked == [port]
+
+
 def test_one_of_several_masters_is_enough():
     with listener() as port:
         masters.check_answers(f"spark://127.0.0.1:{closed_port()},127.0.0.1:{port}")
