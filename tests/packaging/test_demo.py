@@ -100,7 +100,7 @@ def test_the_truths_are_those_of_pandas(released):
 
 
 def test_the_truth_of_a_standard_deviation_is_not_that_of_a_mean(released):
-    """The bracket: the demo printed 2.850966 beside an answer about 4.384, and said that the interval misses."""
+    """The demo once printed 2.850966 beside an answer about 4.384, and said that the interval misses."""
     (spread,) = (answer for answer in released if answer["kind"] == "std")
     (true,) = DEMO.released_truth(spread, table()[0])
     assert round(true, 3) == 4.384

@@ -240,7 +240,7 @@ def _wilson(hits: Array, n: int, z: float) -> npt.NDArray[np.float64]:
 
 
 def steadier(quantile: float) -> float:
-    """A discount for which chance in the sample that judges candidates, half as large as the one that counts them, is not to blame."""
+    """A larger discount, for the judging sample, which is half the size of the counting one."""
     return math.sqrt(2.0) * max(CAUTION, quantile)
 
 

@@ -98,8 +98,8 @@ def audit(
     (ε, δ)-privacy implies P(M(x0) ∈ S) ≤ e^ε P(M(x1) ∈ S) + δ for every event S, and the same with x0 and x1 exchanged. So
     ε ≥ ln((P(S) − δ)/P'(S)) for each S. The first half of the runs chooses up to m = 4 events: one quarter determines cells and orders them
     by their likelihood ratio, another quarter judges unions of cells, by what they would prove in the runs that count. The second half
-    counts the chosen events. P(S) is replaced by its
-    lower and P'(S) by its upper Clopper-Pearson bound, each at the error rate (1 − confidence)/2m.
+    counts the chosen events. P(S) is replaced by its lower and P'(S) by its upper Clopper-Pearson bound, each at the error rate
+    (1 − confidence)/2m.
 
     Guarantee: P(epsilon_lower > ε) ≤ 1 − confidence for a mechanism that is (ε, δ)-private on x0 and x1, if the runs are independent. So a
     true claim is refuted with at most this probability. The bound concerns these two inputs and the counted events only: an audit can

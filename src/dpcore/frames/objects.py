@@ -60,7 +60,7 @@ def _of_bytearray(cell: bytearray) -> str | None:
 
 
 def _decoded(text: bytes) -> str | None:
-    """Text from UTF-8; None if it is none, as half of a surrogate pair is."""
+    """None if the bytes are not UTF-8."""
     try:
         return text.decode()
     except UnicodeDecodeError:

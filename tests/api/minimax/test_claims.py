@@ -57,10 +57,11 @@ def test_one_bit_loses_from_the_root_of_three_on(epsilon, better):
     nearly = Model([1.0, -1.0, 0.0], A=[[0.0, 0.0, -1.0]], b=[1e-6 - 1.0])
     n = 10**14  # at the radius, the mass that moves is a tenth of the millionth
     one_bit = optimal_channel(nearly, epsilon, n=n).certificate.modulus
+    three = modulus_hellinger(nearly, n**-0.5, channel=local.KaryResponse(epsilon, k=3))
     e = math.exp(epsilon)
-    variances = 2 * (e + 2) / (e - 1) ** 2, ((e + 1) / (e - 1)) ** 2
     assert one_bit == pytest.approx(2 * (e + 1) / (e - 1) * n**-0.5, rel=1e-6)
-    assert (variances[0] < variances[1]) is better
+    assert three.value == pytest.approx(2 * math.sqrt(2 * (e + 2)) / (e - 1) * n**-0.5, rel=1e-3)
+    assert (three.upper < one_bit) is (three.value < one_bit) is better
 
 
 FALSE = re.compile(

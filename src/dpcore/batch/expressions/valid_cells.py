@@ -1,4 +1,4 @@
-"""Which cells Arrow takes for values of their type, all of them at once: one that is none must not make the others take longer."""
+"""Find invalid cells in one vectorised pass, so that one of them does not slow the others down."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ def _words(part: Budget) -> str:
 def _command(job: JobFile, path: str) -> str:
     """The command that makes a ledger that can pay for the job once."""
     total = job.total
-    # A ledger without a budget is none: for a run that spends nothing it has what a run may spend.
+    # A ledger needs a positive budget; for a free run propose the job's limit.
     epsilon = total.epsilon or job.privacy.max_epsilon
     words = ["dpcore ledger create", argument(path), f"--epsilon {epsilon!r}"]
     if total.delta:
