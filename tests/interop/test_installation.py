@@ -369,6 +369,30 @@ def test_what_another_library_replaced_after_a_reload_is_still_refused(peer, ada
     module.draw = native
 
 
+def test_what_another_library_replaced_on_the_class_of_a_reload_is_refused_each_time(peer, adapter):
+    """The replacements are gone with the old class, so that no later call may say that they are in place."""
+    module = importlib.import_module(peer.module)
+    begun = adapter.INSTALLATION.install()
+    importlib.reload(module)
+    native, module.Mechanism.randomise = module.Mechanism.randomise, lambda _self, _value: "foreign"
+    module.Mechanism.randomise.__module__ = "elsewhere"
+    before = state(peer)
+    for _ in range(3):
+        with pytest.raises(ForeignPatchError, match="randomise is no longer"):
+            adapter.INSTALLATION.install()
+        assert not adapter.INSTALLATION.active
+        assert state(peer) == before
+    assert repr(begun).endswith("restored>")
+    adapter.INSTALLATION.uninstall()
+    module.Mechanism.randomise = native
+    with adapter.INSTALLATION.install():
+        assert served(peer)
+        with begun:
+            assert served(peer)
+        assert served(peer)
+    assert not served(peer)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_a_fork_during_an_installation_waits_for_it(peer):
     module = importlib.import_module(peer.module)

@@ -167,8 +167,9 @@ class Installation:
                 )
             elif any(item.current() is not item.new or not _is_there(item.owner) for item, _ in found.kept):
                 self._restore(found)  # the peer was reloaded
-                found.kept = []
+                del seat.generations[self._name]  # nothing is in place, if the next line raises
                 found.kept = self._apply(options)
+                seat.generations[self._name] = found
             found.claims += 1
             return found  # type: ignore[no-any-return]
 
