@@ -168,8 +168,9 @@ $(eval $(call install,$(VENV),docs,batch$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
 $(eval $(call install,$(VENV_SANITIZE),sanitize,test,DPCORE_SANITIZE=1))
 $(eval $(call install,$(VENV_TSAN),tsan,test,DPCORE_SANITIZE=thread))
-# Tumult takes no pyarrow that the jobs run with.
-$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer),interop,$(if $(filter tumult,$(peer)),,batch$(comma))test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
+# Tumult takes no pyarrow that the jobs run with; diffprivlib reads the columns of pandas and polars, which it does not ask for.
+PEER_EXTRAS_diffprivlib := pandas$(comma)polars$(comma)
+$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer),interop,$(if $(filter tumult,$(peer)),,batch$(comma))$(PEER_EXTRAS_$(peer))test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
 # The newest release of a package may have no wheel for a free-threaded interpreter; then an older one that has.
 $(eval $(call install,$(VENV_FT),ft-core,test,PIP_PREFER_BINARY=1))
 

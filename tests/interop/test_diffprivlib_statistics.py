@@ -127,7 +127,7 @@ def test_sums_and_means_in_floats_are_rejected(dtype: Any) -> None:
         assert abs(exactly(add(one, dtype=dtype)) - exactly(add(other, dtype=dtype))) > Fraction(upper) - Fraction(lower)
 
 
-def test_the_mean_of_the_report(served: None) -> None:
+def test_a_mean_of_float32_moves_no_further_than_its_noise_allows(served: None) -> None:
     """`dtype=float32`: these neighbours were many sensitivities apart before the noise."""
     one, other, bounds = far_from_zero(np.float32)
     apart = abs(exactly(np.mean(one)) - exactly(np.mean(other))) / (Fraction(bounds[1] - bounds[0]) / len(one))
@@ -139,7 +139,7 @@ RECORDS = st.one_of(
     st.floats(-10, 10, width=16), st.sampled_from([math.inf, -math.inf, 1e300, -1e300, 5e-324, 0.1, 1 / 3, 3.0, -2.5, 2.0**53 + 2]),
     st.floats(2.9, 3.1),
 )  # fmt: skip
-DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool", "object", "longdouble", "list", ">f8", ">i4", "uint64"]
+DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool", "object", "longdouble", "list", ">f8", ">i4", "uint64", ">u8"]
 WIDTHS = [(0.0, 1.0), (-1.0, 1.0), (2.9, 3.1), (1e6, 1e6 + 1), (-1e-200, 3e-200), (-5, 11), (0.1, 0.1), (-1e150, 1e100), (3.0, 7.0)]
 
 
@@ -184,16 +184,25 @@ def test_a_twin_that_counts_records_of_private_number_as_all_is_rejected() -> No
     assert spent("nanmean", one, other, 1.0, False, bounds=(0.0, 1.0)) <= 1
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint64, bool])
-def test_sums_of_integers_do_not_wrap(dtype: Any, served: None) -> None:
+@pytest.mark.parametrize("dtype", ["<i1", "<i4", "<i8", "<u8", "|b1", ">i4", ">i8", ">u8"])
+def test_sums_of_integers_do_not_wrap(dtype: str, served: None) -> None:
     one = np.ones(300, dtype)
     found = tools.sum(one, epsilon=math.inf, bounds=(0, 1), dtype=np.int8)
     assert found == 300
     assert isinstance(found, int)
-    large = np.full(9, np.iinfo(dtype).max if dtype is not bool else 1, dtype)
+    large = np.full(9, np.iinfo(dtype).max if dtype != "|b1" else 1, dtype)
     top = int(large[0])
     found = tools.sum(large, epsilon=math.inf, bounds=(0, min(top, 2**63 - 1)), dtype=np.int64)
     assert found == min(9 * top, 2**63 - 1)
+    assert tools.sum(large, epsilon=math.inf, bounds=(0, 10), dtype=int) == 9 * min(top, 10)
+    for name in ("mean", "nanmean"):
+        assert getattr(tools, name)(large, epsilon=1e9, bounds=(0.0, 10.0)) == pytest.approx(min(top, 10), abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["<u8", ">u8", "<i8", ">i8"])
+def test_integers_of_64_bits_are_added_as_they_are(dtype: str, served: None) -> None:
+    odd = np.full(7, 2**53 + 1, dtype)
+    assert tools.sum(odd, epsilon=math.inf, bounds=(0, 2**54), dtype=int) == 7 * (2**53 + 1)
 
 
 def test_masked_arrays_are_refused(served: None) -> None:

@@ -98,10 +98,9 @@ def fit(kind: str, scale: float, noise: Array) -> float:
 
 
 def attributes() -> Iterator[tuple[str, int]]:
-    """Identities of all that SmartNoise's classes have themselves, and of our own source."""
+    """Identities of all that SmartNoise's classes have themselves."""
     for owner in (Mechanisms, PrivateReader, Laplace, Gaussian, Privacy):
         yield from ((f"{owner.__name__}.{name}", id(value)) for name, value in vars(owner).items())
-    yield "stream", id(smartnoise._stream)
 
 
 def served() -> bool:

@@ -1,4 +1,7 @@
-"""How the numbers of a peer enter the noise: exactly, or clamped to int64. Nothing here moves two of them further apart."""
+"""How the numbers of a peer enter the noise: exactly, or clamped to int64.
+
+Nothing here moves two of them further apart, but for decimals: two of them by at most 10^-20000, below which one counts as 0.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 import sys
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +21,13 @@ from dpcore.rng import resolve
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpcore._exact.pending import Kind
     from dpcore.rng import Stream
 
 WHOLE = (int, np.integer, np.bool_)
 FLOATS = (float, np.float16, np.float32)
+EXACT = 2**53
+"""Up to here float64 has all integers."""
 _LARGEST = sys.float_info.max
 _DIGITS = 20_000
 """Decimals below 10 to the minus this count as 0, those above 10 to it as the largest float: fractions of them would fill memory."""
@@ -68,18 +74,17 @@ def whole_number(value: Any) -> int:
     return min(max(int(value), noise.INT64_MIN), noise.INT64_MAX)
 
 
-def fraction_noise(kind: Literal["laplace", "gaussian"], value: Fraction, scale: float, rng: Stream | None) -> float:
+def fraction_noise(kind: Kind, value: Fraction, scale: float, rng: Stream | None, grid: float | None = None) -> float:
     """The noise of `dpcore.noise` on any rational number, exactly, in about 0.1 ms."""
-    return _backend.fraction_noise(kind, value, scale, noise.default_grid(scale), resolve(rng).position())
+    return _backend.fraction_noise(kind, value, scale, noise.default_grid(scale) if grid is None else grid, resolve(rng).position())
 
 
-def released(kind: Literal["laplace", "gaussian"], value: Any, scale: float, rng: Stream | None = None) -> float:
+def released(kind: Kind, value: Any, scale: float, rng: Stream | None = None, grid: float | None = None) -> float:
     """A number with noise."""
     entered = number(value)
     if isinstance(entered, Fraction):
-        return fraction_noise(kind, entered, scale, rng)
-    draw: Any = noise.laplace if kind == "laplace" else noise.gaussian
-    return float(draw(entered, scale, rng=rng))
+        return fraction_noise(kind, entered, scale, rng, grid)
+    return float(noise.float_noise(kind, entered, scale, grid, rng, None, 1))
 
 
 def array(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -90,10 +95,9 @@ def array(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     ParameterTypeError
         If they have more digits than float64.
     """
-    plain = values.astype(values.dtype.newbyteorder("="), copy=False)
+    plain = within_int64(values)
     if plain.dtype == np.bool_:
         return plain.view(np.uint8)
-    plain = within_int64(plain)
     if plain.dtype not in REAL_DTYPES:
         raise ParameterTypeError(
             f"{name} must not have the dtype {plain.dtype}, whose numbers may come further apart as float64; convert them before you "
@@ -103,7 +107,8 @@ def array(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def within_int64(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Unsigned integers of 64 bits as int64, those beyond it as its end; all others as they are."""
+    """The same in the machine's order of bytes; unsigned integers of 64 bits as int64, those beyond it as its end."""
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)  # first: a dtype of another order is equal to none of below
     if values.dtype != np.uint64:
         return values
     found: npt.NDArray[Any] = np.minimum(values, np.uint64(noise.INT64_MAX), out=np.empty_like(values)).view(np.int64)

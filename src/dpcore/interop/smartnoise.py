@@ -31,12 +31,9 @@ LARGEST_SCALE = 10_000_000
 """SmartNoise refuses a query whose noise would have a larger scale than this, and says so itself."""
 LEAST, MOST = noise.FLOAT_SCALE
 """Scales that dpcore serves."""
-EXACT = 2**53
-"""Integers up to here are floats."""
-WHOLE = (int, np.integer)
 
-_stream: Stream | None = None
-"""Source of all noise in this process while `install(random_state=…)` is in place; None is the secure one."""
+_STREAM = "__dpcore_stream__"
+"""The attribute of SmartNoise's ``Mechanisms`` that has the source of all noise while `install(random_state=…)` is in place."""
 
 
 def install(*, random_state: Any = None) -> Installed:
@@ -170,7 +167,7 @@ class ExactNoise:
         return bool(
             0 < self.epsilon < math.inf
             and -math.inf < self.lower < self.upper < math.inf
-            and isinstance(self.max_contrib, WHOLE)
+            and isinstance(self.max_contrib, _entering.WHOLE)
             and 1 <= self.max_contrib < 2**32
             and LEAST <= self.rough_scale() <= LARGEST_SCALE
         )
@@ -202,13 +199,13 @@ class ExactNoise:
         entered = _array(values)
         if entered is None:
             return [self._released(_entered(value)) for value in values]
-        return type(self).draw(entered, self.scale, rng=_stream).tolist()  # type: ignore[no-any-return]
+        return type(self).draw(entered, self.scale, rng=_stream()).tolist()  # type: ignore[no-any-return]
 
     def _released(self, value: float | Fraction) -> float:
         if isinstance(value, Fraction):
-            return _entering.released(self.kind, value, float(self.scale), _stream)
-        found = _cell(self.kind, float(self.scale)).release(value, resolve(_stream)) if type(value) is float else None
-        return type(self).draw(value, self.scale, rng=_stream) if found is None else found  # type: ignore[no-any-return]
+            return _entering.released(self.kind, value, float(self.scale), _stream())
+        found = _cell(self.kind, float(self.scale)).release(value, resolve(_stream())) if type(value) is float else None
+        return type(self).draw(value, self.scale, rng=_stream()) if found is None else found  # type: ignore[no-any-return]
 
     def accuracy(self, alpha: float) -> float:
         """Return the half-width within which a released value lies with probability ≥ 1 − alpha.
@@ -295,6 +292,11 @@ def sensitivity_of_sum(lower: float, upper: float, max_contrib: int) -> float:
     return (rows >> dp.t.then_clamp((lower, upper)) >> dp.t.then_sum()).map(max_contrib)  # type: ignore[no-any-return]
 
 
+def _stream() -> Stream | None:
+    """Source of the noise in this process; None is the secure one. SmartNoise's class has it: a reload of this module loses nothing."""
+    return getattr(getattr(sys.modules.get("snsql.sql.privacy"), "Mechanisms", None), _STREAM, None)
+
+
 @functools.lru_cache(maxsize=4096)
 def _cell(kind: Literal["laplace", "gaussian"], scale: float) -> Any:
     """What adds noise to single floats: its `release(value, stream)`, None where `noise` has to do it."""
@@ -323,7 +325,7 @@ def _entered(value: Any) -> int | float | Fraction:
         entered = _entering.number(value)
     except ParameterTypeError:
         raise DataError(f"vals must be numbers, got one of type {type(value).__name__}") from None
-    return float(entered) if type(entered) is int and -EXACT <= entered <= EXACT else entered
+    return float(entered) if type(entered) is int and abs(entered) <= _entering.EXACT else entered
 
 
 def _parsed(text: str) -> Decimal | str:
@@ -335,6 +337,8 @@ def _parsed(text: str) -> Decimal | str:
 
 SERVED = {"Laplace": LaplaceNoise, "Gaussian": GaussianNoise}
 """SmartNoise's classes, and ours above each."""
+for _made in SERVED:
+    globals().pop(_made, None)  # a reload leaves those of the classes of before
 
 
 def __getattr__(name: str) -> Any:
@@ -419,7 +423,7 @@ def _replacements(random_state: Any) -> Iterator[Replacement]:
     yield Replacement(owner, "get_mechanism", get_mechanism)
     yield Replacement(reader, "_get_reader", _get_reader)
     yield Replacement(reader, "_check_pre_aggregated_columns", _check_pre_aggregated_columns)
-    yield Replacement(sys.modules[__name__], "_stream", stream_of(random_state))
+    yield Replacement(owner, _STREAM, stream_of(random_state))
 
 
 _INSTALLATION = Installation(PEER, _replacements)

@@ -10,20 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcore.interop import _entering
+from dpcore.interop._entering import EXACT
 from dpcore.interop.diffprivlib import _scales
-from dpcore.interop.diffprivlib._draws import (
-    EXACT,
-    INT64,
-    Array,
-    Reals,
-    float_call,
-    laplace,
-    pairs,
-    plain,
-    plain_array,
-    stream_of,
-    whole_release,
-)
+from dpcore.interop.diffprivlib._draws import INT64, Array, Reals, float_call, laplace, pairs, plain, stream_of
 from dpcore.interop.diffprivlib._numbers import Randomise, check_numbers, is_own, one_by_one
 from dpcore.rng import Stream
 
@@ -66,7 +56,7 @@ def _domain_array(mechanism: Any, values: Array, original: Randomise) -> Array:
     domain = _domain(mechanism)
     if domain is None:
         return one_by_one(mechanism, values, original)
-    values = plain_array(values)
+    values = _entering.array("value", values)
     if values.dtype == np.int64 and max(-domain.lower, domain.upper) > EXACT:
         return _domain_draws(_clamped(pairs(values.ravel()), domain), domain, stream_of(mechanism)).reshape(values.shape)
     inside = np.clip(values.astype(np.float64), domain.lower, domain.upper).ravel()  # integers that are rounded here lie beyond the domain
@@ -106,7 +96,7 @@ def _domain_draw_of_whole(inside: int, domain: _scales.Domain, stream: Stream) -
         found: np.float64 = _domain_draws(pairs(np.array([inside])), domain, stream)[0]
         return found
     while True:
-        if domain.lower <= (drawn := whole_release("laplace", inside, domain.scale, domain.grid, stream)) <= domain.upper:
+        if domain.lower <= (drawn := _entering.released("laplace", inside, domain.scale, stream, domain.grid)) <= domain.upper:
             return np.float64(drawn)
 
 
@@ -150,7 +140,7 @@ def _cut_array(mechanism: Any, values: Array, original: Randomise) -> Array:
     cut = _cut(mechanism)
     if cut is None:
         return one_by_one(mechanism, values, original)
-    values = plain_array(values)
+    values = _entering.array("value", values)
     added = _cut_noise(values.size, cut, stream_of(mechanism)).reshape(values.shape)
     noisy = _on_grid(values.astype(np.float64), cut.grid) + added  # NaN and infinities stay what they are
     if values.dtype == np.int64 and (long := (values > EXACT) | (values < -EXACT)).any():

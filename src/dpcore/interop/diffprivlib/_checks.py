@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 Check = Callable[[Any, Any], Any]
-REAL = (float, int, np.floating, np.integer)
-WHOLE = (int, np.integer)
+ADMITTED = (float, int, np.floating, np.integer)
+ADMITTED_WHOLE = (int, np.integer)
+"""Types that diffprivlib's own checks let pass; `_draws` refuses some of them afterwards."""
 
 
 def _is_delta(delta: Any) -> bool:
@@ -17,7 +18,7 @@ def _is_delta(delta: Any) -> bool:
 
 
 def _is_bounds(lower: Any, upper: Any) -> bool:
-    return isinstance(lower, REAL) and isinstance(upper, REAL) and bool(lower <= upper)
+    return isinstance(lower, ADMITTED) and isinstance(upper, ADMITTED) and bool(lower <= upper)
 
 
 def of_reals(own: Any, original: Check, *, bounded: bool) -> Check:
@@ -25,7 +26,7 @@ def of_reals(own: Any, original: Check, *, bounded: bool) -> Check:
 
     def _check_all(self: Any, value: Any) -> Any:
         if (
-            type(self) is own and isinstance(value, REAL) and type(self.epsilon) is float and self.epsilon > 0.0
+            type(self) is own and isinstance(value, ADMITTED) and type(self.epsilon) is float and self.epsilon > 0.0
             and type(self.sensitivity) is float and self.sensitivity >= 0.0 and _is_delta(self.delta)
             and (not bounded or _is_bounds(self.lower, self.upper))
         ):  # fmt: skip
@@ -40,8 +41,8 @@ def of_integers(own: Any, original: Check, *, bounds: Callable[[Any, Any], bool]
 
     def _check_all(self: Any, value: Any) -> Any:
         if (
-            type(self) is own and isinstance(value, WHOLE) and type(self.epsilon) is float and self.epsilon > 0.0
-            and isinstance(self.sensitivity, WHOLE) and self.sensitivity >= 0 and self.delta == 0.0
+            type(self) is own and isinstance(value, ADMITTED_WHOLE) and type(self.epsilon) is float and self.epsilon > 0.0
+            and isinstance(self.sensitivity, ADMITTED_WHOLE) and self.sensitivity >= 0 and self.delta == 0.0
             and (bounds is None or bounds(self.lower, self.upper))
         ):  # fmt: skip
             return True
@@ -52,7 +53,7 @@ def of_integers(own: Any, original: Check, *, bounds: Callable[[Any, Any], bool]
 
 def are_whole(lower: Any, upper: Any) -> bool:
     """Whether bounds are integers in order; others go to diffprivlib's check."""
-    return isinstance(lower, WHOLE) and isinstance(upper, WHOLE) and bool(lower <= upper)
+    return isinstance(lower, ADMITTED_WHOLE) and isinstance(upper, ADMITTED_WHOLE) and bool(lower <= upper)
 
 
 def are_halves(lower: Any, upper: Any) -> bool:
@@ -62,7 +63,7 @@ def are_halves(lower: Any, upper: Any) -> bool:
 
 def of_gaussian(own: Any, original: Check, *, most: float, whole: bool) -> Check:
     """Of a mechanism with Gaussian noise and ε up to `most`."""
-    kinds, number = (WHOLE, WHOLE) if whole else (REAL, (float,))
+    kinds, number = (ADMITTED_WHOLE, ADMITTED_WHOLE) if whole else (ADMITTED, (float,))
 
     def _check_all(self: Any, value: Any) -> Any:
         if (
@@ -80,7 +81,7 @@ def of_noise_bound(own: Any, original: Check) -> Check:
 
     def _check_all(self: Any, value: Any) -> Any:
         if (
-            type(self) is own and isinstance(value, REAL) and type(self.epsilon) is float and self.epsilon > 0.0
+            type(self) is own and isinstance(value, ADMITTED) and type(self.epsilon) is float and self.epsilon > 0.0
             and type(self.sensitivity) is float and self.sensitivity >= 0.0 and type(self.delta) is float and 0.0 < self.delta < 0.5
         ):  # fmt: skip
             return True

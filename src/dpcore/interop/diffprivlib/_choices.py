@@ -16,8 +16,9 @@ from dpcore import _backend
 from dpcore._exact.pending import SelectionNoise
 from dpcore._exact.probability import logistic_complement
 from dpcore.errors import ParameterTypeError
+from dpcore.interop._entering import EXACT
 from dpcore.interop.diffprivlib import _scales
-from dpcore.interop.diffprivlib._draws import EXACT, REAL, WHOLE, Array, stream_of
+from dpcore.interop.diffprivlib._draws import INTEGER_TYPES, NUMBER_TYPES, Array, stream_of
 from dpcore.interop.diffprivlib._numbers import Randomise, is_own
 from dpcore.interop.diffprivlib._tables import coin, table_of
 from dpcore.selection._measure import Tilted, check_measure
@@ -81,11 +82,11 @@ def _scores(mechanism: Any, scale: float) -> _Scores:
 def _floats(name: str, numbers: list[Any]) -> Array:
     """The numbers as float64, each by itself: an integer beyond 2^53 counts as 2^53, so that no rounding moves two lists apart."""
     kinds = set(map(type, numbers))
-    if not kinds <= REAL:
-        others = ", ".join(sorted(kind.__name__ for kind in kinds - REAL))
+    if not kinds <= NUMBER_TYPES:
+        others = ", ".join(sorted(kind.__name__ for kind in kinds - NUMBER_TYPES))
         raise ParameterTypeError(f"{name} must hold floats and integers of Python or NumPy that float64 or int64 holds, got {others}")
-    if kinds & WHOLE:
-        return np.array([float(min(max(int(each), -EXACT), EXACT)) if type(each) in WHOLE else float(each) for each in numbers])
+    if kinds & INTEGER_TYPES:
+        return np.array([float(min(max(int(each), -EXACT), EXACT)) if type(each) in INTEGER_TYPES else float(each) for each in numbers])
     return np.array(numbers, np.float64)
 
 

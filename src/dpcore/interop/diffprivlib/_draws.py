@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from dpcore import _backend, noise
 from dpcore._exact.pending import Kind
 from dpcore.errors import ParameterTypeError
+from dpcore.interop._entering import EXACT, released
 from dpcore.rng import SecureRandom, Stream, StreamPosition
 
 Array = npt.NDArray[Any]
@@ -22,15 +22,16 @@ Reals = npt.NDArray[np.float64]
 
 _SECURE = SecureRandom()
 _LABEL = b"dpcore.interop.diffprivlib\0"
-EXACT = 2**53
-"""Up to here float64 has all integers."""
 _FLOATS_FROM = 2.0**40
 """Scales above are not those of integer noise."""
 INT64 = np.iinfo(np.int64)
 _LARGEST = int(np.finfo(np.float64).max)
 
-WHOLE: frozenset[type] = frozenset({int, bool, *(np.dtype(code).type for code in "bhilqBHILQ")})
-REAL: frozenset[type] = WHOLE | {float, *(np.dtype(code).type for code in "efdg" if np.finfo(code).nmant <= np.finfo(float).nmant)}
+INTEGER_TYPES: frozenset[type] = frozenset({int, bool, *(np.dtype(code).type for code in "bhilqBHILQ")})
+NUMBER_TYPES: frozenset[type] = INTEGER_TYPES | {
+    float,
+    *(np.dtype(code).type for code in "efdg" if np.finfo(code).nmant <= np.finfo(float).nmant),
+}
 """What is added to noise. Other types pass diffprivlib's checks (Fraction, a wider longdouble, classes of others), but have numbers
 that float64 has not, and rounding would move two neighbours apart."""
 
@@ -74,10 +75,10 @@ def plain(value: Any) -> float | int:
     kind = type(value)
     if kind is float:
         return value  # type: ignore[no-any-return]
-    if kind in WHOLE:
+    if kind in INTEGER_TYPES:
         whole = min(max(int(value), -_LARGEST), _LARGEST)
         return whole if abs(whole) > EXACT else float(whole)
-    if kind in REAL:
+    if kind in NUMBER_TYPES:
         return float(value)
     raise ParameterTypeError(
         f"the value to be randomised must be a float or an integer of Python or NumPy that float64 or int64 holds, got {kind.__name__}; "
@@ -85,27 +86,11 @@ def plain(value: Any) -> float | int:
     )
 
 
-def plain_array(values: Array) -> Array:
-    """An array of the same numbers that noise takes: bools as 0 and 1, unsigned integers beyond int64 as its end."""
-    if values.dtype.kind == "b":
-        return values.view(np.uint8)
-    if values.dtype == np.uint64:
-        return np.minimum(values, np.uint64(INT64.max)).astype(np.int64)
-    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
-
-
 def real(kind: Kind, number: float, scale: float, stream: Stream) -> np.float64:
     """R(number + scale·W), of a number that is plain."""
     if type(number) is int:
-        return np.float64(whole_release(kind, number, scale, _backend.default_grid(scale), stream))
+        return np.float64(released(kind, number, scale, stream))  # those beyond int64 take 0.1 ms
     return np.float64(float_call(kind, scale).release(number, stream))
-
-
-def whole_release(kind: Kind, number: int, scale: float, grid: float, stream: Stream) -> float:
-    """R(number + scale·W) of an integer of any size; those beyond int64 take 0.1 ms."""
-    if INT64.min <= number <= INT64.max:
-        return float(noise.float_noise(kind, number, scale, grid, stream, None, 1))
-    return _backend.fraction_noise(kind, Fraction(number), scale, grid, stream.position())
 
 
 def reals(kind: Kind, values: Array, scale: float, stream: Stream) -> Reals:

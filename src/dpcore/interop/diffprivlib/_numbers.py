@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore._exact.pending import Kind
+from dpcore.interop import _entering
 from dpcore.interop.diffprivlib import _draws, _scales
 from dpcore.interop.diffprivlib._draws import Array, Reals, stream_of
 
@@ -107,7 +108,7 @@ def _array_sum(mechanism: Any, values: Array, law: Law, original: Randomise) -> 
     scale = law.scale(mechanism)
     if not scale:
         return one_by_one(mechanism, values, original)
-    values = _draws.plain_array(values)
+    values = _entering.array("value", values)
     if law.whole:
         return _draws.integers(law.kind, values, scale, stream_of(mechanism))
     return _draws.reals(law.kind, values, scale, stream_of(mechanism))

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
+from dpcore.interop import _entering
 from dpcore.interop.diffprivlib import _bounded, _numbers
 from dpcore.interop.diffprivlib._draws import INT64, Array, Reals
 from dpcore.sums import ExactSum, clamped_sum
@@ -65,16 +66,16 @@ class Cells(NamedTuple):
         return holes if holes is not None and holes.any() else None
 
 
-def numbers(table: Array) -> Array:
-    """The records with a dtype that sums take: each one by itself, so that none decides how another is read."""
-    dtype = table.dtype
-    if dtype.kind == "b":
-        return table.view(np.uint8)
-    if dtype == np.uint64 or (dtype.kind == "f" and dtype.itemsize > 8):
-        return table.astype(np.float64)
-    if dtype.kind in _KINDS:
-        return table if dtype.isnative else table.astype(dtype.newbyteorder("="))
-    raise ParameterTypeError(f"array must hold real numbers, got the dtype {dtype.name if dtype.kind not in 'US' else 'str'}")
+def numbers(table: Array, *, whole: bool) -> Array:
+    """The records with a dtype that sums take: each one by itself, so that none decides how another is read.
+
+    If records are cut to integers, what is beyond int64 counts as its end. Else it is the nearest float, as is what has more digits.
+    """
+    kind, size = table.dtype.kind, table.dtype.itemsize
+    if kind not in _KINDS:
+        raise ParameterTypeError(f"array must hold real numbers, got the dtype {table.dtype.name if kind not in 'US' else 'str'}")
+    wide = (kind == "f" and size > 8) or (kind == "u" and size == 8 and not whole)
+    return _entering.array("array", table.astype(np.float64) if wide else table)
 
 
 def released_sums(peer: Any, cells: Cells, epsilon: float, state: Any) -> Reals:

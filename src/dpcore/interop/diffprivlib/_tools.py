@@ -202,7 +202,8 @@ class Statistics:
         """The statistic of each row of the table, with noise."""
         missing = nan and table.dtype.kind not in "biu"
         lower, upper = bounds
-        cells = _statistics.Cells(_statistics.numbers(table), lower, upper, self._is_whole(func, dtype), missing)
+        whole = self._is_whole(func, dtype)
+        cells = _statistics.Cells(_statistics.numbers(table, whole=whole), lower, upper, whole, missing)
         return self._release[func](self._mechanisms, cells, epsilon, state)
 
 
