@@ -313,7 +313,7 @@ class Summary:
         """What the session may say about its audits."""
         audits, total = "1 audit" if len(self.spent) == 1 else f"{len(self.spent):,} audits", self.total
         if total < 1.0:
-            failing = "it fails" if len(self.spent) == 1 else "any of them fails"
+            failing = "it fails" if len(self.spent) == 1 else "at least one of them fails"
             return f"{audits}; if all claims are true, {failing} with probability at most {total:.3g}"
         rate, test = max(self.spent)
         return (

@@ -215,7 +215,7 @@ def test_a_session_shows_the_event_and_the_sum_of_error_rates(pytester):
     result.stdout.fnmatch_lines([
         "*The claim ε = 1, δ = 0 is refuted, with confidence 0.99999.",
         "*Event in the *",
-        "*dpcore: 4 audits; if all claims are true, any of them fails with probability at most 1.3e-05*",
+        "*dpcore: 4 audits; if all claims are true, at least one of them fails with probability at most 1.3e-05*",
     ])  # fmt: skip
     assert "dpcore/pytest_plugin.py" not in "".join(result.outlines[:-5])  # the traceback ends in the test
     assert 'name="dpcore_error_rate" value="1e-05"' in (pytester.path / "out.xml").read_text(encoding="utf-8")

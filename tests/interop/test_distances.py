@@ -319,6 +319,21 @@ def test_integers_that_arrow_does_not_have_come_no_further_apart():
             assert dp.release(smaller, {"x": laplace(1.0)}, missing="refuse", connection=connection).fetchall() == [(2.0**63,)]
 
 
+@pytest.mark.parametrize("name", ["x", "my col", 'a "b"', "select", "x, 1"])
+def test_the_cast_that_a_refusal_proposes_runs_as_it_is_written(name):
+    duckdb = pytest.importorskip("duckdb", reason="make test runs it")
+    from dpcore.interop import duckdb as dp
+
+    quoted = '"' + name.replace('"', '""') + '"'
+    with duckdb.connect() as connection:
+        table = connection.sql(f"SELECT {2**127}::UHUGEINT AS {quoted}")
+        with pytest.raises(ParameterTypeError, match="is UHUGEINT") as refusal:
+            dp.release(table, {name: laplace(1.0)}, missing="refuse", connection=connection)
+        proposed = str(refusal.value).partition("for example ")[2]
+        smaller = table.project(proposed)
+        assert dp.release(smaller, {name: laplace(1.0)}, missing="refuse", connection=connection).fetchall() == [(2.0**63,)]
+
+
 @pytest.mark.parametrize("kind", NOT_OF_DUCKDB)
 def test_no_noise_takes_a_type_of_duckdb_that_is_refused(kind):
     duckdb = pytest.importorskip("duckdb", reason="make test runs it")

@@ -96,9 +96,10 @@ def release(
     chosen = relation.select(*map(duckdb.ColumnExpression, names))
     for name, kind in zip(names, chosen.types, strict=True):
         if name in table.columns and kind.id == "uhugeint":  # Arrow's decimals of 128 bits have a sign
+            quoted = '"' + name.replace('"', '""') + '"'
             raise ParameterTypeError(
                 f"the column {name!r} is UHUGEINT, which Arrow would read as negative from 2^127 on; cast it in the query, for example "
-                f"least({name}, 9223372036854775807)::BIGINT"
+                f"least({quoted}, 9223372036854775807)::BIGINT AS {quoted}"
             )
     given = _evaluated(chosen.limit(0)).schema
     results = table.schema(given)  # raises before the query runs
