@@ -1,4 +1,4 @@
-"""What belongs to the process that made it: a count of what is spent is worth nothing once there are two of it."""
+"""What belongs to the process that made it: two copies of a count of what is spent could each spend all of it."""
 
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 SCHEME, MASTER = "spark://", "spark.master"
 REST, REST_PORT, USUAL_PORT = "spark.master.rest.enabled", "spark.master.rest.port", 6066
-HOST = re.compile(r"(?P<host>\[[^\]]+\]|[^:/\s]+):(?P<port>\d{1,5})")
-SETTING = re.compile(r"^\s*(spark\.[\w.]+)[\s=:]+(.*?)\s*$", re.MULTILINE)
+HOST = re.compile(r"(?P<host>\[[^\]]+\]|[^:/\s]+):(?P<port>[0-9]{1,5})")
+SETTING = re.compile(r"^[^\S\n]*(spark\.[\w.]+)(?:[^\S\n]|[=:])+(.*?)[^\S\n]*$", re.MULTILINE)
+"""A line of `spark-defaults.conf`. A key may stand alone in its line."""
 SECONDS, LOOK_SECONDS, MOST_SECONDS = 10.0, 2.0, 4.0
 """For a master to take a connection; for a port of submissions to say something; and for all that is said of submissions."""
 RETRIES = 16
@@ -115,6 +116,8 @@ def warning_here() -> str | None:
 
 def _refusal(place: tuple[str, int]) -> str | None:
     """Why a host does not take a connection, for a message; None if it does."""
+    if not 0 < place[1] <= MOST_PORT:
+        return f" (a port is a number from 1 to {MOST_PORT})"
     try:
         socket.create_connection(place, timeout=SECONDS).close()
     except TimeoutError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -14,13 +15,13 @@ import pytest
 
 from dpcore._spark_masters import open_submissions
 from support.cluster_page import FIRST, OWN, PAGE, SECOND, PageCluster, ask, commands, listening, shown, stream
-from support.spark import free_port
+from support.spark import EXECUTOR, descendants, free_port
 from support.spark_jobs import CHARGED, LOCAL, ROWS, people
 
 SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
 WIDE = ("0.0.0.0", "::")
-BEFORE = ["spark.authenticate true", "spark.network.crypto.enabled true", "spark.io.encryption.enabled true"]
-"""What the page wrote into the file before: beside the secret, nothing about submissions."""
+UNSET = ["spark.authenticate true", "spark.network.crypto.enabled true", "spark.io.encryption.enabled true"]
+"""A file that has, beside the secret, nothing about submissions."""
 WAITING = """
 import sys
 from dpcore.spark import make_session
@@ -57,10 +58,10 @@ def submission(url: str) -> dict:
         return json.load(answer)
 
 
-def test_the_file_that_the_page_wrote_before_lets_anybody_run_programs_from_spark_4_1_on(tmp_path):
-    """The hole, seen: a submission is accepted; a session and `dpcore info` say so."""
+def test_without_the_setting_anybody_runs_programs_from_spark_4_1_on(tmp_path):
+    """The twin: a submission is accepted; a session and `dpcore info` say so."""
     port = free_port()
-    with PageCluster(tmp_path / "home", [*BEFORE, f"spark.master.rest.port {port}", f"spark.driver.host {FIRST}"]) as cluster:
+    with PageCluster(tmp_path / "home", [*UNSET, f"spark.master.rest.port {port}", f"spark.driver.host {FIRST}"]) as cluster:
         cluster.start(workers=False)
         deadline = time.monotonic() + 30
         while SPARK >= (4, 1) and not open_submissions([FIRST], port) and time.monotonic() < deadline:
@@ -104,6 +105,16 @@ def test_the_commands_of_the_page_run_its_jobs(cluster):
     assert "warning" not in json.loads(cluster.run("dpcore info --json").stdout)
 
 
+def ended(job: subprocess.Popen, seconds: float = 300) -> str:
+    """What a job prints until it ends; one that does not end in time is killed."""
+    try:
+        return job.communicate(timeout=seconds)[0]
+    finally:
+        if job.poll() is None:
+            job.kill()  # its Java ends when nobody holds its input
+            job.wait()
+
+
 def test_every_port_of_the_cluster_asks_for_the_secret_or_is_for_this_machine_alone(cluster):
     end = cluster.home / "end"
     job = cluster.popen(f"python -c '{WAITING}' {cluster.url} shipped.txt {end}")
@@ -111,7 +122,7 @@ def test_every_port_of_the_cluster_asks_for_the_secret_or_is_for_this_machine_al
         assert job.stdout.readline() == "running\n"
         roles = dict(zip(("master", "worker", "worker 2"), cluster.processes, strict=True)) | {"job": job}
         deadline = time.monotonic() + 120
-        while any(_executors(process.pid) < 1 for process in cluster.processes[1:]) and time.monotonic() < deadline:
+        while any(not descendants(process.pid, EXECUTOR) for process in cluster.processes[1:]) and time.monotonic() < deadline:
             time.sleep(0.5)
         time.sleep(3)  # the Python of the executors
         places = {place: role for role, process in roles.items() for place in listening(process.pid)}
@@ -124,7 +135,8 @@ def test_every_port_of_the_cluster_asks_for_the_secret_or_is_for_this_machine_al
         assert b"not private" in ask(driver[0], stream("/files/shipped.txt"))
     finally:
         end.touch()
-        assert job.communicate(timeout=300)[0] == "64\n"
+        said = ended(job)
+    assert said == "64\n"
     assert {place for place in places if place[0] in WIDE} == set()
     assert {place[0] for place in places} == {OWN, FIRST, SECOND}
     network = {place for place in places if place[0] != OWN}
@@ -139,10 +151,12 @@ def test_every_port_of_the_cluster_asks_for_the_secret_or_is_for_this_machine_al
     assert sorted(places[place] for place in pages) == ["master", "worker", "worker 2"]
 
 
-def _executors(pid: int) -> int:
-    from support.spark import EXECUTOR, descendants
-
-    return len(descendants(pid, EXECUTOR))
+def test_a_job_that_does_not_end_is_killed():
+    job = subprocess.Popen(["sleep", "600"], stdout=subprocess.PIPE, text=True)
+    with pytest.raises(subprocess.TimeoutExpired):
+        ended(job, 0.1)
+    assert job.returncode < 0
+    job.stdout.close()
 
 
 def test_a_cluster_without_the_secret_is_seen(tmp_path):

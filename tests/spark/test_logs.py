@@ -1,4 +1,4 @@
-"""Nothing that the driver prints while dpcore works quotes a literal of a plan or what a task failed by. Logs of executors may."""
+"""Nothing that the driver prints at level WARN quotes a literal of a plan or what a task failed by. Logs of executors may."""
 
 from __future__ import annotations
 
@@ -73,3 +73,30 @@ def test_no_log_has_a_literal_of_a_plan(tmp_path, master):
     assert done.stdout.count("refused:") == 4
     found = [line for line in [*done.stdout.splitlines(), *done.stderr.splitlines()] if WORD in line]
     assert [line[:200] for line in found] == []
+
+
+LOUDER = """
+import sys
+from dpcore.spark import make_session
+from dpcore.spark.watching import unlogged
+folder, master = sys.argv[1:3]
+conf = {"spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.local.dir": f"{folder}/local", "spark.sql.ansi.enabled": "true"}
+spark = make_session(master, conf=conf)
+spark.sparkContext.setLogLevel("INFO")
+try:
+    with unlogged():
+        spark.read.parquet(f"{folder}/in.parquet").selectExpr("cast(city AS int)").collect()
+except Exception as error:
+    print("failed:", sys.argv[3] in str(error))
+spark.stop()
+"""
+
+
+def test_what_a_task_failed_by_is_in_no_log_of_the_driver_at_level_info(tmp_path):
+    """Other things are: so the page promises level WARN. The scheduler of jobs tells at INFO why a stage failed."""
+    pq.write_table(pa.table({"city": [WORD]}), tmp_path / "in.parquet")
+    done = run_alone(LOUDER, str(tmp_path), "local-cluster[1,1,1024]", WORD, timeout=900)
+    assert "failed: True" in done.stdout
+    assert "INFO DAGScheduler" not in done.stderr
+    assert " INFO " in done.stderr
+    assert [line[:200] for line in done.stderr.splitlines() if WORD in line] == []

@@ -45,6 +45,18 @@ def by_chance(frame, name="unit"):
     return frame.withColumn(name, udf(draw, "int").asNondeterministic()("id"))
 
 
+def by_pandas(people):
+    """An aggregate in Python, of floats: it follows from the order of the rows, and is the code of others."""
+    import pandas as pd
+    from pyspark.sql.functions import pandas_udf
+
+    def total(values):
+        return float(values.sum())
+
+    total.__annotations__ = {"values": pd.Series, "return": float}
+    return people.groupBy("smoker").agg(pandas_udf(total, "double")("age").alias("total"))
+
+
 def refusal(frame, *, is_moved: bool) -> str | None:
     """What is named as the reason, if there is one."""
     try:
@@ -76,12 +88,28 @@ SAME = {
     "a view and a mean": sql("SELECT * FROM repeated_people WHERE age > (SELECT avg(age) FROM repeated_people)"),
     "a table in a condition": sql("SELECT * FROM repeated_people WHERE id IN (SELECT id + 1 FROM repeated_people)"),
     "a named query": sql("WITH a AS (SELECT * FROM repeated_people) SELECT * FROM a JOIN a b USING (id)"),
+    "functions of Spark": lambda people: people.selectExpr(
+        "upper(substring(string(id), 1, 2)) AS a",
+        "CASE WHEN age > 3 THEN round(age, 1) ELSE coalesce(age, 0) END AS b",
+        "date_add(DATE '2024-01-31', int(id % 9)) AS c",
+        "regexp_replace(concat_ws('-', id, smoker), '-', ':') AS d",
+        "transform(array(id, id + 1), x -> x * 2) AS e",
+        "map('a', named_struct('b', age)) AS f",
+        "to_timestamp('2024-01-31 10:00:00') + INTERVAL 1 DAY AS g",
+        "id IN (1, 2, 3) AND smoker IS NOT NULL OR age BETWEEN 1 AND 2 AS h",
+        "split(string(id), '1')[0] LIKE 'a%' AS i",
+        "hash(id) + xxhash64(age) AS j",
+        "decimal(id) / 3 AS k",
+        "current_date() AS l",
+        "try_cast(smoker AS int) AS m",
+    ),
     "several rows of one": lambda people: people.selectExpr("id", "explode(array(1, 2)) AS e"),
 }
 OTHER = {
     "a function of Python": (by_chance, "PythonUDF", False),
     "chance": (lambda people: people.where("rand() < 0.5"), "Rand", False),
     "a cipher": (lambda people: people.selectExpr("aes_encrypt(string(id), '0000111122223333') AS c"), "AesEncrypt", False),
+    "an aggregate of pandas": (by_pandas, "PythonUDAF", True),
     "a map": (lambda people: people.mapInArrow(lambda batches: batches, people.schema), r"(Python)?MapInArrow", False),
     "an RDD": (
         lambda people: people.sparkSession.createDataFrame(people.rdd.map(lambda row: (row.id,)), "id long"),
@@ -202,8 +230,19 @@ def test_a_lost_executor_between_map_and_write(spark, people, tmp_path, monkeypa
 
 
 def test_parts_of_a_release_move_by_their_numbers(spark, people, monkeypatch):
-    """Statistics that are merged by tasks go to the same one at every attempt, whatever they hold."""
+    """Statistics that are merged by tasks go to the same one at every attempt, whatever they hold: their number alone decides."""
     from dpcore.spark import part_passes
 
+    taken = []
+
+    def collecting(self, action, stage):
+        plan = action.__self__._jdf.queryExecution().executedPlan().toString()
+        taken.append([line for line in plan.splitlines() if "Exchange" in line])
+        return action()
+
     monkeypatch.setattr(part_passes, "DIRECT_BYTES", 0)
+    monkeypatch.setattr(part_passes.SparkPasses, "_run", collecting)
     assert round(release(people, COUNT | {"privacy": {"max_epsilon": 1e6}, "query": [COUNT["query"][0] | {"epsilon": 1e5}]}).value) == ROWS
+    (moves,) = taken
+    assert [re.search(r"Exchange (hashpartitioning\(place|SinglePartition)", line) is not None for line in moves] == [True, True]
+    assert "hashpartitioning(place" in moves[-1]

@@ -8,7 +8,7 @@ import threading
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
@@ -96,11 +96,17 @@ class _Session:
         self._master, self._conf = master, settings_of(conf)
         self._spark: SparkSession | None = None
         self._is_own = True
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
+        self._open.enter_context(_printed_warnings())
         return self
 
     def __exit__(self, *_: object) -> None:
+        with self._open:
+            self._end()
+
+    def _end(self) -> None:
         if self._spark is not None and self._is_own:
             with contextlib.suppress(Exception):  # its Java may be gone, which has been said
                 self._spark.stop()
@@ -111,12 +117,26 @@ class _Session:
             self._spark, self._is_own = make_session(), False  # of a program that calls `dpcore.cli.run`
         if self._spark is None:
             warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-            with _own_signals(), warnings.catch_warnings(record=True) as said:
+            with _own_signals():
                 self._spark = make_session(self._master, conf=QUIET | self._conf)
-            for each in said:
-                if each.category is UserWarning:
-                    click.echo(f"dpcore: warning: {each.message}", err=True)
         return self._spark
+
+
+@contextlib.contextmanager
+def _printed_warnings() -> Iterator[None]:
+    """Print each warning for users as it comes, in a line of the command's own; one of another thread too, and one before a failure."""
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+    ) -> None:
+        if category is UserWarning:
+            click.echo(f"dpcore: warning: {message}", err=True)
+        else:
+            before(message, category, filename, lineno, file, line)
+
+    with warnings.catch_warnings():
+        before, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
 @contextlib.contextmanager

@@ -12,7 +12,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import JobError
-from dpcore.spark.row_order import EXPRESSIONS, LEAVES_OUT, each_of, is_own
+from dpcore.spark.own_expressions import PACKAGE, is_own
+from dpcore.spark.row_order import LEAVES_OUT, each_of
 from dpcore.spark.settings import version_of
 from dpcore.spark.watching import unlogged
 
@@ -147,16 +148,16 @@ def _varying(step: Any) -> Iterator[Any]:
     """The expressions of a step that need not give the same again."""
     for expression in _expressions(step):
         draws = not expression.deterministic() and all(each.deterministic() for each in each_of(expression.children()))
-        if draws or not is_own(expression) or not _is_orderly(expression):
+        if draws or not is_own(expression):
             yield expression
+        elif _name_of(expression) == "AggregateExpression" and not _is_orderly(function := expression.aggregateFunction()):
+            yield function
 
 
-def _is_orderly(expression: Any) -> bool:
-    """Whether an expression, if it is an aggregate, gives the same for rows in any order."""
-    name = str(expression.getClass().getName()).removeprefix(f"{EXPRESSIONS}aggregate.")
-    if "." in name or name in ("AggregateExpression", *ORDERLY):
-        return True
-    return name == "Sum" and str(expression.dataType().getClass().getSimpleName()).rstrip("$") in WHOLE
+def _is_orderly(function: Any) -> bool:
+    """Whether an aggregate gives the same for rows in any order."""
+    name = str(function.getClass().getName()).removeprefix(f"{PACKAGE}aggregate.")
+    return name in ORDERLY or (name == "Sum" and _name_of(function.dataType()) in WHOLE)
 
 
 def _name_of(expression: Any) -> str:

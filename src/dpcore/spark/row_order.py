@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpcore.spark.own_expressions import is_own
 from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
@@ -17,17 +18,13 @@ COMPILED, SCAN, PARQUET = "WholeStageCodegen (", "Scan parquet ", "ParquetFileFo
 """What the names of compiled steps and of scans begin with, and Spark's own reader of Parquet."""
 LEAVES_OUT = ("ignorecorruptfiles", "ignoremissingfiles")
 """Options of a read under which an attempt may lack a file that another one had."""
-EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
-"""Where Spark's own expressions are, each of which says whether it gives the same for the same cells."""
-FOREIGN = ("ScalaUDF", "PythonUDF", "ApplyFunctionExpression", "TransformExpression", "CallMethodViaReflection", "AesEncrypt")
-"""Those of them that run the code of others, or draw in secret. Calls of Java, such as encryption, are in a package below."""
 
 
 def is_determined(frame: DataFrame) -> bool:
     """Whether the cells of a frame follow from those of its source: no chance and no code of others takes part.
 
     Spark counts functions of users as determined unless they say otherwise, and `aes_encrypt`, which draws a vector, as well; so what may
-    take part is listed here.
+    take part is listed (`own_expressions`).
     """
     query: Any = frame._jdf.queryExecution()  # noqa: SLF001 - plans have no public form in Python
     try:
@@ -73,10 +70,3 @@ def _expressions(plan: Any) -> Iterator[Any]:
         waiting += each_of(expression.children())
     for below in each_of(plan.children()):
         yield from _expressions(below)
-
-
-def is_own(expression: Any) -> bool:
-    """Whether an expression is Spark's own, and gives the same for the same cells."""
-    name = str(expression.getClass().getName())
-    own = name.removeprefix(EXPRESSIONS)
-    return own != name and "." not in own.removeprefix("aggregate.").removeprefix("xml.") and own.partition("$")[0] not in FOREIGN

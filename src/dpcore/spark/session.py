@@ -18,7 +18,7 @@ from dpcore.spark.settings import HIDDEN, SECRET, USUAL, check, check_conf, conf
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 ALONE = "local[*]"
@@ -27,7 +27,11 @@ PYTHON = "PYSPARK_PYTHON"
 """The Python of the executors."""
 BAR = "spark.ui.showConsoleProgress"
 """Spark's own bar of progress, which a shell of Python has unless the setting is there before Java starts."""
-QUOTING = {"org.apache.spark.scheduler.TaskSetManager": "ERROR", "org.apache.spark.executor.Executor": "OFF"}
+QUOTING = {
+    "org.apache.spark.scheduler.TaskSetManager": "ERROR",
+    "org.apache.spark.scheduler.DAGScheduler": "WARN",
+    "org.apache.spark.executor.Executor": "OFF",
+}
 """Java loggers that print what a task failed by, which may quote a cell or a literal of the plan, each with a level where it does not."""
 STRANGE = "what answers there is no Spark master, or it has another secret"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -132,22 +136,38 @@ def _started(given: dict[str, str], app_name: str) -> SparkSession:
         context = SparkContext(conf=settled, gateway=gateway)
         made = SparkSession(context)  # here it is seen that a master has not let the context in
         served = warning_of_files(made)
-        _quiet(gateway.jvm)
     except Exception as error:
+        _stop(context)
         failed = StorageError(f"Spark did not start on {settled.get(MASTER)}{_reason(error)}")
-        with contextlib.suppress(Exception):
-            context.stop() if context is not None else None
     else:
-        _warn(served, above=4)
+        _quiet(gateway.jvm)
+        try:
+            _warn(served, above=4)
+        except Warning:  # where warnings are errors
+            _stop(context)
+            raise
         return made
     raise failed
 
 
+def _stop(context: SparkContext | None) -> None:
+    """Stop what has begun to start, if anything has."""
+    if context is not None:
+        with contextlib.suppress(Exception):
+            context.stop()
+
+
 def _quiet(jvm: Any) -> None:
-    """Keep the driver's log from quoting what tasks failed by; that a stage failed is logged by others."""
-    log4j = jvm.org.apache.logging.log4j
-    for name, level in QUOTING.items():
-        log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))
+    """Keep the driver's log from quoting what tasks failed by; that a stage failed is logged by others.
+
+    A level stays as it is if less is logged under it. Where Spark logs by something else than log4j 2, all is as that is set.
+    """
+    with contextlib.suppress(Exception):
+        log4j = jvm.org.apache.logging.log4j
+        for name, level in QUOTING.items():
+            set_now, wanted = log4j.LogManager.getLogger(name).getLevel(), log4j.Level.toLevel(level)
+            quieter = set_now if set_now.isMoreSpecificThan(wanted) else wanted
+            log4j.core.config.Configurator.setLevel(name, quieter)
 
 
 def _warn(said: str | None, above: int = 3) -> None:

@@ -117,13 +117,8 @@ def unlogged() -> Iterator[None]:
 
     Every function that a user calls runs in it, and every action, which has a thread of its own.
     """
-    try:
-        from pyspark.logger import PySparkLogger
-    except ImportError:  # before pyspark 4, which logs none
-        yield
-        return
     thread = threading.get_ident()
-    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
+    loggers = _loggers()
 
     def is_foreign(record: logging.LogRecord) -> bool:
         return record.thread != thread
@@ -135,6 +130,15 @@ def unlogged() -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.removeFilter(is_foreign)
+
+
+def _loggers() -> list[logging.Logger]:
+    """The loggers by which pyspark tells of errors; none before pyspark 4."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:
+        return []
+    return [PySparkLogger.getLogger(name) for name in LOGGERS]
 
 
 def _show(run: _Run, shown: Progress) -> None:

@@ -60,6 +60,7 @@ def closed_port() -> int:
         ("spark://a:1,b:2", [("a", 1), ("b", 2)]),
         ("spark://[::1]:7077", [("::1", 7077)]),
         ("spark://nowhere", []),
+        ("spark://a:²", []),
         ("local[4]", []),
         ("yarn", []),
     ],
@@ -95,6 +96,33 @@ def test_a_port_that_is_no_number_is_the_usual_one(written, port, tmp_path, monk
     monkeypatch.setattr(masters, "open_submissions", lambda hosts, at: looked.append(at) or [])
     assert masters.warning_here() is None
     assert looked == [port]
+
+
+@pytest.mark.parametrize("port", [0, 65536, 70000, 99999])
+def test_a_port_that_no_machine_has_is_said_and_no_other_is_asked(monkeypatch, port):
+    """The system would ask at what remains of the number."""
+    monkeypatch.setattr(socket, "create_connection", lambda place, timeout: pytest.fail(f"asked at {place}"))
+    words = rf"^no Spark master answers at spark://127\.0\.0\.1:{port} \(a port is a number from 1 to 65535\): start it"
+    with pytest.raises(StorageError, match=words):
+        masters.check_answers(f"spark://127.0.0.1:{port}")
+    assert port == 0 or masters.open_submissions(["127.0.0.1"], port) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "spark.ui.enabled\nspark.master spark://x:7077\n",
+        "spark.ui.enabled \t\n\nspark.master\t=  spark://x:7077 \nspark.app.name\n",
+        "# spark.master spark://y:7077\n  spark.master: spark://x:7077",
+    ],
+)
+def test_a_key_without_a_value_leaves_the_next_line_alone(text, tmp_path, monkeypatch):
+    (tmp_path / "spark-defaults.conf").write_text(text)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    looked: list[str] = []
+    monkeypatch.setattr(masters, "open_submissions", lambda hosts, at: looked.extend(hosts) or [])
+    assert masters.warning_here() is None
+    assert "x" in looked
 
 
 def test_one_of_several_masters_is_enough():

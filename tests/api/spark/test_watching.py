@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
@@ -55,3 +56,12 @@ def test_a_job_without_executors_says_so_once(monkeypatch, master, executors, wa
         warnings.simplefilter("always")
         assert watching.watched(session(master, executors), lambda: time.sleep(0.5) or 7) == 7
     assert sum("no executor has come" in str(each.message) for each in said) == warns
+
+
+def test_an_error_where_pyspark_has_no_logger_has_no_other_cause(monkeypatch):
+    """As with pyspark 3.5."""
+    monkeypatch.setitem(sys.modules, "pyspark.logger", None)
+    with pytest.raises(KeyError) as caught, watching.unlogged():
+        raise KeyError("name")
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None

@@ -1,0 +1,85 @@
+"""Spark's own expressions that give the same for the same cells, by name: those of Spark 3.5 to 4.3.
+
+What is not here counts as the code of others, or as chance. So what a later Spark brings is refused until somebody has looked at it. Left
+out are functions of users in every language, calls by reflection, encryption, which draws a vector in secret, and what numbers rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PACKAGE = "org.apache.spark.sql.catalyst.expressions."
+"""Where they are, aggregates and those of XML in packages below. Some of the aggregates depend on the order of the rows."""
+NAMES = """
+Abs Acos Acosh Add AddMonths AesDecrypt Alias And ApproxTopKEstimate ArrayAggregate ArrayAppend ArrayBinarySearch ArrayCompact
+ArrayContains ArrayDistinct ArrayExcept ArrayExists ArrayFilter ArrayForAll ArrayInsert ArrayIntersect ArrayJoin ArrayMax ArrayMin
+ArrayPosition ArrayPrepend ArrayRemove ArrayRepeat ArraySize ArraySort ArrayTransform ArrayUnion ArraysOverlap ArraysZip Ascii Asin Asinh
+AssertTrue AtLeastNNonNulls Atan Atan2 Atanh AttributeReference BRound Base32 Base64 Between Bin BinaryPad BitLength BitmapAndAgg
+BitmapBitPosition BitmapBucketNumber BitmapConstructAgg BitmapCount BitmapOrAgg BitwiseAnd BitwiseCount BitwiseGet BitwiseNot BitwiseOr
+BitwiseXor BloomFilterMightContain BoundReference CaseWhen Cast CastTimestampNTZToLong Cbrt Ceil CheckOverflow CheckOverflowInSum
+CheckOverflowInTableInsert Chr Coalesce Collate Collation CollationAwareMurmur3Hash CollationAwareXxHash64 CollationKey Collations
+CommonExpressionDef CommonExpressionRef Concat ConcatWs Contains Conv ConvertTimezone Cos Cosh Cot Crc32 CreateArray CreateMap
+CreateNamedStruct Csc CsvToStructs Cube CurrentCatalog CurrentDatabase CurrentDate CurrentPath CurrentRow CurrentTime CurrentTimeZone
+CurrentTimestamp CurrentTimestampNanos CurrentUser DateAdd DateAddInterval DateAddYMInterval DateDiff DateFormatClass DateFromUnixDate
+DateSub DatetimeSub DayName DayOfMonth DayOfWeek DayOfYear DecimalAddNoOverflowCheck DecimalDivideWithOverflowCheck
+DecimalSubtractNoOverflowCheck Decode Divide DivideDTInterval DivideInterval DivideYMInterval DropField DynamicPruningExpression
+DynamicPruningSubquery ElementAt Elt Empty2Null Encode EndsWith EqualNull EqualNullSafe EqualTo EulerNumber Exists Exp Explode Expm1
+Extract ExtractANSIIntervalDays ExtractANSIIntervalHours ExtractANSIIntervalMinutes ExtractANSIIntervalMonths ExtractANSIIntervalSeconds
+ExtractANSIIntervalYears ExtractIntervalDays ExtractIntervalHours ExtractIntervalMinutes ExtractIntervalMonths ExtractIntervalSeconds
+ExtractIntervalYears Factorial FindInSet Flatten Floor FormatNumber FormatString FromUTCTimestamp FromUnixTime GeneratorOuter Get
+GetArrayItem GetArrayStructFields GetJsonObject GetMapValue GetStructField GetTimestamp GreaterThan GreaterThanOrEqual Greatest Grouping
+GroupingID GroupingSets Hex HiveHash HllSketchEstimate HllUnion Hmac Hour HoursOfTime Hypot ILike If In InSet InSubquery InitCap Inline
+IntegralDivide IsNaN IsNotNull IsNull IsValidUTF8 JaroWinkler JsonObjectKeys JsonToStructs JsonTuple KllSketchGetNBigint
+KllSketchGetNDouble KllSketchGetNFloat KllSketchGetQuantileBigint KllSketchGetQuantileDouble KllSketchGetQuantileFloat
+KllSketchGetRankBigint KllSketchGetRankDouble KllSketchGetRankFloat KllSketchMergeBigint KllSketchMergeDouble KllSketchMergeFloat
+KllSketchToStringBigint KllSketchToStringDouble KllSketchToStringFloat KnownFloatingPointNormalized KnownNotContainsNull KnownNotNull
+KnownNullable LambdaFunction LastDay LateralColumnAliasReference LateralSubquery Least Left Length LengthOfJsonArray LessThan
+LessThanOrEqual Levenshtein Like LikeAll LikeAny ListQuery Literal LocalTimestamp LocalTimestampNanos Log Log10 Log1p Log2 Logarithm Lower
+Luhncheck MakeDTInterval MakeDate MakeDecimal MakeInterval MakeTime MakeTimestamp MakeTimestampFromDateTime MakeTimestampLTZ
+MakeTimestampLTZNanos MakeTimestampNTZ MakeTimestampNTZNanos MakeValidUTF8 MakeYMInterval MapConcat MapContainsKey MapEntries MapFilter
+MapFromArrays MapFromEntries MapKeys MapSort MapValues MapZipWith Mask Md5 MicrosToTimestamp MillisToTimestamp Minute MinutesOfTime Month
+MonthName MonthsBetween MultiCommutativeOp MultiGetJsonObject Multiply MultiplyDTInterval MultiplyInterval MultiplyYMInterval Murmur3Hash
+NaNvl NamedLambdaVariable NanosToTimestamp NextDay Not NotLikeAll NotLikeAny Now NullIf NullIfResult NullIfZero Nvl Nvl2 OctetLength Or
+OuterReference Overlay ParseToDate ParseToTimestamp ParseUrl Pi Pmod PosExplode Pow PreciseTimestampConversion Quarter Quote RLike
+RaiseError RegExpCount RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace RegExpSubStr Remainder ResolvedCollation Reverse Right
+Rint Rollup Round RoundCeil RoundFloor SQLKeywords ScalarSubquery SchemaOfCsv SchemaOfJson SchemaOfXml Sec Second SecondWithFraction
+SecondWithFractionNanos SecondsOfTime SecondsOfTimeWithFraction SecondsToTimestamp Sentences Sequence SessionWindow Sha1 Sha2 ShiftLeft
+ShiftRight ShiftRightUnsigned Signum Sin Sinh Size Slice SortArray SortOrder SoundEx SparkVersion SpecifiedWindowFrame SplitPart Sqrt
+Stack StartsWith StringDecode StringInstr StringInstrWithOccurrence StringLPad StringLocate StringRPad StringRepeat StringReplace
+StringSpace StringSplit StringSplitSQL StringToMap StringTranslate StringTrim StringTrimBoth StringTrimLeft StringTrimRight StructsToCsv
+StructsToJson StructsToXml Substring SubstringIndex Subtract SubtractDates SubtractTimes SubtractTimestamps Tan Tanh ThetaDifference
+ThetaIntersection ThetaSketchEstimate ThetaUnion TimeAdd TimeAddInterval TimeBucket TimeDiff TimeFromMicros TimeFromMillis TimeFromSeconds
+TimeToMicros TimeToMillis TimeToSeconds TimeTrunc TimeWindow TimestampAdd TimestampAddInterval TimestampAddYMInterval TimestampDiff
+ToBinary ToCharacter ToDegrees ToNumber ToPrettyString ToRadians ToTime ToUTCTimestamp ToUnixTimestamp TransformKeys TransformValues
+TruncDate TruncTimestamp TryAdd TryAesDecrypt TryDivide TryElementAt TryEval TryMakeInterval TryMakeTimestamp TryMakeTimestampFromDateTime
+TryMod TryMultiply TryParseUrl TrySubtract TryToBinary TryToNumber TryUrlDecode TryValidateUTF8 TupleDifferenceDouble
+TupleDifferenceInteger TupleDifferenceThetaDouble TupleDifferenceThetaInteger TupleIntersectionDouble TupleIntersectionInteger
+TupleIntersectionThetaDouble TupleIntersectionThetaInteger TupleSketchEstimateDouble TupleSketchEstimateInteger TupleSketchSummaryDouble
+TupleSketchSummaryInteger TupleSketchThetaDouble TupleSketchThetaInteger TupleUnionDouble TupleUnionInteger TupleUnionThetaDouble
+TupleUnionThetaInteger TypeOf TypedNullLiteral UnBase32 UnBase64 UnaryMinus UnaryPositive UnboundedFollowing UnboundedPreceding Unhex
+Uniform UnixDate UnixMicros UnixMillis UnixNanos UnixSeconds UnixTimestamp UnscaledValue UnspecifiedFrame UpCast UpdateFields Upper
+UrlDecode UrlEncode ValidateUTF8 VectorAvg VectorCosineSimilarity VectorInnerProduct VectorL2Distance VectorNorm VectorNormalize VectorSum
+WeekDay WeekOfYear WidthBucket WindowExpression WindowSpecDefinition WindowTime With WithField XmlToStructs XxHash64 Year YearOfWeek
+ZeroIfNull ZipWith aggregate.AggregateExpression aggregate.AnyValue aggregate.ApproxCountDistinctForIntervals aggregate.ApproxTopK
+aggregate.ApproxTopKAccumulate aggregate.ApproxTopKCombine aggregate.ApproximatePercentile aggregate.Average aggregate.BitAndAgg
+aggregate.BitOrAgg aggregate.BitXorAgg aggregate.BloomFilterAggregate aggregate.BoolAnd aggregate.BoolOr aggregate.CollectList
+aggregate.CollectSet aggregate.CollectTopK aggregate.CollectUnion aggregate.Corr aggregate.Count aggregate.CountIf
+aggregate.CountMinSketchAgg aggregate.CovPopulation aggregate.CovSample aggregate.First aggregate.HistogramNumeric aggregate.HllSketchAgg
+aggregate.HllUnionAgg aggregate.HyperLogLogPlusPlus aggregate.KllMergeAggBigint aggregate.KllMergeAggDouble aggregate.KllMergeAggFloat
+aggregate.KllSketchAggBigint aggregate.KllSketchAggDouble aggregate.KllSketchAggFloat aggregate.Kurtosis aggregate.Last aggregate.ListAgg
+aggregate.Max aggregate.MaxBy aggregate.MaxMinByK aggregate.Median aggregate.Min aggregate.MinBy aggregate.Mode aggregate.Percentile
+aggregate.PercentileCont aggregate.PercentileDisc aggregate.PivotFirst aggregate.Product aggregate.RegrAvgX aggregate.RegrAvgY
+aggregate.RegrCount aggregate.RegrIntercept aggregate.RegrR2 aggregate.RegrReplacement aggregate.RegrSXX aggregate.RegrSXY
+aggregate.RegrSYY aggregate.RegrSlope aggregate.Skewness aggregate.StddevPop aggregate.StddevSamp aggregate.Sum
+aggregate.ThetaIntersectionAgg aggregate.ThetaSketchAgg aggregate.ThetaUnionAgg aggregate.TupleIntersectionAggDouble
+aggregate.TupleIntersectionAggInteger aggregate.TupleSketchAggDouble aggregate.TupleSketchAggInteger aggregate.TupleUnionAggDouble
+aggregate.TupleUnionAggInteger aggregate.VariancePop aggregate.VarianceSamp xml.XPathBoolean xml.XPathDouble xml.XPathFloat xml.XPathInt
+xml.XPathList xml.XPathLong xml.XPathShort xml.XPathString
+"""
+OWN = frozenset(PACKAGE + name for name in NAMES.split())
+"""Their classes."""
+
+
+def is_own(expression: Any) -> bool:
+    """Whether an expression is Spark's own, and gives the same for the same cells."""
+    return str(expression.getClass().getName()).partition("$")[0] in OWN
