@@ -29,7 +29,7 @@ BAR = "spark.ui.showConsoleProgress"
 """Spark's own bar of progress, which a shell of Python has unless the setting is there before Java starts."""
 QUOTING = {
     "org.apache.spark.scheduler.TaskSetManager": "ERROR",
-    "org.apache.spark.scheduler.DAGScheduler": "WARN",
+    "org.apache.spark.scheduler": "WARN",
     "org.apache.spark.executor.Executor": "OFF",
 }
 """Java loggers that print what a task failed by, which may quote a cell or a literal of the plan, each with a level where it does not."""
