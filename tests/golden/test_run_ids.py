@@ -112,24 +112,30 @@ def test_each_key_of_each_table_is_in_a_frozen_job():
 # What must not change an id: names of classes, order of fields, defaults that were written down, new keys that are not used.
 
 
-def rebuilt(value: Any) -> Any:
-    """A job whose tables are of classes with other names, with fields in the reverse order and a key more that is not used."""
+def rebuilt(value: Any, default: Any = None) -> Any:
+    """A job whose tables are of classes with other names, with fields in the reverse order and two keys more that are not used."""
     if isinstance(value, BaseModel):
         old = type(value)
         fields: dict[str, Any] = dict.fromkeys(reversed(["zz_new", "a_new", *old.model_fields]), (Any, None))
         new = create_model("Renamed", **fields)
         new.WORD = getattr(old, "WORD", None)
-        return new.model_construct(**{key: rebuilt(getattr(value, key)) for key in old.model_fields}, zz_new=None, a_new=())
+        return new.model_construct(**{key: rebuilt(getattr(value, key), default) for key in old.model_fields}, zz_new=default, a_new=())
     if isinstance(value, dict):
-        return {key: rebuilt(each) for key, each in reversed(value.items())}
+        return {key: rebuilt(each, default) for key, each in reversed(value.items())}
     if isinstance(value, list | tuple):
-        return type(value)(map(rebuilt, value))
+        return type(value)(rebuilt(each, default) for each in value)
     return value
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_names_of_classes_order_of_fields_and_unused_keys_do_not_enter(name):
     assert run_ids(rebuilt(job_named(name))) == run_ids(job_named(name))
+
+
+def test_a_new_key_whose_default_is_a_number_is_found():
+    """It would change the id of every job of 0.1; the frozen ids do not let it in."""
+    assert run_ids(rebuilt(job_named("moments"), 0.95))[-1] != FROZEN["moments"]
+    assert run_ids(rebuilt(job_named("moments"), False))[-1] == FROZEN["moments"]
 
 
 def test_a_default_that_is_written_down_is_the_same_job():

@@ -14,9 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
 
 
-def layer_lists() -> list[dict]:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
-    return [contract for contract in contracts if contract["type"] == "layers"]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+LAYERS = {contract["id"]: contract for contract in CONTRACTS if contract["type"] == "layers"}
+USES_KEYED_STREAMS = {"batch", "frames", "interop", "pytest_plugin", "reproduce", "spark"}
+"""Studies, jobs with a test key, and what serves tests."""
 
 
 def modules_in(package: str) -> set[str]:
@@ -26,15 +27,58 @@ def modules_in(package: str) -> set[str]:
     return files | {path.parent.name for path in folder.glob("*/__init__.py")}
 
 
-@pytest.mark.parametrize("package", ["dpcore", "dpcore.accounting", "dpcore.accounting.ledger", "dpcore.batch", "dpcore.minimax"])
-def test_every_module_has_its_layer(package):
-    (contract,) = [contract for contract in layer_lists() if contract["containers"] == [package]]
-    assert contract["exhaustive"]
-    listed = [name.strip() for layer in contract["layers"] for name in layer.replace("|", ":").split(":")]
+def listed_in(contract: dict) -> list[str]:
+    """Modules in the layers of a contract; one in parentheses need not be in the source tree."""
+    return [name.strip() for layer in contract["layers"] for name in layer.replace("|", ":").split(":")]
+
+
+def unplaced(contract: dict) -> dict[str, set[str]]:
+    """What a list of layers has twice, leaves out, or has without need."""
+    (package,) = contract["containers"]
+    listed, ignored, there = listed_in(contract), set(contract.get("exhaustive_ignores", [])), modules_in(package)
     required = {name for name in listed if not name.startswith("(")}
-    ignored = set(contract.get("exhaustive_ignores", []))
-    assert len(listed) == len(set(listed))
-    assert required | ignored == modules_in(package)
+    found = {
+        "twice": {name for name in listed if listed.count(name) > 1} | required & ignored,
+        "left out": there - required - ignored,
+        "gone": (required | ignored) - there,
+    }
+    return {word: names for word, names in found.items() if names}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_module_has_its_layer(name):
+    assert LAYERS[name]["exhaustive"]
+    assert unplaced(LAYERS[name]) == {}
+
+
+def test_every_file_lies_below_a_layer():
+    """The package as a whole, and the rooms whose insides are ordered; their lists are checked above."""
+    assert {"layers", "batch", "minimax", "accounting", "ledger"} <= LAYERS.keys()
+    known = {name.strip("()") for name in listed_in(LAYERS["layers"])} | set(LAYERS["layers"]["exhaustive_ignores"])
+    files = [path.relative_to(SOURCES / "dpcore") for path in (SOURCES / "dpcore").rglob("*.py")]
+    assert {path.as_posix() for path in files if path.parts[0].removesuffix(".py") not in known} == {"__init__.py"}
+    # A folder of modules that is no package would be in no list, and not in the wheel.
+    assert {path.parent.as_posix() for path in files if not (SOURCES / "dpcore" / path.parent / "__init__.py").exists()} == set()
+
+
+def test_a_module_without_a_layer_is_found():
+    contract = LAYERS["layers"]
+    without = contract | {"layers": [layer for layer in contract["layers"] if layer != "minimax"]}
+    assert unplaced(without) == {"left out": {"minimax"}}
+    assert unplaced(contract | {"layers": [*contract["layers"], "pages", "nowhere"]}) == {"twice": {"pages"}, "gone": {"nowhere"}}
+
+
+def names_of(contract: str, key: str) -> set[str]:
+    (found,) = [each for each in CONTRACTS if each["id"] == contract]
+    return {name.removeprefix("dpcore.") for name in found[key]}
+
+
+def test_lists_of_what_is_forbidden_are_complete():
+    """A new module is forbidden to the leaves, and keyed streams are to it, unless it is listed here."""
+    leaves = set(LAYERS["layers"]["exhaustive_ignores"]) - {"testing"}
+    assert names_of("leaves", "source_modules") == leaves
+    assert names_of("leaves", "forbidden_modules") == modules_in("dpcore") - leaves
+    assert names_of("keyed-streams", "source_modules") == modules_in("dpcore") - USES_KEYED_STREAMS - {"testing"}
 
 
 def imports() -> dict[str, set[str]]:
