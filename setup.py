@@ -1,4 +1,4 @@
-"""Builds the kernels: C once per CPU level, then the Cython modules that link them. Everything else is in pyproject.toml."""
+"""Builds the kernels: C once per CPU level, the Cython modules, and one library of all. Everything else is in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import sys
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -33,32 +34,50 @@ COMMON = (
     if MSVC
     else ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wall", "-Wextra"]
 )
+# The modules call kernels and do not compute. Python's own flags ask for debug information, which is ten times what runs.
+OF_MODULES = ["/O2"] if MSVC else ["-O2", "-fvisibility=hidden"]
+SMALL = [] if MSVC or INSTRUMENT else ["-g0"]
 LEVEL_FLAGS = {
     "baseline": [],
     "x86_v3": ["/arch:AVX2"] if MSVC else ["-march=x86-64-v3", "-maes"],
     "x86_v4": ["/arch:AVX512"] if MSVC else ["-march=x86-64-v4", "-mprefer-vector-width=512", "-maes", "-mvaes"],
 }
-EXTENSIONS = sorted(p.stem for p in KERNELS.glob("*.pyx"))
+MODULES = sorted(p.stem for p in KERNELS.glob("*.pyx"))
 LEVELS = list(LEVEL_FLAGS) if X86 else ["baseline"]
 MACROS = [("DPK_X86", "1")] if X86 else []
+Archive = tuple[str, dict[str, object]]
 
 
-def library(name: str, sources: list[Path], flags: list[str], *macros: tuple[str, str]) -> tuple[str, dict[str, object]]:
+def archive(name: str, sources: list[Path], flags: list[str], macros: list[tuple[str, str]], include: list[str]) -> Archive:
     """One static library of `build_clib`; the headers make it rebuild when a kernel changes."""
     files = [str(p) for p in sources]
     info = {
         "sources": files,
         "obj_deps": {"": HEADERS},
-        "include_dirs": INCLUDE,
-        "cflags": COMMON + flags + INSTRUMENT,
-        "macros": [*MACROS, *macros],
+        "include_dirs": INCLUDE + include,
+        "cflags": flags + SMALL + INSTRUMENT,
+        "macros": MACROS + macros,
     }
     return name, info
 
 
-LIBRARIES = [
-    library("dpk_core", sorted((KERNELS / "core").glob("*.c")), [], *([] if MSVC else [("DPK_BUILD_FLAGS", f'"{" ".join(COMMON)}"')])),
-    *[library(f"dpk_{level}", [KERNELS / "isa" / f"{level}.c"], LEVEL_FLAGS[level]) for level in LEVELS],
+def written_in_c(name: str) -> Path:
+    """The C of a Cython module."""
+    (made,) = cythonize(
+        [Extension(f"dpcore._kernels.{name}", [str(KERNELS / f"{name}.pyx")])],
+        include_path=INCLUDE,
+        compiler_directives={"language_level": 3, "freethreading_compatible": True, "binding": False},
+    )
+    return Path(made.sources[0])
+
+
+PYTHON = sorted({sysconfig.get_path("include"), sysconfig.get_path("platinclude")})
+TOLD = [] if MSVC else [("DPK_BUILD_FLAGS", f'"{" ".join(COMMON)}"')]
+# In the order in which a linker takes them: what is called comes after what calls it.
+ARCHIVES = [
+    *[archive(f"dpk{name}", [written_in_c(name)], OF_MODULES, [], PYTHON) for name in MODULES],
+    archive("dpk_core", sorted((KERNELS / "core").glob("*.c")), COMMON, TOLD, []),
+    *[archive(f"dpk_{level}", [KERNELS / "isa" / f"{level}.c"], COMMON + LEVEL_FLAGS[level], [], []) for level in LEVELS],
 ]
 
 
@@ -90,26 +109,17 @@ def kernel_digest() -> str:
     return found.hexdigest()
 
 
-def extension(name: str) -> Extension:
-    """A Cython module of `dpcore._kernels`, linked to every level."""
-    return Extension(
-        f"dpcore._kernels.{name}",
-        [str(KERNELS / f"{name}.pyx")],
-        include_dirs=INCLUDE,
-        depends=HEADERS + [str(p) for p in sorted((KERNELS / "core").glob("*.c"))],  # the libraries alone would not relink it
-        extra_compile_args=(["/O2"] if MSVC else ["-O2", "-fvisibility=hidden"]) + INSTRUMENT,
-        extra_link_args=INSTRUMENT,
-        define_macros=MACROS,
-    )
-
+LIBRARY = Extension(
+    "dpcore._kernels._library",
+    [str(KERNELS / "library" / "library.c")],
+    depends=[file for _, info in ARCHIVES for file in info["sources"]] + HEADERS,  # the archives alone would not relink it
+    extra_compile_args=OF_MODULES + SMALL + INSTRUMENT,
+    extra_link_args=INSTRUMENT,
+)
 
 setup(
-    libraries=LIBRARIES,
-    ext_modules=cythonize(
-        [extension(name) for name in EXTENSIONS],
-        include_path=INCLUDE,
-        compiler_directives={"language_level": 3, "freethreading_compatible": True, "binding": False},
-    ),
+    libraries=ARCHIVES,
+    ext_modules=[LIBRARY],
     options={"build": {"build_base": f"build/sanitize-{SANITIZER}"}} if INSTRUMENT else {},
     cmdclass={"build_ext": BuildExt, "build_clib": build_clib, "build_py": BuildPy},
 )

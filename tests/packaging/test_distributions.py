@@ -109,10 +109,10 @@ def test_wheel_holds_the_package_and_nothing_else(wheel, repository):
     templates = {path.name for path in (repository / "src/dpcore/pages/templates").iterdir()}
     assert {Path(name).name for name in names if name.startswith("dpcore/pages/templates/")} == templates
     assert "frame.html.j2" in templates
-    kernels = {Path(name).name.split(".")[0] for name in names if name.endswith((".so", ".pyd"))}
-    stubs = {Path(name).stem for name in names if name.endswith(".pyi")}
-    assert kernels == stubs
-    assert "_noise" in kernels
+    assert {Path(name).name.split(".")[0] for name in names if name.endswith((".so", ".pyd"))} == {"_library"}
+    modules = {path.stem for path in (repository / "src/_kernels").glob("*.pyx")}
+    assert {Path(name).stem for name in names if name.endswith(".pyi")} == modules
+    assert wheel.stat().st_size <= 3_000_000
 
 
 def test_wheel_from_the_sdist_has_the_files_of_the_installed_package(wheel):
