@@ -1,9 +1,11 @@
 /* The library of all modules: what is named here is linked, and found in this file by the finder of __init__.py. */
 #include <Python.h>
 
+/* clang-format off */
 #define MODULES(X) \
-    X(_bitgen)     \
-    X(_counts) X(_dispatch) X(_hash) X(_memory) X(_noise) X(_ranges) X(_release) X(_response) X(_search) X(_selection) X(_sums) X(_text)
+    X(_bitgen) X(_counts) X(_dispatch) X(_hash) X(_memory) X(_noise) X(_ranges) X(_release) X(_response) X(_search) X(_selection) X(_sums) \
+    X(_text)
+/* clang-format on */
 
 #define DECLARED(name) PyMODINIT_FUNC PyInit_##name(void);
 #define NAMED(name) PyInit_##name,
