@@ -56,6 +56,7 @@ ALLOWED = {
     "bench/rows.py": {"SCHEMA": CONSTANT},
     "bench/selection.py": {"_backend": "a test's hook, for a measurement that runs alone"},
     "frames/objects.py": {"_rules()": CACHE},
+    "spark/commands.py": {"warnings": "how Python shows warnings while a command runs; catch_warnings puts it back"},
     "spark/failures.py": {"SECRET": "drawn at import, then constant"},
     "interop/numpy.py": {"PEER": CONSTANT},
     "noise.py": {"_short_float()": CACHE, "_short_int()": CACHE},
