@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpcore.batch.release.cells import Reals
-from dpcore.batch.release.moments import MomentAnswer
+from dpcore.batch.release.moments import MomentAnswer, part_of
 from dpcore.batch.release.queries import CovarianceQuery, SpreadQuery
 from dpcore.batch.release.sensitivity import Contribution
 from dpcore.batch.release.steps import Moments, Steps
@@ -156,6 +156,20 @@ def test_shares_are_not_spent_twice():
         parts += [] if answer.count is None else [Fraction(answer.count.epsilon)]
         assert Fraction(EPSILON) * (1 - Fraction(1, 2**50)) <= sum(parts) <= Fraction(EPSILON)
         assert answer.whole.epsilon == EPSILON
+
+
+def test_parts_never_sum_to_more_than_the_whole():
+    """The nearest floats, the broken twin, exceed the whole for some of these."""
+    wholes = [0.1, 0.7, 1 / 3, EPSILON, *np.random.default_rng(11).random(100).tolist()]
+    exceeds = 0
+    for shares in ((1, 4, 5, 6), (1, 1, 1), (2, 3, 3)):
+        exact = [Fraction(share, sum(shares)) for share in shares]
+        for whole in wholes:
+            parts = [Fraction(part_of(whole, share)) for share in exact]
+            assert sum(parts) <= Fraction(whole)
+            assert all(part >= Fraction(whole) * share * (1 - Fraction(1, 2**51)) for part, share in zip(parts, exact, strict=True))
+            exceeds += sum(Fraction(float(Fraction(whole) * share)) for share in exact) > Fraction(whole)
+    assert exceeds
 
 
 # Steps
