@@ -35,7 +35,7 @@ SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
+.PHONY: help demo test test-long planted test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,11 @@ test: $(VENV)/installed-test  ## the default tests, on the installed package
 test-long: $(VENV)/installed-test  ## all tests, the long ones too
 	@echo "== running all tests in $(WORKERS) processes: about 75 minutes on two cores"
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
+
+# PLANTED_ARGS="--list", or names and patterns of faults.
+PLANTED_ARGS ?=
+planted: $(VENV)/installed-test  ## plant each fault of tests/planted in a copy of the package: its tests must fail; 40 minutes
+	PYTHONPATH=tests $(VENV)/bin/python -m planted --jobs $(if $(filter 0,$(WORKERS)),1,$(WORKERS)) $(PLANTED_ARGS)
 
 ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched, flipped, proved, and seen in the outputs
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) tests/kernels/test_ownership.py tests/kernels/test_address_proof.py \

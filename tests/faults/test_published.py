@@ -75,6 +75,21 @@ def test_another_run_on_the_same_name_and_an_overwrite(place, ledger):
     assert len(states(ledger)) == 2
 
 
+def test_other_categories_in_a_file_are_another_run(place, ledger):
+    """A file that a job declares is a part of it: else the table of the old categories would pass for that of the new ones."""
+    listed = place.folder / "states.csv"
+    listed.write_text("state\nstate 0\nstate 1\n", encoding="utf-8")
+    column = {"mechanism": "kary", "epsilon": 1.0, "categories_file": str(listed), "missing": "state 0", "unknown": "state 1"}
+    place.write_job({"state": column}, key=None, ledger=ledger.path)
+    assert place.privatize().code == 0
+    done = place.privatize()
+    assert (done.code, "already published" in done.err) == (0, True), done.said
+    listed.write_text("state\nstate 0\nstate 1\nstate 2\n", encoding="utf-8")
+    done = place.privatize()
+    assert (done.code, "exists" in done.err) == (2, True), done.said
+    assert len(states(ledger)) == 1
+
+
 def test_a_charge_comes_before_the_first_row(place, ledger, monkeypatch):
     from dpcore.batch.privatize import run as engine
 

@@ -11,15 +11,18 @@ import fnmatch
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 from planted import copies
 from planted.catalogue import FOLDER, ROOT, Fault, mistakes, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAIN_PATH = Path(__file__).resolve().parent / "main_path.py"
 TOO_LONG = 1800
@@ -45,69 +48,124 @@ class Result:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What pytest said: its exit code, tests that passed, the first that failed, and its last words."""
+    """What pytest said: its exit code, the cases that passed and failed, and its last words."""
 
     code: int
     passed: frozenset[str]
-    failed: str
+    failed: tuple[str, ...]
     words: str
     seconds: float
 
 
-def run_tests(python: Path, fault: Fault, folder: Path) -> Outcome:
-    """Run the tests of a fault with an interpreter."""
+def run_tests(python: Path, tests: Iterable[str], folder: Path, *options: str) -> Outcome:
+    """Run tests with an interpreter."""
     report, start = folder / "report.xml", time.monotonic()
-    command = [python, "-m", "pytest", "-x", "-q", "--tb=short", "-n", "0", "-p", "no:cacheprovider"]
-    command += [f"--junitxml={report}", f"--basetemp={folder / 'tmp'}", *(["-m", "long or not long"] if fault.long else []), *fault.tests]
+    command = [python, "-m", "pytest", "-q", "--tb=short", "-n", "0", "-p", "no:cacheprovider", *options]
+    command += [f"--junitxml={report}", f"--basetemp={folder / 'tmp'}", *tests]
     # Examples that fail with a fault would be tried again first in every later run of the suite.
     kept = copies.variables() | {"HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")}
     done = subprocess.run(
         command, cwd=ROOT, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=TOO_LONG
     )
-    passed, failed = set(), ""
-    for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
+    passed, failed = set(), []
+    for case in ET.parse(report).iter("testcase") if report.exists() else ():
         name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
         if case.find("failure") is not None or case.find("error") is not None:
-            failed = failed or name
+            failed.append(name)
         elif case.find("skipped") is None:
             passed.add(name)
-    return Outcome(done.returncode, frozenset(passed), failed, done.stdout[-1500:], time.monotonic() - start)
+    return Outcome(done.returncode, frozenset(passed), tuple(failed), done.stdout[-1500:], time.monotonic() - start)
 
 
-def not_run(fault: Fault, passed: frozenset[str]) -> list[str]:
-    """Tests of a fault of which no case has passed."""
-    return [test for test in fault.tests if not any(case.partition("[")[0].startswith(test.partition("[")[0]) for case in passed)]
+def is_case_of(case: str, test: str) -> bool:
+    """Whether a case of a parametrized test, or of a file, belongs to what a fault names."""
+    file, _, function = test.partition("::")
+    return case.startswith(f"{file}::{function.partition('[')[0]}") and (not function or case.partition("[")[0] == test.partition("[")[0])
 
 
-def judge(fault: Fault, folder: Path) -> Result:
+class Healthy:
+    """The tests of all faults without any: each runs once, with those that need the same environment.
+
+    Parameters
+    ----------
+    faults : list of Fault
+        Whose tests run.
+    scratch : Path
+        A folder for copies.
+    jobs : int
+        Processes that share the tests.
+    """
+
+    def __init__(self, faults: list[Fault], scratch: Path, jobs: int) -> None:
+        self._scratch, self._outcomes = scratch, dict[tuple[str, bool], list[Outcome]]()
+        wanted: dict[tuple[str, bool], list[str]] = {}
+        for fault in faults:
+            wanted.setdefault((fault.environment, fault.long), []).extend(fault.tests)
+        with ThreadPoolExecutor(jobs) as pool:
+            parts = [(key, part) for key, tests in wanted.items() if _third_party(key[0]) for part in _shared_out(tests, jobs)]
+            for (key, part), outcome in zip(parts, pool.map(self._run, range(len(parts)), parts), strict=True):
+                self._outcomes.setdefault(key, []).append(outcome)
+                print(f"without a fault: {len(outcome.passed)} cases of {len(part)} tests pass in {outcome.seconds:.0f} s", flush=True)
+
+    def _run(self, number: int, part: tuple[tuple[str, bool], list[str]]) -> Outcome:
+        (environment, long), tests = part
+        folder = self._scratch / f"healthy-{number}"
+        folder.mkdir()
+        python = copies.made(folder / "venv", None, ROOT / environment)
+        return run_tests(python, tests, folder, *_marks(long=long))
+
+    def problem(self, fault: Fault) -> str:
+        """What is wrong with the tests of a fault without it; "" if nothing is."""
+        outcomes = self._outcomes.get((fault.environment, fault.long))
+        if outcomes is None:
+            return f"there is no environment {fault.environment}: make {fault.environment}/installed-interop"
+        for test in fault.tests:
+            if failed := [case for outcome in outcomes for case in outcome.failed if is_case_of(case, test)]:
+                return f"without it {failed[0]} fails"
+            if not any(is_case_of(case, test) for outcome in outcomes for case in outcome.passed):
+                return f"no case of {test} passes here without it\n{outcomes[-1].words}"
+        return ""
+
+
+def _third_party(environment: str) -> bool:
+    return (ROOT / environment / "bin" / "python").exists()
+
+
+def _marks(*, long: bool) -> tuple[str, ...]:
+    return ("-m", "long or not long") if long else ()
+
+
+def _shared_out(tests: list[str], jobs: int) -> list[list[str]]:
+    """Different tests in so many parts, those of a file in one."""
+    files: dict[str, set[str]] = {}
+    for test in tests:
+        files.setdefault(test.partition("::")[0], set()).add(test)
+    each = [[file] if file in found else sorted(found) for file, found in sorted(files.items())]
+    return [part for first in range(jobs) if (part := [test for found in each[first::jobs] for test in found])]
+
+
+def judge(fault: Fault, folder: Path, healthy: Healthy) -> Result:
     """Plant a fault and see whether its tests fail."""
-    third_party = ROOT / fault.environment
-    if not (third_party / "bin" / "python").exists():
-        return Result(fault, problem=f"there is no environment {fault.environment}: make {fault.environment}/installed-interop")
-    for each in ("healthy", "planted"):
-        (folder / each).mkdir(parents=True)
-    healthy = run_tests(copies.made(folder / "healthy" / "venv", None, third_party), fault, folder / "healthy")
-    if healthy.code:
-        return Result(fault, problem=f"without it {healthy.failed or 'pytest'} fails\n{healthy.words}")
-    if missing := not_run(fault, healthy.passed):
-        return Result(fault, problem=f"no case runs here of {', '.join(missing)}")
-    python = copies.made(folder / "planted" / "venv", fault, third_party)
+    if problem := healthy.problem(fault):
+        return Result(fault, problem=problem)
+    folder.mkdir()
+    python = copies.made(folder / "venv", fault, ROOT / fault.environment)
     works = subprocess.run([python, MAIN_PATH], env=copies.variables(), capture_output=True, text=True, check=False, timeout=TOO_LONG)
     if works.returncode:
         return Result(fault, problem=f"the main path does not work with it\n{works.stderr[-1500:]}")
-    outcome = run_tests(python, fault, folder / "planted")
+    outcome = run_tests(python, fault.tests, folder, "-x", *_marks(long=fault.long))
     if outcome.code == 0:
-        return Result(fault, problem=f"all {len(outcome.passed)} tests pass in {outcome.seconds:.1f} s")
+        return Result(fault, problem=f"all {len(outcome.passed)} cases pass in {outcome.seconds:.1f} s")
     if outcome.code != 1 or not outcome.failed:
         return Result(fault, problem=f"pytest ends with {outcome.code} and no failed test\n{outcome.words}")
-    return Result(fault, outcome.failed, outcome.seconds)
+    return Result(fault, outcome.failed[0], outcome.seconds)
 
 
-def judged(fault: Fault, scratch: Path) -> Result:
+def judged(fault: Fault, scratch: Path, healthy: Healthy) -> Result:
     """The same; whatever happens is a result."""
     folder = scratch / fault.name
     try:
-        return judge(fault, folder)
+        return judge(fault, folder, healthy)
     except subprocess.TimeoutExpired:
         return Result(fault, problem=f"stopped after {TOO_LONG} s")
     except (OSError, ValueError) as error:
@@ -144,13 +202,15 @@ def main() -> int:
     if wrong := [each for fault in faults for each in mistakes(fault)]:
         print("\n".join(wrong), file=sys.stderr)
         return 2
-    start, done, lock = time.monotonic(), [], threading.Lock()
-    with tempfile.TemporaryDirectory(prefix="planted-") as scratch, ThreadPoolExecutor(given.jobs) as pool:
-        for waiting in as_completed([pool.submit(judged, fault, Path(scratch)) for fault in faults]):
-            with lock:
-                done.append(waiting.result())
-                left = (time.monotonic() - start) * (len(faults) - len(done)) / len(done) / 60
-                print(f"[{len(done)} of {len(faults)}, {left:.0f} min left] {done[-1].line}", flush=True)
+    done: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder, ThreadPoolExecutor(given.jobs) as pool:
+        scratch = Path(folder)
+        healthy = Healthy(faults, scratch, given.jobs)
+        start = time.monotonic()
+        for waiting in as_completed([pool.submit(judged, fault, scratch, healthy) for fault in faults]):
+            done.append(waiting.result())
+            left = (time.monotonic() - start) * (len(faults) - len(done)) / len(done) / 60
+            print(f"[{len(done)} of {len(faults)}, {left:.0f} min left] {done[-1].line}", flush=True)
     in_order = [result for fault in faults for result in done if result.fault == fault]
     print(f"\n{table(in_order)}")
     if given.report:

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+
 from planted.catalogue import ROOT, mistakes, read
 
 pytestmark = pytest.mark.source_tree
@@ -79,5 +80,5 @@ def test_a_fault_is_caught_and_a_change_that_breaks_nothing_is_not(tmp_path):
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"width-of-half-the-noise: caught by tests/api/test_spread.py::test_\w+", done.stdout), done.stdout
-    assert re.search(r"another-word: NOT caught: all \d+ tests pass", done.stdout), done.stdout
+    assert re.search(r"another-word: NOT caught: all \d+ cases pass", done.stdout), done.stdout
     assert "1 of 2 faults are caught." in (tmp_path / "table.md").read_text(encoding="utf-8")
