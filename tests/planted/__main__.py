@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -112,7 +113,9 @@ class Healthy:
         folder = self._scratch / f"healthy-{number}"
         folder.mkdir()
         python = copies.made(folder / "venv", None, ROOT / environment)
-        return run_tests(python, tests, folder, *_marks(long=long))
+        outcome = run_tests(python, tests, folder, *_marks(long=long))
+        shutil.rmtree(folder, ignore_errors=True)
+        return outcome
 
     def problem(self, fault: Fault) -> str:
         """What is wrong with the tests of a fault without it; "" if nothing is."""
@@ -170,6 +173,8 @@ def judged(fault: Fault, scratch: Path, healthy: Healthy) -> Result:
         return Result(fault, problem=f"stopped after {TOO_LONG} s")
     except (OSError, ValueError) as error:
         return Result(fault, problem=str(error))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def table(results: list[Result]) -> str:

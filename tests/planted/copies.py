@@ -87,10 +87,15 @@ def _build(fault: Fault, tree: Path) -> None:
             shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("planted", "sanitize-*", "bdist.*", "__pycache__"))
     path = tree / fault.file
     path.write_text(fault.planted(path.read_text(encoding="utf-8")), encoding="utf-8")
+    python = ROOT / ".venv" / "bin" / "python"
+    kept = {}
+    if path.suffix != ".h" and os.name == "posix":  # no object of Cython's depends on other files of the kernels
+        compiler = os.environ.get("CC") or sysconfig.get_config_var("CC")
+        kept = {"CC": f"{python} {Path(__file__).with_name('compiler.py')}", "PLANTED_CC": compiler}
     done = subprocess.run(
-        [packages_of(ROOT / ".venv").parents[2] / "bin" / "python", "setup.py", "-q", "build_ext"],
+        [python, "setup.py", "-q", "build_ext"],
         cwd=tree,
-        env=variables(),
+        env=variables() | kept,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

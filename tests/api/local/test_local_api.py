@@ -265,8 +265,10 @@ def test_a_bounded_mean_of_whole_numbers_beyond_floats():
 @pytest.mark.parametrize("mechanism", [BINARY, BOUNDED, TABLE], ids=repr)
 def test_a_few_reports_that_agree_are_no_certainty(mechanism):
     for reports in (np.array([True]), np.zeros(3, bool)):
-        low, high = mechanism.estimate(reports).interval()
+        estimate = mechanism.estimate(reports)
+        low, high = estimate.interval()
         assert high - low > 0.5
+        assert estimate.stderr > 0.1  # no record makes a report rarer than q
 
 
 def test_phi_is_checked():
