@@ -44,8 +44,12 @@ def made(folder: Path, fault: Fault | None, third_party: Path) -> Path:
     shutil.copytree(packages_of(ROOT / ".venv") / "dpcore", packages / "dpcore")
     (packages / "others.pth").write_text(f"import site; site.addsitedir({str(packages_of(third_party))!r})\n", encoding="utf-8")
     if fault is not None and fault.is_compiled:
+        there, differ = packages / "dpcore" / "_kernels", False
         for built in kernels_with(fault, folder / "tree").iterdir():
-            shutil.copy2(built, packages / "dpcore" / "_kernels" / built.name)
+            differ = differ or built.read_bytes() != (there / built.name).read_bytes()
+            shutil.copy2(built, there / built.name)
+        if not differ:
+            raise ValueError(f"{fault.file} changes no module: the build did not link it")
     elif fault is not None:
         path = packages / fault.installed
         if path.read_bytes() != (ROOT / fault.file).read_bytes():
@@ -82,9 +86,11 @@ def _build(fault: Fault, tree: Path) -> None:
     tree.mkdir()
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy2(ROOT / name, tree)
+    # Without the modules, since a change of a library of C alone would not link them again.
+    left_out = shutil.ignore_patterns("planted", "sanitize-*", "bdist.*", "__pycache__", "*.so")
     for name in ("src", "build"):
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("planted", "sanitize-*", "bdist.*", "__pycache__"))
+            shutil.copytree(ROOT / name, tree / name, ignore=left_out)
     path = tree / fault.file
     path.write_text(fault.planted(path.read_text(encoding="utf-8")), encoding="utf-8")
     python = ROOT / ".venv" / "bin" / "python"

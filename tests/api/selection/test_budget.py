@@ -10,6 +10,7 @@ import pytest
 
 from dpcore import Privacy, accounting, noise, selection
 from dpcore.errors import ParameterError
+from dpcore.selection._plan import argmax_scale
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY
 from support.selection import rounded_up
@@ -51,6 +52,15 @@ def test_gumbel_shares_epsilon_over_the_picks():
         halved = selection.top_s(SCORES, epsilon, sensitivity, s=s, relation="add_remove", monotone=True)
         assert Fraction(halved.scale) == rounded_up(s * Fraction(sensitivity) / Fraction(epsilon))
         assert halved.privacy == Privacy(epsilon, relation="add_remove")
+
+
+def test_only_scores_that_are_said_to_move_together_need_half_the_noise():
+    """Also where a record is added or removed: it may raise one score and lower another."""
+    needed = selection.top_s(SCORES, 1.0, 1.0, s=1).scale
+    assert selection.top_s(SCORES, 1.0, 1.0, s=1, relation="add_remove").scale == needed == 2.0
+    assert selection.top_s(SCORES, 1.0, 1.0, s=1, relation="add_remove", monotone=True).scale == needed / 2
+    for relation in ("replace", "add_remove"):
+        assert argmax_scale(1.0, 1.0, 1, relation, monotone=False) == needed
 
 
 def gumbel_rules(s: int, epsilon: float, delta: float) -> dict[str, float]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -91,6 +94,21 @@ def test_a_second_attempt_in_another_process_draws_the_same_noise():
     assert one.equals(other)
     with JobKey() as key:
         assert not noised(task(key), [table()], 3).equals(one)
+
+
+ATTEMPT = """
+import pickle, sys
+task, batch = pickle.load(sys.stdin.buffer)
+pickle.dump(list(task.noised([batch], 3)), sys.stdout.buffer)
+"""
+
+
+def test_an_attempt_of_a_new_interpreter_draws_the_same_noise():
+    """Neither the number of a process nor what Python hashes by a seed of its own is in a key."""
+    made = task()
+    sent, other = pickle.dumps((made, table())), os.environ | {"PYTHONHASHSEED": "7"}
+    done = subprocess.run([sys.executable, "-c", ATTEMPT], input=sent, capture_output=True, check=True, env=other)
+    assert pa.Table.from_batches(pickle.loads(done.stdout)).equals(noised(made, [table()], 3))
 
 
 def test_another_partition_draws_other_noise_for_the_same_values():
