@@ -29,7 +29,7 @@ BY_HAND = {
     "test-spark": "its two halves run in CI, test-spark4 and test-spark35",
     "test-ft": "CI installs on a free-threaded interpreter without make; here PYTHON_FT names one that is built by hand",
     "ownership": "a part of test-long",
-    "planted": "builds the kernels again and again, for 40 minutes; a test runs the runner on two faults",
+    "planted": "builds the kernels again and again, for 40 minutes; a long test runs the runner on two faults",
     "speed-json": "measures for 22 minutes on a machine that does nothing else",
     "speed-table": "writes the tables of what speed-json has measured; tests/packaging/test_documents.py compares them",
 }

@@ -62,6 +62,7 @@ tests = ["tests/api/test_spread.py"]
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (ROOT / ".venv").is_dir() or os.name != "posix", reason="the runner copies the environment of make test")
 def test_a_fault_is_caught_and_a_change_that_breaks_nothing_is_not(tmp_path):
     text = (ROOT / "src/dpcore/_spread.py").read_text(encoding="utf-8")
