@@ -267,21 +267,23 @@ def larger(each):
     return st.one_of(st.tuples(st.sampled_from(["AND", "OR"]), each, each), st.tuples(st.just("NOT"), each))
 
 
-CONDITIONS = st.recursive(st.sampled_from(["p", "q", "e", "TRUE", "FALSE"]), larger, max_leaves=12)
+FAILING = {"zero": "(1 // z > 0)", "error": "(ln(z) > 0)", "overflow": "(9223372036854775807 + (z + 1) > 0)"}
+"""Conditions that have no value for any row: NULL by themselves, or an error of the database."""
+CONDITIONS = st.recursive(st.sampled_from(["p", "q", *FAILING, "TRUE", "FALSE"]), larger, max_leaves=12)
 
 
 @given(CONDITIONS, st.lists(st.tuples(THREE, THREE), min_size=1, max_size=8))
 def test_conditions_have_the_three_values_of_sql_whatever_fails(tree, rows):
-    """`e` fails for every row, and is NULL; AND, OR and NOT follow Kleene, wherever it stands."""
+    """What fails for every row is NULL; AND, OR and NOT follow Kleene, wherever it stands."""
 
     def text(node):
         if isinstance(node, str):
-            return "(1 // z > 0)" if node == "e" else node
+            return FAILING.get(node, node)
         return f"({text(node[1])} {node[0]} {text(node[2])})" if len(node) == 3 else f"(NOT {text(node[1])})"
 
     def meaning(node, p, q):
         if isinstance(node, str):
-            return {"p": p, "q": q, "e": None, "TRUE": True, "FALSE": False}[node]
+            return {"p": p, "q": q, "TRUE": True, "FALSE": False}.get(node)
         parts = [meaning(each, p, q) for each in node[1:]]
         if node[0] == "NOT":
             return None if parts[0] is None else not parts[0]
