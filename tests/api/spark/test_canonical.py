@@ -52,6 +52,26 @@ def test_different_values_have_different_bytes(one, other):
     assert same == (read[0] == read[1])
 
 
+ZEROS = [
+    (pa.int8(), 0),
+    (pa.float64(), 0.0),
+    (pa.bool_(), False),
+    (pa.string(), ""),
+    (pa.binary(), b""),
+    (pa.binary(2), b"\0\0"),
+    (pa.date32(), dt.date(1970, 1, 1)),
+    (pa.decimal128(5, 2), Decimal(0)),
+    (pa.list_(pa.int8()), []),
+    (pa.struct([("a", pa.int8())]), {"a": None}),
+]
+
+
+@pytest.mark.parametrize(("kind", "zero"), ZEROS, ids=[str(kind) for kind, _ in ZEROS])
+def test_a_null_is_not_the_value_whose_bytes_lie_under_it(kind, zero):
+    arrays = [pa.array(cells, kind) for cells in ([zero, zero], [None, zero], [zero, None], [None, None])]
+    assert len({written(array) for array in arrays}) == len(arrays)
+
+
 @given(ARRAYS, st.data())
 def test_the_same_values_have_the_same_bytes_in_other_buffers(array, data):
     kind, cells = array
