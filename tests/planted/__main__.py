@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAIN_PATH = Path(__file__).resolve().parent / "main_path.py"
-TOO_LONG = 1800
+TOO_LONG = 3600
 """Seconds after which tests are stopped."""
 
 
@@ -102,6 +102,7 @@ class Healthy:
         wanted: dict[tuple[str, bool], list[str]] = {}
         for fault in faults:
             wanted.setdefault((fault.environment, fault.long), []).extend(fault.tests)
+        print(f"running the tests of {len(faults)} faults without any, {jobs} at a time", flush=True)
         with ThreadPoolExecutor(jobs) as pool:
             parts = [(key, part) for key, tests in wanted.items() if _third_party(key[0]) for part in _shared_out(tests, jobs)]
             for (key, part), outcome in zip(parts, pool.map(self._run, range(len(parts)), parts), strict=True):
