@@ -14,7 +14,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpcore.batch.expressions import evaluation as evaluation_module
@@ -272,6 +272,7 @@ FAILING = {"zero": "(1 // z > 0)", "error": "(ln(z) > 0)", "overflow": "(9223372
 CONDITIONS = st.recursive(st.sampled_from(["p", "q", *FAILING, "TRUE", "FALSE"]), larger, max_leaves=12)
 
 
+@example(("OR", "p", "error"), [(True, True), (False, True)])
 @given(CONDITIONS, st.lists(st.tuples(THREE, THREE), min_size=1, max_size=8))
 def test_conditions_have_the_three_values_of_sql_whatever_fails(tree, rows):
     """What fails for every row is NULL; AND, OR and NOT follow Kleene, wherever it stands."""
