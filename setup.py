@@ -82,11 +82,15 @@ ARCHIVES = [
 
 
 class BuildExt(build_ext):
-    """`build_ext` that builds the C libraries first, which `--inplace` alone does not."""
+    """`build_ext` that builds the C libraries first, which `--inplace` alone does not, and drops what builds of before have left."""
 
     def run(self) -> None:
         self.run_command("build_clib")
         super().run()
+        for path in map(Path, self.get_outputs()):
+            for old in path.parent.glob(f"_*{path.suffix}"):
+                if old != path:
+                    old.unlink()
 
 
 class BuildPy(build_py):

@@ -24,4 +24,4 @@ class _Modules:
         return spec_from_file_location(name, library.origin, loader=ExtensionFileLoader(name, library.origin))
 
 
-sys.meta_path.append(_Modules)
+sys.meta_path.insert(0, _Modules)  # before files that a build of before, with a file a module, has left
